@@ -1,0 +1,1 @@
+//! Serves the API server model over HTTP on loopback.
