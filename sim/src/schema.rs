@@ -25,6 +25,7 @@ pub(crate) const DEPTH_MAX: usize = 256;
 #[derive(Debug, Clone)]
 pub struct Schema {
     arena: Arc<Arena>,
+    has_status: bool,
 }
 
 /// A node of a schema together with the arena that resolves what it refers to.
@@ -64,12 +65,19 @@ impl<'a> At<'a> {
 impl Schema {
     /// Reads the `openAPIV3Schema` of one CRD version.
     pub fn from_crd(open_api_v3_schema: &Value) -> Result<Self, Vec<Cause>> {
-        Ok(Self { arena: Arc::new(read::custom_resource(open_api_v3_schema)) })
+        Ok(Self { arena: Arc::new(read::custom_resource(open_api_v3_schema)), has_status: true })
     }
 
     /// Reads the type `name` out of the `components.schemas` of an OpenAPI v3 document.
     pub fn from_open_api(components: &Map<String, Value>, name: &str) -> Option<Self> {
-        read::component(components, name).map(|arena| Self { arena: Arc::new(arena) })
+        read::component(components, name).map(|arena| Self { arena: Arc::new(arena), has_status: true })
+    }
+
+    /// The same type without a status subresource: `status` is a field like any other.
+    #[must_use]
+    pub fn without_status_subresource(mut self) -> Self {
+        self.has_status = false;
+        self
     }
 
     /// Fills in absent fields that have a default.
@@ -96,6 +104,36 @@ impl Schema {
     /// Whether the schema is that of a kind which the server holds in code.
     pub(crate) fn is_built_in(&self) -> bool {
         self.arena.built_in
+    }
+
+    /// Whether `status` has an endpoint of its own.
+    pub(crate) fn has_status(&self) -> bool {
+        self.has_status
+    }
+
+    /// What an object of the type is before anything is set: the parts that the server's structures always have.
+    pub(crate) fn empty_object(&self) -> Value {
+        self.completed(&Value::Object(Map::new()))
+    }
+
+    /// The object with the parts that the server's structures always have.
+    pub(crate) fn completed(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        if self.is_built_in() {
+            defaults::complete(self.root(), &mut object, 0);
+        }
+        object
+    }
+
+    /// Brings a merged object into the form that decoding gives.
+    pub(crate) fn settle(&self, object: &mut Value) {
+        if !self.is_built_in() {
+            self.prune(object);
+        }
+        self.drop_nulls(object);
+        if !self.is_built_in() {
+            self.apply_defaults(object);
+        }
     }
 
     /// The type of the object as a whole.

@@ -122,7 +122,9 @@ impl<'a> Reader<'a> {
     fn finish(&mut self) {
         for (id, target, site) in std::mem::take(&mut self.overrides) {
             let mut node = self.arena.nodes[target].clone();
-            if let Some(default) = site.get("default") {
+            // An empty object stands for the zero value, whatever it looks like for the type.
+            let fits = |default: &&Value| node.kind == Kind::Object || !default.is_object();
+            if let Some(default) = site.get("default").filter(fits) {
                 node.default = Some(default.clone());
             }
             node.map = map_type(site).or(node.map);
