@@ -10,13 +10,14 @@ mod meta;
 pub(crate) mod node;
 mod prune;
 mod read;
+mod validate;
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use crate::cause::Cause;
-use node::{Arena, Node, NodeId};
+use node::{Arena, Extra, Node, NodeId};
 
 /// The deepest nesting that any walk over a value follows; the JSON reader in front refuses deeper bodies.
 pub(crate) const DEPTH_MAX: usize = 256;
@@ -54,6 +55,21 @@ impl<'a> At<'a> {
     /// The type of the value under a key: the declared field, else that of the other keys.
     pub(crate) fn child(self, name: &str) -> Option<At<'a>> {
         self.field(name).or_else(|| self.node().element.map(|id| self.to(id)))
+    }
+
+    /// The type of the value under a key as far as the schema's author declared it.
+    pub(crate) fn declared(self, name: &str) -> Option<At<'a>> {
+        let node = self.node();
+        if name == "metadata" && (node.embedded || self.id == self.arena.root) && !self.arena.built_in {
+            return node.own_metadata.map(|id| self.to(id));
+        }
+        if node.implicit.contains(&name) {
+            return None;
+        }
+        self.field(name).or(match node.extra {
+            Extra::Of(id) => Some(self.to(id)),
+            Extra::Absent | Extra::Allowed(_) => None,
+        })
     }
 
     /// The type of a list's items.
@@ -97,8 +113,26 @@ impl Schema {
     }
 
     /// Judges an object; `old` is the stored one on update, for transition rules.
-    pub fn validate(&self, _object: &Value, _old: Option<&Value>) -> Vec<Cause> {
-        Vec::new()
+    ///
+    /// The causes are those of values, of embedded objects, of list keys and of rules, in that order. Metadata is the
+    /// caller's to judge.
+    pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let mut causes = validate::values(self.root(), object, old);
+        causes.extend(validate::embedded(self.root(), object));
+        self.validate_rest(object, old, causes)
+    }
+
+    /// Judges an update through the status endpoint, which looks at the values of `status` only.
+    pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<Cause> {
+        let causes = validate::status(self.root(), object, old);
+        self.validate_rest(object, Some(old), causes)
+    }
+
+    fn validate_rest(&self, object: &Value, old: Option<&Value>, mut causes: Vec<Cause>) -> Vec<Cause> {
+        if old.is_none_or(|old| validate::lists(self.root(), old).is_empty()) {
+            causes.extend(validate::lists(self.root(), object));
+        }
+        causes
     }
 
     /// Whether the schema is that of a kind which the server holds in code.

@@ -110,7 +110,10 @@ impl<'a> Reader<'a> {
         let node = &mut self.arena.nodes[id];
         node.own_metadata = node.fields.insert("metadata".to_owned(), metadata);
         for name in ["apiVersion", "kind"] {
-            node.fields.entry(name.to_owned()).or_insert(string);
+            node.fields.entry(name.to_owned()).or_insert_with(|| {
+                node.implicit.push(name);
+                string
+            });
         }
         if node.element == Some(DEDUCED) && !node.preserve && node.extra == Extra::Absent {
             // With declared fields the object is no longer free-form.
@@ -171,6 +174,7 @@ impl<'a> Reader<'a> {
             preserve: own_preserve,
             fields,
             own_metadata: None,
+            implicit: Vec::new(),
             extra,
             element,
             items: Some(items),
