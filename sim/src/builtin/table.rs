@@ -429,7 +429,8 @@ impl Row<'_> {
     fn claim(self) -> Cells {
         let Self { spec, status, name, .. } = self;
         let bound = !text(spec, "volumeName").is_empty();
-        let capacity = if bound { text(part(status, "capacity"), "storage") } else { "" };
+        let capacity = part(status, "capacity").get("storage").and_then(Value::as_str).unwrap_or("0");
+        let capacity = if bound { capacity } else { "" };
         let modes = if bound { access_modes(list(status, "accessModes")) } else { String::new() };
         let phase = if self.is_deleted() { "Terminating" } else { text(status, "phase") };
         row![
