@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Resource, codec, defaults};
+use super::{Resource, codec, defaults, services};
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
@@ -37,6 +37,45 @@ pub(super) fn generation_changes(resource: &Resource, old: &Value, new: &Value) 
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => differs("/webhooks"),
         _ => differs("/spec"),
     }
+}
+
+/// The fields that a write never changes.
+pub(super) fn reset_fields(resource: &Resource, subresource: Option<&str>) -> &'static [&'static str] {
+    match (subresource, resource.kind) {
+        (None, _) if resource.subresources.contains(&"status") => &["status"],
+        (Some("status"), "Deployment") => &["spec", "metadata.labels"],
+        (Some("status"), "Pod") => &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
+        (Some("status"), "VolumeAttachment" | "ValidatingAdmissionPolicy" | "ServiceCIDR") => {
+            &["metadata", "spec"]
+        }
+        (Some("status"), _) => &["spec"],
+        (Some("finalize"), _) => &["status"],
+        _ => &[],
+    }
+}
+
+/// Kinds that a PUT may create.
+pub(super) fn creates_on_update(resource: &Resource) -> bool {
+    match resource.group {
+        "" => matches!(resource.kind, "Service" | "LimitRange" | "Endpoints" | "Event"),
+        "coordination.k8s.io" | "rbac.authorization.k8s.io" | "events.k8s.io" => true,
+        _ => false,
+    }
+}
+
+/// Kinds that may be updated without a resource version.
+pub(super) fn allows_unconditional_update(resource: &Resource) -> bool {
+    let by_kind = matches!(
+        resource.kind,
+        "Lease"
+            | "PodDisruptionBudget"
+            | "CustomResourceDefinition"
+            | "CSIDriver"
+            | "CSINode"
+            | "CSIStorageCapacity"
+            | "VolumeAttachment"
+    );
+    !by_kind && resource.group != "admissionregistration.k8s.io"
 }
 
 fn content(object: &Value) -> Map<String, Value> {
@@ -138,6 +177,7 @@ fn update_object(resource: &Resource, new: &mut Value, old: &Value) {
         }
         ("", "ServiceAccount") => secret_names_only(new),
         ("", "PersistentVolumeClaim") => twin_data_sources(new),
+        ("", "Service") => services::drop_by_type(new, old),
         ("apps", "DaemonSet") => {
             let changed = old.pointer("/spec/template") != new.pointer("/spec/template");
             let counted = template_generation(old).unwrap_or(0) + i64::from(changed);
