@@ -10,6 +10,7 @@ mod meta;
 pub(crate) mod node;
 mod prune;
 mod read;
+mod rules;
 mod validate;
 
 use std::sync::Arc;
@@ -131,6 +132,19 @@ impl Schema {
     fn validate_rest(&self, object: &Value, old: Option<&Value>, mut causes: Vec<Cause>) -> Vec<Cause> {
         if old.is_none_or(|old| validate::lists(self.root(), old).is_empty()) {
             causes.extend(validate::lists(self.root(), object));
+        }
+        let keeps_from_rules = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
+        let is_blocked =
+            causes.iter().any(|cause| keeps_from_rules.iter().any(|kind| cause.reason.ends_with(kind)));
+        if !is_blocked {
+            causes.extend(rules::broken(self.root(), object, old));
+        } else if self.arena.has_rules {
+            causes.push(Cause::invalid(
+                "<nil>",
+                &Value::Null,
+                "some validation rules were not checked because the object was invalid; correct the existing errors \
+                 to complete validation",
+            ));
         }
         causes
     }

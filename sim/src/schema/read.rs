@@ -10,6 +10,7 @@ use super::meta;
 use super::node::{
     Arena, Checks, DEDUCED, Extra, Kind, ListType, MapType, Node, NodeId, PatchMeta, Pattern, UNTYPED,
 };
+use super::rules;
 
 /// Reads a CRD version's `openAPIV3Schema`, with the implicit type and object metadata.
 pub(super) fn custom_resource(schema: &Value) -> Arena {
@@ -165,6 +166,10 @@ impl<'a> Reader<'a> {
             Some(items) if items.is_object() => self.inline(items, preserve, depth + 1),
             _ => UNTYPED,
         };
+        let rules: Vec<Value> = array(schema, "x-kubernetes-validations").cloned().collect();
+        // The server has the rules of built-in kinds in code, too, and judges by that.
+        let rules = if self.arena.built_in { Vec::new() } else { rules };
+        self.arena.has_rules |= !rules.is_empty();
         Node {
             kind,
             format: text(schema, "format"),
@@ -183,7 +188,7 @@ impl<'a> Reader<'a> {
             patch: patch_meta(schema),
             default: schema.get("default").filter(|value| !value.is_null()).cloned(),
             checks: self.checks(schema, depth).map(Box::new),
-            rules: array(schema, "x-kubernetes-validations").cloned().collect(),
+            rules: rules::read(&rules),
         }
     }
 

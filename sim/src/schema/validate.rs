@@ -398,7 +398,7 @@ fn same(left: &Value, right: &Value) -> bool {
 }
 
 /// The old item that a new one of a list with keys stems from.
-pub(super) fn matching<'v>(at: At<'_>, old: &'v Value, item: &Value) -> Option<&'v Value> {
+pub(in crate::schema) fn matching<'v>(at: At<'_>, old: &'v Value, item: &Value) -> Option<&'v Value> {
     let Some(ListType::Map(keys)) = &at.node().list else { return None };
     let key =
         |item: &Value| -> Vec<Option<Value>> { keys.iter().map(|key| item.get(key).cloned()).collect() };
@@ -407,7 +407,7 @@ pub(super) fn matching<'v>(at: At<'_>, old: &'v Value, item: &Value) -> Option<&
 }
 
 /// Whether nothing changed, as far as the schema lets old and new be matched.
-pub(super) fn unchanged(at: At<'_>, old: &Value, new: &Value, depth: usize) -> bool {
+pub(in crate::schema) fn unchanged(at: At<'_>, old: &Value, new: &Value, depth: usize) -> bool {
     if depth > DEPTH_MAX {
         return false;
     }
