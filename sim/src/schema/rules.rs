@@ -183,6 +183,11 @@ impl Walk<'_> {
             if rule.uses_old && former.is_none() && !rule.optional_old {
                 continue;
             }
+            if let Some(error) = values::misfit(at, value) {
+                let detail = format!("{error} evaluating rule: {}", rule.name());
+                self.causes.push(Cause::invalid(field, &kind, &detail));
+                continue;
+            }
             let mut scope = self.functions.new_inner_scope();
             scope.add_variable_from_value("self", current.clone());
             if rule.optional_old {

@@ -8,6 +8,7 @@ use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, Program, Value as CelValue};
 use serde_json::Value;
 
+use crate::cause::text;
 use crate::schema::node::{Extra, Kind};
 use crate::schema::{At, DEPTH_MAX};
 
@@ -51,7 +52,7 @@ pub(super) fn convert(functions: &Context<'static>, at: At<'_>, value: &Value, d
             None => CelValue::Float(number.as_f64().unwrap_or_default()),
         },
         Value::String(string) => {
-            text(functions, node.format.as_deref().filter(|_| !node.int_or_string), string)
+            parsed(functions, node.format.as_deref().filter(|_| !node.int_or_string), string)
         }
         Value::Array(list) => {
             let items = list.iter().map(|item| match at.items() {
@@ -74,6 +75,33 @@ pub(super) fn convert(functions: &Context<'static>, at: At<'_>, value: &Value, d
     }
 }
 
+/// What is wrong with a value of another type than rules expect; such values get here when they were stored before.
+pub(super) fn misfit(at: At<'_>, value: &Value) -> Option<String> {
+    let actual = text::type_name(value);
+    let expected = match (at.node().kind, value) {
+        (Kind::String, Value::String(_))
+        | (Kind::Boolean, Value::Bool(_))
+        | (Kind::Number, Value::Number(_))
+        | (Kind::Object, Value::Object(_))
+        | (Kind::Array, Value::Array(_))
+        | (Kind::Any | Kind::Scalar, _) => return None,
+        (Kind::Integer, Value::Number(number)) if !number.is_f64() => return None,
+        (Kind::Object, _) => {
+            return Some("invalid data, expected a map for the provided schema with type=object".to_owned());
+        }
+        (Kind::Array, _) => {
+            return Some(
+                "invalid data, expected an array for the provided schema with type=array".to_owned(),
+            );
+        }
+        (Kind::String, _) => "string",
+        (Kind::Boolean, _) => "bool",
+        (Kind::Integer, _) => "int",
+        (Kind::Number, _) => "float",
+    };
+    Some(format!("invalid data, expected {expected}, got {actual}"))
+}
+
 /// An optional value, for rules that also run when there is no old value.
 pub(super) fn optional(functions: &Context<'static>, value: Option<CelValue>) -> CelValue {
     match value {
@@ -83,7 +111,7 @@ pub(super) fn optional(functions: &Context<'static>, value: Option<CelValue>) ->
     .unwrap_or(CelValue::Null)
 }
 
-fn text(functions: &Context<'static>, format: Option<&str>, string: &str) -> CelValue {
+fn parsed(functions: &Context<'static>, format: Option<&str>, string: &str) -> CelValue {
     let plain = || CelValue::String(Arc::new(string.to_owned()));
     match format {
         Some("date-time" | "datetime") => {
