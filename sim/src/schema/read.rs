@@ -65,10 +65,14 @@ impl<'a> Reader<'a> {
         let Some(schema) = self.components.and_then(|all| all.get(name)) else { return DEDUCED };
         let id = self.push(Node::default());
         self.known.insert(name.to_owned(), id);
-        let node = match well_known(name) {
+        let mut node = match well_known(name) {
             Some(node) => node,
             None => self.node(schema, false, depth + 1),
         };
+        if name.ends_with(".rbac.v1.Role") || name.ends_with(".rbac.v1.ClusterRole") {
+            // The one list that need not be set and that the server shows as null all the same.
+            node.checks.get_or_insert_default().required.push("rules".to_owned());
+        }
         self.arena.nodes[id] = node;
         id
     }
