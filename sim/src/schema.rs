@@ -11,6 +11,7 @@ pub(crate) mod node;
 mod prune;
 mod read;
 mod rules;
+mod structural;
 mod validate;
 
 use std::sync::Arc;
@@ -81,7 +82,15 @@ impl<'a> At<'a> {
 
 impl Schema {
     /// Reads the `openAPIV3Schema` of one CRD version.
+    ///
+    /// # Errors
+    /// The causes for which the server refuses the schema; their fields start with `openAPIV3Schema`, to which the
+    /// server adds `spec.validation.` when all versions have the same schema, `spec.versions[0].schema.` otherwise.
     pub fn from_crd(open_api_v3_schema: &Value) -> Result<Self, Vec<Cause>> {
+        let causes = structural::check(open_api_v3_schema, "openAPIV3Schema");
+        if !causes.is_empty() {
+            return Err(causes);
+        }
         Ok(Self { arena: Arc::new(read::custom_resource(open_api_v3_schema)), has_status: true })
     }
 

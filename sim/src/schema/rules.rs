@@ -58,6 +58,11 @@ impl Rule {
         self.program.as_ref().err().map(|error| (self.source.as_str(), error.as_str()))
     }
 
+    /// Whether the rule looks at the old value.
+    pub(super) fn uses_old_value(&self) -> bool {
+        self.uses_old
+    }
+
     fn name(&self) -> &str {
         self.message.as_deref().unwrap_or(&self.source)
     }

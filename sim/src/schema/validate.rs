@@ -64,6 +64,12 @@ pub(super) fn status(root: At<'_>, object: &Value, old: &Value) -> Vec<Cause> {
         .collect()
 }
 
+/// The causes that a value gives which stands at a field.
+pub(super) fn under(at: At<'_>, value: &Value, field: &str) -> Vec<Cause> {
+    let walk = Walk { prefix: field };
+    walk.value(at, value, None, "", 0).findings.into_iter().map(|finding| finding.cause).collect()
+}
+
 struct Walk<'p> {
     prefix: &'p str,
 }

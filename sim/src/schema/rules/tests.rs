@@ -8,7 +8,7 @@ fn schema(rules: &Value) -> Schema {
         "replicas": {"type": "integer"}, "max": {"type": "integer"}, "name": {"type": "string"},
         "a-b": {"type": "string"}, "since": {"type": "string", "format": "date-time"},
         "items": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
-            "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "string",
+            "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "string",
                 "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "v is immutable"}]}}}}
     }}}}))
     .unwrap()
