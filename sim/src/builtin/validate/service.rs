@@ -27,6 +27,9 @@ pub(super) fn service(object: &Value, old: Option<&Value>, causes: &mut Vec<Caus
     labels(spec, "selector", &path.child("selector"), causes);
     session_affinity(spec, &path, causes);
     cluster_ips(spec, kind, headless, &path, causes);
+    if let Some(old) = old {
+        kept_cluster_ip(spec, part(old, "spec"), &path.child("clusterIPs"), causes);
+    }
     for (index, ip) in list(spec, "externalIPs").iter().filter_map(Value::as_str).enumerate() {
         address::ip(ip, &path.child("externalIPs").index(index), causes);
     }
@@ -150,6 +153,14 @@ fn cluster_ips(spec: &Value, kind: &str, headless: bool, path: &Path, causes: &m
     let ips = list(spec, "clusterIPs").iter().chain(single);
     for (index, ip) in ips.filter_map(Value::as_str).enumerate() {
         address::ip(ip, &path.child("clusterIPs").index(index), causes);
+    }
+}
+
+fn kept_cluster_ip(spec: &Value, old: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    let external = [spec, old].iter().any(|spec| text(spec, "type") == "ExternalName");
+    let (before, after) = (list(old, "clusterIPs").first(), list(spec, "clusterIPs").first());
+    if !external && before.is_some() && before != after {
+        causes.push(path.index(0).invalid(list(spec, "clusterIPs").to_vec(), "may not change once set"));
     }
 }
 
