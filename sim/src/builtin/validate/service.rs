@@ -68,21 +68,22 @@ fn ports(spec: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) {
     for (index, entry) in ports.iter().enumerate() {
         port(entry, ports.len() > 1, &mut seen, &path.index(index), causes);
     }
-    let mut node_ports = BTreeSet::new();
-    let mut numbers = BTreeSet::new();
-    for (index, entry) in ports.iter().enumerate() {
-        let path = path.index(index);
-        let protocol = text(entry, "protocol");
-        if let Some(number) = integer(entry, "nodePort").filter(|number| *number != 0) {
-            if kind == "ClusterIP" {
-                causes.push(path.child("nodePort").forbidden("may not be used when `type` is 'ClusterIP'"));
-            }
-            if !node_ports.insert((protocol, number)) {
-                causes.push(path.child("nodePort").duplicate(number));
-            }
-        }
-        let number = integer(entry, "port").unwrap_or(0);
-        if !numbers.insert((protocol, number)) {
+    let numbers = |field: &'static str| {
+        let numbers =
+            ports.iter().map(move |port| (text(port, "protocol"), integer(port, field).unwrap_or(0)));
+        numbers.enumerate().map(|(index, number)| (path.index(index), number))
+    };
+    let given = || numbers("nodePort").filter(|(_, (_, number))| *number != 0);
+    if kind == "ClusterIP" {
+        let message = "may not be used when `type` is 'ClusterIP'";
+        causes.extend(given().map(|(path, _)| path.child("nodePort").forbidden(message)));
+    }
+    let mut taken = BTreeSet::new();
+    let repeated: Vec<_> = given().filter(|(_, port)| !taken.insert(*port)).collect();
+    causes.extend(repeated.into_iter().map(|(path, (_, number))| path.child("nodePort").duplicate(number)));
+    let mut taken = BTreeSet::new();
+    for (path, (protocol, number)) in numbers("port") {
+        if !taken.insert((protocol, number)) {
             // The server's internal type, in its order of fields.
             let shown = format!(
                 "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\"NodePort\":0}}",

@@ -138,9 +138,7 @@ pub(super) fn daemon_set(object: &Value, old: Option<&Value>, causes: &mut Vec<C
         }
     }
     template(spec, &path.child("template"), causes);
-    for field in ["minReadySeconds", "revisionHistoryLimit"] {
-        not_negative(spec, field, &path, causes);
-    }
+    not_negative(spec, "minReadySeconds", &path, causes);
     let strategy = part(spec, "updateStrategy");
     let path_of = path.child("updateStrategy");
     match (text(strategy, "type"), given(strategy, "rollingUpdate")) {
@@ -152,6 +150,7 @@ pub(super) fn daemon_set(object: &Value, old: Option<&Value>, causes: &mut Vec<C
             causes.push(path_of.not_supported_as(&shown, &["RollingUpdate", "OnDelete"]));
         }
     }
+    not_negative(spec, "revisionHistoryLimit", &path, causes);
     immutable(&path.child("selector"), spec, old.map(|old| part(old, "spec")), "selector", causes);
 }
 
