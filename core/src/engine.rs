@@ -1,0 +1,4 @@
+//! What every controller is made of.
+
+pub mod action;
+pub mod machine;
