@@ -53,7 +53,7 @@ fn is_empty(value: &Value) -> bool {
 fn covers_value(owned: &Value, value: &Value) -> bool {
     let Some(owned_parts) = owned.as_object() else { return false };
     // A leaf: a scalar, or a list or map that is owned as a whole.
-    if owned_parts.keys().all(|part| part == ".") {
+    if owned_parts.is_empty() {
         return true;
     }
     match value {
@@ -89,7 +89,7 @@ mod tests {
         json!({
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": { "name": "web", "labels": { "app": "web" }, "finalizers": ["example.com/hold"] },
+            "metadata": { "name": "web", "labels": { "app": "web", "tier": "front" }, "finalizers": ["example.com/hold", "example.com/wait"] },
             "spec": { "selector": { "app": "web" }, "ports": [{ "port": 80, "name": "http" }, { "port": 443, "protocol": "UDP" }] },
         })
     }
@@ -97,8 +97,8 @@ mod tests {
     fn fields() -> Value {
         json!({
             "f:metadata": {
-                "f:labels": { "f:app": {} },
-                "f:finalizers": { "v:\"example.com/hold\"": {} },
+                "f:labels": { "f:app": {}, "f:tier": {} },
+                "f:finalizers": { "v:\"example.com/hold\"": {}, "v:\"example.com/wait\"": {} },
             },
             "f:spec": {
                 "f:selector": {},
