@@ -108,3 +108,20 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
         Value::Object(_) => "map[string]interface {}",
     }
 }
+
+/// A value as `%#v` prints it, in the language's own notation.
+pub(crate) fn source(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::Bool(_) | Value::Number(_) => plain(value),
+        Value::String(string) => quote(string),
+        Value::Array(list) => {
+            format!("[]interface {{}}{{{}}}", list.iter().map(source).collect::<Vec<_>>().join(", "))
+        }
+        Value::Object(map) => {
+            let entries: Vec<String> =
+                map.iter().map(|(key, value)| format!("{}:{}", quote(key), source(value))).collect();
+            format!("map[string]interface {{}}{{{}}}", entries.join(", "))
+        }
+    }
+}

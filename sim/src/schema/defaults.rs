@@ -64,7 +64,7 @@ pub(super) fn drop_nulls(at: At<'_>, value: &mut Value, depth: usize) {
                 },
             };
             if value.is_null() {
-                return field.node().nullable || field.node().default.is_some();
+                return !at.arena.built_in && (field.node().nullable || field.node().default.is_some());
             }
             drop_nulls(field, value, depth + 1);
             true
@@ -72,6 +72,36 @@ pub(super) fn drop_nulls(at: At<'_>, value: &mut Value, depth: usize) {
         Value::Array(list) => {
             if let Some(items) = at.items() {
                 list.iter_mut().for_each(|value| drop_nulls(items, value, depth + 1));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Fills in what the server's structures always have: defaults, and null for what is required without one.
+pub(super) fn complete(at: At<'_>, value: &mut Value, depth: usize) {
+    if depth > DEPTH_MAX {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            for (name, &id) in &at.node().fields {
+                if let Some(default) = &at.to(id).node().default {
+                    map.entry(name.clone()).or_insert_with(|| default.clone());
+                }
+            }
+            for name in at.node().required() {
+                map.entry(name.clone()).or_insert(Value::Null);
+            }
+            for (name, value) in map.iter_mut() {
+                if let Some(child) = at.child(name) {
+                    complete(child, value, depth + 1);
+                }
+            }
+        }
+        Value::Array(list) => {
+            if let Some(items) = at.items() {
+                list.iter_mut().for_each(|value| complete(items, value, depth + 1));
             }
         }
         _ => {}

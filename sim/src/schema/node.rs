@@ -135,6 +135,8 @@ pub(crate) struct Node {
     pub(crate) fields: BTreeMap<String, NodeId>,
     /// What the author of a CRD demands of `metadata`, whose type is fixed.
     pub(crate) own_metadata: Option<NodeId>,
+    /// Fields that every object has and that the author of the CRD did not declare.
+    pub(crate) implicit: Vec<&'static str>,
     pub(crate) extra: Extra,
     /// The type of undeclared keys for merging; none means that there may be none.
     pub(crate) element: Option<NodeId>,

@@ -110,7 +110,10 @@ impl<'a> Reader<'a> {
         let node = &mut self.arena.nodes[id];
         node.own_metadata = node.fields.insert("metadata".to_owned(), metadata);
         for name in ["apiVersion", "kind"] {
-            node.fields.entry(name.to_owned()).or_insert(string);
+            node.fields.entry(name.to_owned()).or_insert_with(|| {
+                node.implicit.push(name);
+                string
+            });
         }
         if node.element == Some(DEDUCED) && !node.preserve && node.extra == Extra::Absent {
             // With declared fields the object is no longer free-form.
@@ -122,7 +125,9 @@ impl<'a> Reader<'a> {
     fn finish(&mut self) {
         for (id, target, site) in std::mem::take(&mut self.overrides) {
             let mut node = self.arena.nodes[target].clone();
-            if let Some(default) = site.get("default") {
+            // An empty object stands for the zero value, whatever it looks like for the type.
+            let fits = |default: &&Value| node.kind == Kind::Object || !default.is_object();
+            if let Some(default) = site.get("default").filter(fits) {
                 node.default = Some(default.clone());
             }
             node.map = map_type(site).or(node.map);
@@ -169,6 +174,7 @@ impl<'a> Reader<'a> {
             preserve: own_preserve,
             fields,
             own_metadata: None,
+            implicit: Vec::new(),
             extra,
             element,
             items: Some(items),
