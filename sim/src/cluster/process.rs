@@ -45,7 +45,10 @@ enum State {
 
 impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Process").field("began", &self.began).field("open", &self.open).finish_non_exhaustive()
+        f.debug_struct("Process")
+            .field("began", &self.began)
+            .field("open", &self.open)
+            .finish_non_exhaustive()
     }
 }
 
@@ -134,7 +137,8 @@ impl Watch {
     fn list(&mut self, kind: &Arc<Kind>, server: &mut ApiServer, timestamp: Timestamp, clock: Duration) {
         let selector = self.scope.selector.replace('/', "%2F");
         let path = format!("{}?labelSelector={selector}", wire::path::collection(kind, None));
-        let Some((200, Some(list))) = ask(server, &path, timestamp).map(|(code, body, _)| (code, body)) else {
+        let Some((200, Some(list))) = ask(server, &path, timestamp).map(|(code, body, _)| (code, body))
+        else {
             let failure = Failure::new(Class::NotFound, format!("{kind} can't be listed"));
             self.seen.push_back(Event::WatchFailed { kind: Arc::clone(kind), failure });
             self.state = State::Listing(clock + WATCH_RETRY);
