@@ -22,6 +22,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub use self::actors::{Accounts, Actors, GarbageCollector, NamespaceController};
+use self::allocate::Allocator;
 use self::ids::Ids;
 use self::registry::{Registry, Resource};
 use self::request::{Request, ResourcePath};
@@ -34,19 +35,25 @@ pub use self::watch::{WatchEvent, WatchId, WatchPoll};
 use self::write::Tracking;
 
 mod actors;
+mod allocate;
 mod body;
 mod crd;
 mod delete;
+mod discovery;
 mod fields;
+mod general;
 mod ids;
 mod meta;
 mod names;
 mod namespace;
+mod openapi;
 mod patch;
 mod read;
 mod registry;
 mod request;
 mod respond;
+mod reviews;
+mod scale;
 mod scope;
 mod selector;
 mod status;
@@ -77,6 +84,9 @@ impl Default for Options {
 /// A body may have this many bytes.
 pub const BODY_MAX_BYTES: usize = 3 * 1024 * 1024;
 
+/// The body of the answer to a path that nothing is served at.
+const NOT_FOUND: &str = "404 page not found\n";
+
 /// What the server answers.
 #[derive(Debug)]
 pub enum Response {
@@ -94,6 +104,7 @@ pub struct ApiServer {
     watches: BTreeMap<WatchId, Watch>,
     next_watch: u64,
     ids: Ids,
+    allocator: Allocator,
     /// The time of the request or tick that is being worked on.
     now: Timestamp,
 }
@@ -107,6 +118,7 @@ impl ApiServer {
             watches: BTreeMap::new(),
             next_watch: 0,
             ids: Ids::new(options.seed),
+            allocator: Allocator::default(),
             now: options.start,
         };
         for name in namespace::SYSTEM {
@@ -167,12 +179,15 @@ impl ApiServer {
         now: Timestamp,
     ) -> Result<Answer, Status> {
         let Some(path) = ResourcePath::parse(&request.segments) else {
-            return Ok(Answer::Text(404, "404 page not found\n"));
+            return self.general(request).unwrap_or(Ok(Answer::Text(404, NOT_FOUND)));
         };
+        if let Some(answer) = reviews::answer(&path, request) {
+            return answer;
+        }
         let found = self.registry.served(&path.group, &path.version, &path.plural);
         let Some((resource, version)) = found.map(|(resource, version)| (Arc::clone(resource), version))
         else {
-            return Ok(Answer::Text(404, "404 page not found\n"));
+            return Ok(Answer::Text(404, NOT_FOUND));
         };
         let fits = if resource.namespaced {
             !path.namespace.is_empty() || path.name.is_empty()
@@ -180,11 +195,11 @@ impl ApiServer {
             path.namespace.is_empty()
         };
         if !fits {
-            return Ok(Answer::Text(404, "404 page not found\n"));
+            return Ok(Answer::Text(404, NOT_FOUND));
         }
         let scope = Scope::new(resource, version, path);
         if !scope.subresource.is_empty() && !scope.version().has_subresource(&scope.subresource) {
-            return Ok(Answer::Text(404, "404 page not found\n"));
+            return Ok(Answer::Text(404, NOT_FOUND));
         }
         self.resource_request(&scope, request, negotiated, warnings, now)
     }
@@ -203,6 +218,15 @@ impl ApiServer {
             warnings.append(&mut options.warnings);
             answer
         };
+        match scope.subresource.as_str() {
+            "scale" => {
+                return write("UpdateOptions", &mut |options| self.scale_request(scope, request, options));
+            }
+            "token" if request.method == Method::POST => return self.token_request(scope, request, now),
+            "finalize" if request.method != Method::PUT => return Err(Status::method_not_allowed()),
+            "" | "status" | "finalize" => {}
+            _ => return Err(Status::method_not_allowed()),
+        }
         match (request.method, scope.name.is_empty()) {
             (&Method::GET, true) if request.query.flag("watch") == Some(true) => {
                 self.watch(scope, request, negotiated, now).map(Answer::Watch)

@@ -23,6 +23,7 @@ impl NameRule {
     pub(crate) fn of(group: &str, plural: &str) -> Self {
         match (group, plural) {
             ("", "namespaces") => Self::Label,
+            ("", "services") => Self::Label1035,
             ("rbac.authorization.k8s.io", _) => Self::PathSegment,
             _ => Self::Subdomain,
         }

@@ -97,6 +97,18 @@ impl ApiServer {
     }
 }
 
+/// A patch of a `Scale`, which has no lists, so that the merging types do the same.
+pub(super) fn scale(request: &Request<'_>, current: &Value) -> Result<Value, Status> {
+    let patch = body::json(request.body).map_err(Status::bad_request)?.value;
+    match request.media_type() {
+        JSON => patch::json(current, &patch).map_err(refusal),
+        MERGE | STRATEGIC => Ok(patch::merge(current, &patch)),
+        other => Err(Status::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: {JSON}, {MERGE}, {STRATEGIC} (not {other})"
+        ))),
+    }
+}
+
 /// `fieldManager` and `force` belong to apply: the one is required there, the other allowed only there.
 fn check_options(media_type: &str, request: &Request<'_>, options: &WriteOptions) -> Result<(), Status> {
     let cause = if media_type == APPLY && request.query.text("fieldManager").is_empty() {

@@ -12,14 +12,20 @@ use super::request::Request;
 use super::scope::Scope;
 use super::status::Status;
 use super::watch::WatchId;
-use super::{meta, table};
+use super::{discovery, meta, table};
 
 /// An answer before it is encoded.
 #[derive(Debug)]
 pub(super) enum Answer {
-    Object { code: u16, scope: Scope, object: Arc<Value> },
+    Object {
+        code: u16,
+        scope: Scope,
+        object: Arc<Value>,
+    },
     List(Box<List>),
     Json(u16, Value),
+    /// Discovery in the aggregated form, which clients know by its content type.
+    Aggregated(Value),
     Text(u16, &'static str),
     Watch(WatchId),
 }
@@ -104,11 +110,11 @@ fn accept(entry: &str, include: Include) -> Option<Negotiated> {
     }
     let version = match version {
         "v1beta1" => "meta.k8s.io/v1beta1",
-        "v1" | "" => "meta.k8s.io/v1",
+        "v1" | "" | "v2" | "v2beta1" => "meta.k8s.io/v1",
         _ => return None,
     };
     let form = match kind {
-        "" => Form::Full,
+        "" | "APIGroupDiscoveryList" => Form::Full,
         "PartialObjectMetadata" | "PartialObjectMetadataList" => Form::Partial(version),
         "Table" => Form::Table(include),
         _ => return None,
@@ -229,6 +235,10 @@ pub(super) fn encode(
         Answer::Json(code, value) => {
             write(&mut body, value);
             *code
+        }
+        Answer::Aggregated(value) => {
+            write(&mut body, value);
+            return response(200, discovery::AGGREGATED, body.into(), warnings);
         }
         Answer::Text(code, text) => return plain(*code, text),
         Answer::Watch(_) => 200,

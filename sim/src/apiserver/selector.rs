@@ -47,7 +47,10 @@ impl Labels {
                     return Err(unable("found '', expected: identifier after ','".to_owned()));
                 }
                 Some(token) => {
-                    return Err(unable(format!("found '{}', expected: ',' or 'end of string'", token.text())));
+                    return Err(unable(format!(
+                        "found '{}', expected: ',' or 'end of string'",
+                        token.text()
+                    )));
                 }
             }
         }
@@ -123,7 +126,10 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
     let key = match tokens.next() {
         Some(Token::Word(word)) => word.clone(),
         other => {
-            return Err(format!("found '{}', expected: !, identifier, or ','", other.map_or("", Token::text)));
+            return Err(format!(
+                "found '{}', expected: !, identifier, or ','",
+                other.map_or("", Token::text)
+            ));
         }
     };
     let problems = super::names::qualified_name(&key);

@@ -16,6 +16,8 @@ use crate::managed::{self, Manager};
 pub(super) enum Tracking {
     /// The write is an update: the changed fields become the manager's.
     Update,
+    /// The write is an update through a subresource that has no part of the object to itself.
+    Subresource(&'static str),
     /// The object comes out of an apply and has its managed fields already.
     Applied,
 }
@@ -130,10 +132,9 @@ impl ApiServer {
         }
         strategy::apply_defaults(scope, &mut object);
         strategy::reset_create(scope, &mut object);
-        if tracking == Tracking::Update {
-            self.track(scope, None, &mut object, options);
-        }
+        track(scope, None, &mut object, options, tracking);
         strategy::prepare_create(scope, &mut object);
+        self.allocate(resource, &mut object, None);
         let mut causes = validate::create(resource, &object);
         causes.extend(strategy::validate(scope, &object, None));
         if !causes.is_empty() {
@@ -170,11 +171,10 @@ impl ApiServer {
         scope.settle_namespace(&mut new)?;
         strategy::apply_defaults(scope, &mut new);
         strategy::reset_update(scope, &mut new, live);
-        if tracking == Tracking::Update {
-            self.track(scope, Some(live), &mut new, options);
-        }
+        track(scope, Some(live), &mut new, options, tracking);
         keep_system_fields(&mut new, live);
         strategy::prepare_update(scope, &mut new, live);
+        self.allocate(resource, &mut new, Some(live));
         let mut causes = validate::update(resource, &new, live);
         causes.extend(strategy::validate(scope, &new, Some(live)));
         if !causes.is_empty() {
@@ -194,20 +194,27 @@ impl ApiServer {
         let object = if options.dry_run { Arc::new(new) } else { self.commit(resource, &key, new) };
         Ok(Answer::object(200, scope, object))
     }
+}
 
-    fn track(&self, scope: &Scope, live: Option<&Arc<Value>>, object: &mut Value, options: &WriteOptions) {
-        let Some(schema) = scope.version().schema() else { return };
-        let api_version = scope.resource.api_version(scope.version());
-        let time = meta::timestamp(options.now);
-        let manager = Manager {
-            name: &options.manager,
-            api_version: &api_version,
-            subresource: scope.tracked_subresource(),
-            time: &time,
-        };
-        let live = live.map(|live| scope.resource.view(scope.version(), live));
-        managed::track_update(schema, live.as_deref(), object, manager);
-    }
+/// Makes the changed fields the manager's.
+fn track(
+    scope: &Scope,
+    live: Option<&Arc<Value>>,
+    object: &mut Value,
+    options: &WriteOptions,
+    tracking: Tracking,
+) {
+    let subresource = match tracking {
+        Tracking::Update => scope.tracked_subresource(),
+        Tracking::Subresource(name) => Some(name),
+        Tracking::Applied => return,
+    };
+    let Some(schema) = scope.version().schema() else { return };
+    let api_version = scope.resource.api_version(scope.version());
+    let time = meta::timestamp(options.now);
+    let manager = Manager { name: &options.manager, api_version: &api_version, subresource, time: &time };
+    let live = live.map(|live| scope.resource.view(scope.version(), live));
+    managed::track_update(schema, live.as_deref(), object, manager);
 }
 
 /// Checks the resource version of an update, or fills in the live one where that may be left out.
