@@ -159,11 +159,11 @@ pub type Outcome = Result<Success, Failure>;
 /// What a successful action returned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Success {
-    /// The object as it is now (get, apply, create, update, patch).
+    /// The object as it is now (get, apply, create, update, patch; delete, where the server shows what it deletes).
     Object(Arc<Value>),
     /// The kinds that an API version serves (discover).
     Kinds(Vec<Arc<Kind>>),
-    /// Nothing to tell (watch, unwatch, delete).
+    /// Nothing to tell (watch, unwatch; delete, where the object is gone).
     Done,
 }
 
