@@ -1,5 +1,7 @@
 //! The clocks that machines are given readings of.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use lockstep_core::time::{Monotonic, Now, Wall};
 use tokio::time::Instant;
@@ -28,7 +30,7 @@ impl Clock {
 
     /// The runtime's instant for a reading; readings too far ahead for it become a year from the start.
     pub fn instant(&self, at: Monotonic) -> Instant {
-        const FAR: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3600);
+        const FAR: Duration = Duration::from_hours(365 * 24);
         self.start + at.elapsed().min(FAR)
     }
 }

@@ -91,12 +91,11 @@ impl Executor {
         subresource: Option<Subresource>,
         patch: &Value,
     ) -> Result<http::Request<Vec<u8>>, Failure> {
-        let object = path::object(target)?;
-        let path = match subresource {
-            Some(Subresource::Status) => format!("{object}/status"),
-            None => object,
-        };
-        send(Method::PATCH, &self.with_manager(&path), MERGE_PATCH, patch)
+        let mut at = path::object(target)?;
+        if let Some(Subresource::Status) = subresource {
+            at.push_str("/status");
+        }
+        send(Method::PATCH, &self.with_manager(&at), MERGE_PATCH, patch)
     }
 
     fn with_manager(&self, path: &str) -> String {
@@ -162,7 +161,12 @@ fn success(action: &Action, body: &[u8]) -> Outcome {
     let unreadable =
         |_| Failure::new(Class::Unknown, "the server's answer is not the JSON that was asked for");
     match action {
-        Action::Watch { .. } | Action::Unwatch { .. } | Action::Delete { .. } => Ok(Success::Done),
+        Action::Watch { .. } | Action::Unwatch { .. } => Ok(Success::Done),
+        Action::Delete { .. } => {
+            let shown = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
+            // A status tells that the object is gone; the object itself, that finalizers keep it for now.
+            Ok(if shown["kind"] == "Status" { Success::Done } else { Success::Object(Arc::new(shown)) })
+        }
         Action::Discover { api_version } => {
             let list = serde_json::from_slice::<APIResourceList>(body).map_err(unreadable)?;
             Ok(Success::Kinds(kinds(api_version, list)))
@@ -188,3 +192,6 @@ fn kinds(api_version: &str, list: APIResourceList) -> Vec<Arc<Kind>> {
         .map(|resource| Kind::known(group, version, &resource.kind, &resource.name, resource.namespaced))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

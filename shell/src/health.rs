@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockstep_core::time::Monotonic;
 
 /// How long a loop that has something to do may go without turning.
-pub const STALLED_AFTER: Duration = Duration::from_secs(60);
+pub const STALLED_AFTER: Duration = Duration::from_mins(1);
 
 /// What one driver tells about itself after every turn.
 #[derive(Debug, Clone)]
