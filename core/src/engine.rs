@@ -10,6 +10,7 @@
 //! | [`conditions`] | conditions of a status |
 //! | [`recorder`] | Kubernetes Events with aggregation |
 //! | [`lease`] | leader election |
+//! | [`wire`] | how actions and answers look over HTTP |
 
 pub mod action;
 pub mod backoff;
@@ -20,3 +21,4 @@ pub mod lease;
 pub mod machine;
 pub mod queue;
 pub mod recorder;
+pub mod wire;

@@ -5,6 +5,7 @@
 //! each controller has a folder of its own.
 
 pub mod engine;
+pub mod namespaceclass;
 pub mod object;
 pub mod random;
 pub mod time;

@@ -121,6 +121,13 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         true
     }
 
+    /// Adds to what is known of an object as it is. Neither its resource version nor its index values may change.
+    pub fn amend(&mut self, key: &K, change: impl FnOnce(&mut V)) {
+        if let Some(value) = self.objects.get_mut(key) {
+            change(value);
+        }
+    }
+
     fn put(&mut self, key: K, value: V) {
         self.forget(&key);
         for index in value.indexes() {

@@ -42,8 +42,14 @@ pub struct Finding {
 /// The longest message that `metav1.Condition` admits, in bytes.
 pub const MESSAGE_MAX_BYTES: usize = 32_768;
 
-/// Enters a finding. `lastTransitionTime` moves only when the status does. Returns whether status or reason changed.
-pub fn set(conditions: &mut Vec<Condition>, finding: Finding, generation: i64, now: Now) -> bool {
+/// Enters a finding. `lastTransitionTime` moves only when the status does. Returns the condition
+/// if its status or reason changed.
+pub fn set(
+    conditions: &mut Vec<Condition>,
+    finding: Finding,
+    generation: i64,
+    now: Now,
+) -> Option<Condition> {
     let before = conditions.iter().position(|condition| condition.type_ == finding.condition);
     let status = finding.status.as_str();
     let (moved, changed) = match before.map(|index| &conditions[index]) {
@@ -62,6 +68,7 @@ pub fn set(conditions: &mut Vec<Condition>, finding: Finding, generation: i64, n
         observed_generation: Some(generation),
         last_transition_time,
     };
+    let changed = changed.then(|| entry.clone());
     match before {
         Some(index) => conditions[index] = entry,
         None => conditions.push(entry),
@@ -101,11 +108,11 @@ mod tests {
     #[test]
     fn the_transition_time_moves_only_with_the_status() {
         let mut conditions = Vec::new();
-        assert!(set(&mut conditions, finding(Status::False, "Waiting"), 1, now(10)));
-        assert!(set(&mut conditions, finding(Status::False, "Failing"), 1, now(20)));
+        assert!(set(&mut conditions, finding(Status::False, "Waiting"), 1, now(10)).is_some());
+        assert!(set(&mut conditions, finding(Status::False, "Failing"), 1, now(20)).is_some());
         assert_eq!(conditions[0].last_transition_time.0.as_second(), 10);
-        assert!(!set(&mut conditions, finding(Status::False, "Failing"), 2, now(30)));
-        assert!(set(&mut conditions, finding(Status::True, "Done"), 2, now(40)));
+        assert!(set(&mut conditions, finding(Status::False, "Failing"), 2, now(30)).is_none());
+        assert!(set(&mut conditions, finding(Status::True, "Done"), 2, now(40)).is_some());
         assert_eq!(conditions[0].last_transition_time.0.as_second(), 40);
         assert_eq!((conditions.len(), conditions[0].observed_generation), (1, Some(2)));
     }

@@ -135,16 +135,6 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         Request { id: ActionId(self.next_id), action }
     }
 
-    /// The driver's randomness, for names that must differ.
-    pub fn random(&mut self) -> &mut Random {
-        &mut self.random
-    }
-
-    /// Whether passes may ask for actions.
-    pub fn is_leading(&self) -> bool {
-        self.leading
-    }
-
     /// Begins or ceases to lead. A pass in flight ends when its last answer comes, without asking for more.
     pub fn set_leading(&mut self, leading: bool) {
         self.leading = leading;
@@ -182,6 +172,11 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
             let next = reconcile.begin(&key, now);
             self.follow(reconcile, &key, now.monotonic, next, now, step);
         }
+    }
+
+    /// Whether [`Driver::run`] would start a pass.
+    pub fn can_run(&self, now: Now) -> bool {
+        self.leading && self.queue.can_take(now.monotonic)
     }
 
     /// Whether the time has come to look at every key again; the next time is set with it.

@@ -66,6 +66,12 @@ impl<K: Ord + Clone> Queue<K> {
         Some(key)
     }
 
+    /// Whether [`Queue::take`] would return a key.
+    pub fn can_take(&self, now: Monotonic) -> bool {
+        let waits = !self.ready.is_empty() || self.next_due().is_some_and(|at| at <= now);
+        waits && self.in_flight.len() < self.concurrency
+    }
+
     /// Ends the reconcile of a key.
     pub fn done(&mut self, key: &K) {
         debug_assert!(self.in_flight.contains(key), "a reconcile ends once");
