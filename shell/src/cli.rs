@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 mod completions;
 mod crds;
 mod logging;
+mod process;
 mod run;
 mod signal;
 
@@ -21,7 +22,7 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  lockstep dev                                      Try it: an API server, the controllers and examples in one process
+  lockstep dev                                      Try it on an API server of its own
   lockstep crds | kubectl apply --server-side -f -  Install the resource definitions in a cluster
   lockstep run                                      Run all controllers against the current cluster
 
@@ -29,7 +30,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(run::Args),
+    Run(Box<run::Args>),
     Crds(crds::Args),
     Completions(completions::Args),
 }
@@ -37,9 +38,9 @@ enum Command {
 /// Parses the command line, does what it asks for, and tells on stderr why if that fails.
 pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Run(args) => block_on(run::run(args)),
+        Command::Run(args) => block_on(run::run(*args)),
         Command::Crds(args) => crds::run(&args),
-        Command::Completions(args) => completions::run(args),
+        Command::Completions(args) => completions::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
