@@ -7,6 +7,8 @@ use clap::{Parser, Subcommand};
 
 mod completions;
 mod crds;
+#[cfg(feature = "embedded")]
+mod dev;
 mod logging;
 mod process;
 mod run;
@@ -31,6 +33,8 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Args>),
+    #[cfg(feature = "embedded")]
+    Dev(dev::Args),
     Crds(crds::Args),
     Completions(completions::Args),
 }
@@ -39,6 +43,8 @@ enum Command {
 pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => block_on(run::run(*args)),
+        #[cfg(feature = "embedded")]
+        Command::Dev(args) => block_on(dev::run(args)),
         Command::Crds(args) => crds::run(&args),
         Command::Completions(args) => completions::run(&args),
     };

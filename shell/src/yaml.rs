@@ -49,7 +49,9 @@ mod tests {
         }
         let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
         let found = entries
-            .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
+            .map(|entry| {
+                (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap())
+            })
             .collect::<BTreeMap<_, _>>();
         assert!(
             found == expected,

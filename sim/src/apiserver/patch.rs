@@ -189,6 +189,7 @@ fn conflict(error: ApplyError) -> Status {
     let conflicts = match error {
         ApplyError::Conflicts(conflicts) => conflicts,
         ApplyError::Invalid(why) => return Status::unknown(why),
+        ApplyError::BadRequest(why) => return Status::bad_request(why),
     };
     let message = if let [(manager, field)] = conflicts.as_slice() {
         format!("Apply failed with 1 conflict: conflict with {manager}: {field}")
