@@ -17,12 +17,15 @@ NAMESPACE = "golden"
 VOLATILE = ["resourceVersion", "managedFields"]
 
 
-def call(method, path, body=None):
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+def call(method, path, body=None, accept="application/json"):
     request = urllib.request.Request(
         SERVER + path,
         method=method,
         data=None if body is None else json.dumps(body).encode(),
-        headers={"Authorization": "Bearer " + TOKEN, "Content-Type": "application/json"},
+        headers={"Authorization": "Bearer " + TOKEN, "Content-Type": "application/json", "Accept": accept},
     )
     context = ssl._create_unverified_context()
     try:
@@ -64,7 +67,9 @@ def record(resource, case):
         step["reply"] = stable(code, reply)
         step["unknown"] = [text.split('"')[2].rstrip("\\") for text in warnings if "unknown field" in text]
     if name:
-        call("DELETE", f"{base}/{name}?gracePeriodSeconds=0")
+        row = call("GET", f"{base}/{name}", accept=TABLE)[1]["rows"][0]
+        case["cells"] = row["cells"]
+        call("DELETE", f"{base}/{name}?gracePeriodSeconds=0&propagationPolicy=Background")
 
 
 def main(files):

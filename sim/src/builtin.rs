@@ -13,6 +13,7 @@ mod json_syntax;
 pub mod names;
 pub mod quantity;
 mod strategy;
+mod table;
 mod time;
 mod types;
 mod validate;
@@ -130,13 +131,13 @@ pub fn validate_generate_name(resource: &Resource, prefix: &str) -> Vec<String> 
 pub type Column = (&'static str, &'static str, &'static str, &'static str, i64);
 
 /// The table columns that `kubectl get` shows for a kind.
-pub fn columns(_resource: &Resource) -> Vec<Column> {
-    Vec::new()
+pub fn columns(resource: &Resource) -> Vec<Column> {
+    data::columns(resource)
 }
 
 /// The cells of one row, in the order of [`columns`]; `now` in seconds since the epoch, for ages.
-pub fn cells(_resource: &Resource, _object: &Value, _now: i64) -> Vec<Value> {
-    Vec::new()
+pub fn cells(resource: &Resource, object: &Value, now: i64) -> Vec<Value> {
+    table::cells(resource, object, now)
 }
 
 /// The OpenAPI v3 document of one group version (`api/v1`, `apis/apps/v1`).

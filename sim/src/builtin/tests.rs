@@ -132,6 +132,11 @@ mod golden {
             object["metadata"]["generation"] = (old + i64::from(changed)).into();
         }
         let mut causes = validate(resource, subresource, &object, stored);
+        for value in object["metadata"]["labels"].as_object().into_iter().flat_map(|labels| labels.values()) {
+            let value = value.as_str().expect("a label is text");
+            let path = field::Path::root("metadata").child("labels");
+            causes.extend(path.all_invalid(value, names::label_value(value)));
+        }
         if stored.is_none()
             && let Some(name) = object["metadata"]["name"].as_str()
         {
@@ -216,6 +221,25 @@ mod golden {
         recorded == ours
     }
 
+    /// The row that the real server shows, ages apart.
+    fn compare_cells(resource: &Resource, stored: &Value, case: &Value, report: &mut String) {
+        let columns = columns(resource);
+        let ours = cells(resource, stored, 0);
+        let theirs = case["cells"].as_array().expect("cells were recorded");
+        assert_eq!((columns.len(), ours.len()), (theirs.len(), theirs.len()), "cells of {}", resource.plural);
+        for ((column, ours), theirs) in columns.iter().zip(&ours).zip(theirs) {
+            let is_age = ["Age", "Last Seen", "First Seen"].contains(&column.0);
+            if !is_age && ours != theirs {
+                writeln!(
+                    report,
+                    "{} {} step: {} is {ours}, theirs {theirs}",
+                    resource.plural, case["name"], column.0
+                )
+                .expect("a string takes text");
+            }
+        }
+    }
+
     fn compare(path: &Path, report: &mut String) -> usize {
         let text = std::fs::read_to_string(path).expect("the golden file can be read");
         let suite: Value = serde_json::from_str(&text).expect("the golden file is well-formed");
@@ -247,6 +271,9 @@ mod golden {
                 if accepted {
                     stored = Some(theirs);
                 }
+            }
+            if let Some(stored) = &stored {
+                compare_cells(resource, stored, case, report);
             }
         }
         steps
