@@ -158,6 +158,33 @@ fn an_object_with_one_living_owner_is_kept() {
 }
 
 #[test]
+fn claims_go_once_no_pod_uses_them() {
+    let mut bench = Bench::new();
+    let core = "/api/v1/namespaces/default";
+    bench.create(
+        &format!("{core}/persistentvolumeclaims"),
+        &json!({
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }),
+    );
+    let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    bench.create(
+        &format!("{core}/pods"),
+        &json!({
+            "metadata": {"name": "user"},
+            "spec": {"containers": [{"name": "main", "image": "nginx"}], "volumes": volumes},
+        }),
+    );
+    bench.delete(&format!("{core}/persistentvolumeclaims/data"), &Value::Null);
+    bench.settle();
+    assert_eq!(bench.get(&format!("{core}/persistentvolumeclaims/data")).0, 200);
+    bench.delete(&format!("{core}/pods/user"), &Value::Null);
+    bench.settle();
+    assert_eq!(bench.get(&format!("{core}/persistentvolumeclaims/data")).0, 404);
+}
+
+#[test]
 fn watches_tell_what_their_selector_sees() {
     let mut bench = Bench::new();
     let all = bench.watch(&format!("{MAPS}?watch=true"));
