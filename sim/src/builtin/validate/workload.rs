@@ -13,8 +13,11 @@ pub(super) fn deployment(object: &Value, old: Option<&Value>, causes: &mut Vec<C
     let path = Path::root("spec");
     let spec = part(object, "spec");
     not_negative(spec, "replicas", &path, causes);
-    selector(spec, "deployment", &path.child("selector"), causes);
-    template(spec, &path.child("template"), causes);
+    if selector(spec, "deployment", &path.child("selector"), causes) {
+        template(spec, &path.child("template"), causes);
+    } else {
+        causes.push(path.child("selector").invalid(part(spec, "selector").clone(), "invalid label selector"));
+    }
     deployment_strategy(part(spec, "strategy"), &path.child("strategy"), causes);
     for field in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
         not_negative(spec, field, &path, causes);
@@ -35,8 +38,11 @@ pub(super) fn replica_set(object: &Value, old: Option<&Value>, causes: &mut Vec<
         not_negative(spec, field, &path, causes);
     }
     // The server says deployment here too.
-    selector(spec, "deployment", &path.child("selector"), causes);
-    template(spec, &path.child("template"), causes);
+    if selector(spec, "deployment", &path.child("selector"), causes) {
+        template(spec, &path.child("template"), causes);
+    } else {
+        causes.push(path.child("selector").invalid(part(spec, "selector").clone(), "invalid label selector"));
+    }
     immutable(&path.child("selector"), spec, old.map(|old| part(old, "spec")), "selector", causes);
 }
 
@@ -70,8 +76,11 @@ pub(super) fn stateful_set(object: &Value, old: Option<&Value>, causes: &mut Vec
     if old.is_none() && !service.is_empty() {
         causes.extend(path.child("serviceName").all_invalid(service, names::dns_label(service)));
     }
-    selector(spec, "statefulset", &path.child("selector"), causes);
-    template(&with_claimed_volumes(spec), &path.child("template"), causes);
+    if selector(spec, "statefulset", &path.child("selector"), causes) {
+        template(&with_claimed_volumes(spec), &path.child("template"), causes);
+    } else {
+        causes.push(path.child("selector").invalid(part(spec, "selector").clone(), ""));
+    }
     if let Some(old) = old
         && fixed_part(spec) != fixed_part(part(old, "spec"))
     {
@@ -129,9 +138,7 @@ pub(super) fn daemon_set(object: &Value, old: Option<&Value>, causes: &mut Vec<C
         }
     }
     template(spec, &path.child("template"), causes);
-    for field in ["minReadySeconds", "revisionHistoryLimit"] {
-        not_negative(spec, field, &path, causes);
-    }
+    not_negative(spec, "minReadySeconds", &path, causes);
     let strategy = part(spec, "updateStrategy");
     let path_of = path.child("updateStrategy");
     match (text(strategy, "type"), given(strategy, "rollingUpdate")) {
@@ -143,6 +150,7 @@ pub(super) fn daemon_set(object: &Value, old: Option<&Value>, causes: &mut Vec<C
             causes.push(path_of.not_supported_as(&shown, &["RollingUpdate", "OnDelete"]));
         }
     }
+    not_negative(spec, "revisionHistoryLimit", &path, causes);
     immutable(&path.child("selector"), spec, old.map(|old| part(old, "spec")), "selector", causes);
 }
 
@@ -164,16 +172,19 @@ fn daemon_rolling(rolling: &Value, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A selector must be there and pick something in particular.
-fn selector(spec: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) {
+/// A selector must be there and pick something in particular; whether labels can be compared with it.
+fn selector(spec: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) -> bool {
     let Some(selector) = given(spec, "selector") else {
         causes.push(path.required(""));
-        return;
+        return true;
     };
+    let before = causes.len();
     label_selector(selector, path, causes);
+    let is_sound = causes.len() == before;
     if is_empty(selector) {
         causes.push(path.invalid(selector.clone(), &format!("empty selector is invalid for {kind}")));
     }
+    is_sound
 }
 
 fn is_empty(selector: &Value) -> bool {
