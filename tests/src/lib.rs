@@ -1,1 +1,4 @@
-//! lockstep
+//! What the tests across crates share: a real Kubernetes control plane.
+
+pub mod control_plane;
+pub mod ground;
