@@ -7,7 +7,10 @@ use clap::{Parser, Subcommand};
 
 mod completions;
 mod crds;
+#[cfg(feature = "embedded")]
+mod dev;
 mod logging;
+mod process;
 mod run;
 mod signal;
 
@@ -21,7 +24,7 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  lockstep dev                                      Try it: an API server, the controllers and examples in one process
+  lockstep dev                                      Try it on an API server of its own
   lockstep crds | kubectl apply --server-side -f -  Install the resource definitions in a cluster
   lockstep run                                      Run all controllers against the current cluster
 
@@ -29,7 +32,9 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(run::Args),
+    Run(Box<run::Args>),
+    #[cfg(feature = "embedded")]
+    Dev(dev::Args),
     Crds(crds::Args),
     Completions(completions::Args),
 }
@@ -37,9 +42,11 @@ enum Command {
 /// Parses the command line, does what it asks for, and tells on stderr why if that fails.
 pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Run(args) => block_on(run::run(args)),
+        Command::Run(args) => block_on(run::run(*args)),
+        #[cfg(feature = "embedded")]
+        Command::Dev(args) => block_on(dev::run(args)),
         Command::Crds(args) => crds::run(&args),
-        Command::Completions(args) => completions::run(args),
+        Command::Completions(args) => completions::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

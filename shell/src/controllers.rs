@@ -5,19 +5,22 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Class, Failure, Success};
 use lockstep_core::engine::machine::Machine;
+use lockstep_core::namespaceclass;
 use lockstep_core::object::Kind;
 use lockstep_crds::CrdSet;
 
 use crate::execute::Executor;
 
 /// What all controllers are configured by.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// Most reconciles at a time in each reconciler.
     pub concurrency: usize,
     /// How often everything is looked at again.
     pub resync: Duration,
-    /// Seeds the jitter of backoff.
+    /// Names this process in Kubernetes Events and in leader election.
+    pub instance: String,
+    /// Seeds the jitter of backoff and generated names.
     pub seed: u64,
 }
 
@@ -69,6 +72,41 @@ pub async fn missing(executor: &Executor, kinds: &[Arc<Kind>]) -> Result<Vec<Arc
 }
 
 /// The controller of that name, ready to be driven.
-pub fn machine(_name: &str, _settings: &Settings) -> Option<Box<dyn Machine + Send>> {
-    None
+pub fn machine(name: &str, settings: &Settings) -> Option<Box<dyn Machine + Send>> {
+    let Settings { concurrency, resync, instance, seed } = settings.clone();
+    match name {
+        lockstep_crds::namespaceclass::CONTROLLER => {
+            let config = namespaceclass::Config { concurrency, resync, instance, seed };
+            Some(Box::new(namespaceclass::Operator::new(config)))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_controller_can_be_made() {
+        let settings =
+            Settings { concurrency: 1, resync: Duration::from_secs(1), instance: String::new(), seed: 0 };
+        for set in lockstep_crds::all() {
+            let machine = machine(set.controller, &settings).expect(set.controller);
+            assert_eq!(machine.name(), set.controller);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_those_that_exist() {
+        let error = select(&["namespaceclass".to_owned(), "x".to_owned()]).unwrap_err();
+        assert_eq!(error.to_string(), r#"there is no controller named "x"; these exist: namespaceclass"#);
+    }
+
+    #[test]
+    fn kinds_are_read_from_the_definitions() {
+        let kinds = kinds(&select(&["namespaceclass".to_owned()]).unwrap());
+        let names = kinds.iter().map(|kind| (kind.plural.as_str(), kind.namespaced)).collect::<Vec<_>>();
+        assert_eq!(names, [("namespaceclasses", false), ("namespaceclassbindings", true)]);
+    }
 }

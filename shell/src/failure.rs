@@ -1,56 +1,10 @@
-//! Sorts what the API server and the network answer into the classes of failure that machines know.
+//! Sorts what clients and watches meet into the classes of failure that machines know. What single answers mean is for
+//! [`lockstep_core::engine::wire`] to say.
 
 use std::time::Duration;
 
-use http::StatusCode;
 use lockstep_core::engine::action::{Class, Failure};
-
-use crate::redact::cut;
-
-/// The class of an answer by its code and the `reason` of its `Status`.
-///
-/// | code | class |
-/// | --- | --- |
-/// | 404 | not found |
-/// | 409 | already exists, if that is the reason; else conflict |
-/// | 401, 403 | forbidden |
-/// | 410 | gone |
-/// | 429 | throttled |
-/// | 408, 502, 504, or the reason `Timeout` or `ServerTimeout` | unknown: it may have taken effect |
-/// | other 5xx | unavailable |
-/// | everything else | invalid |
-pub fn class(code: u16, reason: &str) -> Class {
-    match code {
-        404 => Class::NotFound,
-        409 if reason == "AlreadyExists" => Class::AlreadyExists,
-        409 => Class::Conflict,
-        401 | 403 => Class::Forbidden,
-        410 => Class::Gone,
-        429 => Class::Throttled,
-        408 | 502 | 504 => Class::Unknown,
-        500..=599 if matches!(reason, "Timeout" | "ServerTimeout") => Class::Unknown,
-        500..=599 => Class::Unavailable,
-        _ => Class::Invalid,
-    }
-}
-
-/// What an unsuccessful answer says. Its body is a `Status`, or plain text where a proxy or a filter in front of the API
-/// has answered.
-pub(crate) fn from_answer(code: StatusCode, retry_after: Option<&str>, body: &[u8]) -> Failure {
-    let status = serde_json::from_slice::<kube::core::Status>(body).unwrap_or_default();
-    let message = if status.message.is_empty() {
-        let text = String::from_utf8_lossy(body);
-        format!("{code}: {}", text.trim()).trim_end_matches([':', ' ']).to_owned()
-    } else {
-        status.message
-    };
-    let asked = retry_after
-        .and_then(|seconds| seconds.trim().parse().ok())
-        .or_else(|| status.details.map(|details| u64::from(details.retry_after_seconds)))
-        .filter(|seconds| *seconds > 0)
-        .map(Duration::from_secs);
-    Failure { class: class(code.as_u16(), &status.reason), message, retry_after: asked }
-}
+use lockstep_core::engine::wire::{class, cut};
 
 /// What a request that got no answer, or that the client would not even send, has met.
 pub fn from_client(error: &kube::Error) -> Failure {
@@ -112,63 +66,4 @@ fn never_connected(error: &(dyn std::error::Error + 'static)) -> bool {
         next = error.source();
     }
     false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_code_has_its_class() {
-        let table = [
-            (400, "BadRequest", Class::Invalid),
-            (401, "Unauthorized", Class::Forbidden),
-            (403, "Forbidden", Class::Forbidden),
-            (404, "NotFound", Class::NotFound),
-            (404, "", Class::NotFound),
-            (405, "MethodNotAllowed", Class::Invalid),
-            (408, "", Class::Unknown),
-            (409, "AlreadyExists", Class::AlreadyExists),
-            (409, "Conflict", Class::Conflict),
-            (409, "", Class::Conflict),
-            (410, "Expired", Class::Gone),
-            (413, "RequestEntityTooLarge", Class::Invalid),
-            (415, "UnsupportedMediaType", Class::Invalid),
-            (422, "Invalid", Class::Invalid),
-            (429, "TooManyRequests", Class::Throttled),
-            (500, "InternalError", Class::Unavailable),
-            (500, "ServerTimeout", Class::Unknown),
-            (502, "", Class::Unknown),
-            (503, "ServiceUnavailable", Class::Unavailable),
-            (504, "Timeout", Class::Unknown),
-        ];
-        for (code, reason, expected) in table {
-            assert_eq!(class(code, reason), expected, "{code} {reason}");
-        }
-    }
-
-    #[test]
-    fn the_header_tells_how_long_to_wait() {
-        let failure = from_answer(StatusCode::TOO_MANY_REQUESTS, Some("7"), b"Too many requests\n");
-        assert_eq!(failure.class, Class::Throttled);
-        assert_eq!(failure.retry_after, Some(Duration::from_secs(7)));
-        assert_eq!(failure.message, "429 Too Many Requests: Too many requests");
-    }
-
-    #[test]
-    fn the_status_tells_how_long_to_wait_where_the_header_is_missing() {
-        let body = br#"{"kind":"Status","message":"busy","reason":"ServerTimeout","code":500,"details":{"retryAfterSeconds":2}}"#;
-        let failure = from_answer(StatusCode::INTERNAL_SERVER_ERROR, None, body);
-        assert_eq!(failure.class, Class::Unknown);
-        assert_eq!(failure.retry_after, Some(Duration::from_secs(2)));
-        assert_eq!(failure.message, "busy");
-    }
-
-    #[test]
-    fn an_empty_body_leaves_the_code() {
-        assert_eq!(
-            from_answer(StatusCode::SERVICE_UNAVAILABLE, None, b"").message,
-            "503 Service Unavailable"
-        );
-    }
 }

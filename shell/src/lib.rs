@@ -15,7 +15,6 @@ pub mod health;
 pub mod manager;
 pub mod metrics;
 pub mod observe;
-mod redact;
 pub mod run;
 pub mod serve;
 pub mod shutdown;

@@ -19,7 +19,7 @@ Examples:
   lockstep completions zsh > \"${fpath[1]}/_lockstep\"
   lockstep completions fish > ~/.config/fish/completions/lockstep.fish";
 
-pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut super::Cli::command(), "lockstep", &mut script);
     Ok(std::io::stdout().write_all(&script)?)

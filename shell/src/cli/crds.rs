@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use lockstep_shell::{controllers, yaml};
 
-/// Prints the CustomResourceDefinitions of the controllers as YAML
+/// Prints the resource definitions (CRDs) of the controllers as YAML
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -18,8 +18,8 @@ use lockstep_shell::{connect, serve, shutdown};
 use tokio::net::TcpListener;
 use tracing::info;
 
-use super::logging;
 use super::signal::Signals;
+use super::{logging, process};
 
 /// Runs controllers against a cluster
 ///
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", default_value = "lockstep", env = "LOCKSTEP_LEASE_NAME")]
     lease_name: String,
 
-    /// What to log: off, error, warn, info, debug, trace, or directives such as info,lockstep_shell=debug
+    /// What to log: off, error, warn, info, debug, trace, or directives such as `info,lockstep_shell=debug`
     #[arg(long, value_name = "LEVEL", default_value = "info", env = "LOCKSTEP_LOG_LEVEL")]
     log_level: String,
 
@@ -111,14 +111,15 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         let clock = Clock::start();
         let metrics = Metrics::new(prometheus::Registry::new())?;
         let mut manager = Manager::new(client, clock, metrics.clone());
+        let settings = settings(&args);
         for set in &sets {
-            manager.add(controllers::machine(set.controller, &settings(&args)).with_context(|| {
+            manager.add(controllers::machine(set.controller, &settings).with_context(|| {
                 format!("this build of lockstep does not hold the controller {:?}", set.controller)
             })?);
         }
         if args.leader_elect {
             let namespace = args.namespace.as_deref().unwrap_or(&namespace);
-            manager.elect(Box::new(Election::new(namespace, &args.lease_name, identity())));
+            manager.elect(Box::new(Election::new(namespace, &args.lease_name, settings.instance)));
         }
         let routes = [
             (bind("metrics", &args.metrics_bind_address).await?, serve::metrics_routes(metrics)),
@@ -209,19 +210,8 @@ async fn bind(what: &str, address: &Address) -> anyhow::Result<Option<TcpListene
 }
 
 fn settings(args: &Args) -> Settings {
-    Settings { concurrency: usize::from(args.concurrency), resync: args.resync, seed: seed() }
-}
-
-/// Names this process among all that ever stand for election.
-fn identity() -> String {
-    let host = rustix::system::uname();
-    format!("{}_{:016x}", host.nodename().to_string_lossy(), seed())
-}
-
-/// Differs from process to process.
-fn seed() -> u64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    RandomState::new().hash_one(std::process::id())
+    let concurrency = usize::from(args.concurrency);
+    Settings { concurrency, resync: args.resync, instance: process::instance(), seed: process::seed() }
 }
 
 fn resync(text: &str) -> Result<Duration, String> {
@@ -240,15 +230,10 @@ mod tests {
 
     #[test]
     fn resync_reads_the_usual_forms() {
-        assert_eq!(resync("10m"), Ok(Duration::from_secs(600)));
-        assert_eq!(resync("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(resync("10m"), Ok(Duration::from_mins(10)));
+        assert_eq!(resync("1h30m"), Ok(Duration::from_mins(90)));
         for bad in ["", "10", "-5m", "0s", "999ms", "soon"] {
             assert!(resync(bad).is_err(), "{bad:?}");
         }
-    }
-
-    #[test]
-    fn identities_differ() {
-        assert_ne!(identity(), identity());
     }
 }
