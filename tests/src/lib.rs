@@ -1,3 +1,5 @@
-//! What the tests across crates share: a real Kubernetes control plane.
+//! What the tests across crates share: a real Kubernetes control plane, the Helm chart, and what fuzzers call.
 
+pub mod chart;
 pub mod control_plane;
+pub mod fuzz;
