@@ -41,7 +41,7 @@ impl Executor {
     }
 
     async fn exchange(&self, action: &Action, request: http::Request<Vec<u8>>) -> Outcome {
-        let unanswered = |error| wire::redacted(action, failure::from_client(&error));
+        let unanswered = |error| wire::redacted(action, &failure::from_client(&error));
         let answer = self.client.send(request.map(kube::client::Body::from)).await.map_err(unanswered)?;
         let (head, body) = answer.into_parts();
         let body = body.collect().await.map_err(unanswered)?.to_bytes();

@@ -48,6 +48,7 @@ mod names;
 mod namespace;
 mod openapi;
 mod patch;
+mod protobuf;
 mod read;
 mod registry;
 mod request;

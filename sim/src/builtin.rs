@@ -1,8 +1,9 @@
 //! The kinds that Kubernetes brings along: their schemas, and the defaulting and validation that the real server
 //! holds in code.
 //!
-//! A request passes through in this order: [`decode_error`] and [`normalise`] (reading), [`apply_defaults`],
-//! [`prepare_create`] or [`prepare_update`], [`validate`]; what comes out is stored and returned as it is.
+//! A request passes through in this order: [`decode_error`] and [`normalise`] (reading), [`apply_defaults`], field
+//! ownership, for Services [`services::Allocations::allocate`], [`prepare_create`] or [`prepare_update`],
+//! [`validate`]; what comes out is stored and returned as it is.
 
 mod codec;
 mod data;
@@ -12,7 +13,9 @@ pub mod field;
 mod json_syntax;
 pub mod names;
 pub mod quantity;
+pub mod services;
 mod strategy;
+mod table;
 mod time;
 mod types;
 mod validate;
@@ -96,6 +99,22 @@ pub fn prepare_update(resource: &Resource, subresource: Option<&str>, new: &mut 
     strategy::update(resource, subresource, new, old);
 }
 
+/// The fields (`spec`, `metadata.labels`) that a write through the main resource or a subresource never changes, and
+/// so never comes to own.
+pub fn reset_fields(resource: &Resource, subresource: Option<&str>) -> &'static [&'static str] {
+    strategy::reset_fields(resource, subresource)
+}
+
+/// Whether a PUT to a name that does not exist creates the object.
+pub fn creates_on_update(resource: &Resource) -> bool {
+    strategy::creates_on_update(resource)
+}
+
+/// Whether a PUT may leave out the resource version.
+pub fn allows_unconditional_update(resource: &Resource) -> bool {
+    strategy::allows_unconditional_update(resource)
+}
+
 /// Whether the server counts generations for the kind, from 1 on creation.
 pub fn tracks_generation(resource: &Resource) -> bool {
     strategy::tracks_generation(resource)
@@ -130,13 +149,13 @@ pub fn validate_generate_name(resource: &Resource, prefix: &str) -> Vec<String> 
 pub type Column = (&'static str, &'static str, &'static str, &'static str, i64);
 
 /// The table columns that `kubectl get` shows for a kind.
-pub fn columns(_resource: &Resource) -> Vec<Column> {
-    Vec::new()
+pub fn columns(resource: &Resource) -> Vec<Column> {
+    data::columns(resource)
 }
 
 /// The cells of one row, in the order of [`columns`]; `now` in seconds since the epoch, for ages.
-pub fn cells(_resource: &Resource, _object: &Value, _now: i64) -> Vec<Value> {
-    Vec::new()
+pub fn cells(resource: &Resource, object: &Value, now: i64) -> Vec<Value> {
+    table::cells(resource, object, now)
 }
 
 /// The OpenAPI v3 document of one group version (`api/v1`, `apis/apps/v1`).

@@ -68,12 +68,12 @@ pub fn decode(action: &Action, code: StatusCode, retry_after: Option<&str>, body
     if code.is_success() {
         return success(action, body);
     }
-    Err(redacted(action, from_answer(code, retry_after, body)))
+    Err(redacted(action, &from_answer(code, retry_after, body)))
 }
 
 /// A failure whose message is fit for logs and conditions.
-pub fn redacted(action: &Action, failure: Failure) -> Failure {
-    Failure { message: redact::message(action, &failure.message), ..failure }
+pub fn redacted(action: &Action, failure: &Failure) -> Failure {
+    Failure { message: redact::message(action, &failure.message), ..failure.clone() }
 }
 
 fn with_manager(path: &str, field_manager: &str) -> String {

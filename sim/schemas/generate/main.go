@@ -7,7 +7,8 @@
 //	go run . -from "$(go mod download -json k8s.io/kubernetes@v1.36.3 | jq -r .Dir)/api" -to ..
 //
 // It writes discovery.json (API resources by group version), openapi.json (schemas and paths without descriptions,
-// repeated parts replaced by references into one table) and types.json (what encoding/json sees of the Go types).
+// repeated parts replaced by references into one table), types.json (what encoding/json sees of the Go types) and,
+// from a server only, columns.json (the columns of tables).
 package main
 
 import (
@@ -62,38 +63,89 @@ func main() {
 	write(*to, "discovery.json", discovery)
 	write(*to, "openapi.json", pack(documents))
 	write(*to, "types.json", goTypes())
+	if strings.HasPrefix(*from, "http") {
+		write(*to, "columns.json", columns(*from, discovery))
+	}
+}
+
+// columns asks for an empty table of every resource that can be listed; only a server knows these.
+func columns(from string, discovery map[string]any) map[string]any {
+	tables := map[string]any{}
+	for _, path := range served {
+		for _, entry := range discovery[path].([]any) {
+			resource := entry.(map[string]any)
+			name := resource["name"].(string)
+			verbs := string(encode(resource["verbs"]))
+			if !strings.Contains(verbs, `"list"`) {
+				continue
+			}
+			request, err := http.NewRequest(http.MethodGet, from+"/"+path+"/"+name+"?limit=1", nil)
+			if err != nil {
+				log.Fatal(err)
+			}
+			request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+			table := decode(send(request), name)
+			rows := []any{}
+			for _, entry := range table["columnDefinitions"].([]any) {
+				column := entry.(map[string]any)
+				rows = append(rows, []any{
+					column["name"], column["type"], column["format"], column["description"], column["priority"],
+				})
+			}
+			tables[path+"/"+name] = rows
+		}
+	}
+	return tables
+}
+
+// send carries out a request; a token, if the server wants one, stands in the environment variable TOKEN.
+func send(request *http.Request) []byte {
+	if token := os.Getenv("TOKEN"); token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return body
+}
+
+func decode(body []byte, what string) map[string]any {
+	var document map[string]any
+	if err := json.Unmarshal(body, &document); err != nil {
+		log.Fatalf("%s: %v", what, err)
+	}
+	return document
 }
 
 // fetch reads one document from a server or from the checked-in copies of the Go module.
 func fetch(from, what, path string) map[string]any {
-	var body []byte
-	var err error
 	if strings.HasPrefix(from, "http") {
 		url := from + "/" + path
 		if what == "openapi" {
 			url = from + "/openapi/v3/" + path
 		}
-		var response *http.Response
-		if response, err = http.Get(url); err == nil {
-			defer response.Body.Close()
-			body, err = io.ReadAll(response.Body)
+		request, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			log.Fatal(err)
 		}
-	} else {
-		flat := strings.ReplaceAll(path, "/", "__")
-		file := filepath.Join(from, "discovery", flat+".json")
-		if what == "openapi" {
-			file = filepath.Join(from, "openapi-spec", "v3", flat+"_openapi.json")
-		}
-		body, err = os.ReadFile(file)
+		return decode(send(request), path)
 	}
+	flat := strings.ReplaceAll(path, "/", "__")
+	file := filepath.Join(from, "discovery", flat+".json")
+	if what == "openapi" {
+		file = filepath.Join(from, "openapi-spec", "v3", flat+"_openapi.json")
+	}
+	body, err := os.ReadFile(file)
 	if err != nil {
 		log.Fatal(err)
 	}
-	var document map[string]any
-	if err := json.Unmarshal(body, &document); err != nil {
-		log.Fatalf("%s %s: %v", what, path, err)
-	}
-	return document
+	return decode(body, path)
 }
 
 // stripDescriptions removes every description except fields that are called so.

@@ -92,7 +92,10 @@ fn resource(definition: &Value, table: super::store::TableId) -> Resource {
     };
     let read = |version: &Value| {
         let schema = version.pointer("/schema/openAPIV3Schema");
-        let schema = schema.and_then(|schema| Schema::from_crd(schema).ok());
+        let schema = schema.and_then(|schema| Schema::from_crd(schema).ok()).map(|schema| {
+            let has_status = version.pointer("/subresources/status").is_some();
+            if has_status { schema } else { schema.without_status_subresource() }
+        });
         Version::custom(Arc::new(version.clone()), schema)
     };
     Resource {

@@ -191,20 +191,7 @@ fn conflict(error: ApplyError) -> Status {
         ApplyError::Invalid(why) => return Status::unknown(why),
         ApplyError::BadRequest(why) => return Status::bad_request(why),
     };
-    let message = if let [(manager, field)] = conflicts.as_slice() {
-        format!("Apply failed with 1 conflict: conflict with {manager}: {field}")
-    } else {
-        let mut managers: Vec<&str> = conflicts.iter().map(|(manager, _)| manager.as_str()).collect();
-        managers.sort_unstable();
-        managers.dedup();
-        let mut lines = Vec::new();
-        for manager in managers {
-            lines.push(format!("conflicts with {manager}:"));
-            let fields = conflicts.iter().filter(|(other, _)| other == manager);
-            lines.extend(fields.map(|(_, field)| format!("- {field}")));
-        }
-        format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
-    };
+    let message = managed::conflict_message(&conflicts);
     let mut status = Status::new(409, "Conflict", message);
     status.details.causes = conflicts
         .into_iter()

@@ -10,15 +10,17 @@ use super::{crd, meta};
 use crate::builtin;
 use crate::cause::Cause;
 
-/// Drops nulls where a Go type can't tell them from absence: everywhere in built-in kinds, else in `metadata`.
-pub(super) fn drop_nulls(scope: &Scope, object: &mut Value) {
-    if scope.version().builtin_resource().is_some() {
-        without_nulls(object);
-    } else if let Some(metadata) = object.get_mut("metadata") {
-        without_nulls(metadata);
-        if metadata.is_null() {
-            *metadata = Value::Object(serde_json::Map::new());
+/// Reads an object into the form that is stored, and returns the paths of unknown fields; else says why it can't.
+pub(super) fn read(scope: &Scope, object: &mut Value) -> Result<Vec<String>, String> {
+    let version = scope.version();
+    if let Some(resource) = version.builtin_resource() {
+        if let Some(error) = builtin::decode_error(resource, object) {
+            return Err(error);
         }
+        return Ok(builtin::normalise(resource, object));
+    }
+    if let Some(metadata) = object.get_mut("metadata") {
+        without_nulls(metadata);
     }
     let metadata = meta::metadata_mut(object);
     for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
@@ -31,6 +33,10 @@ pub(super) fn drop_nulls(scope: &Scope, object: &mut Value) {
             metadata.remove(key);
         }
     }
+    let Some(schema) = version.schema() else { return Ok(Vec::new()) };
+    let unknown = schema.prune(object);
+    schema.drop_nulls(object);
+    Ok(unknown)
 }
 
 fn without_nulls(value: &mut Value) {
@@ -57,7 +63,7 @@ pub(super) fn apply_defaults(scope: &Scope, object: &mut Value) {
 
 /// Takes out of a new object what the endpoint does not set, before its fields get managers.
 pub(super) fn reset_create(scope: &Scope, object: &mut Value) {
-    if scope.version().has_subresource("status") && scope.resource.is_custom() {
+    if scope.version().has_subresource("status") {
         remove(object, "status");
     }
     meta::remove(object, "generation");
@@ -65,10 +71,14 @@ pub(super) fn reset_create(scope: &Scope, object: &mut Value) {
 
 /// Takes back what the endpoint does not change, before the changed fields get a manager.
 pub(super) fn reset_update(scope: &Scope, new: &mut Value, live: &Value) {
-    if !scope.resource.is_custom() {
+    if scope.subresource == "finalize" {
         return;
     }
-    if scope.subresource == "status" {
+    if scope.subresource == "status" && !scope.resource.is_custom() {
+        if let Some(spec) = live.get("spec") {
+            new["spec"] = spec.clone();
+        }
+    } else if scope.subresource == "status" {
         let status = new.get_mut("status").map(Value::take);
         let version = meta::resource_version(new).to_owned();
         let managed = meta::field(new, "managedFields").cloned();
@@ -102,6 +112,9 @@ pub(super) fn prepare_create(scope: &Scope, object: &mut Value) {
     match &scope.version().origin {
         Origin::Builtin(resource) => {
             builtin::prepare_create(resource, object);
+            if builtin::tracks_generation(resource) {
+                meta::set(object, "generation", 1);
+            }
             if crd::is_definition(&scope.resource) {
                 crd::prepare(object);
             }
@@ -115,6 +128,9 @@ pub(super) fn prepare_update(scope: &Scope, new: &mut Value, live: &Value) {
         Origin::Builtin(resource) => {
             let subresource = Some(scope.subresource.as_str()).filter(|name| !name.is_empty());
             builtin::prepare_update(resource, subresource, new, live);
+            if subresource.is_none() && builtin::generation_changes(resource, live, new) {
+                meta::set(new, "generation", meta::generation(live) + 1);
+            }
             if crd::is_definition(&scope.resource) {
                 crd::prepare(new);
             }
@@ -140,15 +156,21 @@ fn differs(new: &Value, live: &Value, has_status: bool) -> bool {
 
 pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) -> Vec<Cause> {
     let old = old.map(AsRef::as_ref);
-    let mut causes = scope.version().schema().map(|schema| schema.validate(object, old)).unwrap_or_default();
-    if let Origin::Builtin(resource) = &scope.version().origin {
-        let subresource = Some(scope.subresource.as_str()).filter(|name| !name.is_empty());
-        causes.extend(builtin::validate(resource, subresource, object, old));
-        if crd::is_definition(&scope.resource) {
-            causes.extend(crd::validate(object, old));
+    match (&scope.version().origin, scope.version().schema()) {
+        (Origin::Builtin(resource), _) => {
+            let subresource = Some(scope.subresource.as_str()).filter(|name| !name.is_empty());
+            let mut causes = builtin::validate(resource, subresource, object, old);
+            if crd::is_definition(&scope.resource) {
+                causes.extend(crd::validate(object, old));
+            }
+            causes
         }
+        (Origin::Custom(_), Some(schema)) => match old {
+            Some(old) if scope.subresource == "status" => schema.validate_status(object, old),
+            _ => schema.validate(object, old),
+        },
+        (Origin::Custom(_), None) => Vec::new(),
     }
-    causes
 }
 
 /// The object in the version that is stored.

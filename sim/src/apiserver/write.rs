@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::respond::Answer;
 use super::scope::{Scope, Validation, WriteOptions};
-use super::status::Status;
+use super::status::{Status, quote};
 use super::store::key;
 use super::{ApiServer, crd, meta, namespace, strategy, validate};
 use crate::managed::{self, Manager};
@@ -34,23 +34,20 @@ pub(super) fn admit_body(
     if !object.is_object() {
         return Err(Status::bad_request(format!(
             "{kind} in version {} cannot be handled as a {kind}: json: cannot unmarshal into Go value of type {kind}",
-            super::status::quote(&scope.version().name)
+            quote(&scope.version().name)
         )));
     }
     check_type(scope, &object, &api_version)?;
     object["apiVersion"] = api_version.into();
     object["kind"] = kind.clone().into();
-    strategy::drop_nulls(scope, &mut object);
+    let unknown = strategy::read(scope, &mut object).map_err(Status::bad_request)?;
     validate::shape(&object).map_err(|why| {
-        let version = super::status::quote(&scope.version().name);
+        let version = quote(&scope.version().name);
         Status::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
     })?;
-    let mut problems: Vec<String> =
-        duplicates.iter().map(|path| format!("duplicate field {}", super::status::quote(path))).collect();
-    if let Some(schema) = scope.version().schema() {
-        let unknown = schema.prune(&mut object);
-        problems.extend(unknown.iter().map(|path| format!("unknown field {}", super::status::quote(path))));
-    }
+    let duplicates = duplicates.iter().map(|path| format!("duplicate field {}", quote(path)));
+    let unknown = unknown.iter().map(|path| format!("unknown field {}", quote(path)));
+    let problems: Vec<String> = duplicates.chain(unknown).collect();
     strict(scope, options, &problems)?;
     Ok(object)
 }
@@ -68,7 +65,7 @@ fn strict(scope: &Scope, options: &mut WriteOptions, problems: &[String]) -> Res
         }
         Validation::Strict => {
             let kind = &scope.resource.kind;
-            let version = super::status::quote(&scope.version().name);
+            let version = quote(&scope.version().name);
             Err(Status::bad_request(format!(
                 "{kind} in version {version} cannot be handled as a {kind}: strict decoding error: {}",
                 problems.join(", ")
@@ -94,11 +91,11 @@ fn check_type(scope: &Scope, object: &Value, api_version: &str) -> Result<(), St
         }
     }
     if !found_kind.is_empty() && found_kind != scope.resource.kind {
-        let version = super::status::quote(&scope.version().name);
+        let version = quote(&scope.version().name);
         let kind = &scope.resource.kind;
         return Err(Status::bad_request(format!(
             "{found_kind} in version {version} cannot be handled as a {kind}: no kind {} is registered for version {api_version}",
-            super::status::quote(found_kind)
+            quote(found_kind)
         )));
     }
     Ok(())

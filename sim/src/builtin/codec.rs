@@ -127,7 +127,9 @@ impl Reader {
         }
         let outer = self.place.len();
         let read = items.iter().enumerate().map(|(index, given)| {
-            self.place += &format!("[{index}]");
+            self.place.push('[');
+            self.place.push_str(&index.to_string());
+            self.place.push(']');
             let read = self.value(item, given);
             self.place.truncate(outer);
             read

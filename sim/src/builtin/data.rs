@@ -6,10 +6,11 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::Resource;
+use super::{Column, Resource};
 
 const DISCOVERY: &str = include_str!("../../schemas/discovery.json");
 const OPEN_API: &str = include_str!("../../schemas/openapi.json");
+const COLUMNS: &str = include_str!("../../schemas/columns.json");
 
 /// Subresources that are views of the whole object; the others (logs, exec, tokens) need a node or a signer.
 const SUBRESOURCES: [&str; 6] = ["status", "scale", "finalize", "ephemeralcontainers", "resize", "eviction"];
@@ -157,4 +158,23 @@ fn unshare(value: &Value, shared: &[Value]) -> Value {
         Value::Array(items) => items.iter().map(|item| unshare(item, shared)).collect(),
         _ => value.clone(),
     }
+}
+
+/// The columns of a resource's table.
+pub(super) fn columns(resource: &Resource) -> Vec<Column> {
+    static TABLES: OnceLock<BTreeMap<String, Vec<Column>>> = OnceLock::new();
+    let tables = TABLES.get_or_init(|| {
+        type Text = (String, String, String, String, i64);
+        let tables: BTreeMap<String, Vec<Text>> =
+            serde_json::from_str(COLUMNS).expect("the checked-in columns are well-formed");
+        // Read once and kept as long as the process runs.
+        let keep = |text: String| -> &'static str { text.leak() };
+        let column = |(name, kind, format, description, priority)| {
+            (keep(name), keep(kind), keep(format), keep(description), priority)
+        };
+        tables.into_iter().map(|(path, columns)| (path, columns.into_iter().map(column).collect())).collect()
+    });
+    let Resource { group, version, plural, .. } = resource;
+    let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
+    tables.get(&format!("{path}/{plural}")).cloned().unwrap_or_default()
 }

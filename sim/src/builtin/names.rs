@@ -70,6 +70,11 @@ fn too_long(value: &str, max: usize) -> Option<String> {
     (value.len() > max).then(|| format!("must be no more than {max} characters"))
 }
 
+/// Newer rules count bytes, which is what the older ones mean by characters.
+fn too_many_bytes(value: &str, max: usize) -> Option<String> {
+    (value.len() > max).then(|| format!("must be no more than {max} bytes"))
+}
+
 fn messages(checks: impl IntoIterator<Item = Option<String>>) -> Vec<String> {
     checks.into_iter().flatten().collect()
 }
@@ -140,13 +145,13 @@ pub fn qualified_name(value: &str) -> Vec<String> {
     let mut found = match prefix {
         Some("") => vec!["prefix part must be non-empty".to_owned()],
         Some(prefix) => {
-            dns_subdomain(prefix).iter().map(|message| format!("prefix part {message}")).collect()
+            prefix_messages(prefix).iter().map(|message| format!("prefix part {message}")).collect()
         }
         None => Vec::new(),
     };
     if name.is_empty() {
         found.push("name part must be non-empty".to_owned());
-    } else if let Some(message) = too_long(name, LABEL_LENGTH_MAX) {
+    } else if let Some(message) = too_many_bytes(name, LABEL_LENGTH_MAX) {
         found.push(format!("name part {message}"));
     }
     if let Some(message) = QUALIFIED_NAME_PATTERN.check(name, QUALIFIED_NAME_RULE, examples) {
@@ -155,10 +160,17 @@ pub fn qualified_name(value: &str) -> Vec<String> {
     found
 }
 
+fn prefix_messages(prefix: &str) -> Vec<String> {
+    messages([
+        too_many_bytes(prefix, SUBDOMAIN_LENGTH_MAX),
+        DNS_SUBDOMAIN_PATTERN.check(prefix, SUBDOMAIN_RULE, &["example.com"]),
+    ])
+}
+
 /// A label's value.
 pub fn label_value(value: &str) -> Vec<String> {
     messages([
-        too_long(value, LABEL_LENGTH_MAX),
+        too_many_bytes(value, LABEL_LENGTH_MAX),
         LABEL_VALUE_PATTERN.check(
             value,
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \

@@ -30,8 +30,7 @@ pub(super) fn apply(name: &str, object: &mut Fields) {
         "core.v1.Secret" => string_data(object),
         "apps.v1.StatefulSetSpec" => claim_templates(object),
         "apps.v1.StatefulSetUpdateStrategy" => stateful_set_strategy(object),
-        "batch.v1.Job" => default_labels(object),
-        "batch.v1.JobSpec" => job_spec(object),
+        "batch.v1.Job" => job(object),
         "networking.v1.NetworkPolicySpec" => policy_types(object),
         "rbac.v1.Subject" => subject(object),
         "autoscaling.v2.HorizontalPodAutoscalerSpec" => autoscaler(object),
@@ -181,12 +180,6 @@ fn template_labels(object: &Fields) -> Option<Value> {
     object.get("spec")?.pointer("/template/metadata/labels").cloned()
 }
 
-fn default_labels(object: &mut Fields) {
-    if let Some(labels) = template_labels(object) {
-        set(nested(object, "metadata"), "labels", labels);
-    }
-}
-
 fn stateful_set_strategy(strategy: &mut Fields) {
     if is_unset(strategy, "type") {
         strategy.insert("type".to_owned(), "RollingUpdate".into());
@@ -198,13 +191,22 @@ fn stateful_set_strategy(strategy: &mut Fields) {
     }
 }
 
-fn job_spec(spec: &mut Fields) {
+/// Only a Job is completed, not the template of one.
+fn job(job: &mut Fields) {
+    if let Some(labels) = template_labels(job) {
+        set(nested(job, "metadata"), "labels", labels);
+    }
+    let spec = nested(job, "spec");
     if is_unset(spec, "completions") && is_unset(spec, "parallelism") {
         spec.insert("completions".to_owned(), 1.into());
     }
     let per_index = !is_unset(spec, "backoffLimitPerIndex");
     set(spec, "backoffLimit", if per_index { i32::MAX } else { 6 }.into());
     let failure_policy = !is_unset(spec, "podFailurePolicy");
+    set(spec, "parallelism", 1.into());
+    set(spec, "completionMode", "NonIndexed".into());
+    set(spec, "suspend", false.into());
+    set(spec, "manualSelector", false.into());
     set(spec, "podReplacementPolicy", if failure_policy { "Failed" } else { "TerminatingOrFailed" }.into());
 }
 
