@@ -1,4 +1,7 @@
-//! What the tests across crates share: a real Kubernetes control plane.
+//! What the tests across crates share: a real Kubernetes control plane, grounds to act on, the Helm chart, and what
+//! fuzzers call.
 
+pub mod chart;
 pub mod control_plane;
+pub mod fuzz;
 pub mod ground;
