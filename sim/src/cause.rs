@@ -1,6 +1,10 @@
 //! Field errors, as a `Status` carries them in `details.causes`.
 
+pub(crate) mod text;
+
 use std::fmt;
+
+use serde_json::Value;
 
 /// Why one field of an object was refused.
 ///
@@ -18,5 +22,75 @@ pub struct Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+impl Cause {
+    /// A malformed value.
+    pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
+        Self::with_value("FieldValueInvalid", "Invalid value", field.into(), value, detail)
+    }
+
+    /// A value of the wrong type.
+    pub fn type_invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
+        Self::with_value("FieldValueTypeInvalid", "Invalid value", field.into(), value, detail)
+    }
+
+    /// A missing value.
+    pub fn required(field: impl Into<String>, detail: &str) -> Self {
+        Self::plain("FieldValueRequired", "Required value", field.into(), detail)
+    }
+
+    /// A value that is well formed but not permitted.
+    pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
+        Self::plain("FieldValueForbidden", "Forbidden", field.into(), detail)
+    }
+
+    /// A value that stands twice where it may stand once.
+    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self::with_value("FieldValueDuplicate", "Duplicate value", field.into(), value, "")
+    }
+
+    /// A value outside of an enumeration.
+    pub fn unsupported<S: AsRef<str>>(field: impl Into<String>, value: &Value, supported: &[S]) -> Self {
+        let quoted: Vec<String> = supported.iter().map(|value| text::quote(value.as_ref())).collect();
+        let detail = if quoted.is_empty() {
+            String::new()
+        } else {
+            format!("supported values: {}", quoted.join(", "))
+        };
+        Self::with_value("FieldValueNotSupported", "Unsupported value", field.into(), value, &detail)
+    }
+
+    /// A string that is too long; the value is left out of the message.
+    pub fn too_long(field: impl Into<String>, max: i64) -> Self {
+        let unit = if max == 1 { "byte" } else { "bytes" };
+        Self::plain(
+            "FieldValueTooLong",
+            "Too long",
+            field.into(),
+            &format!("may not be more than {max} {unit}"),
+        )
+    }
+
+    /// A list or map with too many entries.
+    pub fn too_many(field: impl Into<String>, actual: usize, max: i64) -> Self {
+        let unit = if max == 1 { "item" } else { "items" };
+        let message = format!("Too many: {actual}: must have at most {max} {unit}");
+        Self { reason: "FieldValueTooMany", field: field.into(), message }
+    }
+
+    fn with_value(reason: &'static str, what: &str, field: String, value: &Value, detail: &str) -> Self {
+        let mut message = format!("{what}: {}", text::bad_value(value));
+        if !detail.is_empty() {
+            message.push_str(": ");
+            message.push_str(detail);
+        }
+        Self { reason, field, message }
+    }
+
+    fn plain(reason: &'static str, what: &str, field: String, detail: &str) -> Self {
+        let message = if detail.is_empty() { what.to_owned() } else { format!("{what}: {detail}") };
+        Self { reason, field, message }
     }
 }

@@ -1,5 +1,10 @@
 //! The patch types other than apply: JSON patch, merge patch and strategic merge patch.
 
+mod json;
+mod merge;
+mod order;
+mod strategic;
+
 use serde_json::Value;
 
 use crate::schema::Schema;
@@ -13,19 +18,28 @@ pub enum PatchError {
     /// The patch does not fit the object: 422.
     #[error("{0}")]
     Unprocessable(String),
+    /// The patch asks for more operations than are allowed: 413.
+    #[error("{0}")]
+    TooLarge(String),
+    /// The server fails on the patch: 500.
+    #[error("{0}")]
+    Internal(String),
 }
 
 /// `application/json-patch+json`.
-pub fn json(current: &Value, _patch: &Value) -> Result<Value, PatchError> {
-    Ok(current.clone())
+pub fn json(current: &Value, patch: &Value) -> Result<Value, PatchError> {
+    json::apply(current, patch)
 }
 
 /// `application/merge-patch+json`.
-pub fn merge(current: &Value, _patch: &Value) -> Value {
-    current.clone()
+pub fn merge(current: &Value, patch: &Value) -> Value {
+    merge::apply(current, patch)
 }
 
 /// `application/strategic-merge-patch+json`.
-pub fn strategic(_schema: &Schema, current: &Value, _patch: &Value) -> Result<Value, PatchError> {
-    Ok(current.clone())
+pub fn strategic(schema: &Schema, current: &Value, patch: &Value) -> Result<Value, PatchError> {
+    strategic::apply(schema, current, patch)
 }
+
+#[cfg(test)]
+mod tests;

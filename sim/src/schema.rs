@@ -1,34 +1,177 @@
 //! Types of objects: what fields there are, how lists and maps merge, defaults, pruning and validation.
+//!
+//! A [`Schema`] is an arena of nodes that refer to each other by index, so that recursive types (`JSONSchemaProps`)
+//! need no special care. It is read either from a custom resource definition or from the OpenAPI components of the
+//! built-in kinds; both end in the same nodes, so that everything above (patches, field ownership, validation) is
+//! written once.
+
+mod defaults;
+mod meta;
+pub(crate) mod node;
+mod prune;
+mod read;
+mod validate;
+
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use crate::cause::Cause;
+use node::{Arena, Extra, Node, NodeId};
+
+/// The deepest nesting that any walk over a value follows; the JSON reader in front refuses deeper bodies.
+pub(crate) const DEPTH_MAX: usize = 256;
 
 /// The type of a whole object. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Schema;
+pub struct Schema {
+    arena: Arc<Arena>,
+    has_status: bool,
+}
+
+/// A node of a schema together with the arena that resolves what it refers to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At<'a> {
+    pub(crate) arena: &'a Arena,
+    pub(crate) id: NodeId,
+}
+
+impl<'a> At<'a> {
+    /// The node itself.
+    pub(crate) fn node(self) -> &'a Node {
+        self.arena.node(self.id)
+    }
+
+    /// Another node of the same schema.
+    pub(crate) fn to(self, id: NodeId) -> At<'a> {
+        At { arena: self.arena, id }
+    }
+
+    /// The declared field of that name.
+    pub(crate) fn field(self, name: &str) -> Option<At<'a>> {
+        self.node().fields.get(name).map(|&id| self.to(id))
+    }
+
+    /// The type of the value under a key: the declared field, else that of the other keys.
+    pub(crate) fn child(self, name: &str) -> Option<At<'a>> {
+        self.field(name).or_else(|| self.node().element.map(|id| self.to(id)))
+    }
+
+    /// The type of the value under a key as far as the schema's author declared it.
+    pub(crate) fn declared(self, name: &str) -> Option<At<'a>> {
+        let node = self.node();
+        if name == "metadata" && (node.embedded || self.id == self.arena.root) && !self.arena.built_in {
+            return node.own_metadata.map(|id| self.to(id));
+        }
+        if node.implicit.contains(&name) {
+            return None;
+        }
+        self.field(name).or(match node.extra {
+            Extra::Of(id) => Some(self.to(id)),
+            Extra::Absent | Extra::Allowed(_) => None,
+        })
+    }
+
+    /// The type of a list's items.
+    pub(crate) fn items(self) -> Option<At<'a>> {
+        self.node().items.map(|id| self.to(id))
+    }
+}
 
 impl Schema {
     /// Reads the `openAPIV3Schema` of one CRD version.
-    pub fn from_crd(_open_api_v3_schema: &Value) -> Result<Self, Vec<Cause>> {
-        Ok(Self)
+    pub fn from_crd(open_api_v3_schema: &Value) -> Result<Self, Vec<Cause>> {
+        Ok(Self { arena: Arc::new(read::custom_resource(open_api_v3_schema)), has_status: true })
     }
 
     /// Reads the type `name` out of the `components.schemas` of an OpenAPI v3 document.
-    pub fn from_open_api(_components: &Map<String, Value>, _name: &str) -> Option<Self> {
-        Some(Self)
+    pub fn from_open_api(components: &Map<String, Value>, name: &str) -> Option<Self> {
+        read::component(components, name).map(|arena| Self { arena: Arc::new(arena), has_status: true })
+    }
+
+    /// The same type without a status subresource: `status` is a field like any other.
+    #[must_use]
+    pub fn without_status_subresource(mut self) -> Self {
+        self.has_status = false;
+        self
     }
 
     /// Fills in absent fields that have a default.
-    pub fn apply_defaults(&self, _object: &mut Value) {}
+    pub fn apply_defaults(&self, object: &mut Value) {
+        defaults::apply(self.root(), object, 0);
+    }
 
     /// Removes fields that the schema does not know and returns their paths (`spec.unknown`), in order.
-    pub fn prune(&self, _object: &mut Value) -> Vec<String> {
-        Vec::new()
+    pub fn prune(&self, object: &mut Value) -> Vec<String> {
+        prune::prune(self.root(), object)
+    }
+
+    /// Removes nulls that the schema allows neither as a value nor has a default for, as decoding a custom resource
+    /// does before defaulting.
+    pub fn drop_nulls(&self, object: &mut Value) {
+        defaults::drop_nulls(self.root(), object, 0);
     }
 
     /// Judges an object; `old` is the stored one on update, for transition rules.
-    pub fn validate(&self, _object: &Value, _old: Option<&Value>) -> Vec<Cause> {
-        Vec::new()
+    ///
+    /// The causes are those of values, of embedded objects, of list keys and of rules, in that order. Metadata is the
+    /// caller's to judge.
+    pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let mut causes = validate::values(self.root(), object, old);
+        causes.extend(validate::embedded(self.root(), object));
+        self.validate_rest(object, old, causes)
+    }
+
+    /// Judges an update through the status endpoint, which looks at the values of `status` only.
+    pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<Cause> {
+        let causes = validate::status(self.root(), object, old);
+        self.validate_rest(object, Some(old), causes)
+    }
+
+    fn validate_rest(&self, object: &Value, old: Option<&Value>, mut causes: Vec<Cause>) -> Vec<Cause> {
+        if old.is_none_or(|old| validate::lists(self.root(), old).is_empty()) {
+            causes.extend(validate::lists(self.root(), object));
+        }
+        causes
+    }
+
+    /// Whether the schema is that of a kind which the server holds in code.
+    pub(crate) fn is_built_in(&self) -> bool {
+        self.arena.built_in
+    }
+
+    /// Whether `status` has an endpoint of its own.
+    pub(crate) fn has_status(&self) -> bool {
+        self.has_status
+    }
+
+    /// What an object of the type is before anything is set: the parts that the server's structures always have.
+    pub(crate) fn empty_object(&self) -> Value {
+        self.completed(&Value::Object(Map::new()))
+    }
+
+    /// The object with the parts that the server's structures always have.
+    pub(crate) fn completed(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        if self.is_built_in() {
+            defaults::complete(self.root(), &mut object, 0);
+        }
+        object
+    }
+
+    /// Brings a merged object into the form that decoding gives.
+    pub(crate) fn settle(&self, object: &mut Value) {
+        if !self.is_built_in() {
+            self.prune(object);
+        }
+        self.drop_nulls(object);
+        if !self.is_built_in() {
+            self.apply_defaults(object);
+        }
+    }
+
+    /// The type of the object as a whole.
+    pub(crate) fn root(&self) -> At<'_> {
+        At { arena: &self.arena, id: self.arena.root }
     }
 }

@@ -1,0 +1,203 @@
+//! PATCH: the four patch types.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::request::Request;
+use super::respond::Answer;
+use super::scope::{Scope, WriteOptions};
+use super::status::{Qualified, Status, quote};
+use super::write::{self, Tracking};
+use super::{ApiServer, body, meta};
+use crate::cause::Cause;
+use crate::managed::{self, ApplyError, Manager};
+use crate::patch::{self, PatchError};
+
+const JSON: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+impl ApiServer {
+    pub(super) fn patch_request(
+        &mut self,
+        scope: &Scope,
+        request: &Request<'_>,
+        options: &mut WriteOptions,
+    ) -> Result<Answer, Status> {
+        let media_type = request.media_type();
+        check_options(media_type, request, options)?;
+        if media_type == APPLY {
+            return self.apply_request(scope, request, options);
+        }
+        let known = matches!(media_type, JSON | MERGE | STRATEGIC);
+        if !known || (media_type == STRATEGIC && scope.resource.is_custom()) {
+            return Err(unsupported(scope));
+        }
+        let live = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
+        let live = Arc::clone(live);
+        let current = scope.resource.view(scope.version(), &live);
+        let patch = body::json(request.body).map_err(Status::bad_request)?;
+        let patched = match media_type {
+            JSON => patch::json(&current, &patch.value).map_err(refusal)?,
+            MERGE if patch.value.is_object() => patch::merge(&current, &patch.value),
+            MERGE => {
+                return Err(Status::bad_request(
+                    "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
+                ));
+            }
+            _ => {
+                let schema = scope.version().schema().ok_or_else(|| unsupported(scope))?;
+                patch::strategic(schema, &current, &patch.value).map_err(refusal)?
+            }
+        };
+        let object = write::admit_body(scope, options, patched, patch.duplicates)?;
+        self.update_object(scope, &live, object, options, Tracking::Update)
+    }
+
+    fn apply_request(
+        &mut self,
+        scope: &Scope,
+        request: &Request<'_>,
+        options: &mut WriteOptions,
+    ) -> Result<Answer, Status> {
+        let body = body::yaml(request.body)
+            .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
+        let mut config = write::admit_body(scope, options, body.value, body.duplicates)?;
+        if meta::field(&config, "managedFields").is_some_and(|value| !value.is_null()) {
+            return Err(Status::bad_request("metadata.managedFields must be nil"));
+        }
+        fill_name(scope, &mut config)?;
+        let Some(schema) = scope.version().schema() else { return Err(unsupported(scope)) };
+        let live = self.store.get(scope.resource.table, &scope.key()).cloned();
+        check_live(scope, live.as_deref(), &config)?;
+        let api_version = scope.resource.api_version(scope.version());
+        let time = meta::timestamp(options.now);
+        let manager = Manager {
+            name: &options.manager,
+            api_version: &api_version,
+            subresource: scope.tracked_subresource(),
+            time: &time,
+        };
+        let current = live.as_ref().map(|live| scope.resource.view(scope.version(), live));
+        let force = options.force.unwrap_or_default();
+        let mut applied =
+            managed::apply(schema, current.as_deref(), &config, manager, force).map_err(conflict)?;
+        match live {
+            Some(live) => {
+                meta::copy(&live, &mut applied, "resourceVersion");
+                self.update_object(scope, &live, applied, options, Tracking::Applied)
+            }
+            None => {
+                meta::remove(&mut applied, "resourceVersion");
+                self.create_object(scope, applied, options, Tracking::Applied)
+            }
+        }
+    }
+}
+
+/// A patch of a `Scale`, which has no lists, so that the merging types do the same.
+pub(super) fn scale(request: &Request<'_>, current: &Value) -> Result<Value, Status> {
+    let patch = body::json(request.body).map_err(Status::bad_request)?.value;
+    match request.media_type() {
+        JSON => patch::json(current, &patch).map_err(refusal),
+        MERGE | STRATEGIC => Ok(patch::merge(current, &patch)),
+        other => Err(Status::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: {JSON}, {MERGE}, {STRATEGIC} (not {other})"
+        ))),
+    }
+}
+
+/// `fieldManager` and `force` belong to apply: the one is required there, the other allowed only there.
+fn check_options(media_type: &str, request: &Request<'_>, options: &WriteOptions) -> Result<(), Status> {
+    let cause = if media_type == APPLY && request.query.text("fieldManager").is_empty() {
+        Cause {
+            reason: "FieldValueRequired",
+            field: "fieldManager".to_owned(),
+            message: "Required value: is required for apply patch".to_owned(),
+        }
+    } else if media_type != APPLY && options.force.is_some() {
+        Cause {
+            reason: "FieldValueForbidden",
+            field: "force".to_owned(),
+            message: "Forbidden: may not be specified for non-apply patch".to_owned(),
+        }
+    } else {
+        return Ok(());
+    };
+    Err(Status::invalid(Qualified { group: "meta.k8s.io", name: "PatchOptions" }, "", &[cause]))
+}
+
+fn unsupported(scope: &Scope) -> Status {
+    let mut types = vec![JSON, MERGE];
+    if !scope.resource.is_custom() {
+        types.push(STRATEGIC);
+    }
+    types.push(APPLY);
+    types.push("application/apply-patch+cbor");
+    Status::unsupported_media_type(format!(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        types.join(", ")
+    ))
+}
+
+fn refusal(error: PatchError) -> Status {
+    match error {
+        PatchError::BadRequest(why) => Status::bad_request(why),
+        PatchError::Unprocessable(why) => Status::new(422, "Invalid", why),
+        PatchError::TooLarge(why) => Status::new(413, "RequestEntityTooLarge", why),
+        PatchError::Internal(why) => Status::unknown(why),
+    }
+}
+
+/// An applied configuration may leave its name to the path, but not contradict it.
+fn fill_name(scope: &Scope, config: &mut Value) -> Result<(), Status> {
+    if meta::name(config).is_empty() {
+        meta::set(config, "name", scope.name.clone());
+    }
+    if scope.resource.namespaced && meta::namespace(config).is_empty() {
+        meta::set(config, "namespace", scope.namespace.clone());
+    }
+    scope.check_name(config)
+}
+
+/// A configuration may name the uid and the resource version that it is meant for.
+fn check_live(scope: &Scope, live: Option<&Value>, config: &Value) -> Result<(), Status> {
+    let (uid, version) = (meta::uid(config), meta::resource_version(config));
+    let resource = scope.resource.qualified();
+    match live {
+        None if !uid.is_empty() => {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            Err(Status::conflict(resource, &scope.name, &why))
+        }
+        Some(live) if !version.is_empty() && version != meta::resource_version(live) => {
+            Err(Status::modified(resource, &scope.name))
+        }
+        Some(live) if !uid.is_empty() && uid != meta::uid(live) => {
+            let cause = super::validate::invalid("metadata.uid", &quote(uid), "field is immutable");
+            Err(Status::invalid(scope.resource.qualified_kind(), &scope.name, &[cause]))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The conflict or the failure of an apply in the server's words.
+fn conflict(error: ApplyError) -> Status {
+    let conflicts = match error {
+        ApplyError::Conflicts(conflicts) => conflicts,
+        ApplyError::Invalid(why) => return Status::unknown(why),
+        ApplyError::BadRequest(why) => return Status::bad_request(why),
+    };
+    let message = managed::conflict_message(&conflicts);
+    let mut status = Status::new(409, "Conflict", message);
+    status.details.causes = conflicts
+        .into_iter()
+        .map(|(manager, field)| {
+            ("FieldManagerConflict".to_owned(), format!("conflict with {manager}"), field)
+        })
+        .collect();
+    status
+}

@@ -1,0 +1,204 @@
+//! Server-side apply: merges what a manager declares, and removes what it no longer does.
+
+use serde_json::Value;
+
+use super::compare::Changes;
+use super::entries::{self, Entries, Entry};
+use super::merge::{merge, remove};
+use super::ownership::{self, Conflict, reset_fields};
+use super::path::show_path;
+use super::set::Set;
+use super::typed::{check, fields};
+use super::value::equal;
+use super::{ApplyError, LAST_APPLIED, Manager};
+use crate::cause::text;
+use crate::schema::{At, Schema};
+
+/// The manager of what an object had before the first apply.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+/// The most bytes that annotations may have altogether.
+const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+
+/// Applies a configuration.
+pub(super) fn apply(
+    schema: &Schema,
+    live: Option<&Value>,
+    config: &Value,
+    manager: Manager<'_>,
+    force: bool,
+) -> Result<Value, ApplyError> {
+    let mut managed = entries::decode(live)
+        .map_err(|error| ApplyError::Invalid(format!("failed to decode managed fields: {error}")))?;
+    if entries::listed(config).is_some() {
+        return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
+    }
+    let empty = schema.empty_object();
+    let complete = |value: &Value| schema.completed(value);
+    let live_value = live.map_or_else(|| bare(config), Value::clone);
+    if let (Some(live), true) = (live, managed.is_empty()) {
+        let before = Manager { name: BEFORE_FIRST_APPLY, ..manager };
+        ownership::update(schema, &empty, &complete(&without_managed(live)), &mut managed, before);
+    }
+    let typed = |what: &str, value: &Value, duplicates: bool| {
+        check(schema.root(), value, duplicates).map_err(|error| {
+            ApplyError::Invalid(format!("failed to create typed {what} object ({}): {error}", name(value)))
+        })
+    };
+    typed("patch", config, false)?;
+    typed("live", &live_value, true)?;
+
+    let attempt = |force: bool| merged(schema, &live_value, config, managed.clone(), manager, force);
+    let outcome = match attempt(force) {
+        Err(conflicts) if manager.name == "kubectl" => {
+            let allowed = allowed_by_last_applied(schema, &live_value, manager);
+            let left: Vec<Conflict> =
+                conflicts.into_iter().filter(|conflict| !allowed.contains(&conflict.path)).collect();
+            if left.is_empty() { attempt(true) } else { Err(left) }
+        }
+        outcome => outcome,
+    };
+    let (mut object, managed) = outcome.map_err(|conflicts| ApplyError::Conflicts(described(conflicts)))?;
+    if manager.name == "kubectl" {
+        update_last_applied(&mut object, config);
+    }
+    entries::encode(&mut object, &managed);
+    Ok(object)
+}
+
+/// Merges and moves ownership; refuses on conflicts.
+fn merged(
+    schema: &Schema,
+    live: &Value,
+    config: &Value,
+    mut managed: Entries,
+    manager: Manager<'_>,
+    force: bool,
+) -> Result<(Value, Entries), Vec<Conflict>> {
+    let root = schema.root();
+    let reset = reset_fields(schema, config, manager.subresource);
+    let mut entry = Entry {
+        manager: if manager.name.is_empty() { "unknown".to_owned() } else { manager.name.to_owned() },
+        applies: true,
+        api_version: manager.api_version.to_owned(),
+        subresource: manager.subresource.unwrap_or_default().to_owned(),
+        time: None,
+        set: fields(root, config).without(&reset),
+    };
+    let id = entry.id();
+    let last = managed.get(&id).map(|last| last.set.clone());
+    entry.time = managed.get(&id).and_then(|last| last.time.clone());
+    let combined = merge(root, Some(live), Some(config), 0).unwrap_or(Value::Null);
+    managed.insert(id.clone(), entry);
+    let mut object = match last {
+        Some(last) if !last.is_empty() => pruned(root, combined, &managed, &last),
+        _ => combined,
+    };
+    let changes =
+        Changes::between(root, &schema.completed(live), &schema.completed(&object)).ignoring(&reset);
+    ownership::disown(&mut managed, &changes, &id, force)?;
+
+    let changed = !equal(live, &object);
+    if let Some(entry) = managed.remove(&id)
+        && let Some(mut entry) = ownership::strip(entry)
+    {
+        if changed {
+            entry.time = Some(manager.time.to_owned());
+        }
+        managed.insert(id, entry);
+    }
+    if changed {
+        schema.settle(&mut object);
+    }
+    Ok((object, managed))
+}
+
+/// Removes what the manager applied before and doesn't now, unless someone else owns it.
+fn pruned(root: At<'_>, combined: Value, managed: &Entries, last: &Set) -> Value {
+    let named = |set: &Set| set.with_named_fields(Some(root));
+    let take = |gone: &Set| remove(root, &combined, gone, 0).unwrap_or(Value::Null);
+    let last = named(last);
+    let owned = managed.values().fold(Set::default(), |all, entry| all.union(&entry.set));
+    let all = named(&fields(root, &combined));
+
+    // What others own comes back.
+    let kept = named(&fields(root, &take(&last))).union(&named(&owned));
+    let kept_value = take(&all.difference(&kept));
+    // What the manager never owned comes back, too.
+    let gone = all.difference(&named(&fields(root, &kept_value))).intersection(&last);
+    take(&gone)
+}
+
+/// The object that an apply creates starts as.
+fn bare(config: &Value) -> Value {
+    let keys = ["apiVersion", "kind"];
+    let entries = keys.iter().filter_map(|key| Some(((*key).to_owned(), config.get(*key)?.clone())));
+    Value::Object(entries.collect())
+}
+
+pub(super) fn without_managed(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
+fn described(conflicts: Vec<Conflict>) -> Vec<(String, String)> {
+    conflicts.into_iter().map(|conflict| (conflict.owner.describe(), show_path(&conflict.path))).collect()
+}
+
+fn name(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let api_version = text("/apiVersion");
+    let group_version =
+        if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") };
+    format!(
+        "{}/{}; {group_version}, Kind={}",
+        text("/metadata/namespace"),
+        text("/metadata/name"),
+        text("/kind")
+    )
+}
+
+/// The fields that `kubectl apply` set last, by its annotation, and that still are as it left them.
+fn allowed_by_last_applied(schema: &Schema, live: &Value, manager: Manager<'_>) -> Set {
+    let root = schema.root();
+    let Some(annotation) = annotation(live) else { return Set::default() };
+    let Ok(last) = serde_json::from_str::<Value>(annotation) else { return Set::default() };
+    let same_version = last.get("apiVersion").and_then(Value::as_str) == Some(manager.api_version);
+    if !same_version || check(root, &last, false).is_err() || check(root, live, false).is_err() {
+        return Set::default();
+    }
+    let changes = Changes::between(root, &last, &schema.completed(live));
+    fields(root, &last).difference(&changes.modified).difference(&changes.added).difference(&changes.removed)
+}
+
+fn annotation(object: &Value) -> Option<&str> {
+    let annotation = object.get("metadata")?.get("annotations")?.get(LAST_APPLIED)?.as_str()?;
+    (!annotation.is_empty()).then_some(annotation)
+}
+
+/// Keeps the annotation of `kubectl apply` in step with what its server-side form applies.
+fn update_last_applied(object: &mut Value, config: &Value) {
+    if annotation(object).is_none() {
+        return;
+    }
+    let mut config = config.clone();
+    if let Some(annotations) = config.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.remove(LAST_APPLIED);
+        if annotations.is_empty()
+            && let Some(metadata) = config.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.remove("annotations");
+        }
+    }
+    let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else {
+        return;
+    };
+    annotations.insert(LAST_APPLIED.to_owned(), Value::from(format!("{}\n", text::json(&config))));
+    let bytes: usize =
+        annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if bytes > ANNOTATIONS_BYTES_MAX {
+        annotations.remove(LAST_APPLIED);
+    }
+}

@@ -1,0 +1,144 @@
+//! How ownership moves when an object changes.
+
+use serde_json::Value;
+
+use super::Manager;
+use super::compare::Changes;
+use super::entries::{Entries, Entry};
+use super::path::Step;
+use super::set::Set;
+use crate::schema::Schema;
+
+/// The most entries for updates that an object keeps.
+const UPDATE_ENTRIES_MAX: usize = 10;
+/// The manager of what older entries owned.
+const ANCIENT: &str = "ancient-changes";
+
+/// A field that another manager owns.
+pub(super) struct Conflict {
+    pub(super) owner: Entry,
+    pub(super) path: Vec<Step>,
+}
+
+/// The fields that no entry ever lists.
+fn never_owned() -> Set {
+    Set::of(&[
+        &["apiVersion"],
+        &["kind"],
+        &["metadata"],
+        &["metadata", "clusterName"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "generation"],
+        &["metadata", "managedFields"],
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "resourceVersion"],
+        &["metadata", "selfLink"],
+        &["metadata", "uid"],
+    ])
+}
+
+/// The fields that the server resets in requests of this kind to this endpoint.
+pub(super) fn reset_fields(schema: &Schema, object: &Value, subresource: Option<&str>) -> Set {
+    if subresource != Some("status") {
+        return if schema.has_status() { Set::of(&[&["status"]]) } else { Set::default() };
+    }
+    if !schema.is_built_in() {
+        return Set::of(&[&["metadata"], &["spec"]]);
+    }
+    match object.get("kind").and_then(Value::as_str) {
+        Some("Deployment") => Set::of(&[&["metadata", "labels"], &["spec"]]),
+        Some("Pod") => {
+            Set::of(&[&["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"], &["spec"]])
+        }
+        _ => Set::of(&[&["spec"]]),
+    }
+}
+
+/// An entry without the fields that are never owned; none if nothing is left.
+pub(super) fn strip(mut entry: Entry) -> Option<Entry> {
+    entry.set = entry.set.difference(&never_owned());
+    (!entry.set.is_empty()).then_some(entry)
+}
+
+/// Takes changed fields from everyone but the writer; without force, refuses if someone owns any.
+pub(super) fn disown(
+    entries: &mut Entries,
+    changes: &Changes,
+    writer: &str,
+    force: bool,
+) -> Result<(), Vec<Conflict>> {
+    let touched = changes.modified.union(&changes.added);
+    let mut conflicts = Vec::new();
+    for (_, entry) in entries.iter().filter(|(id, _)| *id != writer) {
+        let lost = entry.set.intersection(&touched);
+        conflicts.extend(lost.paths().into_iter().map(|path| Conflict { owner: entry.clone(), path }));
+    }
+    if !force && !conflicts.is_empty() {
+        return Err(conflicts);
+    }
+    for (_, entry) in entries.iter_mut().filter(|(id, _)| *id != writer) {
+        let lost = entry.set.intersection(&touched);
+        entry.set = entry.set.difference(&lost).difference(&changes.removed);
+    }
+    entries.retain(|_, entry| !entry.set.is_empty());
+    Ok(())
+}
+
+/// Records an update from `old` to `new`.
+pub(super) fn update(schema: &Schema, old: &Value, new: &Value, entries: &mut Entries, manager: Manager<'_>) {
+    let reset = reset_fields(schema, new, manager.subresource);
+    let changes = Changes::between(schema.root(), old, new).ignoring(&reset);
+    // Updates can't conflict: they take what they change.
+    if disown(entries, &changes, "", true).is_err() {
+        return;
+    }
+    let entry = Entry {
+        manager: if manager.name.is_empty() { "unknown".to_owned() } else { manager.name.to_owned() },
+        applies: false,
+        api_version: manager.api_version.to_owned(),
+        subresource: manager.subresource.unwrap_or_default().to_owned(),
+        time: Some(manager.time.to_owned()),
+        set: changes.modified.union(&changes.added).without(&reset),
+    };
+    if let Some(mut entry) = strip(entry) {
+        if let Some(previous) = entries.get(&entry.id()) {
+            entry.set = entry.set.union(&previous.set);
+        }
+        entries.insert(entry.id(), entry);
+    }
+    cap(entries);
+}
+
+/// Merges the oldest entries for updates, by version, until there are few enough.
+fn cap(entries: &mut Entries) {
+    let mut updaters: Vec<(i64, String)> = entries
+        .iter()
+        .filter(|(_, entry)| !entry.applies)
+        .map(|(id, entry)| (entry.seconds(), id.clone()))
+        .collect();
+    let mut count = updaters.len();
+    updaters.sort();
+    let mut first_of_version: Vec<(String, String)> = Vec::new();
+    for (_, id) in updaters {
+        if count <= UPDATE_ENTRIES_MAX {
+            return;
+        }
+        let Some(entry) = entries.get(&id).cloned() else { continue };
+        let Some((_, first)) = first_of_version.iter().find(|(version, _)| *version == entry.api_version)
+        else {
+            first_of_version.push((entry.api_version.clone(), id));
+            continue;
+        };
+        let bucket = Entry { manager: ANCIENT.to_owned(), subresource: String::new(), ..entry.clone() };
+        let bucket_id = bucket.id();
+        let merged = match entries.remove(&bucket_id) {
+            Some(old) => Some(old.set),
+            None => entries.remove(first).map(|first| first.set),
+        };
+        entries.remove(&id);
+        let set = entry.set.union(&merged.unwrap_or_default());
+        entries.insert(bucket_id, Entry { set, ..bucket });
+        count -= 1;
+    }
+}

@@ -1,0 +1,190 @@
+//! What is known about one place in an object.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::Value;
+
+/// The index of a node in its arena.
+pub(crate) type NodeId = usize;
+
+/// Accepts anything: maps merge field by field, lists are atomic.
+pub(crate) const DEDUCED: NodeId = 0;
+/// Accepts anything and never looks inside.
+pub(crate) const UNTYPED: NodeId = 1;
+
+/// All nodes of one schema.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) root: NodeId,
+    pub(crate) built_in: bool,
+}
+
+impl Arena {
+    /// An arena that holds only the two common types.
+    pub(crate) fn new(built_in: bool) -> Self {
+        let deduced =
+            Node { element: Some(DEDUCED), items: Some(UNTYPED), preserve: true, ..Node::default() };
+        let untyped = Node {
+            element: Some(UNTYPED),
+            items: Some(UNTYPED),
+            map: Some(MapType::Atomic),
+            preserve: true,
+            ..Node::default()
+        };
+        Self { nodes: vec![deduced, untyped], root: DEDUCED, built_in }
+    }
+
+    /// The node behind an index; ids come from this arena only.
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id]
+    }
+}
+
+/// The JSON type that a node admits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Kind {
+    /// No type given: any value.
+    #[default]
+    Any,
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+    /// Any scalar, such as a quantity.
+    Scalar,
+}
+
+impl Kind {
+    /// The name that schemas use.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Any | Kind::Scalar => "",
+            Kind::Object => "object",
+            Kind::Array => "array",
+            Kind::String => "string",
+            Kind::Integer => "integer",
+            Kind::Number => "number",
+            Kind::Boolean => "boolean",
+        }
+    }
+
+    /// The kind of that name.
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "object" => Kind::Object,
+            "array" => Kind::Array,
+            "string" => Kind::String,
+            "integer" => Kind::Integer,
+            "number" => Kind::Number,
+            "boolean" => Kind::Boolean,
+            _ => Kind::Any,
+        }
+    }
+}
+
+/// `x-kubernetes-list-type` with its keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ListType {
+    Atomic,
+    Set,
+    Map(Vec<String>),
+}
+
+/// `x-kubernetes-map-type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MapType {
+    Atomic,
+    Granular,
+}
+
+/// What strategic merge patches do with a field.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PatchMeta {
+    /// Lists are merged, by the key or as a set of scalars.
+    pub(crate) merge: bool,
+    /// Fields absent from a map's patch may be cleared (`$retainKeys`).
+    pub(crate) retain_keys: bool,
+    /// Maps are replaced as a whole.
+    pub(crate) replace: bool,
+    /// The field that names a list's items.
+    pub(crate) merge_key: Option<String>,
+}
+
+/// `additionalProperties`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Extra {
+    #[default]
+    Absent,
+    Allowed(bool),
+    Of(NodeId),
+}
+
+/// One place in an object.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Node {
+    pub(crate) kind: Kind,
+    pub(crate) format: Option<String>,
+    pub(crate) nullable: bool,
+    pub(crate) int_or_string: bool,
+    pub(crate) embedded: bool,
+    pub(crate) preserve: bool,
+    pub(crate) fields: BTreeMap<String, NodeId>,
+    /// What the author of a CRD demands of `metadata`, whose type is fixed.
+    pub(crate) own_metadata: Option<NodeId>,
+    /// Fields that every object has and that the author of the CRD did not declare.
+    pub(crate) implicit: Vec<&'static str>,
+    pub(crate) extra: Extra,
+    /// The type of undeclared keys for merging; none means that there may be none.
+    pub(crate) element: Option<NodeId>,
+    pub(crate) items: Option<NodeId>,
+    pub(crate) list: Option<ListType>,
+    pub(crate) map: Option<MapType>,
+    pub(crate) patch: PatchMeta,
+    pub(crate) default: Option<Value>,
+    pub(crate) checks: Option<Box<Checks>>,
+    /// `x-kubernetes-validations`, as written.
+    pub(crate) rules: Vec<Value>,
+}
+
+impl Node {
+    /// The names of the required fields.
+    pub(crate) fn required(&self) -> &[String] {
+        self.checks.as_deref().map_or(&[], |checks| &checks.required)
+    }
+}
+
+/// Value validations of one node.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Checks {
+    pub(crate) enumeration: Vec<Value>,
+    pub(crate) maximum: Option<f64>,
+    pub(crate) exclusive_maximum: bool,
+    pub(crate) minimum: Option<f64>,
+    pub(crate) exclusive_minimum: bool,
+    pub(crate) multiple_of: Option<f64>,
+    pub(crate) max_length: Option<i64>,
+    pub(crate) min_length: Option<i64>,
+    pub(crate) pattern: Option<Pattern>,
+    pub(crate) max_items: Option<i64>,
+    pub(crate) min_items: Option<i64>,
+    pub(crate) unique_items: bool,
+    pub(crate) max_properties: Option<i64>,
+    pub(crate) min_properties: Option<i64>,
+    pub(crate) required: Vec<String>,
+    pub(crate) all_of: Vec<NodeId>,
+    pub(crate) any_of: Vec<NodeId>,
+    pub(crate) one_of: Vec<NodeId>,
+    pub(crate) not: Option<NodeId>,
+}
+
+/// A regular expression and its source, which messages quote.
+#[derive(Debug, Clone)]
+pub(crate) struct Pattern {
+    pub(crate) source: String,
+    /// None when it does not compile.
+    pub(crate) regex: Option<Regex>,
+}

@@ -1,0 +1,438 @@
+//! Judges values by the keywords of a schema.
+//!
+//! On updates what was wrong before and did not change is let pass, as far as old and new values can be matched.
+
+mod embedded;
+mod format;
+mod lists;
+mod number;
+
+use serde_json::{Map, Value};
+
+use super::node::{Checks, Extra, Kind, ListType};
+use super::{At, DEPTH_MAX};
+use crate::cause::{Cause, text};
+
+pub(super) use embedded::embedded;
+pub(super) use lists::lists;
+
+/// Something wrong, with the text that tells two findings apart.
+#[derive(Debug, Clone)]
+struct Finding {
+    text: String,
+    cause: Cause,
+}
+
+/// What a walk found, and how much matched: the best of several alternatives is the one that matched most.
+#[derive(Debug, Default)]
+struct Verdict {
+    findings: Vec<Finding>,
+    matched: usize,
+}
+
+impl Verdict {
+    fn push(&mut self, finding: Finding) {
+        if self.findings.iter().all(|other| other.text != finding.text) {
+            self.findings.push(finding);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.matched += other.matched;
+        other.findings.into_iter().for_each(|finding| self.push(finding));
+    }
+
+    fn is_ok(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+/// The causes that the values of an object give; `old` is the stored object on update.
+pub(super) fn values(root: At<'_>, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let walk = Walk { prefix: "" };
+    walk.value(root, object, old, "", 0).findings.into_iter().map(|finding| finding.cause).collect()
+}
+
+/// The causes that the values of an object's status give.
+pub(super) fn status(root: At<'_>, object: &Value, old: &Value) -> Vec<Cause> {
+    let (Some(at), Some(status)) = (root.declared("status"), object.get("status")) else { return Vec::new() };
+    let walk = Walk { prefix: "status" };
+    walk.value(at, status, old.get("status"), "", 0)
+        .findings
+        .into_iter()
+        .map(|finding| finding.cause)
+        .collect()
+}
+
+struct Walk<'p> {
+    prefix: &'p str,
+}
+
+impl Walk<'_> {
+    fn field(&self, path: &str) -> String {
+        let path = path.strip_prefix('.').unwrap_or(path);
+        match (self.prefix, path) {
+            ("", "") => "<nil>".to_owned(),
+            ("", path) => path.to_owned(),
+            (prefix, "") => prefix.to_owned(),
+            (prefix, path) => format!("{prefix}.{path}"),
+        }
+    }
+
+    fn invalid(&self, path: &str, value: &Value, text: String) -> Finding {
+        Finding { cause: Cause::invalid(self.field(path), value, &text), text }
+    }
+
+    fn wrong_type(&self, path: &str, expected: &str, actual: &str) -> Finding {
+        let text = format!("{path} in body must be of type {expected}: {}", text::quote(actual));
+        Finding { cause: Cause::type_invalid(self.field(path), &Value::from(actual), &text), text }
+    }
+
+    /// A finding that belongs to no field.
+    fn general(&self, text: String) -> Finding {
+        Finding { cause: Cause::invalid(self.field(""), &Value::from(""), &text), text }
+    }
+
+    fn value(&self, at: At<'_>, value: &Value, old: Option<&Value>, path: &str, depth: usize) -> Verdict {
+        let mut verdict = Verdict::default();
+        if depth > DEPTH_MAX {
+            return verdict;
+        }
+        self.types(at, value, path, &mut verdict);
+        let default = Checks::default();
+        let checks = at.node().checks.as_deref().unwrap_or(&default);
+        if value.is_null() {
+            self.enumeration(checks, value, path, &mut verdict);
+            return verdict;
+        }
+        verdict.matched += 1;
+        self.alternatives(at, checks, value, old, path, depth, &mut verdict);
+        verdict.matched += 1;
+        match value {
+            Value::String(string) => {
+                self.string(checks, string, value, path, &mut verdict);
+                verdict.matched += 1;
+                if let Some(format) = format::applicable(at.node()) {
+                    if !format::is_valid(format, string) {
+                        verdict.push(self.wrong_type(path, format, string));
+                    }
+                    verdict.matched += 1;
+                }
+            }
+            Value::Number(number) => {
+                number::check(self, at.node(), checks, number, path, &mut verdict);
+                verdict.matched += 2;
+            }
+            Value::Array(list) => {
+                self.list(at, checks, list, old, path, depth, &mut verdict);
+                verdict.matched += 2;
+            }
+            _ => {}
+        }
+        self.enumeration(checks, value, path, &mut verdict);
+        verdict.matched += 1;
+        if let Value::Object(map) = value {
+            self.map(at, checks, map, old, path, depth, &mut verdict);
+            verdict.matched += 1;
+        }
+        verdict.matched += 1;
+        if !verdict.is_ok() && old.is_some_and(|old| unchanged(at, old, value, depth)) {
+            verdict.findings.clear();
+        }
+        verdict
+    }
+
+    fn types(&self, at: At<'_>, value: &Value, path: &str, verdict: &mut Verdict) {
+        let node = at.node();
+        let types: &[&str] = if node.int_or_string {
+            &["integer", "string"]
+        } else if matches!(node.kind, Kind::Any | Kind::Scalar) {
+            &[]
+        } else {
+            std::slice::from_ref(match node.kind {
+                Kind::Object => &"object",
+                Kind::Array => &"array",
+                Kind::String => &"string",
+                Kind::Integer => &"integer",
+                Kind::Number => &"number",
+                _ => &"boolean",
+            })
+        };
+        let format = format::applicable(node);
+        if types.is_empty() && format.is_none() {
+            return;
+        }
+        let expected = types.join(",");
+        let (actual, actual_format) = match value {
+            Value::Null => {
+                if !types.is_empty() && !node.nullable {
+                    verdict.push(self.wrong_type(path, &expected, "null"));
+                } else {
+                    verdict.matched += 1;
+                }
+                return;
+            }
+            Value::Bool(_) => ("boolean", ""),
+            Value::String(_) => ("string", ""),
+            Value::Array(_) => ("array", ""),
+            Value::Object(_) => ("object", ""),
+            Value::Number(number) if number.is_f64() => ("number", "double"),
+            Value::Number(_) => ("integer", "int64"),
+        };
+        let whole = value.as_f64().is_some_and(|float| value.is_f64() && float.fract() == 0.0);
+        let fits = types.contains(&actual)
+            || (whole && types.contains(&"integer"))
+            || (actual == "integer" && types.contains(&"number"));
+        let is_text = matches!(value, Value::String(_) | Value::Array(_));
+        match format {
+            Some(format) if !is_text && !fits && format != actual_format => {
+                verdict.push(self.wrong_type(path, format, actual_format));
+            }
+            Some(_) if is_text && !types.contains(&"number") && !types.contains(&"integer") => {
+                verdict.matched += 1
+            }
+            _ if !fits => verdict.push(self.wrong_type(path, &expected, actual)),
+            _ => verdict.matched += 1,
+        }
+    }
+
+    fn enumeration(&self, checks: &Checks, value: &Value, path: &str, verdict: &mut Verdict) {
+        if checks.enumeration.is_empty() || checks.enumeration.iter().any(|allowed| same(allowed, value)) {
+            return;
+        }
+        let names: Vec<String> = checks
+            .enumeration
+            .iter()
+            .map(|allowed| allowed.as_str().map_or_else(|| text::json(allowed), str::to_owned))
+            .collect();
+        let text = format!(
+            "{path} in body should be one of {}",
+            text::plain(&Value::from(checks.enumeration.clone()))
+        );
+        verdict.push(Finding { cause: Cause::unsupported(self.field(path), value, &names), text });
+    }
+
+    fn string(&self, checks: &Checks, string: &str, value: &Value, path: &str, verdict: &mut Verdict) {
+        let length = i64::try_from(string.chars().count()).unwrap_or(i64::MAX);
+        if let Some(max) = checks.max_length.filter(|max| length > *max) {
+            let text = format!("{path} in body should be at most {max} chars long");
+            verdict.push(Finding { cause: Cause::too_long(self.field(path), max), text });
+        } else if let Some(min) = checks.min_length.filter(|min| length < *min) {
+            verdict.push(self.invalid(
+                path,
+                value,
+                format!("{path} in body should be at least {min} chars long"),
+            ));
+        } else if let Some(pattern) = &checks.pattern
+            && !pattern.regex.as_ref().is_some_and(|regex| regex.is_match(string))
+        {
+            verdict.push(self.invalid(
+                path,
+                value,
+                format!("{path} in body should match '{}'", pattern.source),
+            ));
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the state of one step of the walk")]
+    fn list(
+        &self,
+        at: At<'_>,
+        checks: &Checks,
+        list: &[Value],
+        old: Option<&Value>,
+        path: &str,
+        depth: usize,
+        verdict: &mut Verdict,
+    ) {
+        if let Some(items) = at.items().filter(|items| items.id > super::node::UNTYPED) {
+            for (index, item) in list.iter().enumerate() {
+                let old = old.and_then(|old| matching(at, old, item));
+                verdict.merge(self.value(items, item, old, &format!("{path}[{index}]"), depth + 1));
+            }
+        }
+        let size = i64::try_from(list.len()).unwrap_or(i64::MAX);
+        if let Some(min) = checks.min_items.filter(|min| size < *min) {
+            let text = format!("{path} in body should have at least {min} items");
+            verdict.push(self.invalid(path, &Value::from(size), text));
+        }
+        if let Some(max) = checks.max_items.filter(|max| size > *max) {
+            let text = format!("{path} in body should have at most {max} items");
+            verdict.push(Finding { cause: Cause::too_many(self.field(path), list.len(), max), text });
+        }
+        let has_twins =
+            || list.iter().enumerate().any(|(index, item)| list[..index].iter().any(|other| other == item));
+        if checks.unique_items && has_twins() {
+            verdict.push(self.invalid(
+                path,
+                &Value::from(""),
+                format!("{path} in body shouldn't contain duplicates"),
+            ));
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the state of one step of the walk")]
+    fn map(
+        &self,
+        at: At<'_>,
+        checks: &Checks,
+        map: &Map<String, Value>,
+        old: Option<&Value>,
+        path: &str,
+        depth: usize,
+        verdict: &mut Verdict,
+    ) {
+        let size = i64::try_from(map.len()).unwrap_or(i64::MAX);
+        if let Some(min) = checks.min_properties.filter(|min| size < *min) {
+            let text = format!("{path} in body should have at least {min} properties");
+            verdict.push(self.invalid(path, &Value::from(size), text));
+        }
+        if let Some(max) = checks.max_properties.filter(|max| size > *max) {
+            let text = format!("{path} in body should have at most {max} properties");
+            verdict.push(Finding { cause: Cause::too_many(self.field(path), map.len(), max), text });
+        }
+        for (key, value) in map {
+            let is_property = at.node().fields.contains_key(key);
+            let forbidden = at.node().extra == Extra::Allowed(false) && !is_property;
+            if forbidden {
+                let text = format!("{path}.{key} in body is a forbidden property");
+                verdict.push(self.invalid(path, &Value::from(key.as_str()), text));
+                continue;
+            }
+            let Some(child) = at.declared(key) else { continue };
+            let below = if path.is_empty() && is_property { key.clone() } else { format!("{path}.{key}") };
+            let is_type =
+                path.is_empty() && self.prefix.is_empty() && matches!(key.as_str(), "kind" | "apiVersion");
+            let old = old.filter(|_| !is_type).and_then(|old| old.get(key));
+            verdict.merge(self.value(child, value, old, &below, depth + 1));
+        }
+        for key in checks.required.iter().filter(|key| !map.contains_key(*key)) {
+            let text = format!("{path}.{key} in body is required");
+            let cause = Cause::required(self.field(&format!("{path}.{key}")), "");
+            verdict.push(Finding { cause, text });
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the state of one step of the walk")]
+    fn alternatives(
+        &self,
+        at: At<'_>,
+        checks: &Checks,
+        value: &Value,
+        old: Option<&Value>,
+        path: &str,
+        depth: usize,
+        verdict: &mut Verdict,
+    ) {
+        let judge = |id: &usize| self.value(at.to(*id), value, old, path, depth + 1);
+        if !checks.any_of.is_empty() {
+            let (passed, best) = best_of(checks.any_of.iter().map(judge), true);
+            if passed == 0 {
+                verdict.push(
+                    self.general(format!("{} must validate at least one schema (anyOf)", text::quote(path))),
+                );
+            }
+            verdict.merge(best);
+        }
+        if !checks.one_of.is_empty() {
+            let (passed, best) = best_of(checks.one_of.iter().map(judge), false);
+            if passed != 1 {
+                let found = if passed == 0 {
+                    "Found none valid".to_owned()
+                } else {
+                    format!("Found {passed} valid alternatives")
+                };
+                let path = text::quote(path);
+                let text = format!("{path} must validate one and only one schema (oneOf). {found}");
+                verdict.push(self.general(text));
+            }
+            if passed <= 1 {
+                verdict.merge(best);
+            }
+        }
+        let mut passed = 0;
+        for id in &checks.all_of {
+            let result = judge(id);
+            passed += usize::from(result.is_ok());
+            verdict.merge(result);
+        }
+        if passed != checks.all_of.len() {
+            let none = if passed == 0 { ". None validated" } else { "" };
+            verdict.push(
+                self.general(format!("{} must validate all the schemas (allOf){none}", text::quote(path))),
+            );
+        }
+        if let Some(not) = &checks.not
+            && judge(not).is_ok()
+        {
+            verdict.push(self.general(format!("{} must not validate the schema (not)", text::quote(path))));
+        }
+    }
+}
+
+/// How many of the alternatives pass, and the first that does, else the one that comes nearest.
+fn best_of(results: impl Iterator<Item = Verdict>, stop_at_first: bool) -> (usize, Verdict) {
+    let mut passed = 0;
+    let mut success = None;
+    let mut failure: Option<Verdict> = None;
+    for result in results {
+        if result.is_ok() {
+            passed += 1;
+            success = success.or(Some(result));
+            if stop_at_first {
+                break;
+            }
+        } else if failure.as_ref().is_none_or(|best| result.matched > best.matched) {
+            failure = Some(result);
+        }
+    }
+    (passed, success.or(failure).unwrap_or_default())
+}
+
+/// Equality that takes whole floats for integers.
+fn same(left: &Value, right: &Value) -> bool {
+    left == right
+        || (left.is_number()
+            && right.is_number()
+            && left.as_f64().zip(right.as_f64()).is_some_and(|(l, r)| l.total_cmp(&r).is_eq()))
+}
+
+/// The old item that a new one of a list with keys stems from.
+pub(super) fn matching<'v>(at: At<'_>, old: &'v Value, item: &Value) -> Option<&'v Value> {
+    let Some(ListType::Map(keys)) = &at.node().list else { return None };
+    let key =
+        |item: &Value| -> Vec<Option<Value>> { keys.iter().map(|key| item.get(key).cloned()).collect() };
+    let wanted = key(item);
+    old.as_array()?.iter().find(|other| other.is_object() && key(other) == wanted)
+}
+
+/// Whether nothing changed, as far as the schema lets old and new be matched.
+pub(super) fn unchanged(at: At<'_>, old: &Value, new: &Value, depth: usize) -> bool {
+    if depth > DEPTH_MAX {
+        return false;
+    }
+    match (old, new) {
+        (Value::Array(old_list), Value::Array(list)) => {
+            if old_list.len() != list.len() {
+                return false;
+            }
+            if !matches!(at.node().list, Some(ListType::Map(_))) {
+                return old_list == list;
+            }
+            let Some(items) = at.items() else { return false };
+            list.iter()
+                .all(|item| matching(at, old, item).is_some_and(|old| unchanged(items, old, item, depth + 1)))
+        }
+        (Value::Object(old), Value::Object(new)) => {
+            old.len() == new.len()
+                && new.iter().all(|(key, new)| match (at.declared(key), old.get(key)) {
+                    (Some(child), Some(old)) => unchanged(child, old, new, depth + 1),
+                    _ => false,
+                })
+        }
+        _ => old == new,
+    }
+}
+
+#[cfg(test)]
+mod tests;

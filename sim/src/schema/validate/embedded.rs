@@ -1,0 +1,86 @@
+//! Objects inside of objects say what they are.
+
+use serde_json::Value;
+
+use crate::cause::Cause;
+use crate::schema::node::Extra;
+use crate::schema::{At, DEPTH_MAX};
+
+/// What is wrong with the types that embedded objects give themselves.
+pub(in crate::schema) fn embedded(root: At<'_>, object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    walk(root, object, "", 0, &mut causes);
+    causes
+}
+
+fn walk(at: At<'_>, value: &Value, path: &str, depth: usize, causes: &mut Vec<Cause>) {
+    if depth > DEPTH_MAX {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            if at.node().embedded && depth > 0 {
+                type_meta(value, path, causes);
+            }
+            for (key, value) in map {
+                let Some(child) = at.declared(key) else { continue };
+                let is_key = !at.node().fields.contains_key(key) && matches!(at.node().extra, Extra::Of(_));
+                let below = match (is_key, path.is_empty()) {
+                    (true, _) => format!("{path}[{key}]"),
+                    (false, true) => key.clone(),
+                    (false, false) => format!("{path}.{key}"),
+                };
+                walk(child, value, &below, depth + 1, causes);
+            }
+        }
+        Value::Array(list) => {
+            let Some(items) = at.items() else { return };
+            for (index, item) in list.iter().enumerate() {
+                walk(items, item, &format!("{path}[{index}]"), depth + 1, causes);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn type_meta(object: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let field = |name: &str| format!("{path}.{name}");
+    for name in ["apiVersion", "kind"] {
+        match object.get(name) {
+            None => causes.push(Cause::required(field(name), "")),
+            Some(Value::String(text)) if text.is_empty() => {
+                causes.push(Cause::invalid(field(name), &Value::from(""), "must not be empty"));
+            }
+            Some(value @ Value::String(text)) => {
+                let problem = if name == "kind" { kind_problem(text) } else { version_problem(text) };
+                if let Some(problem) = problem {
+                    causes.push(Cause::invalid(field(name), value, &problem));
+                }
+            }
+            Some(other) => causes.push(Cause::invalid(field(name), other, "must be a string")),
+        }
+    }
+}
+
+fn version_problem(version: &str) -> Option<String> {
+    (version.matches('/').count() > 1).then(|| format!("unexpected GroupVersion string: {version}"))
+}
+
+fn kind_problem(kind: &str) -> Option<String> {
+    let kind = kind.to_lowercase();
+    let prefix = "may have mixed case, but should otherwise match: ";
+    if kind.len() > 63 {
+        return Some(format!("{prefix}must be no more than 63 characters"));
+    }
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let fits = kind.starts_with(|char: char| char.is_ascii_lowercase())
+        && !kind.ends_with('-')
+        && kind.bytes().all(inner);
+    (!fits).then(|| {
+        format!(
+            "{prefix}a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+             alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used \
+             for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+        )
+    })
+}

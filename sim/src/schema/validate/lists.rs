@@ -1,0 +1,80 @@
+//! Lists that are sets, or maps by key, hold nothing twice.
+
+use serde_json::{Map, Value};
+
+use crate::cause::Cause;
+use crate::schema::node::{Extra, ListType};
+use crate::schema::{At, DEPTH_MAX};
+
+/// The items that stand twice.
+pub(in crate::schema) fn lists(root: At<'_>, object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if object.is_object() {
+        walk(root, object, "", 0, &mut causes);
+    }
+    causes
+}
+
+fn walk(at: At<'_>, value: &Value, path: &str, depth: usize, causes: &mut Vec<Cause>) {
+    if depth > DEPTH_MAX {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let Some(child) = at.declared(key) else { continue };
+                let is_key = !at.node().fields.contains_key(key) && matches!(at.node().extra, Extra::Of(_));
+                let below = match (is_key, path.is_empty()) {
+                    (true, _) => format!("{path}[{key}]"),
+                    (false, true) => key.clone(),
+                    (false, false) => format!("{path}.{key}"),
+                };
+                walk(child, value, &below, depth + 1, causes);
+            }
+        }
+        Value::Array(list) => {
+            match &at.node().list {
+                Some(ListType::Set) => causes.extend(
+                    twins(list)
+                        .into_iter()
+                        .map(|index| Cause::duplicate(format!("{path}[{index}]"), &list[index])),
+                ),
+                Some(ListType::Map(keys)) => by_key(keys, list, path, causes),
+                Some(ListType::Atomic) | None => {}
+            }
+            if let Some(items) = at.items() {
+                for (index, item) in list.iter().enumerate() {
+                    walk(items, item, &format!("{path}[{index}]"), depth + 1, causes);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn by_key(keys: &[String], list: &[Value], path: &str, causes: &mut Vec<Cause>) {
+    if let Some((index, item)) =
+        list.iter().enumerate().find(|(_, item)| !item.is_object() && !item.is_null())
+    {
+        let detail = "must be an object for an array of list-type map";
+        causes.push(Cause::invalid(format!("{path}[{index}]"), item, detail));
+        return;
+    }
+    let key = |item: &Value| -> Value {
+        let fields = keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
+        Value::Object(fields.collect::<Map<String, Value>>())
+    };
+    let identities: Vec<Value> = list.iter().map(key).collect();
+    causes.extend(
+        twins(&identities)
+            .into_iter()
+            .map(|index| Cause::duplicate(format!("{path}[{index}]"), &identities[index])),
+    );
+}
+
+/// The indexes of second occurrences.
+fn twins(list: &[Value]) -> Vec<usize> {
+    (0..list.len())
+        .filter(|&index| list[..index].iter().filter(|other| **other == list[index]).count() == 1)
+        .collect()
+}

@@ -1,0 +1,114 @@
+//! Bounds of numbers.
+
+use serde_json::{Number, Value};
+
+use super::{Finding, Verdict, Walk};
+use crate::cause::text;
+use crate::schema::node::{Checks, Kind, Node};
+
+/// Checks range, factor and bounds.
+pub(super) fn check(
+    walk: &Walk<'_>,
+    node: &Node,
+    checks: &Checks,
+    number: &Number,
+    path: &str,
+    verdict: &mut Verdict,
+) {
+    let float = number.as_f64().unwrap_or_default();
+    let range = Range::of(node);
+    if let Some(text) = range.violation("Checked", float, path) {
+        verdict.push(walk.general(text));
+    }
+    let value = Value::Number(number.clone());
+    let invalid = |text: String| walk.invalid(path, &value, text);
+    let shown = |bound: f64| show(bound, number.is_f64());
+    let bound = |what: &str, bound: f64| range.violation(what, bound, path).map(|text| walk.general(text));
+    let mut push = |finding: Option<Finding>| finding.into_iter().for_each(|finding| verdict.push(finding));
+    if let Some(factor) = checks.multiple_of {
+        push(bound("MultipleOf", factor));
+        if !is_multiple(number, factor) {
+            push(Some(invalid(format!("{path} in body should be a multiple of {}", shown(factor)))));
+        }
+    }
+    if let Some(min) = checks.minimum {
+        push(bound("Minimum boundary", min));
+        if below(float, min, checks.exclusive_minimum) {
+            let or_equal = if checks.exclusive_minimum { "" } else { "or equal to " };
+            push(Some(invalid(format!("{path} in body should be greater than {or_equal}{}", shown(min)))));
+        }
+    }
+    if let Some(max) = checks.maximum {
+        push(bound("Maximum boundary", max));
+        if below(-float, -max, checks.exclusive_maximum) {
+            let or_equal = if checks.exclusive_maximum { "" } else { "or equal to " };
+            push(Some(invalid(format!("{path} in body should be less than {or_equal}{}", shown(max)))));
+        }
+    }
+}
+
+fn below(value: f64, bound: f64, exclusive: bool) -> bool {
+    value < bound || (exclusive && value <= bound)
+}
+
+fn is_multiple(number: &Number, factor: f64) -> bool {
+    if let (Some(number), true) = (number.as_i64(), factor.fract() == 0.0 && factor >= 1.0) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "bounds are whole here, and compared as integers"
+        )]
+        return number % (factor as i64) == 0;
+    }
+    let float = number.as_f64().unwrap_or_default();
+    let quotient = if factor < 1.0 { 1.0 / factor * float } else { float / factor };
+    factor > 0.0 && (quotient - quotient.round()).abs() < 1e-9
+}
+
+/// Integers are compared with integer bounds, and shown so.
+fn show(bound: f64, is_float: bool) -> String {
+    text::float(if is_float { bound } else { bound.trunc() })
+}
+
+/// The range that type and format give.
+struct Range {
+    kind: &'static str,
+    format: Option<&'static str>,
+}
+
+impl Range {
+    fn of(node: &Node) -> Self {
+        let format = node.format.as_deref();
+        match node.kind {
+            Kind::Integer => Self {
+                kind: "integer",
+                format: [Some("int32"), Some("int64")].into_iter().find(|known| *known == format).flatten(),
+            },
+            Kind::Number => Self {
+                kind: "number",
+                format: [Some("float"), Some("double")].into_iter().find(|known| *known == format).flatten(),
+            },
+            _ => Self { kind: "", format: None },
+        }
+    }
+
+    fn violation(&self, what: &str, value: f64, path: &str) -> Option<String> {
+        let fits = match (self.kind, self.format) {
+            ("integer", Some("int32")) => {
+                value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&value)
+            }
+            // 2^63 is the first float that no integer of 64 bits holds.
+            ("integer", _) => {
+                value.fract() == 0.0
+                    && (-9.223_372_036_854_775_8e18..9.223_372_036_854_775_8e18).contains(&value)
+            }
+            ("number", Some("float")) => value.abs() <= f64::from(f32::MAX),
+            _ => true,
+        };
+        (!fits).then(|| match self.format {
+            Some(format) => {
+                format!("{what} value must be of type {} with format {format} in {path}", self.kind)
+            }
+            None => format!("{what} value must be of type {} (default format) in {path}", self.kind),
+        })
+    }
+}
