@@ -1,8 +1,8 @@
 //! The NamespaceClass operator in a simulated cluster: its flows, killed and failed at every action.
 
 mod namespaceclass {
-    pub(crate) mod bench;
     mod bad_input;
+    pub(crate) mod bench;
     mod failures;
     mod flows;
     mod ownership;

@@ -10,13 +10,15 @@
 
 mod arm;
 mod difference;
+mod generate;
 mod normalise;
 mod scenario;
 
 use std::fmt::Write as _;
 
-pub use self::arm::{Answer, Arm, RealArm};
+pub use self::arm::{Answer, Arm, ModelArm, RealArm};
 pub use self::difference::differences;
+pub use self::generate::{install_widgets, sequences};
 pub use self::normalise::Normaliser;
 pub use self::scenario::{Scenario, Step};
 

@@ -1,9 +1,11 @@
 //! The two servers, behind one interface.
 
+mod model;
 mod real;
 
 use serde_json::Value;
 
+pub use self::model::ModelArm;
 pub use self::real::RealArm;
 use super::scenario::{Step, Variables};
 

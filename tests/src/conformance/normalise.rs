@@ -89,6 +89,9 @@ impl Normaliser {
         if (key == "clusterIP" || key == "clusterIPs") && text.starts_with("10.") {
             return "(cluster address)".to_owned();
         }
+        if key == "cells" && is_age(text) {
+            return "(age)".to_owned();
+        }
         if is_time(text) {
             return if text.contains('.') { "(time with fraction)" } else { "(time)" }.to_owned();
         }
@@ -134,6 +137,13 @@ fn is_time(text: &str) -> bool {
         && text.as_bytes()[4] == b'-'
         && text.as_bytes()[10] == b'T'
         && text.as_bytes()[13] == b':'
+}
+
+/// Whether a cell of a table tells an age, such as `5s` or `3m10s`.
+fn is_age(text: &str) -> bool {
+    text.ends_with(|last| "smhd".contains(last))
+        && text.starts_with(|first: char| first.is_ascii_digit())
+        && text.chars().all(|each| each.is_ascii_digit() || "smhd".contains(each))
 }
 
 /// Leaves out the message, which is prose, and puts the causes in an order.

@@ -23,6 +23,13 @@ use serde_json::Value;
 
 use super::arm::Answer;
 
+/// The media type of a merge patch.
+pub(super) const MERGE: &str = "application/merge-patch+json";
+/// The media type of a strategic merge patch.
+pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
+/// The media type of an applied configuration.
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
+
 /// Values that stand for `${name}` in paths and bodies.
 pub(super) type Variables = BTreeMap<String, String>;
 
@@ -182,9 +189,9 @@ fn content_type(name: &str) -> anyhow::Result<&'static str> {
         "plain" => "application/json",
         "yaml" => "application/yaml",
         "json" => "application/json-patch+json",
-        "merge" => "application/merge-patch+json",
-        "strategic" => "application/strategic-merge-patch+json",
-        "apply" => "application/apply-patch+yaml",
+        "merge" => MERGE,
+        "strategic" => STRATEGIC,
+        "apply" => APPLY,
         "text" => "text/plain",
         other => anyhow::bail!("unknown type {other}"),
     })
