@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 pub use self::arm::{Answer, Arm, ModelArm, RealArm};
 pub use self::difference::differences;
 pub use self::generate::{install_widgets, sequences};
-pub use self::normalise::Normaliser;
+pub use self::normalise::{Normaliser, Pairs};
 pub use self::scenario::{Scenario, Step};
 
 /// What a comparison found.
@@ -47,8 +47,9 @@ pub async fn compare(
 ) -> anyhow::Result<Report> {
     let (model, real) = (transcript(scenario, model).await?, transcript(scenario, real).await?);
     let mut report = Report { compared: scenario.steps.len(), disagreements: Vec::new() };
+    let mut pairs = Pairs::default();
     for (index, step) in scenario.steps.iter().enumerate() {
-        let found = differences(&model[index], &real[index]);
+        let found = differences(&model[index], &real[index], &mut pairs);
         if !found.is_empty() {
             report.disagreements.push(describe(scenario, index, step, &found));
         }

@@ -2,6 +2,7 @@
 //!
 //! A uid or an object's resource version becomes the number of its first appearance in the scenario, so that it still
 //! shows where two of them are equal, such as before and after a write that changed nothing.
+//! [`Pairs`] then says which number of one arm stands for which of the other.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,43 @@ use serde_json::{Map, Value};
 
 use super::arm::Answer;
 use super::scenario::Step;
+
+/// What the stand-ins of one arm are in the other.
+#[derive(Debug, Default)]
+pub struct Pairs {
+    to_real: BTreeMap<String, String>,
+    to_model: BTreeMap<String, String>,
+}
+
+impl Pairs {
+    /// Whether two texts agree, if what stands for something is replaced by its pair; new ones become pairs.
+    ///
+    /// A pair that is broken is replaced, so that one disagreement is told once.
+    pub fn agree(&mut self, model: &str, real: &str) -> bool {
+        let (of_model, of_real) = (stand_ins(model), stand_ins(real));
+        let mut agree = of_model.len() == of_real.len();
+        let (mut model, mut real) = (model.to_owned(), real.to_owned());
+        for (ours, theirs) in of_model.iter().zip(&of_real) {
+            let known = self.to_real.insert(ours.clone(), theirs.clone());
+            let known_back = self.to_model.insert(theirs.clone(), ours.clone());
+            agree &=
+                known.is_none_or(|known| known == *theirs) && known_back.is_none_or(|known| known == *ours);
+            model = model.replace(ours, "");
+            real = real.replace(theirs, "");
+        }
+        agree && model == real
+    }
+}
+
+/// The numbered stand-ins in a text, in order.
+fn stand_ins(text: &str) -> Vec<String> {
+    let parts = text.split('(').skip(1).filter_map(|rest| rest.split_once(')'));
+    let numbered = parts.filter(|(inside, _)| {
+        let (kind, number) = inside.split_once(' ').unwrap_or_default();
+        ["uid", "version", "name"].contains(&kind) && number.parse::<usize>().is_ok()
+    });
+    numbered.map(|(inside, _)| format!("({inside})")).collect()
+}
 
 /// The stand-ins of one arm in one scenario.
 #[derive(Debug, Default)]
@@ -146,11 +184,8 @@ fn is_age(text: &str) -> bool {
         && text.chars().all(|each| each.is_ascii_digit() || "smhd".contains(each))
 }
 
-/// Leaves out the message, which is prose, and puts the causes in an order.
+/// Puts the causes in an order.
 fn status(status: &mut Value) {
-    if let Some(status) = status.as_object_mut() {
-        status.remove("message");
-    }
     if let Some(Value::Array(causes)) = status.pointer_mut("/details/causes") {
         causes.sort_by_cached_key(Value::to_string);
     }
