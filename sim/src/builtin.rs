@@ -1,8 +1,9 @@
 //! The kinds that Kubernetes brings along: their schemas, and the defaulting and validation that the real server
 //! holds in code.
 //!
-//! A request passes through in this order: [`decode_error`] and [`normalise`] (reading), [`apply_defaults`],
-//! [`prepare_create`] or [`prepare_update`], [`validate`]; what comes out is stored and returned as it is.
+//! A request passes through in this order: [`decode_error`] and [`normalise`] (reading), [`apply_defaults`], field
+//! ownership, for Services [`services::Allocations::allocate`], [`prepare_create`] or [`prepare_update`],
+//! [`validate`]; what comes out is stored and returned as it is.
 
 mod codec;
 mod data;
@@ -12,6 +13,7 @@ pub mod field;
 mod json_syntax;
 pub mod names;
 pub mod quantity;
+pub mod services;
 mod strategy;
 mod table;
 mod time;
@@ -95,6 +97,22 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
 /// What the registry's strategy does to an update before validation, `subresource` included.
 pub fn prepare_update(resource: &Resource, subresource: Option<&str>, new: &mut Value, old: &Value) {
     strategy::update(resource, subresource, new, old);
+}
+
+/// The fields (`spec`, `metadata.labels`) that a write through the main resource or a subresource never changes, and
+/// so never comes to own.
+pub fn reset_fields(resource: &Resource, subresource: Option<&str>) -> &'static [&'static str] {
+    strategy::reset_fields(resource, subresource)
+}
+
+/// Whether a PUT to a name that does not exist creates the object.
+pub fn creates_on_update(resource: &Resource) -> bool {
+    strategy::creates_on_update(resource)
+}
+
+/// Whether a PUT may leave out the resource version.
+pub fn allows_unconditional_update(resource: &Resource) -> bool {
+    strategy::allows_unconditional_update(resource)
 }
 
 /// Whether the server counts generations for the kind, from 1 on creation.

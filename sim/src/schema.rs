@@ -10,6 +10,8 @@ mod meta;
 pub(crate) mod node;
 mod prune;
 mod read;
+mod rules;
+mod structural;
 mod validate;
 
 use std::sync::Arc;
@@ -80,7 +82,15 @@ impl<'a> At<'a> {
 
 impl Schema {
     /// Reads the `openAPIV3Schema` of one CRD version.
+    ///
+    /// # Errors
+    /// The causes for which the server refuses the schema; their fields start with `openAPIV3Schema`, to which the
+    /// server adds `spec.validation.` when all versions have the same schema, `spec.versions[0].schema.` otherwise.
     pub fn from_crd(open_api_v3_schema: &Value) -> Result<Self, Vec<Cause>> {
+        let causes = structural::check(open_api_v3_schema, "openAPIV3Schema");
+        if !causes.is_empty() {
+            return Err(causes);
+        }
         Ok(Self { arena: Arc::new(read::custom_resource(open_api_v3_schema)), has_status: true })
     }
 
@@ -131,6 +141,19 @@ impl Schema {
     fn validate_rest(&self, object: &Value, old: Option<&Value>, mut causes: Vec<Cause>) -> Vec<Cause> {
         if old.is_none_or(|old| validate::lists(self.root(), old).is_empty()) {
             causes.extend(validate::lists(self.root(), object));
+        }
+        let keeps_from_rules = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
+        let is_blocked =
+            causes.iter().any(|cause| keeps_from_rules.iter().any(|kind| cause.reason.ends_with(kind)));
+        if !is_blocked {
+            causes.extend(rules::broken(self.root(), object, old));
+        } else if self.arena.has_rules {
+            causes.push(Cause::invalid(
+                "<nil>",
+                &Value::Null,
+                "some validation rules were not checked because the object was invalid; correct the existing errors \
+                 to complete validation",
+            ));
         }
         causes
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use super::protobuf;
 use super::status::Status;
 
 /// A body, and the fields that it gives twice.
@@ -14,13 +15,17 @@ pub(crate) struct Body {
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Reads JSON or YAML by the media type; without one, JSON is assumed.
+/// Reads JSON, YAML or protobuf by the media type; without one, JSON is assumed.
 pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Body, Status> {
     match media_type {
         "" | "application/json" | "*/*" => json(bytes).map_err(Status::bad_request),
         "application/yaml" => yaml(bytes).map_err(Status::bad_request),
+        protobuf::MEDIA_TYPE => {
+            let value = protobuf::decode(bytes).map_err(Status::bad_request)?;
+            Ok(Body { value, duplicates: Vec::new() })
+        }
         other => Err(Status::unsupported_media_type(format!(
-            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml (not {other})"
+            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf (not {other})"
         ))),
     }
 }

@@ -95,6 +95,7 @@ impl Version {
     /// The subresources that are served.
     pub(crate) fn subresources(&self) -> Vec<&str> {
         match &self.origin {
+            Origin::Builtin(resource) if resource.kind == "ServiceAccount" => vec!["token"],
             Origin::Builtin(resource) => resource.subresources.to_vec(),
             Origin::Custom(entry) => {
                 let known = |name: &&str| {

@@ -75,6 +75,11 @@ impl Path {
         self.cause("FieldValueTooLong", format!("Too long: may not be more than {bytes_max} bytes"))
     }
 
+    /// The list has more items than it may.
+    pub fn too_many(&self, items_max: usize) -> Cause {
+        self.cause("FieldValueTooMany", format!("Too many: must have at most {items_max} items"))
+    }
+
     /// [`Self::invalid`] for a value given as the text to show.
     pub fn invalid_as(&self, shown: &str, detail: &str) -> Cause {
         self.cause("FieldValueInvalid", with_detail(&format!("Invalid value: {shown}"), detail))

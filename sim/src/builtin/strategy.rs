@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Resource, codec, defaults};
+use super::{Resource, codec, defaults, services};
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
@@ -39,6 +39,45 @@ pub(super) fn generation_changes(resource: &Resource, old: &Value, new: &Value) 
     }
 }
 
+/// The fields that a write never changes.
+pub(super) fn reset_fields(resource: &Resource, subresource: Option<&str>) -> &'static [&'static str] {
+    match (subresource, resource.kind) {
+        (None, _) if resource.subresources.contains(&"status") => &["status"],
+        (Some("status"), "Deployment") => &["spec", "metadata.labels"],
+        (Some("status"), "Pod") => &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
+        (Some("status"), "VolumeAttachment" | "ValidatingAdmissionPolicy" | "ServiceCIDR") => {
+            &["metadata", "spec"]
+        }
+        (Some("status"), _) => &["spec"],
+        (Some("finalize"), _) => &["status"],
+        _ => &[],
+    }
+}
+
+/// Kinds that a PUT may create.
+pub(super) fn creates_on_update(resource: &Resource) -> bool {
+    match resource.group {
+        "" => matches!(resource.kind, "Service" | "LimitRange" | "Endpoints" | "Event"),
+        "coordination.k8s.io" | "rbac.authorization.k8s.io" | "events.k8s.io" => true,
+        _ => false,
+    }
+}
+
+/// Kinds that may be updated without a resource version.
+pub(super) fn allows_unconditional_update(resource: &Resource) -> bool {
+    let by_kind = matches!(
+        resource.kind,
+        "Lease"
+            | "PodDisruptionBudget"
+            | "CustomResourceDefinition"
+            | "CSIDriver"
+            | "CSINode"
+            | "CSIStorageCapacity"
+            | "VolumeAttachment"
+    );
+    !by_kind && resource.group != "admissionregistration.k8s.io"
+}
+
 fn content(object: &Value) -> Map<String, Value> {
     let mut content = object.as_object().cloned().unwrap_or_default();
     content.remove("metadata");
@@ -51,6 +90,7 @@ pub(super) fn create(resource: &Resource, object: &mut Value) {
     if has_status {
         remove(object, "status");
     }
+    admit(resource, object);
     match (resource.group, resource.kind) {
         ("", "Namespace") => kubernetes_finalizer(object),
         ("", "Pod") => object["status"] = json!({"phase": "Pending", "qosClass": quality_of_service(object)}),
@@ -68,6 +108,48 @@ pub(super) fn create(resource: &Resource, object: &mut Value) {
         _ => {}
     }
     settle(resource, object);
+}
+
+/// What the admission plugins do that are on by default and need nothing else to know.
+fn admit(resource: &Resource, object: &mut Value) {
+    match (resource.group, resource.kind) {
+        ("", "Pod") => admit_pod(object),
+        ("", "PersistentVolumeClaim") => protect(object, "kubernetes.io/pvc-protection"),
+        ("", "PersistentVolume") => protect(object, "kubernetes.io/pv-protection"),
+        _ => {}
+    }
+}
+
+fn protect(object: &mut Value, finalizer: &str) {
+    match &mut object["metadata"]["finalizers"] {
+        Value::Array(present) if present.iter().any(|given| given == finalizer) => {}
+        Value::Array(present) => present.push(finalizer.into()),
+        absent => *absent = json!([finalizer]),
+    }
+}
+
+/// A Pod gets the default priority and stays for five minutes on a node that fails.
+fn admit_pod(pod: &mut Value) {
+    let spec = &mut pod["spec"];
+    if spec["priorityClassName"].is_null() {
+        spec["priority"] = 0.into();
+        if spec["preemptionPolicy"].is_null() {
+            spec["preemptionPolicy"] = "PreemptLowerPriority".into();
+        }
+    }
+    for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerates = |toleration: &Value| {
+            let covers = |field: &str, value: &str| toleration[field].is_null() || toleration[field] == value;
+            covers("key", taint) && covers("effect", "NoExecute")
+        };
+        let toleration =
+            json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+        match &mut spec["tolerations"] {
+            Value::Array(present) if present.iter().any(tolerates) => {}
+            Value::Array(present) => present.push(toleration),
+            absent => *absent = json!([toleration]),
+        }
+    }
 }
 
 /// Prepares an update of the object or of one of its subresources.
@@ -95,6 +177,7 @@ fn update_object(resource: &Resource, new: &mut Value, old: &Value) {
         }
         ("", "ServiceAccount") => secret_names_only(new),
         ("", "PersistentVolumeClaim") => twin_data_sources(new),
+        ("", "Service") => services::drop_by_type(new, old),
         ("apps", "DaemonSet") => {
             let changed = old.pointer("/spec/template") != new.pointer("/spec/template");
             let counted = template_generation(old).unwrap_or(0) + i64::from(changed);
@@ -193,6 +276,10 @@ fn job_selector(job: &mut Value) {
     }
     let uid = job.pointer("/metadata/uid").cloned().unwrap_or_default();
     let name = job.pointer("/metadata/name").cloned().unwrap_or_default();
+    // Labels that the Job took over from its template are the template's own in the server's memory.
+    let shared = job
+        .pointer("/metadata/labels")
+        .is_some_and(|labels| Some(labels) == job.pointer("/spec/template/metadata/labels"));
     let metadata = &mut job["spec"]["template"]["metadata"];
     if !metadata["labels"].is_object() {
         metadata["labels"] = json!({});
@@ -205,6 +292,9 @@ fn job_selector(job: &mut Value) {
         ("batch.kubernetes.io/controller-uid", &uid),
     ] {
         labels.entry(label).or_insert_with(|| value.clone());
+    }
+    if shared {
+        job["metadata"]["labels"] = job["spec"]["template"]["metadata"]["labels"].clone();
     }
     let selector = &mut job["spec"]["selector"];
     if !selector.is_object() {

@@ -2,18 +2,25 @@
 
 mod access;
 mod address;
+mod batch;
 mod common;
 mod config;
+mod coordination;
+mod cron;
+mod endpoints;
+mod ingress;
 mod network;
 mod pod;
 mod quota;
 mod resources;
+mod scaling;
 mod service;
+mod storage;
 mod workload;
 
 use serde_json::Value;
 
-use super::view::text;
+use super::view::{part, text};
 use super::{Resource, field::Path, names};
 use crate::cause::Cause;
 
@@ -34,19 +41,56 @@ pub(super) fn object(
 }
 
 fn main(resource: &Resource, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    match resource.group {
+        "" => core(resource.kind, object, old, causes),
+        "apps" => match resource.kind {
+            "Deployment" => workload::deployment(object, old, causes),
+            "ReplicaSet" => workload::replica_set(object, old, causes),
+            "StatefulSet" => workload::stateful_set(object, old, causes),
+            "DaemonSet" => workload::daemon_set(object, old, causes),
+            _ => {}
+        },
+        "rbac.authorization.k8s.io" => match resource.kind {
+            "Role" => access::role(object, causes),
+            "ClusterRole" => access::cluster_role(object, causes),
+            _ => access::binding(resource, object, old, causes),
+        },
+        _ => others(resource, object, old, causes),
+    }
+}
+
+fn core(kind: &str, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    match kind {
+        "ConfigMap" => config::config_map(object, old, causes),
+        "Secret" => config::secret(object, old, causes),
+        "ResourceQuota" => quota::resource_quota(object, old, causes),
+        "LimitRange" => quota::limit_range(object, causes),
+        "Service" => service::service(object, old, causes),
+        "Endpoints" => endpoints::endpoints(object, causes),
+        "Event" => coordination::event(object, causes),
+        "PersistentVolumeClaim" => storage::claim(object, old, causes),
+        "PersistentVolume" => storage::volume(object, causes),
+        "Pod" => pod::pod(object, old, causes),
+        "PodTemplate" => pod::template(part(object, "template"), &Path::root("template"), causes),
+        _ => {}
+    }
+}
+
+fn others(resource: &Resource, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     match (resource.group, resource.kind) {
-        ("", "ConfigMap") => config::config_map(object, old, causes),
-        ("", "Secret") => config::secret(object, old, causes),
-        ("", "ResourceQuota") => quota::resource_quota(object, old, causes),
-        ("", "LimitRange") => quota::limit_range(object, causes),
-        ("", "Service") => service::service(object, old, causes),
-        ("apps", "Deployment") => workload::deployment(object, old, causes),
-        ("networking.k8s.io", "NetworkPolicy") => network::network_policy(object, causes),
-        ("rbac.authorization.k8s.io", "Role") => access::role(object, causes),
-        ("rbac.authorization.k8s.io", "ClusterRole") => access::cluster_role(object, causes),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            access::binding(resource, object, old, causes);
+        ("batch", "Job") => batch::job(object, old, causes),
+        ("batch", "CronJob") => batch::cron_job(object, old, causes),
+        ("policy", "PodDisruptionBudget") => scaling::disruption_budget(object, causes),
+        ("autoscaling", "HorizontalPodAutoscaler") if resource.version == "v2" => {
+            scaling::autoscaler(object, causes);
         }
+        ("networking.k8s.io", "NetworkPolicy") => network::network_policy(object, causes),
+        ("networking.k8s.io", "Ingress") => ingress::ingress(object, causes),
+        ("discovery.k8s.io", "EndpointSlice") => endpoints::slice(object, old, causes),
+        ("coordination.k8s.io", "Lease") => coordination::lease(object, causes),
+        ("events.k8s.io", "Event") => coordination::event(object, causes),
+        ("scheduling.k8s.io", "PriorityClass") => coordination::priority_class(object, old, causes),
+        ("storage.k8s.io", "StorageClass") => storage::class(object, old, causes),
         _ => {}
     }
 }

@@ -87,14 +87,15 @@ fn merged(
     let id = entry.id();
     let last = managed.get(&id).map(|last| last.set.clone());
     entry.time = managed.get(&id).and_then(|last| last.time.clone());
+    let stored = live;
+    let live = &schema.completed(live);
     let combined = merge(root, Some(live), Some(config), 0).unwrap_or(Value::Null);
     managed.insert(id.clone(), entry);
     let mut object = match last {
         Some(last) if !last.is_empty() => pruned(root, combined, &managed, &last),
         _ => combined,
     };
-    let changes =
-        Changes::between(root, &schema.completed(live), &schema.completed(&object)).ignoring(&reset);
+    let changes = Changes::between(root, live, &object).ignoring(&reset);
     ownership::disown(&mut managed, &changes, &id, force)?;
 
     let changed = !equal(live, &object);
@@ -108,8 +109,10 @@ fn merged(
     }
     if changed {
         schema.settle(&mut object);
+        Ok((object, managed))
+    } else {
+        Ok((stored.clone(), managed))
     }
-    Ok((object, managed))
 }
 
 /// Removes what the manager applied before and doesn't now, unless someone else owns it.

@@ -14,7 +14,7 @@ fn custom() -> Schema {
             "atomic": {"type": "array", "items": {"type": "string"}},
             "set": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
             "ports": {"type": "array", "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["port", "protocol"], "items": {"type": "object", "properties": {
+                "x-kubernetes-list-map-keys": ["port", "protocol"], "items": {"type": "object", "required": ["port"], "properties": {
                     "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"},
                     "name": {"type": "string"}}}},
             "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}

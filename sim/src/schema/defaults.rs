@@ -78,7 +78,18 @@ pub(super) fn drop_nulls(at: At<'_>, value: &mut Value, depth: usize) {
     }
 }
 
-/// Fills in what the server's structures always have: defaults, and null for what is required without one.
+/// Whether a default is what the server's structures hold anyway.
+fn is_zero(default: &Value) -> bool {
+    match default {
+        Value::Object(map) => map.is_empty(),
+        Value::String(string) => string.is_empty(),
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::Bool(bool) => !bool,
+        Value::Null | Value::Array(_) => false,
+    }
+}
+
+/// Fills in what the server's structures always have: zero values, and null for what is required without one.
 pub(super) fn complete(at: At<'_>, value: &mut Value, depth: usize) {
     if depth > DEPTH_MAX {
         return;
@@ -86,7 +97,7 @@ pub(super) fn complete(at: At<'_>, value: &mut Value, depth: usize) {
     match value {
         Value::Object(map) => {
             for (name, &id) in &at.node().fields {
-                if let Some(default) = &at.to(id).node().default {
+                if let Some(default) = at.to(id).node().default.as_ref().filter(|default| is_zero(default)) {
                     map.entry(name.clone()).or_insert_with(|| default.clone());
                 }
             }

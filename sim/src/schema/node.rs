@@ -1,9 +1,12 @@
 //! What is known about one place in an object.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use regex::Regex;
 use serde_json::Value;
+
+use super::rules::Rule;
 
 /// The index of a node in its arena.
 pub(crate) type NodeId = usize;
@@ -19,6 +22,8 @@ pub(crate) struct Arena {
     pub(crate) nodes: Vec<Node>,
     pub(crate) root: NodeId,
     pub(crate) built_in: bool,
+    /// Whether any node has rules.
+    pub(crate) has_rules: bool,
 }
 
 impl Arena {
@@ -33,7 +38,7 @@ impl Arena {
             preserve: true,
             ..Node::default()
         };
-        Self { nodes: vec![deduced, untyped], root: DEDUCED, built_in }
+        Self { nodes: vec![deduced, untyped], root: DEDUCED, built_in, has_rules: false }
     }
 
     /// The node behind an index; ids come from this arena only.
@@ -146,8 +151,8 @@ pub(crate) struct Node {
     pub(crate) patch: PatchMeta,
     pub(crate) default: Option<Value>,
     pub(crate) checks: Option<Box<Checks>>,
-    /// `x-kubernetes-validations`, as written.
-    pub(crate) rules: Vec<Value>,
+    /// `x-kubernetes-validations`.
+    pub(crate) rules: Arc<[Rule]>,
 }
 
 impl Node {

@@ -27,6 +27,13 @@ pub(super) fn prune(root: At<'_>, object: &mut Value) -> Vec<String> {
     unknown
 }
 
+/// Prunes a value that stands somewhere inside of an object.
+pub(super) fn below(at: At<'_>, value: &mut Value) {
+    // The walk's root is the object as a whole, so that this value's own apiVersion is a field like any other.
+    let root = At { arena: at.arena, id: at.arena.root };
+    Walk { root, path: String::new(), unknown: Vec::new() }.prune(Some(at), value, 0);
+}
+
 struct Walk<'a> {
     root: At<'a>,
     path: String,

@@ -10,6 +10,7 @@ use super::meta;
 use super::node::{
     Arena, Checks, DEDUCED, Extra, Kind, ListType, MapType, Node, NodeId, PatchMeta, Pattern, UNTYPED,
 };
+use super::rules;
 
 /// Reads a CRD version's `openAPIV3Schema`, with the implicit type and object metadata.
 pub(super) fn custom_resource(schema: &Value) -> Arena {
@@ -64,10 +65,14 @@ impl<'a> Reader<'a> {
         let Some(schema) = self.components.and_then(|all| all.get(name)) else { return DEDUCED };
         let id = self.push(Node::default());
         self.known.insert(name.to_owned(), id);
-        let node = match well_known(name) {
+        let mut node = match well_known(name) {
             Some(node) => node,
             None => self.node(schema, false, depth + 1),
         };
+        if name.ends_with(".rbac.v1.Role") || name.ends_with(".rbac.v1.ClusterRole") {
+            // The one list that need not be set and that the server shows as null all the same.
+            node.checks.get_or_insert_default().required.push("rules".to_owned());
+        }
         self.arena.nodes[id] = node;
         id
     }
@@ -165,6 +170,10 @@ impl<'a> Reader<'a> {
             Some(items) if items.is_object() => self.inline(items, preserve, depth + 1),
             _ => UNTYPED,
         };
+        let rules: Vec<Value> = array(schema, "x-kubernetes-validations").cloned().collect();
+        // The server has the rules of built-in kinds in code, too, and judges by that.
+        let rules = if self.arena.built_in { Vec::new() } else { rules };
+        self.arena.has_rules |= !rules.is_empty();
         Node {
             kind,
             format: text(schema, "format"),
@@ -183,7 +192,7 @@ impl<'a> Reader<'a> {
             patch: patch_meta(schema),
             default: schema.get("default").filter(|value| !value.is_null()).cloned(),
             checks: self.checks(schema, depth).map(Box::new),
-            rules: array(schema, "x-kubernetes-validations").cloned().collect(),
+            rules: rules::read(&rules),
         }
     }
 

@@ -64,6 +64,12 @@ pub(super) fn status(root: At<'_>, object: &Value, old: &Value) -> Vec<Cause> {
         .collect()
 }
 
+/// The causes that a value gives which stands at a field.
+pub(super) fn under(at: At<'_>, value: &Value, field: &str) -> Vec<Cause> {
+    let walk = Walk { prefix: field };
+    walk.value(at, value, None, "", 0).findings.into_iter().map(|finding| finding.cause).collect()
+}
+
 struct Walk<'p> {
     prefix: &'p str,
 }
@@ -176,7 +182,7 @@ impl Walk<'_> {
             Value::String(_) => ("string", ""),
             Value::Array(_) => ("array", ""),
             Value::Object(_) => ("object", ""),
-            Value::Number(number) if number.is_f64() => ("number", "double"),
+            Value::Number(number) if number.is_f64() => ("number", "float64"),
             Value::Number(_) => ("integer", "int64"),
         };
         let whole = value.as_f64().is_some_and(|float| value.is_f64() && float.fract() == 0.0);
@@ -389,25 +395,30 @@ fn best_of(results: impl Iterator<Item = Verdict>, stop_at_first: bool) -> (usiz
     (passed, success.or(failure).unwrap_or_default())
 }
 
-/// Equality that takes whole floats for integers.
-fn same(left: &Value, right: &Value) -> bool {
-    left == right
-        || (left.is_number()
-            && right.is_number()
-            && left.as_f64().zip(right.as_f64()).is_some_and(|(l, r)| l.total_cmp(&r).is_eq()))
+/// Whether a value is one of an enumeration; the server converts a float to the type of an integer by cutting it off.
+fn same(allowed: &Value, value: &Value) -> bool {
+    match (allowed, value) {
+        (Value::Number(allowed), Value::Number(value)) => {
+            let (left, right) = (allowed.as_f64().unwrap_or_default(), value.as_f64().unwrap_or_default());
+            let right = if value.is_f64() && !allowed.is_f64() { right.trunc() } else { right };
+            allowed == value || left.total_cmp(&right).is_eq()
+        }
+        _ => allowed == value,
+    }
 }
 
 /// The old item that a new one of a list with keys stems from.
-pub(super) fn matching<'v>(at: At<'_>, old: &'v Value, item: &Value) -> Option<&'v Value> {
+pub(in crate::schema) fn matching<'v>(at: At<'_>, old: &'v Value, item: &Value) -> Option<&'v Value> {
     let Some(ListType::Map(keys)) = &at.node().list else { return None };
+    // Items that lack a key can't be told from each other.
     let key =
-        |item: &Value| -> Vec<Option<Value>> { keys.iter().map(|key| item.get(key).cloned()).collect() };
-    let wanted = key(item);
-    old.as_array()?.iter().find(|other| other.is_object() && key(other) == wanted)
+        |item: &Value| -> Option<Vec<Value>> { keys.iter().map(|key| item.get(key).cloned()).collect() };
+    let wanted = key(item)?;
+    old.as_array()?.iter().find(|other| key(other).as_ref() == Some(&wanted))
 }
 
 /// Whether nothing changed, as far as the schema lets old and new be matched.
-pub(super) fn unchanged(at: At<'_>, old: &Value, new: &Value, depth: usize) -> bool {
+pub(in crate::schema) fn unchanged(at: At<'_>, old: &Value, new: &Value, depth: usize) -> bool {
     if depth > DEPTH_MAX {
         return false;
     }

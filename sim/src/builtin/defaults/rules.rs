@@ -30,10 +30,10 @@ pub(super) fn apply(name: &str, object: &mut Fields) {
         "core.v1.Secret" => string_data(object),
         "apps.v1.StatefulSetSpec" => claim_templates(object),
         "apps.v1.StatefulSetUpdateStrategy" => stateful_set_strategy(object),
-        "batch.v1.Job" => default_labels(object),
-        "batch.v1.JobSpec" => job_spec(object),
+        "batch.v1.Job" => job(object),
         "networking.v1.NetworkPolicySpec" => policy_types(object),
         "rbac.v1.Subject" => subject(object),
+        "autoscaling.v1.HorizontalPodAutoscaler" => autoscaler_v1(object),
         "autoscaling.v2.HorizontalPodAutoscalerSpec" => autoscaler(object),
         "storage.v1.CSIDriverSpec" => set(object, "volumeLifecycleModes", json!(["Persistent"])),
         _ => {}
@@ -94,12 +94,13 @@ fn volume(object: &mut Fields) {
     }
 }
 
-/// Images without a tag or with the tag `latest` are pulled always.
+/// Images with neither tag nor digest or with the tag `latest` are pulled always.
 fn pull_policy(object: &mut Fields, image: &str, policy: &str) {
     let reference = text(object, image);
-    let last_part = reference.rsplit('/').next().unwrap_or_default();
-    let tag = if last_part.contains('@') { Some("") } else { last_part.split_once(':').map(|(_, tag)| tag) };
-    let always = !reference.is_empty() && matches!(tag, None | Some("latest"));
+    let (name, digest) =
+        reference.split_once('@').map_or((reference, None), |(name, digest)| (name, Some(digest)));
+    let tag = name.rsplit('/').next().unwrap_or_default().split_once(':').map(|(_, tag)| tag);
+    let always = !reference.is_empty() && matches!((tag, digest), (None, None) | (Some("latest"), _));
     set(object, policy, if always { "Always" } else { "IfNotPresent" }.into());
 }
 
@@ -181,12 +182,6 @@ fn template_labels(object: &Fields) -> Option<Value> {
     object.get("spec")?.pointer("/template/metadata/labels").cloned()
 }
 
-fn default_labels(object: &mut Fields) {
-    if let Some(labels) = template_labels(object) {
-        set(nested(object, "metadata"), "labels", labels);
-    }
-}
-
 fn stateful_set_strategy(strategy: &mut Fields) {
     if is_unset(strategy, "type") {
         strategy.insert("type".to_owned(), "RollingUpdate".into());
@@ -198,13 +193,22 @@ fn stateful_set_strategy(strategy: &mut Fields) {
     }
 }
 
-fn job_spec(spec: &mut Fields) {
+/// Only a Job is completed, not the template of one.
+fn job(job: &mut Fields) {
+    if let Some(labels) = template_labels(job) {
+        set(nested(job, "metadata"), "labels", labels);
+    }
+    let spec = nested(job, "spec");
     if is_unset(spec, "completions") && is_unset(spec, "parallelism") {
         spec.insert("completions".to_owned(), 1.into());
     }
     let per_index = !is_unset(spec, "backoffLimitPerIndex");
     set(spec, "backoffLimit", if per_index { i32::MAX } else { 6 }.into());
     let failure_policy = !is_unset(spec, "podFailurePolicy");
+    set(spec, "parallelism", 1.into());
+    set(spec, "completionMode", "NonIndexed".into());
+    set(spec, "suspend", false.into());
+    set(spec, "manualSelector", false.into());
     set(spec, "podReplacementPolicy", if failure_policy { "Failed" } else { "TerminatingOrFailed" }.into());
 }
 
@@ -216,6 +220,16 @@ fn policy_types(spec: &mut Fields) {
 fn subject(subject: &mut Fields) {
     if matches!(text(subject, "kind"), "User" | "Group") {
         set(subject, "apiGroup", "rbac.authorization.k8s.io".into());
+    }
+}
+
+/// The old version keeps metrics other than of processors in an annotation.
+fn autoscaler_v1(autoscaler: &mut Fields) {
+    let annotations = autoscaler.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    if annotations
+        .is_none_or(|annotations| annotations.get("autoscaling.alpha.kubernetes.io/metrics").is_none())
+    {
+        set(nested(autoscaler, "spec"), "targetCPUUtilizationPercentage", 80.into());
     }
 }
 

@@ -152,12 +152,6 @@ fn admission_registration(kind: &str) -> Table {
 
 fn others(name: &str) -> Table {
     match name {
-        "batch.v1.JobSpec" => &[
-            ("parallelism", Number(1)),
-            ("completionMode", Text("NonIndexed")),
-            ("suspend", Flag(false)),
-            ("manualSelector", Flag(false)),
-        ],
         "batch.v1.CronJobSpec" => &[
             ("concurrencyPolicy", Text("Allow")),
             ("suspend", Flag(false)),

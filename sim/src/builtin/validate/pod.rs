@@ -17,6 +17,35 @@ use crate::cause::Cause;
 
 const USER_ID_MAX: i64 = i32::MAX as i64;
 
+/// A whole Pod.
+pub(super) fn pod(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    let path = Path::root("spec");
+    spec(part(object, "spec"), &path, causes);
+    if let Some(old) = old
+        && fixed_part(object) != fixed_part(old)
+    {
+        let message = "pod updates may not change fields other than `spec.containers[*].image`,\
+             `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
+             tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+        causes.push(path.forbidden(message));
+    }
+}
+
+/// What of a Pod's spec may not change.
+fn fixed_part(pod: &Value) -> Value {
+    let mut fixed = part(pod, "spec").clone();
+    let Some(fields) = fixed.as_object_mut() else { return fixed };
+    for field in ["activeDeadlineSeconds", "tolerations"] {
+        fields.remove(field);
+    }
+    for list in ["containers", "initContainers"] {
+        for container in fields.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            container.as_object_mut().and_then(|container| container.remove("image"));
+        }
+    }
+    fixed
+}
+
 /// A `PodTemplateSpec`.
 pub(super) fn template(template: &Value, path: &Path, causes: &mut Vec<Cause>) {
     let metadata = part(template, "metadata");

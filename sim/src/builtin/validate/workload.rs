@@ -13,8 +13,11 @@ pub(super) fn deployment(object: &Value, old: Option<&Value>, causes: &mut Vec<C
     let path = Path::root("spec");
     let spec = part(object, "spec");
     not_negative(spec, "replicas", &path, causes);
-    selector(spec, "deployment", &path.child("selector"), causes);
-    template(spec, &path.child("template"), causes);
+    if selector(spec, "deployment", &path.child("selector"), causes) {
+        template(spec, &path.child("template"), causes);
+    } else {
+        causes.push(path.child("selector").invalid(part(spec, "selector").clone(), "invalid label selector"));
+    }
     deployment_strategy(part(spec, "strategy"), &path.child("strategy"), causes);
     for field in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
         not_negative(spec, field, &path, causes);
@@ -28,16 +31,160 @@ pub(super) fn deployment(object: &Value, old: Option<&Value>, causes: &mut Vec<C
     immutable(&path.child("selector"), spec, old.map(|old| part(old, "spec")), "selector", causes);
 }
 
-/// A selector must be there and pick something in particular.
-fn selector(spec: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) {
+pub(super) fn replica_set(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    let path = Path::root("spec");
+    let spec = part(object, "spec");
+    for field in ["replicas", "minReadySeconds"] {
+        not_negative(spec, field, &path, causes);
+    }
+    // The server says deployment here too.
+    if selector(spec, "deployment", &path.child("selector"), causes) {
+        template(spec, &path.child("template"), causes);
+    } else {
+        causes.push(path.child("selector").invalid(part(spec, "selector").clone(), "invalid label selector"));
+    }
+    immutable(&path.child("selector"), spec, old.map(|old| part(old, "spec")), "selector", causes);
+}
+
+pub(super) fn stateful_set(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    let path = Path::root("spec");
+    let spec = part(object, "spec");
+    let policy = text(spec, "podManagementPolicy");
+    if !["OrderedReady", "Parallel"].contains(&policy) {
+        let message = "must be 'OrderedReady' or 'Parallel'";
+        causes.push(path.child("podManagementPolicy").invalid(policy, message));
+    }
+    let strategy = part(spec, "updateStrategy");
+    let strategy_path = path.child("updateStrategy");
+    let rolling = given(strategy, "rollingUpdate");
+    match text(strategy, "type") {
+        "RollingUpdate" => {
+            if let Some(rolling) = rolling {
+                not_negative(rolling, "partition", &strategy_path.child("rollingUpdate"), causes);
+            }
+        }
+        "OnDelete" => {}
+        kind => {
+            let shown = format!("{{\"Type\":{},\"RollingUpdate\":null}}", json!(kind));
+            causes.push(strategy_path.invalid_as(&shown, "must be 'RollingUpdate' or 'OnDelete'"));
+        }
+    }
+    for field in ["replicas", "minReadySeconds"] {
+        not_negative(spec, field, &path, causes);
+    }
+    let service = text(spec, "serviceName");
+    if old.is_none() && !service.is_empty() {
+        causes.extend(path.child("serviceName").all_invalid(service, names::dns_label(service)));
+    }
+    if selector(spec, "statefulset", &path.child("selector"), causes) {
+        template(&with_claimed_volumes(spec), &path.child("template"), causes);
+    } else {
+        causes.push(path.child("selector").invalid(part(spec, "selector").clone(), ""));
+    }
+    if let Some(old) = old
+        && fixed_part(spec) != fixed_part(part(old, "spec"))
+    {
+        let message = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
+             'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are \
+             forbidden";
+        causes.push(path.forbidden(message));
+    }
+}
+
+/// What of a stateful set may not change.
+fn fixed_part(spec: &Value) -> Value {
+    let mut fixed = spec.clone();
+    for field in [
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    ] {
+        fixed.as_object_mut().and_then(|fields| fields.remove(field));
+    }
+    fixed
+}
+
+/// Containers of a stateful set can mount the volumes that it claims.
+fn with_claimed_volumes(spec: &Value) -> Value {
+    let claims = list(spec, "volumeClaimTemplates").iter().map(|claim| text(part(claim, "metadata"), "name"));
+    let claims: Vec<&str> = claims.collect();
+    let mut spec = spec.clone();
+    if let Some(pod) = spec.pointer_mut("/template/spec").and_then(Value::as_object_mut)
+        && !claims.is_empty()
+    {
+        let claimed =
+            claims.iter().map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+        let own = pod.get("volumes").and_then(Value::as_array).into_iter().flatten();
+        let own = own.filter(|volume| !claims.contains(&text(volume, "name"))).cloned();
+        let volumes: Vec<Value> = claimed.chain(own).collect();
+        pod.insert("volumes".to_owned(), volumes.into());
+    }
+    spec
+}
+
+pub(super) fn daemon_set(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    let path = Path::root("spec");
+    let spec = part(object, "spec");
+    if let Some(given) = given(spec, "selector") {
+        label_selector(given, &path.child("selector"), causes);
+        if is_empty(given) {
+            causes.push(
+                path.child("selector").invalid(given.clone(), "empty selector is invalid for daemonset"),
+            );
+        }
+    }
+    template(spec, &path.child("template"), causes);
+    not_negative(spec, "minReadySeconds", &path, causes);
+    let strategy = part(spec, "updateStrategy");
+    let path_of = path.child("updateStrategy");
+    match (text(strategy, "type"), given(strategy, "rollingUpdate")) {
+        ("OnDelete", _) => {}
+        ("RollingUpdate", None) => causes.push(path_of.child("rollingUpdate").required("")),
+        ("RollingUpdate", Some(rolling)) => daemon_rolling(rolling, &path_of.child("rollingUpdate"), causes),
+        (kind, _) => {
+            let shown = format!("{{\"Type\":{},\"RollingUpdate\":null}}", json!(kind));
+            causes.push(path_of.not_supported_as(&shown, &["RollingUpdate", "OnDelete"]));
+        }
+    }
+    not_negative(spec, "revisionHistoryLimit", &path, causes);
+    immutable(&path.child("selector"), spec, old.map(|old| part(old, "spec")), "selector", causes);
+}
+
+fn daemon_rolling(rolling: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    for field in ["maxUnavailable", "maxSurge"] {
+        positive_or_percent(part(rolling, field), &path.child(field), causes);
+        not_more_than_all(part(rolling, field), &path.child(field), causes);
+    }
+    let surge = part(rolling, "maxSurge");
+    match (leading_number(part(rolling, "maxUnavailable")) != 0, leading_number(surge) != 0) {
+        (true, true) => {
+            let message = "may not be set when maxUnavailable is non-zero";
+            causes.push(path.child("maxSurge").invalid(surge.clone(), message));
+        }
+        (false, false) => {
+            causes.push(path.child("maxUnavailable").required("cannot be 0 when maxSurge is 0"));
+        }
+        _ => {}
+    }
+}
+
+/// A selector must be there and pick something in particular; whether labels can be compared with it.
+fn selector(spec: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) -> bool {
     let Some(selector) = given(spec, "selector") else {
         causes.push(path.required(""));
-        return;
+        return true;
     };
+    let before = causes.len();
     label_selector(selector, path, causes);
+    let is_sound = causes.len() == before;
     if is_empty(selector) {
         causes.push(path.invalid(selector.clone(), &format!("empty selector is invalid for {kind}")));
     }
+    is_sound
 }
 
 fn is_empty(selector: &Value) -> bool {
@@ -102,12 +249,18 @@ fn rolling_update(rolling: &Value, path: &Path, causes: &mut Vec<Cause>) {
     if leading_number(unavailable) == 0 && leading_number(part(rolling, "maxSurge")) == 0 {
         causes.push(path.invalid(unavailable.clone(), "may not be 0 when `maxSurge` is 0"));
     }
-    if percentage(unavailable).is_some_and(|percent| percent > 100) {
-        causes.push(path.invalid(unavailable.clone(), "must not be greater than 100%"));
+    not_more_than_all(unavailable, &path, causes);
+}
+
+/// A percentage of at most 100.
+pub(super) fn not_more_than_all(value: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    if percentage(value).is_some_and(|percent| percent > 100) {
+        causes.push(path.invalid(value.clone(), "must not be greater than 100%"));
     }
 }
 
-fn positive_or_percent(value: &Value, path: &Path, causes: &mut Vec<Cause>) {
+/// A count or a percentage.
+pub(super) fn positive_or_percent(value: &Value, path: &Path, causes: &mut Vec<Cause>) {
     match value {
         Value::String(percent) => causes.extend(path.all_invalid(percent, names::percent(percent))),
         _ => {

@@ -1,8 +1,10 @@
 //! Formats of strings.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
 
 use base64::Engine as _;
+use regex::Regex;
 
 use crate::schema::node::{Kind, Node};
 
@@ -120,67 +122,28 @@ fn is_date_time(string: &str) -> bool {
 }
 
 fn is_hostname(string: &str) -> bool {
-    let label = |label: &str| {
-        !label.is_empty()
-            && label.len() <= 63
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-    };
-    !string.is_empty() && string.len() <= 255 && string.trim_end_matches('.').split('.').all(label)
+    // One label with a dash in second place at most, or labels that end in one of letters.
+    const PATTERN: &str = r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$";
+    static HOSTNAME: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PATTERN).ok());
+    HOSTNAME.as_ref().is_some_and(|pattern| pattern.is_match(string))
+        && string.len() <= 255
+        && string.split('.').all(|label| label.len() <= 63)
 }
 
+/// Either the notation of the server's language, or anything that holds a number with a unit of time.
 fn is_duration(string: &str) -> bool {
-    const UNITS: [&str; 30] = [
-        "ns",
-        "nano",
-        "nanos",
-        "nanosecond",
-        "nanoseconds",
-        "us",
-        "µs",
-        "μs",
-        "micro",
-        "micros",
-        "microsecond",
-        "microseconds",
-        "ms",
-        "milli",
-        "millis",
-        "millisecond",
-        "milliseconds",
-        "s",
-        "sec",
-        "secs",
-        "second",
-        "seconds",
-        "m",
-        "min",
-        "mins",
-        "minute",
-        "minutes",
-        "h",
-        "hr",
-        "hour",
-    ];
-    const LONG_UNITS: [&str; 8] = ["hours", "hrs", "d", "day", "days", "w", "wk", "week"];
-    let mut rest = string.strip_prefix(['-', '+']).unwrap_or(string);
-    if rest == "0" {
+    const SHORT: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
+    const LONG: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
+    static LOOSE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(\d+)\s*([A-Za-zµ]+)").ok());
+    static STRICT: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"^[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)$").ok());
+    if STRICT.as_ref().is_some_and(|pattern| pattern.is_match(string)) {
         return true;
     }
-    let mut parts = 0;
-    while !rest.is_empty() {
-        let digits = rest.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(rest.len());
-        let number = &rest[..digits];
-        rest = rest[digits..].trim_start();
-        let unit_end = rest.find(|char: char| !char.is_alphabetic()).unwrap_or(rest.len());
-        let unit = &rest[..unit_end];
-        rest = &rest[unit_end..];
-        let known = UNITS.contains(&unit) || LONG_UNITS.contains(&unit) || unit == "weeks";
-        if number.parse::<f64>().is_err() || !known {
-            return false;
-        }
-        parts += 1;
-    }
-    parts > 0
+    let Some(loose) = LOOSE.as_ref() else { return false };
+    let mut found = loose.captures_iter(string).filter_map(|captures| captures.get(2));
+    found.any(|unit| {
+        let unit = unit.as_str().to_lowercase();
+        SHORT.contains(&unit.as_str()) || LONG.iter().any(|long| unit.starts_with(long))
+    })
 }

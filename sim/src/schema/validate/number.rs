@@ -21,52 +21,55 @@ pub(super) fn check(
         verdict.push(walk.general(text));
     }
     let value = Value::Number(number.clone());
-    let invalid = |text: String| walk.invalid(path, &value, text);
-    let shown = |bound: f64| show(bound, number.is_f64());
     let bound = |what: &str, bound: f64| range.violation(what, bound, path).map(|text| walk.general(text));
     let mut push = |finding: Option<Finding>| finding.into_iter().for_each(|finding| verdict.push(finding));
     if let Some(factor) = checks.multiple_of {
-        push(bound("MultipleOf", factor));
-        if !is_multiple(number, factor) {
-            push(Some(invalid(format!("{path} in body should be a multiple of {}", shown(factor)))));
+        let unfit = bound("MultipleOf", factor);
+        let factor = as_compared(number, factor, unfit.is_some());
+        push(unfit);
+        if factor <= 0.0 {
+            let text =
+                format!("factor MultipleOf declared for {path} must be positive: {}", text::float(factor));
+            push(Some(walk.invalid(path, &Value::from(0), text)));
+        } else if !is_multiple(float, factor) {
+            let text = format!("{path} in body should be a multiple of {}", text::float(factor));
+            push(Some(walk.invalid(path, &value, text)));
         }
     }
     if let Some(min) = checks.minimum {
-        push(bound("Minimum boundary", min));
+        let unfit = bound("Minimum boundary", min);
+        let min = as_compared(number, min, unfit.is_some());
+        push(unfit);
         if below(float, min, checks.exclusive_minimum) {
             let or_equal = if checks.exclusive_minimum { "" } else { "or equal to " };
-            push(Some(invalid(format!("{path} in body should be greater than {or_equal}{}", shown(min)))));
+            let text = format!("{path} in body should be greater than {or_equal}{}", text::float(min));
+            push(Some(walk.invalid(path, &value, text)));
         }
     }
     if let Some(max) = checks.maximum {
-        push(bound("Maximum boundary", max));
+        let unfit = bound("Maximum boundary", max);
+        let max = as_compared(number, max, unfit.is_some());
+        push(unfit);
         if below(-float, -max, checks.exclusive_maximum) {
             let or_equal = if checks.exclusive_maximum { "" } else { "or equal to " };
-            push(Some(invalid(format!("{path} in body should be less than {or_equal}{}", shown(max)))));
+            let text = format!("{path} in body should be less than {or_equal}{}", text::float(max));
+            push(Some(walk.invalid(path, &value, text)));
         }
     }
+}
+
+/// Integers are compared with the whole part of a bound, unless the bound does not fit the type.
+fn as_compared(number: &Number, bound: f64, unfit: bool) -> f64 {
+    if number.is_f64() || unfit { bound } else { bound.trunc() }
 }
 
 fn below(value: f64, bound: f64, exclusive: bool) -> bool {
     value < bound || (exclusive && value <= bound)
 }
 
-fn is_multiple(number: &Number, factor: f64) -> bool {
-    if let (Some(number), true) = (number.as_i64(), factor.fract() == 0.0 && factor >= 1.0) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "bounds are whole here, and compared as integers"
-        )]
-        return number % (factor as i64) == 0;
-    }
-    let float = number.as_f64().unwrap_or_default();
-    let quotient = if factor < 1.0 { 1.0 / factor * float } else { float / factor };
-    factor > 0.0 && (quotient - quotient.round()).abs() < 1e-9
-}
-
-/// Integers are compared with integer bounds, and shown so.
-fn show(bound: f64, is_float: bool) -> String {
-    text::float(if is_float { bound } else { bound.trunc() })
+fn is_multiple(value: f64, factor: f64) -> bool {
+    let quotient = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
+    (quotient - quotient.round()).abs() < 1e-9
 }
 
 /// The range that type and format give.

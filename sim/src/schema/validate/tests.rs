@@ -102,7 +102,7 @@ fn each_keyword_has_its_message() {
             r#"FieldValueDuplicate spec.x[1]: Duplicate value: "a""#,
         ),
         (
-            json!({"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}},
+            json!({"type": "array", "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}},
             "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}),
             json!([{"k": "a"}, {"k": "a"}]),
             r#"FieldValueDuplicate spec.x[1]: Duplicate value: {"k":"a"}"#,
@@ -123,7 +123,7 @@ fn each_keyword_has_its_message() {
             r#"FieldValueTypeInvalid spec.x[1]: Invalid value: "integer": spec.x[1] in body must be of type string: "integer""#,
         ),
         (
-            json!({"type": "object", "x-kubernetes-embedded-resource": true}),
+            json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}),
             json!({"kind": "A"}),
             "FieldValueRequired spec.x.apiVersion: Required value",
         ),

@@ -1,7 +1,7 @@
 //! The model.
 
 use bytes::Bytes;
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp};
 use lockstep_sim::apiserver::{Actors, ApiServer, Options, Response, WatchId};
 use serde_json::{Value, json};
 

@@ -1,0 +1,280 @@
+//! Rules in the Common Expression Language (`x-kubernetes-validations`).
+//!
+//! The expressions are evaluated by kube-cel's functions; walking, matching of old and new values, and messages are
+//! done here, because the server matches list items by key and words its messages in its own way.
+
+mod values;
+
+use std::sync::Arc;
+
+use kube_cel::KubeCelExt as _;
+use kube_cel::cel::{Context, ExecutionError, Program, Value as CelValue};
+use serde_json::Value;
+
+use super::node::{Extra, Kind};
+use super::validate::{matching, unchanged};
+use super::{At, DEPTH_MAX};
+use crate::cause::Cause;
+
+/// The longest message that an expression may give.
+const MESSAGE_BYTES_MAX: usize = 5 * 1024;
+
+/// One compiled rule.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    source: String,
+    program: Result<Program, String>,
+    message: Option<String>,
+    message_program: Option<Program>,
+    reason: Option<String>,
+    field_path: String,
+    uses_old: bool,
+    optional_old: bool,
+}
+
+impl Rule {
+    /// Compiles one entry of `x-kubernetes-validations`.
+    pub(super) fn read(rule: &Value) -> Self {
+        let text = |key: &str| rule.get(key).and_then(Value::as_str).map(str::trim).unwrap_or_default();
+        let source = text("rule").to_owned();
+        let program = Program::compile(&source).map_err(|error| error.to_string());
+        let uses_old = program.as_ref().is_ok_and(|program| program.references().has_variable("oldSelf"));
+        Self {
+            program,
+            message: Some(text("message").to_owned()).filter(|message| !message.is_empty()),
+            message_program: Program::compile(text("messageExpression"))
+                .ok()
+                .filter(|_| !text("messageExpression").is_empty()),
+            reason: rule.get("reason").and_then(Value::as_str).map(str::to_owned),
+            field_path: field_path(text("fieldPath")),
+            uses_old,
+            optional_old: rule.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false),
+            source,
+        }
+    }
+
+    /// Why the rule does not compile.
+    pub(super) fn error(&self) -> Option<(&str, &str)> {
+        self.program.as_ref().err().map(|error| (self.source.as_str(), error.as_str()))
+    }
+
+    /// Whether the rule looks at the old value.
+    pub(super) fn uses_old_value(&self) -> bool {
+        self.uses_old
+    }
+
+    fn name(&self) -> &str {
+        self.message.as_deref().unwrap_or(&self.source)
+    }
+}
+
+/// `.a['b']` as it is shown below a field: `.a.b`.
+fn field_path(path: &str) -> String {
+    path.replace("['", ".").replace("']", "")
+}
+
+thread_local! {
+    /// All functions, registered once.
+    static FUNCTIONS: Context<'static> = Context::default().with_all();
+}
+
+/// What an error may be let pass for: the nearest place whose old value is known, and whether that is here.
+#[derive(Clone, Copy)]
+struct Match<'a> {
+    nearest: Option<(At<'a>, &'a Value, &'a Value)>,
+    is_here: bool,
+}
+
+impl<'a> Match<'a> {
+    fn lets_pass(self) -> bool {
+        self.nearest.is_some_and(|(at, old, new)| unchanged(at, old, new, 0))
+    }
+
+    fn below(self, at: At<'a>, old: Option<&'a Value>, new: &'a Value) -> Self {
+        if !self.is_here {
+            return self;
+        }
+        match old {
+            Some(old) => Self { nearest: Some((at, old, new)), is_here: true },
+            None => Self { is_here: false, ..self },
+        }
+    }
+}
+
+/// The rules that an object breaks.
+pub(super) fn broken(root: At<'_>, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    if !root.arena.has_rules {
+        return Vec::new();
+    }
+    let mut causes = Vec::new();
+    FUNCTIONS.with(|functions| {
+        let correlation = Match { nearest: old.map(|old| (root, old, object)), is_here: old.is_some() };
+        let mut walk = Walk { functions, causes: &mut causes };
+        walk.value(root, object, old, correlation, "", 0);
+    });
+    causes
+}
+
+struct Walk<'w> {
+    functions: &'w Context<'static>,
+    causes: &'w mut Vec<Cause>,
+}
+
+impl Walk<'_> {
+    fn value<'a>(
+        &mut self,
+        at: At<'a>,
+        value: &'a Value,
+        old: Option<&'a Value>,
+        correlation: Match<'a>,
+        path: &str,
+        depth: usize,
+    ) {
+        if value.is_null() || depth > DEPTH_MAX {
+            return;
+        }
+        let old = old.filter(|old| !old.is_null());
+        self.rules(at, value, old, correlation, path);
+        if let Some(checks) = &at.node().checks {
+            for &id in &checks.all_of {
+                let inner = Match { is_here: false, ..correlation };
+                self.value(at.to(id), value, old, inner, path, depth + 1);
+            }
+        }
+        match value {
+            Value::Array(list) => {
+                let Some(items) = at.items() else { return };
+                for (index, item) in list.iter().enumerate() {
+                    let old = old.and_then(|old| matching(at, old, item));
+                    let correlation = correlation.below(items, old, item);
+                    self.value(items, item, old, correlation, &format!("{path}[{index}]"), depth + 1);
+                }
+            }
+            Value::Object(map) => {
+                for (key, value) in map {
+                    let Some(child) = at.declared(key) else { continue };
+                    let is_key =
+                        !at.node().fields.contains_key(key) && matches!(at.node().extra, Extra::Of(_));
+                    let below = match (is_key, path.is_empty()) {
+                        (true, _) => format!("{path}[{key}]"),
+                        (false, true) => key.clone(),
+                        (false, false) => format!("{path}.{key}"),
+                    };
+                    let old = old.and_then(|old| old.get(key));
+                    self.value(child, value, old, correlation.below(child, old, value), &below, depth + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn rules(&mut self, at: At<'_>, value: &Value, old: Option<&Value>, correlation: Match<'_>, path: &str) {
+        let rules = &at.node().rules;
+        if rules.is_empty() {
+            return;
+        }
+        let current = values::convert(self.functions, at, value, 0);
+        let former = old.map(|old| values::convert(self.functions, at, old, 0));
+        let kind = Value::from(at.node().kind.name());
+        let field = if path.is_empty() { "<nil>" } else { path };
+        for rule in rules.iter() {
+            let program = match &rule.program {
+                Ok(program) => program,
+                Err(error) => {
+                    self.causes.push(Cause::invalid(field, &kind, &format!("rule compile error: {error}")));
+                    continue;
+                }
+            };
+            if rule.uses_old && former.is_none() && !rule.optional_old {
+                continue;
+            }
+            if let Some(error) = values::misfit(at, value) {
+                let detail = format!("{error} evaluating rule: {}", rule.name());
+                self.causes.push(Cause::invalid(field, &kind, &detail));
+                continue;
+            }
+            let mut scope = self.functions.new_inner_scope();
+            scope.add_variable_from_value("self", current.clone());
+            if rule.optional_old {
+                scope.add_variable_from_value("oldSelf", values::optional(self.functions, former.clone()));
+            } else if let Some(former) = &former {
+                scope.add_variable_from_value("oldSelf", former.clone());
+            }
+            match program.execute(&scope) {
+                Ok(CelValue::Bool(true)) => {}
+                Ok(_) => {
+                    if rule.uses_old || !correlation.lets_pass() {
+                        self.causes.push(broken_rule(rule, &scope, at, value, path));
+                    }
+                }
+                Err(error) => {
+                    let detail = match runtime_error(&error) {
+                        Some(error) => format!("{error} evaluating rule: {}", rule.name()),
+                        None => format!(
+                            "'no such overload': call arguments did not match a supported operator, function or \
+                             macro signature for rule: {}",
+                            rule.name()
+                        ),
+                    };
+                    self.causes.push(Cause::invalid(field, &kind, &detail));
+                }
+            }
+        }
+    }
+}
+
+fn broken_rule(rule: &Rule, scope: &Context<'_>, at: At<'_>, value: &Value, path: &str) -> Cause {
+    let message = rule.message_program.as_ref().and_then(|program| message(program, scope));
+    let detail = message.unwrap_or_else(|| match &rule.message {
+        Some(message) => message.clone(),
+        None => format!("failed rule: {}", rule.source),
+    });
+    let field = match (path, rule.field_path.as_str()) {
+        ("", "") => "<nil>".to_owned(),
+        ("", below) => below.trim_start_matches('.').to_owned(),
+        (path, below) => format!("{path}{below}"),
+    };
+    // Maps and lists are left out of messages.
+    let shown = if matches!(at.node().kind, Kind::Object | Kind::Array) { None } else { Some(value) };
+    match (rule.reason.as_deref(), shown) {
+        (Some("FieldValueForbidden"), _) => Cause::forbidden(field, &detail),
+        (Some("FieldValueRequired"), _) => Cause::required(field, &detail),
+        (Some("FieldValueDuplicate"), Some(value)) => Cause::duplicate(field, value),
+        (Some("FieldValueDuplicate"), None) => {
+            Cause { reason: "FieldValueDuplicate", field, message: "Duplicate value".to_owned() }
+        }
+        (_, Some(value)) => Cause::invalid(field, value, &detail),
+        (_, None) => {
+            Cause { reason: "FieldValueInvalid", field, message: format!("Invalid value: {detail}") }
+        }
+    }
+}
+
+fn message(program: &Program, scope: &Context<'_>) -> Option<String> {
+    let Ok(CelValue::String(message)) = program.execute(scope) else { return None };
+    let message = message.trim();
+    let fits = !message.is_empty() && message.len() <= MESSAGE_BYTES_MAX && !message.contains('\n');
+    fits.then(|| message.to_owned())
+}
+
+/// The server's words for what went wrong; none if the types do not fit.
+fn runtime_error(error: &ExecutionError) -> Option<String> {
+    Some(match error {
+        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
+        ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
+        ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
+        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+        ExecutionError::IndexOutOfBounds(CelValue::Int(index)) => format!("index out of bounds: {index}"),
+        ExecutionError::FunctionError { message, .. } => message.clone(),
+        ExecutionError::UndeclaredReference(name) => format!("undeclared reference to '{name}'"),
+        _ => return None,
+    })
+}
+
+/// Compiles the rules of a node.
+pub(super) fn read(rules: &[Value]) -> Arc<[Rule]> {
+    rules.iter().map(Rule::read).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+use serde_json::{Value, json};
+
+use crate::schema::Schema;
+
+fn schema(rules: &Value) -> Schema {
+    Schema::from_crd(&json!({"type": "object", "properties": {"spec": {
+    "type": "object", "x-kubernetes-validations": rules, "properties": {
+        "replicas": {"type": "integer"}, "max": {"type": "integer"}, "name": {"type": "string"},
+        "a-b": {"type": "string"}, "since": {"type": "string", "format": "date-time"},
+        "items": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "string",
+                "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "v is immutable"}]}}}}
+    }}}}))
+    .unwrap()
+}
+
+fn causes(rules: &Value, spec: &Value, old: Option<&Value>) -> Vec<String> {
+    let object = |spec: &Value| json!({"metadata": {"name": "a"}, "spec": spec});
+    let old = old.map(object);
+    let causes = schema(rules).validate(&object(spec), old.as_ref());
+    causes.iter().map(|cause| format!("{} {cause}", cause.reason)).collect()
+}
+
+#[test]
+fn messages_come_from_expression_text_or_rule() {
+    let spec = json!({"replicas": 3, "max": 2});
+    let cases = [
+        (
+            json!([{"rule": "self.replicas <= self.max"}]),
+            "FieldValueInvalid spec: Invalid value: failed rule: self.replicas <= self.max",
+        ),
+        (
+            json!([{"rule": "self.replicas <= self.max", "message": "too many"}]),
+            "FieldValueInvalid spec: Invalid value: too many",
+        ),
+        (
+            json!([{"rule": "self.replicas <= self.max", "message": "m",
+            "messageExpression": "'at most ' + string(self.max)", "fieldPath": ".replicas"}]),
+            "FieldValueInvalid spec.replicas: Invalid value: at most 2",
+        ),
+        (
+            json!([{"rule": "false", "message": "no", "reason": "FieldValueForbidden"}]),
+            "FieldValueForbidden spec: Forbidden: no",
+        ),
+        (
+            json!([{"rule": "false", "message": "no", "reason": "FieldValueRequired"}]),
+            "FieldValueRequired spec: Required value: no",
+        ),
+        (
+            json!([{"rule": "self.name == 'x'", "message": "m"}]),
+            r#"FieldValueInvalid spec: Invalid value: "object": no such key: name evaluating rule: m"#,
+        ),
+    ];
+    for (rules, expected) in cases {
+        assert_eq!(causes(&rules, &spec, None), [expected], "{rules}");
+    }
+}
+
+#[test]
+fn rules_see_names_dates_and_optional_fields() {
+    let rules = json!([
+        {"rule": "!has(self.name) || self.a__dash__b == 'x'"},
+        {"rule": "!has(self.since) || self.since < timestamp('2026-01-01T00:00:00Z')"}
+    ]);
+    assert!(
+        causes(&rules, &json!({"name": "n", "a-b": "x", "since": "2025-01-01T00:00:00Z"}), None).is_empty()
+    );
+    assert_eq!(causes(&rules, &json!({"name": "n", "a-b": "y"}), None).len(), 1);
+}
+
+#[test]
+fn transition_rules_need_an_old_value() {
+    let rules = json!([{"rule": "self.replicas >= oldSelf.replicas", "message": "no shrinking"}]);
+    assert!(causes(&rules, &json!({"replicas": 1}), None).is_empty());
+    let old = json!({"replicas": 2});
+    assert_eq!(causes(&rules, &json!({"replicas": 1}), Some(&old)).len(), 1);
+    let optional = json!([{"rule": "oldSelf.hasValue() || self.replicas == 0", "optionalOldSelf": true}]);
+    assert_eq!(causes(&optional, &json!({"replicas": 1}), None).len(), 1);
+    assert!(causes(&optional, &json!({"replicas": 1}), Some(&old)).is_empty());
+}
+
+#[test]
+fn list_items_are_matched_by_key() {
+    let old = json!({"items": [{"k": "a", "v": "1"}, {"k": "b", "v": "2"}]});
+    let swapped = json!({"items": [{"k": "b", "v": "2"}, {"k": "a", "v": "1"}]});
+    assert!(causes(&json!([]), &swapped, Some(&old)).is_empty());
+    let changed = json!({"items": [{"k": "b", "v": "1"}]});
+    let expected = r#"FieldValueInvalid spec.items[0].v: Invalid value: "1": v is immutable"#;
+    assert_eq!(causes(&json!([]), &changed, Some(&old)), [expected]);
+}
+
+#[test]
+fn rules_wait_for_sound_values() {
+    let rules = json!([{"rule": "self.replicas > 0"}]);
+    let found = causes(&rules, &json!({"replicas": "x"}), None);
+    let expected = "FieldValueInvalid <nil>: Invalid value: null: some validation rules were not checked because the \
+                    object was invalid; correct the existing errors to complete validation";
+    assert_eq!(found.last().map(String::as_str), Some(expected));
+}

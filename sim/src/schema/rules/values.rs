@@ -1,0 +1,152 @@
+//! Values as rules see them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use kube_cel::cel::objects::{Key, Map};
+use kube_cel::cel::{Context, Program, Value as CelValue};
+use serde_json::Value;
+
+use crate::cause::text;
+use crate::schema::node::{Extra, Kind};
+use crate::schema::{At, DEPTH_MAX};
+
+/// Names that the language keeps for itself.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// Converts a value by its type: numbers of type `number` are floats, dates and durations are no strings, and declared
+/// fields go by names that the language can write.
+pub(super) fn convert(functions: &Context<'static>, at: At<'_>, value: &Value, depth: usize) -> CelValue {
+    if depth > DEPTH_MAX {
+        return CelValue::Null;
+    }
+    let node = at.node();
+    match value {
+        Value::Null => CelValue::Null,
+        Value::Bool(bool) => CelValue::Bool(*bool),
+        Value::Number(number) => match number.as_i64().filter(|_| node.kind != Kind::Number) {
+            Some(integer) => CelValue::Int(integer),
+            None => CelValue::Float(number.as_f64().unwrap_or_default()),
+        },
+        Value::String(string) => {
+            parsed(functions, node.format.as_deref().filter(|_| !node.int_or_string), string)
+        }
+        Value::Array(list) => {
+            let items = list.iter().map(|item| match at.items() {
+                Some(items) => convert(functions, items, item, depth + 1),
+                None => CelValue::Null,
+            });
+            CelValue::List(Arc::new(items.collect()))
+        }
+        Value::Object(map) => {
+            // Keys of maps are data; only names of fields are escaped.
+            let is_map = !matches!(node.extra, Extra::Absent | Extra::Allowed(false));
+            let entries = map.iter().filter_map(|(key, value)| {
+                let child = at.field(key).or_else(|| at.child(key))?;
+                let name = if is_map && at.field(key).is_none() { key.clone() } else { escape(key) };
+                Some((Key::String(Arc::new(name)), convert(functions, child, value, depth + 1)))
+            });
+            let map: HashMap<Key, CelValue> = entries.collect();
+            CelValue::Map(Map { map: Arc::new(map) })
+        }
+    }
+}
+
+/// What is wrong with a value of another type than rules expect; such values get here when they were stored before.
+pub(super) fn misfit(at: At<'_>, value: &Value) -> Option<String> {
+    let actual = text::type_name(value);
+    let expected = match (at.node().kind, value) {
+        (Kind::String, Value::String(_))
+        | (Kind::Boolean, Value::Bool(_))
+        | (Kind::Number, Value::Number(_))
+        | (Kind::Object, Value::Object(_))
+        | (Kind::Array, Value::Array(_))
+        | (Kind::Any | Kind::Scalar, _) => return None,
+        (Kind::Integer, Value::Number(number)) if !number.is_f64() => return None,
+        (Kind::Object, _) => {
+            return Some("invalid data, expected a map for the provided schema with type=object".to_owned());
+        }
+        (Kind::Array, _) => {
+            return Some(
+                "invalid data, expected an array for the provided schema with type=array".to_owned(),
+            );
+        }
+        (Kind::String, _) => "string",
+        (Kind::Boolean, _) => "bool",
+        (Kind::Integer, _) => "int",
+        (Kind::Number, _) => "float",
+    };
+    Some(format!("invalid data, expected {expected}, got {actual}"))
+}
+
+/// An optional value, for rules that also run when there is no old value.
+pub(super) fn optional(functions: &Context<'static>, value: Option<CelValue>) -> CelValue {
+    match value {
+        Some(value) => call(functions, "optional.of(x)", Some(value)),
+        None => call(functions, "optional.none()", None),
+    }
+    .unwrap_or(CelValue::Null)
+}
+
+fn parsed(functions: &Context<'static>, format: Option<&str>, string: &str) -> CelValue {
+    let plain = || CelValue::String(Arc::new(string.to_owned()));
+    match format {
+        Some("date-time" | "datetime") => {
+            call(functions, "timestamp(x)", Some(plain())).unwrap_or_else(plain)
+        }
+        Some("date") => {
+            let midnight = CelValue::String(Arc::new(format!("{string}T00:00:00Z")));
+            call(functions, "timestamp(x)", Some(midnight)).unwrap_or_else(plain)
+        }
+        Some("duration") => call(functions, "duration(x)", Some(plain())).unwrap_or_else(plain),
+        Some("byte") => match base64::engine::general_purpose::STANDARD.decode(string) {
+            Ok(bytes) => CelValue::Bytes(Arc::new(bytes)),
+            Err(_) => plain(),
+        },
+        _ => plain(),
+    }
+}
+
+/// Evaluates an expression of ours over `x`.
+fn call(functions: &Context<'static>, expression: &str, value: Option<CelValue>) -> Option<CelValue> {
+    let program = Program::compile(expression).ok()?;
+    let mut scope = functions.new_inner_scope();
+    if let Some(value) = value {
+        scope.add_variable_from_value("x", value);
+    }
+    program.execute(&scope).ok()
+}
+
+/// A field's name as rules write it.
+fn escape(name: &str) -> String {
+    if RESERVED.contains(&name) {
+        return format!("__{name}__");
+    }
+    name.replace("__", "__underscores__")
+        .replace('.', "__dot__")
+        .replace('-', "__dash__")
+        .replace('/', "__slash__")
+}

@@ -1,0 +1,251 @@
+//! What a schema must be like for the server to take it in a custom resource definition.
+//!
+//! First the invariants of structural schemas (types are given, and value validations only narrow what the structure
+//! declares), then defaults, then the keywords one by one, last the rules. Each stage is only worth looking at when
+//! the one before it is sound.
+
+mod keywords;
+mod nested;
+
+use serde_json::{Map, Value};
+
+use super::read;
+use super::rules::Rule;
+use super::{At, DEPTH_MAX, prune, rules, validate};
+use crate::cause::Cause;
+
+/// Where in a schema a node stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Root,
+    Item,
+    Field,
+}
+
+/// Everything that keeps a schema from being used; fields start with `path`.
+pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
+    let Some(map) = schema.as_object() else {
+        return vec![Cause::required(path, "")];
+    };
+    let mut causes = Vec::new();
+    invariants(map, Level::Root, path, 0, &mut causes);
+    nested::completeness(map, map, path, path, 0, &mut causes);
+    causes.sort_by_key(ToString::to_string);
+    if flag(map, "nullable") {
+        causes.insert(0, Cause::forbidden(format!("{path}.nullable"), "nullable cannot be true at the root"));
+    }
+    let mut arena = None;
+    if causes.is_empty() {
+        let read = arena.insert(read::custom_resource(schema));
+        defaults(At { arena: read, id: read.root }, path, 0, &mut causes);
+    }
+    let is_sound = causes.is_empty();
+    let mut found = Vec::new();
+    keywords::check(map, path, keywords::Scope::root(), 0, &mut found);
+    if is_sound && found.is_empty() {
+        compile(map, path, None, 0, &mut found);
+    }
+    causes.extend(found);
+    causes
+}
+
+fn invariants(schema: &Map<String, Value>, level: Level, path: &str, depth: usize, causes: &mut Vec<Cause>) {
+    if depth > DEPTH_MAX {
+        return;
+    }
+    let kind = text(schema, "type");
+    let items = schema.get("items").and_then(Value::as_object);
+    if kind == "array" && items.is_none() {
+        causes.push(Cause::required(format!("{path}.items"), "must be specified"));
+    }
+    if let Some(items) = items {
+        invariants(items, Level::Item, &format!("{path}.items"), depth + 1, causes);
+    }
+    for (name, property) in entries(schema, "properties") {
+        invariants(property, Level::Field, &format!("{path}.properties[{name}]"), depth + 1, causes);
+    }
+    let extra = schema.get("additionalProperties").filter(|extra| !extra.is_null());
+    if extra.is_some() && level == Level::Root {
+        causes.push(Cause::forbidden(format!("{path}.additionalProperties"), "must not be used at the root"));
+    }
+    if let Some(extra) = extra.and_then(Value::as_object) {
+        invariants(extra, Level::Field, &format!("{path}.additionalProperties"), depth + 1, causes);
+    }
+    extensions(schema, path, causes);
+    nested::value_validations(schema, nested::Skip::of(schema), path, depth, causes);
+    types(schema, level, path, causes);
+    if flag(schema, EMBEDDED) && extra.is_some() {
+        let detail = "must not be used if x-kubernetes-embedded-resource is set";
+        causes.push(Cause::forbidden(format!("{path}.additionalProperties"), detail));
+    }
+    metadata(schema, level, path, causes);
+    if flag(schema, EMBEDDED) && !flag(schema, PRESERVE) && entries(schema, "properties").next().is_none() {
+        let detail = "must not be empty if x-kubernetes-embedded-resource is true without \
+                      x-kubernetes-preserve-unknown-fields";
+        causes.push(Cause::required(format!("{path}.properties"), detail));
+    }
+}
+
+const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
+
+fn extensions(schema: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+    for extension in [PRESERVE, EMBEDDED] {
+        if flag(schema, INT_OR_STRING) && flag(schema, extension) {
+            let detail = "must be false if x-kubernetes-int-or-string is true";
+            causes.push(Cause::invalid(format!("{path}.{extension}"), &Value::from(true), detail));
+        }
+    }
+}
+
+fn types(schema: &Map<String, Value>, level: Level, path: &str, causes: &mut Vec<Cause>) {
+    let field = format!("{path}.type");
+    let kind = text(schema, "type");
+    if flag(schema, EMBEDDED) && kind != "object" {
+        let detail = "must be object if x-kubernetes-embedded-resource is true";
+        causes.push(if kind.is_empty() {
+            Cause::required(field.clone(), detail)
+        } else {
+            Cause::invalid(field.clone(), &Value::from(kind), detail)
+        });
+    } else if kind.is_empty() && !flag(schema, INT_OR_STRING) && !flag(schema, PRESERVE) {
+        let detail = match level {
+            Level::Root => "must not be empty at the root",
+            Level::Item => "must not be empty for specified array items",
+            Level::Field => "must not be empty for specified object fields",
+        };
+        causes.push(Cause::required(field.clone(), detail));
+    }
+    if level == Level::Root && !kind.is_empty() && kind != "object" {
+        causes.push(Cause::invalid(field, &Value::from(kind), "must be object at the root"));
+    }
+}
+
+fn metadata(schema: &Map<String, Value>, level: Level, path: &str, causes: &mut Vec<Cause>) {
+    let is_object = level == Level::Root || flag(schema, EMBEDDED);
+    for (name, property) in entries(schema, "properties") {
+        let path = format!("{path}.properties[{name}]");
+        let kind = text(property, "type");
+        match name.as_str() {
+            "kind" | "apiVersion" if is_object && kind != "string" => {
+                causes.push(Cause::invalid(format!("{path}.type"), &Value::from(kind), "must be string"));
+            }
+            "metadata" => {
+                if is_object && kind != "object" {
+                    causes.push(Cause::invalid(format!("{path}.type"), &Value::from(kind), "must be object"));
+                }
+                let allowed = ["type", "default", "properties", "description"];
+                let known = |name: &String| name == "name" || name == "generateName";
+                let says_more = property.keys().any(|key| !allowed.contains(&key.as_str()))
+                    || property.contains_key("description")
+                    || entries(property, "properties").any(|(name, _)| !known(name));
+                if level == Level::Root && says_more {
+                    let detail = "must not specify anything other than name and generateName, but metadata is \
+                                  implicitly specified";
+                    causes.push(Cause::forbidden(path, detail));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Defaults must be values that the schema takes.
+fn defaults(at: At<'_>, path: &str, depth: usize, causes: &mut Vec<Cause>) {
+    if depth > DEPTH_MAX {
+        return;
+    }
+    if let Some(default) = &at.node().default {
+        let field = format!("{path}.default");
+        let mut pruned = default.clone();
+        prune::below(at, &mut pruned);
+        if pruned != *default {
+            causes.push(Cause::invalid(field.clone(), default, "must not have unknown fields"));
+        }
+        let mut found = validate::under(at, default, &field);
+        if found.is_empty() {
+            found = rules::broken(at, default, None);
+        }
+        causes.extend(found);
+    }
+    if let Some(items) = at.items().filter(|items| items.id > super::node::UNTYPED) {
+        defaults(items, &format!("{path}.items"), depth + 1, causes);
+    }
+    for name in at.node().fields.keys() {
+        if let Some(field) = at.declared(name) {
+            defaults(field, &format!("{path}.properties[{name}]"), depth + 1, causes);
+        }
+    }
+}
+
+/// Rules must compile, and look at old values only where these can be matched; `unmatched` is the list that they
+/// can't be matched in.
+fn compile(
+    schema: &Map<String, Value>,
+    path: &str,
+    unmatched: Option<&str>,
+    depth: usize,
+    causes: &mut Vec<Cause>,
+) {
+    if depth > DEPTH_MAX {
+        return;
+    }
+    let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
+    for (index, source) in rules.enumerate() {
+        let path = format!("{path}.x-kubernetes-validations[{index}]");
+        let rule = Rule::read(source);
+        if let Some((_, error)) = rule.error() {
+            let detail = format!("compilation failed: ERROR: {error}");
+            causes.push(Cause::invalid(format!("{path}.rule"), &internal_rule(source), &detail));
+        } else if let (true, Some(list)) = (rule.uses_old_value(), unmatched) {
+            let detail =
+                format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
+            causes.push(Cause::invalid(format!("{path}.rule"), &source["rule"], &detail));
+        } else if let (false, Some(optional)) = (rule.uses_old_value(), source.get("optionalOldSelf")) {
+            let detail = "may not be set if oldSelf is not used in rule";
+            causes.push(Cause::invalid(format!("{path}.optionalOldSelf"), optional, detail));
+        }
+    }
+    for (name, property) in entries(schema, "properties") {
+        compile(property, &format!("{path}.properties[{name}]"), unmatched, depth + 1, causes);
+    }
+    if let Some(extra) = schema.get("additionalProperties").and_then(Value::as_object) {
+        compile(extra, &format!("{path}.additionalProperties"), unmatched, depth + 1, causes);
+    }
+    if let Some(items) = schema.get("items").and_then(Value::as_object) {
+        let is_matched = text(schema, "x-kubernetes-list-type") == "map";
+        let unmatched = unmatched.or((!is_matched).then_some(path));
+        compile(items, &format!("{path}.items"), unmatched, depth + 1, causes);
+    }
+}
+
+/// A rule as messages show it: by the names of the server's own structure.
+fn internal_rule(source: &Value) -> Value {
+    let text = |key: &str| source.get(key).cloned().unwrap_or_else(|| Value::from(""));
+    let value = |key: &str| source.get(key).cloned().unwrap_or(Value::Null);
+    serde_json::json!({
+        "Rule": text("rule"), "Message": text("message"), "MessageExpression": text("messageExpression"),
+        "Reason": value("reason"), "FieldPath": text("fieldPath"), "OptionalOldSelf": value("optionalOldSelf"),
+    })
+}
+
+fn flag(schema: &Map<String, Value>, key: &str) -> bool {
+    schema.get(key).and_then(Value::as_bool).unwrap_or(false)
+}
+
+fn text<'v>(schema: &'v Map<String, Value>, key: &str) -> &'v str {
+    schema.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The schemas under the names of a map.
+fn entries<'v>(
+    schema: &'v Map<String, Value>,
+    key: &str,
+) -> impl Iterator<Item = (&'v String, &'v Map<String, Value>)> {
+    let map = schema.get(key).and_then(Value::as_object);
+    map.into_iter().flatten().filter_map(|(name, value)| Some((name, value.as_object()?)))
+}
+
+#[cfg(test)]
+mod tests;
