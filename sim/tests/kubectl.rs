@@ -122,13 +122,13 @@ fn manifests_are_applied_from_both_sides() {
     assert!(second.lines().all(|line| line.ends_with(" unchanged")), "{second}");
     let version = || cluster.kubectl("get deploy web -o jsonpath={.metadata.resourceVersion}");
     let more = OBJECTS.replace("replicas: 2", "replicas: 3");
-    let refused = cluster.refused("apply --server-side -f -", &more);
+    let refused = cluster.refused("apply --server-side --field-manager=other -f -", &more);
     assert!(refused.contains(r#"conflict with "kubectl-client-side-apply""#), "{refused}");
-    cluster.apply("apply --server-side --force-conflicts -f -", &more);
+    cluster.apply("apply --server-side --field-manager=other --force-conflicts -f -", &more);
     let before = version();
-    cluster.apply("apply --server-side --force-conflicts -f -", &more);
+    cluster.apply("apply --server-side --field-manager=other --force-conflicts -f -", &more);
     assert_eq!(version(), before);
-    assert!(cluster.apply("diff --server-side -f -", &more).is_empty());
+    assert!(cluster.apply("diff --server-side --field-manager=other -f -", &more).is_empty());
     cluster.kubectl("scale deploy/web --replicas=5");
     let wide = cluster.kubectl("get deploy,svc -o wide");
     assert!(wide.contains("0/5") && wide.contains("nginx"), "{wide}");
@@ -141,7 +141,7 @@ fn custom_resources_are_served_explained_and_validated() {
     cluster.apply("apply -f -", WIDGETS);
     cluster.kubectl("wait --for=condition=Established crd/widgets.example.com --timeout=10s");
     assert!(cluster.kubectl("api-resources").contains("widgets"));
-    let widget = "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w, namespace: default}, spec: {size: 3}}";
+    let widget = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: default}\nspec: {size: 3}\n";
     cluster.apply("apply --server-side -f -", widget);
     assert_eq!(cluster.kubectl("get widget w -o jsonpath={.spec.color}"), "red");
     let table = cluster.kubectl("get wd");
@@ -150,7 +150,7 @@ fn custom_resources_are_served_explained_and_validated() {
     let refused = cluster.refused("apply --server-side -f -", &widget.replace("size: 3", "size: 0"));
     assert!(refused.contains("should be greater than or equal to 1"), "{refused}");
     let refused = cluster
-        .refused("create -f -", &widget.replace("size: 3", "size: 3, x: 1").replace("name: w", "name: y"));
+        .refused("create -f -", &widget.replace("size: 3", "size: 3, x: 1").replace("name: w", "name: other"));
     assert!(refused.contains(r#"unknown field "spec.x""#), "{refused}");
     cluster.kubectl("scale wd/w --replicas=7");
     assert_eq!(cluster.kubectl("get widget w -o jsonpath={.spec.size}"), "7");
@@ -167,7 +167,7 @@ fn deletion_waits_and_cascades() {
     cluster.kubectl("create configmap owner -n team");
     let uid = cluster.kubectl("get cm owner -n team -o jsonpath={.metadata.uid}");
     let dependent = format!(
-        "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: dependent, namespace: team, ownerReferences: [{{apiVersion: v1, kind: ConfigMap, name: owner, uid: {uid}, blockOwnerDeletion: true}}]}}}}"
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: dependent, namespace: team, ownerReferences: [{{apiVersion: v1, kind: ConfigMap, name: owner, uid: {uid}, blockOwnerDeletion: true}}]}}\n"
     );
     cluster.apply("create -f -", &dependent);
     cluster.kubectl("delete cm owner -n team --cascade=foreground --timeout=10s");
