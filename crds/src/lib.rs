@@ -1,1 +1,26 @@
-//! lockstep
+//! The API types of Lockstep's controllers and the CustomResourceDefinitions generated from them.
+//!
+//! The YAML under `deploy/lockstep/crds/` is printed by `lockstep crds` and kept equal to these types by a test.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube_core::CustomResourceExt as _;
+
+pub mod namespaceclass;
+mod schema;
+
+/// The CRDs of one controller.
+#[derive(Debug, Clone)]
+pub struct CrdSet {
+    /// The controller's name, as in `--controllers`.
+    pub controller: &'static str,
+    /// Its kinds.
+    pub crds: Vec<CustomResourceDefinition>,
+}
+
+/// All CRDs, by controller.
+pub fn all() -> Vec<CrdSet> {
+    vec![CrdSet {
+        controller: namespaceclass::CONTROLLER,
+        crds: vec![namespaceclass::NamespaceClass::crd(), namespaceclass::NamespaceClassBinding::crd()],
+    }]
+}

@@ -1,5 +1,25 @@
 //! The kinds that Kubernetes brings along: their schemas, and the defaulting and validation that the real server
 //! holds in code.
+//!
+//! A request passes through in this order: [`decode_error`] and [`normalise`] (reading), [`apply_defaults`], field
+//! ownership, for Services [`services::Allocations::allocate`], [`prepare_create`] or [`prepare_update`],
+//! [`validate`]; what comes out is stored and returned as it is.
+
+mod codec;
+mod data;
+mod defaults;
+mod encoding;
+pub mod field;
+mod json_syntax;
+pub mod names;
+pub mod quantity;
+pub mod services;
+mod strategy;
+mod table;
+mod time;
+mod types;
+mod validate;
+mod view;
 
 use serde_json::Value;
 
@@ -31,47 +51,117 @@ pub struct Resource {
 
 /// Every built-in resource that the model serves, in discovery's order.
 pub fn resources() -> &'static [Resource] {
-    &[]
+    data::resources()
+}
+
+/// The entries of a group version's `APIResourceList` as the real server lists them; `path` as in [`open_api`].
+pub fn api_resources(path: &str) -> Option<Vec<Value>> {
+    data::api_resources(path)
 }
 
 /// The type of a built-in kind.
-pub fn schema(_resource: &Resource) -> Option<Schema> {
-    None
+pub fn schema(resource: &Resource) -> Option<Schema> {
+    Schema::from_open_api(data::components(), types::of_resource(resource)?)
 }
 
-/// Fills in what the real server defaults in code.
-pub fn apply_defaults(_resource: &Resource, _object: &mut Value) {}
+/// What the server answers (400) if the object can't be read into the Go type of the kind.
+pub fn decode_error(resource: &Resource, object: &Value) -> Option<String> {
+    let error = codec::round_trip(resource, object)?.error?;
+    let Resource { kind, version, .. } = resource;
+    Some(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
+}
+
+/// Brings an object into the form that reading and writing through the Go types gives, and returns the paths of the
+/// unknown fields that got lost.
+///
+/// Nulls, empty lists, maps and strings vanish where Go omits them, structs appear, quantities and times become
+/// canonical. Every stored and returned object is in this form.
+pub fn normalise(resource: &Resource, object: &mut Value) -> Vec<String> {
+    let Some(decoded) = codec::round_trip(resource, object) else { return Vec::new() };
+    *object = decoded.object;
+    decoded.unknown
+}
+
+/// Fills in what the real server defaults in code; the object has been [normalised](normalise).
+pub fn apply_defaults(resource: &Resource, object: &mut Value) {
+    defaults::apply(resource, object);
+}
 
 /// What the registry's strategy does to a new object before validation (for example: clear `status`).
-pub fn prepare_create(_resource: &Resource, _object: &mut Value) {}
+///
+/// `metadata.uid`, `name` and `creationTimestamp` have been set; managed fields have been tracked before.
+pub fn prepare_create(resource: &Resource, object: &mut Value) {
+    strategy::create(resource, object);
+}
 
 /// What the registry's strategy does to an update before validation, `subresource` included.
-pub fn prepare_update(_resource: &Resource, _subresource: Option<&str>, _new: &mut Value, _old: &Value) {}
+pub fn prepare_update(resource: &Resource, subresource: Option<&str>, new: &mut Value, old: &Value) {
+    strategy::update(resource, subresource, new, old);
+}
 
-/// The verdict of the real server's code on a new object (`old` is none) or an update.
+/// The fields (`spec`, `metadata.labels`) that a write through the main resource or a subresource never changes, and
+/// so never comes to own.
+pub fn reset_fields(resource: &Resource, subresource: Option<&str>) -> &'static [&'static str] {
+    strategy::reset_fields(resource, subresource)
+}
+
+/// Whether a PUT to a name that does not exist creates the object.
+pub fn creates_on_update(resource: &Resource) -> bool {
+    strategy::creates_on_update(resource)
+}
+
+/// Whether a PUT may leave out the resource version.
+pub fn allows_unconditional_update(resource: &Resource) -> bool {
+    strategy::allows_unconditional_update(resource)
+}
+
+/// Whether the server counts generations for the kind, from 1 on creation.
+pub fn tracks_generation(resource: &Resource) -> bool {
+    strategy::tracks_generation(resource)
+}
+
+/// Whether an update of the main resource counts as a new generation.
+pub fn generation_changes(resource: &Resource, old: &Value, new: &Value) -> bool {
+    strategy::generation_changes(resource, old, new)
+}
+
+/// The verdict of the real server's code on a new object (`old` is none) or an update, metadata apart.
 pub fn validate(
-    _resource: &Resource,
-    _subresource: Option<&str>,
-    _object: &Value,
-    _old: Option<&Value>,
+    resource: &Resource,
+    subresource: Option<&str>,
+    object: &Value,
+    old: Option<&Value>,
 ) -> Vec<Cause> {
-    Vec::new()
+    validate::object(resource, subresource, object, old)
+}
+
+/// What is wrong with the name of a new object of this kind.
+pub fn validate_name(resource: &Resource, name: &str) -> Vec<String> {
+    validate::name(resource, name, false)
+}
+
+/// What is wrong with the `generateName` of a new object of this kind.
+pub fn validate_generate_name(resource: &Resource, prefix: &str) -> Vec<String> {
+    validate::name(resource, prefix, true)
 }
 
 /// One column of a server-side table: name, type, format, description, priority.
 pub type Column = (&'static str, &'static str, &'static str, &'static str, i64);
 
 /// The table columns that `kubectl get` shows for a kind.
-pub fn columns(_resource: &Resource) -> Vec<Column> {
-    Vec::new()
+pub fn columns(resource: &Resource) -> Vec<Column> {
+    data::columns(resource)
 }
 
 /// The cells of one row, in the order of [`columns`]; `now` in seconds since the epoch, for ages.
-pub fn cells(_resource: &Resource, _object: &Value, _now: i64) -> Vec<Value> {
-    Vec::new()
+pub fn cells(resource: &Resource, object: &Value, now: i64) -> Vec<Value> {
+    table::cells(resource, object, now)
 }
 
 /// The OpenAPI v3 document of one group version (`api/v1`, `apis/apps/v1`).
-pub fn open_api(_path: &str) -> Option<Value> {
-    None
+pub fn open_api(path: &str) -> Option<Value> {
+    data::open_api(path)
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@
 pub mod apiserver;
 pub mod builtin;
 pub mod cause;
+pub mod cluster;
 pub mod host;
 pub mod managed;
 pub mod patch;

@@ -1,0 +1,24 @@
+//! What every controller is made of.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`machine`] | the contract with whoever drives a machine: events in, requests and notes out, a deadline |
+//! | [`action`] | what can be asked of the world, and the classes of answers |
+//! | [`driver`] | which key is reconciled when, what its pass waits for, retries and resync |
+//! | [`queue`], [`backoff`] | the work queue and the delays that the driver uses |
+//! | [`cache`] | what watches have shown, with indexes |
+//! | [`conditions`] | conditions of a status |
+//! | [`recorder`] | Kubernetes Events with aggregation |
+//! | [`lease`] | leader election |
+//! | [`wire`] | how actions and answers look over HTTP |
+
+pub mod action;
+pub mod backoff;
+pub mod cache;
+pub mod conditions;
+pub mod driver;
+pub mod lease;
+pub mod machine;
+pub mod queue;
+pub mod recorder;
+pub mod wire;

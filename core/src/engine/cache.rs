@@ -1,0 +1,250 @@
+//! What a watch has shown so far: objects by key, found through an index, never older than what was seen before.
+//!
+//! The cache is always possibly stale. It takes the answers of our own writes in, so that a reconcile sees what the one
+//! before it did even if the watch lags; resource versions of one kind are comparable, and the newer one stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the cache needs to know of its values.
+pub trait Cached {
+    /// What objects are looked up by, besides their key.
+    type Index: Ord + Clone;
+
+    /// The object's resource version.
+    fn resource_version(&self) -> u64;
+
+    /// Under which index values the object is found.
+    fn indexes(&self) -> Vec<Self::Index>;
+}
+
+/// The objects of one kind.
+#[derive(Debug, Clone)]
+pub struct Cache<K, V: Cached> {
+    objects: BTreeMap<K, V>,
+    index: BTreeMap<V::Index, BTreeSet<K>>,
+    /// The keys told since a list began.
+    listing: Option<BTreeSet<K>>,
+    synced: bool,
+    /// The newest resource version that the watch itself has shown.
+    watched_up_to: u64,
+}
+
+impl<K: Ord + Clone, V: Cached> Default for Cache<K, V> {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            index: BTreeMap::new(),
+            listing: None,
+            synced: false,
+            watched_up_to: 0,
+        }
+    }
+}
+
+impl<K: Ord + Clone, V: Cached> Cache<K, V> {
+    /// Whether a list has been completed.
+    pub fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    /// The object of a key.
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.objects.get(key)
+    }
+
+    /// All objects, in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.objects.iter()
+    }
+
+    /// The keys of the objects under an index value, in order.
+    pub fn keys_by(&self, index: &V::Index) -> impl Iterator<Item = &K> {
+        self.index.get(index).into_iter().flatten()
+    }
+
+    /// A list begins.
+    pub fn start_list(&mut self) {
+        self.listing = Some(BTreeSet::new());
+    }
+
+    /// The list is complete: forgets what it did not tell and returns those keys.
+    pub fn complete_list(&mut self) -> Vec<K> {
+        self.synced = true;
+        let Some(listed) = self.listing.take() else { return Vec::new() };
+        let gone: Vec<K> = self.objects.keys().filter(|key| !listed.contains(key)).cloned().collect();
+        for key in &gone {
+            self.forget(key);
+        }
+        gone
+    }
+
+    /// The watch showed an object. Returns whether that was news.
+    pub fn observe(&mut self, key: K, value: V) -> bool {
+        if let Some(listed) = &mut self.listing {
+            listed.insert(key.clone());
+        }
+        self.watched_up_to = self.watched_up_to.max(value.resource_version());
+        let held = self.objects.get(&key).map(Cached::resource_version);
+        if held.is_some_and(|held| held >= value.resource_version()) {
+            return false;
+        }
+        self.put(key, value);
+        true
+    }
+
+    /// The watch showed that an object is gone; `resource_version` is that of its end. Returns whether that was news.
+    pub fn vanish(&mut self, key: &K, resource_version: u64) -> bool {
+        self.watched_up_to = self.watched_up_to.max(resource_version);
+        if let Some(listed) = &mut self.listing {
+            listed.remove(key);
+        }
+        // A newer object of the same name is known from the answer that created it.
+        let held = self.objects.get(key).map(Cached::resource_version);
+        if held.is_none_or(|held| held > resource_version && resource_version > 0) {
+            return false;
+        }
+        self.forget(key);
+        true
+    }
+
+    /// A read or write of ours was answered with this object. It counts only if the watch has not come as far yet: an
+    /// answer that arrives late must not bring back what was deleted since.
+    pub fn absorb(&mut self, key: K, value: V) -> bool {
+        let held = self.objects.get(&key).map_or(0, Cached::resource_version);
+        if value.resource_version() <= self.watched_up_to.max(held) {
+            return false;
+        }
+        if let Some(listed) = &mut self.listing {
+            listed.insert(key.clone());
+        }
+        self.put(key, value);
+        true
+    }
+
+    /// Adds to what is known of an object as it is. Neither its resource version nor its index values may change.
+    pub fn amend(&mut self, key: &K, change: impl FnOnce(&mut V)) {
+        if let Some(value) = self.objects.get_mut(key) {
+            change(value);
+        }
+    }
+
+    fn put(&mut self, key: K, value: V) {
+        self.forget(&key);
+        for index in value.indexes() {
+            self.index.entry(index).or_default().insert(key.clone());
+        }
+        self.objects.insert(key, value);
+    }
+
+    fn forget(&mut self, key: &K) {
+        let Some(value) = self.objects.remove(key) else { return };
+        for index in value.indexes() {
+            if let Some(keys) = self.index.get_mut(&index) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.index.remove(&index);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Clone, PartialEq)]
+    struct Thing(u64, &'static str);
+
+    impl Cached for Thing {
+        type Index = &'static str;
+
+        fn resource_version(&self) -> u64 {
+            self.0
+        }
+
+        fn indexes(&self) -> Vec<&'static str> {
+            vec![self.1]
+        }
+    }
+
+    fn synced() -> Cache<u8, Thing> {
+        let mut cache = Cache::default();
+        cache.start_list();
+        cache.complete_list();
+        cache
+    }
+
+    #[test]
+    fn a_relist_forgets_what_it_does_not_tell() {
+        let mut cache = synced();
+        cache.observe(1, Thing(1, "red"));
+        cache.observe(2, Thing(2, "red"));
+        cache.start_list();
+        cache.observe(2, Thing(2, "red"));
+        assert_eq!(cache.complete_list(), [1]);
+        assert_eq!(cache.keys_by(&"red").collect::<Vec<_>>(), [&2]);
+    }
+
+    #[test]
+    fn an_older_list_does_not_undo_what_is_known() {
+        let mut cache = synced();
+        cache.observe(1, Thing(5, "blue"));
+        cache.start_list();
+        assert!(!cache.observe(1, Thing(3, "red")));
+        cache.complete_list();
+        assert_eq!(cache.get(&1), Some(&Thing(5, "blue")));
+    }
+
+    #[test]
+    fn an_answer_is_known_before_the_watch_tells_it() {
+        let mut cache = synced();
+        cache.observe(1, Thing(5, "red"));
+        assert!(cache.absorb(1, Thing(7, "blue")));
+        assert!(!cache.observe(1, Thing(6, "red")), "the watch lags");
+        assert_eq!(cache.get(&1), Some(&Thing(7, "blue")));
+    }
+
+    #[test]
+    fn a_late_answer_does_not_bring_back_the_dead() {
+        let mut cache = synced();
+        cache.observe(1, Thing(5, "red"));
+        assert!(cache.vanish(&1, 8));
+        assert!(!cache.absorb(1, Thing(7, "blue")));
+        assert_eq!(cache.get(&1), None);
+    }
+
+    #[test]
+    fn the_end_of_an_earlier_object_leaves_the_next_one_alone() {
+        let mut cache = synced();
+        cache.absorb(1, Thing(9, "new"));
+        assert!(!cache.vanish(&1, 8));
+        assert_eq!(cache.get(&1), Some(&Thing(9, "new")));
+    }
+
+    proptest! {
+        #[test]
+        fn the_index_always_agrees_with_the_objects(
+            operations in proptest::collection::vec((0u8..5, 0u8..5, 1u64..50, 0usize..3), 0..100)
+        ) {
+            let colours = ["red", "green", "blue"];
+            let mut cache = Cache::default();
+            for (operation, key, version, colour) in operations {
+                match operation {
+                    0 => { cache.observe(key, Thing(version, colours[colour])); }
+                    1 => { cache.vanish(&key, version); }
+                    2 => { cache.absorb(key, Thing(version, colours[colour])); }
+                    3 => cache.start_list(),
+                    _ => { cache.complete_list(); }
+                }
+                for colour in colours {
+                    let scanned: Vec<&u8> =
+                        cache.iter().filter(|(_, thing)| thing.1 == colour).map(|(key, _)| key).collect();
+                    prop_assert_eq!(cache.keys_by(&colour).collect::<Vec<_>>(), scanned);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Conditions: what a controller believes of an object, in the form that all of Kubernetes uses.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use crate::time::Now;
+
+/// The status of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It holds.
+    True,
+    /// It does not hold.
+    False,
+    /// Nobody can tell.
+    Unknown,
+}
+
+impl Status {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+/// What is found out about one condition, before it is compared with what was known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The condition's type, such as `Ready`.
+    pub condition: &'static str,
+    /// Its status.
+    pub status: Status,
+    /// Why, for machines: `CamelCase`.
+    pub reason: &'static str,
+    /// Why, for people.
+    pub message: String,
+}
+
+/// The longest message that `metav1.Condition` admits, in bytes.
+pub const MESSAGE_MAX_BYTES: usize = 32_768;
+
+/// Enters a finding. `lastTransitionTime` moves only when the status does. Returns the condition
+/// if its status or reason changed.
+pub fn set(
+    conditions: &mut Vec<Condition>,
+    finding: Finding,
+    generation: i64,
+    now: Now,
+) -> Option<Condition> {
+    let before = conditions.iter().position(|condition| condition.type_ == finding.condition);
+    let status = finding.status.as_str();
+    let (moved, changed) = match before.map(|index| &conditions[index]) {
+        Some(old) => (old.status != status, old.status != status || old.reason != finding.reason),
+        None => (true, true),
+    };
+    let last_transition_time = match before {
+        Some(index) if !moved => conditions[index].last_transition_time.clone(),
+        _ => Time(now.wall.timestamp_seconds()),
+    };
+    let entry = Condition {
+        type_: finding.condition.to_owned(),
+        status: status.to_owned(),
+        reason: finding.reason.to_owned(),
+        message: cut(finding.message, MESSAGE_MAX_BYTES),
+        observed_generation: Some(generation),
+        last_transition_time,
+    };
+    let changed = changed.then(|| entry.clone());
+    match before {
+        Some(index) => conditions[index] = entry,
+        None => conditions.push(entry),
+    }
+    changed
+}
+
+/// Cuts a text to a number of bytes, at a character, and shows that it was cut.
+pub fn cut(mut text: String, max_bytes: usize) -> String {
+    const MARK: &str = " ...";
+    if text.len() <= max_bytes {
+        return text;
+    }
+    text.truncate(text.floor_char_boundary(max_bytes.saturating_sub(MARK.len())));
+    text.push_str(MARK);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::time::{Monotonic, Wall};
+
+    fn now(second: i64) -> Now {
+        let wall = Wall::from_timestamp(jiff::Timestamp::from_second(second).expect("in range"));
+        Now { wall, monotonic: Monotonic::START + Duration::from_secs(1) }
+    }
+
+    fn finding(status: Status, reason: &'static str) -> Finding {
+        Finding { condition: "Ready", status, reason, message: reason.to_owned() }
+    }
+
+    #[test]
+    fn the_transition_time_moves_only_with_the_status() {
+        let mut conditions = Vec::new();
+        assert!(set(&mut conditions, finding(Status::False, "Waiting"), 1, now(10)).is_some());
+        assert!(set(&mut conditions, finding(Status::False, "Failing"), 1, now(20)).is_some());
+        assert_eq!(conditions[0].last_transition_time.0.as_second(), 10);
+        assert!(set(&mut conditions, finding(Status::False, "Failing"), 2, now(30)).is_none());
+        assert!(set(&mut conditions, finding(Status::True, "Done"), 2, now(40)).is_some());
+        assert_eq!(conditions[0].last_transition_time.0.as_second(), 40);
+        assert_eq!((conditions.len(), conditions[0].observed_generation), (1, Some(2)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_text_fits_and_stays_text(text in ".{0,40}", max in 4usize..40) {
+            prop_assert!(cut(text, max).len() <= max);
+        }
+    }
+}

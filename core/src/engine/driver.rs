@@ -1,0 +1,268 @@
+//! Drives reconciles: which key is next, what its pass waits for, when it is tried again.
+//!
+//! A pass over one key is a chain of stages. Each stage asks for a batch of actions and goes on when all of them have
+//! been answered; the last one gives a verdict. A pass holds no lock and no thread, so thousands can wait at once, and a
+//! pass that is lost in a crash leaves nothing behind: the next process begins from the world.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use super::action::{Action, ActionId, Failure, Outcome, Request};
+use super::backoff::{Backoff, Backoffs};
+use super::machine::{Deadline, Note, ReconcileResult, Step};
+use super::queue::Queue;
+use crate::object::ObjectRef;
+use crate::random::Random;
+use crate::time::{Monotonic, Now};
+
+/// What a pass does next.
+#[derive(Debug)]
+pub enum Next<S> {
+    /// It asks for these actions and goes on with the stage when all are answered. An empty batch goes on at once.
+    Await(Vec<Action>, S),
+    /// It is over.
+    Done(Verdict),
+}
+
+/// How a pass ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing is left to do until an event says otherwise.
+    Converged,
+    /// Nothing failed, but the key is to be looked at again after the delay.
+    Requeue(Duration),
+    /// Something failed: try again with backoff, not before the server's wish.
+    Retry {
+        /// Why, in words for people.
+        reason: String,
+        /// How long the server asked to be left alone.
+        not_before: Option<Duration>,
+    },
+}
+
+impl Verdict {
+    /// A retry because of a failed action.
+    pub fn retry(doing: &str, failure: &Failure) -> Self {
+        Self::Retry { reason: format!("{doing}: {failure}"), not_before: failure.retry_after }
+    }
+}
+
+/// What a controller provides: the decisions.
+pub trait Reconcile {
+    /// Names what is reconciled.
+    type Key: Ord + Clone + Debug;
+    /// What a pass waits for, with all that it carries along.
+    type Stage: Debug;
+
+    /// The reconciler's name, for logs and metrics.
+    fn reconciler(key: &Self::Key) -> &'static str;
+
+    /// The object that a key stands for, for logs.
+    fn object(key: &Self::Key) -> ObjectRef;
+
+    /// Begins a pass.
+    fn begin(&mut self, key: &Self::Key, now: Now) -> Next<Self::Stage>;
+
+    /// Goes on with a pass; the outcomes are in the order of the actions.
+    fn resume(
+        &mut self,
+        key: &Self::Key,
+        stage: Self::Stage,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<Self::Stage>;
+}
+
+/// How a driver is set up.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// How many keys may be in flight at a time.
+    pub concurrency: usize,
+    /// How often every key is looked at again.
+    pub resync: Duration,
+    /// How long a failing key is left alone.
+    pub backoff: Backoff,
+    /// From which all jitter follows.
+    pub seed: u64,
+}
+
+/// The queue, the passes in flight, and the ledger of actions.
+#[derive(Debug)]
+pub struct Driver<K, S> {
+    queue: Queue<K>,
+    backoffs: Backoffs<K>,
+    flights: BTreeMap<K, Flight<S>>,
+    ledger: BTreeMap<ActionId, (K, usize)>,
+    next_id: u64,
+    random: Random,
+    resync: Duration,
+    next_resync: Option<Monotonic>,
+    leading: bool,
+}
+
+#[derive(Debug)]
+struct Flight<S> {
+    stage: S,
+    outcomes: Vec<Option<Outcome>>,
+    began: Monotonic,
+}
+
+impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
+    /// A driver with nothing to do.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            queue: Queue::new(settings.concurrency),
+            backoffs: Backoffs::new(settings.backoff),
+            flights: BTreeMap::new(),
+            ledger: BTreeMap::new(),
+            next_id: 0,
+            random: Random::from_seed(settings.seed),
+            resync: settings.resync,
+            next_resync: None,
+            leading: false,
+        }
+    }
+
+    /// Asks for a key to be reconciled.
+    pub fn enqueue(&mut self, key: K) {
+        self.queue.add(key);
+    }
+
+    /// Gives an action the id under which its answer will come; nobody waits for that answer.
+    pub fn request(&mut self, action: Action) -> Request {
+        self.next_id += 1;
+        Request { id: ActionId(self.next_id), action }
+    }
+
+    /// Begins or ceases to lead. A pass in flight ends when its last answer comes, without asking for more.
+    pub fn set_leading(&mut self, leading: bool) {
+        self.leading = leading;
+    }
+
+    /// An action was answered. Answers that nobody waits for are ignored.
+    pub fn finish<R>(&mut self, reconcile: &mut R, id: ActionId, outcome: Outcome, now: Now, step: &mut Step)
+    where
+        R: Reconcile<Key = K, Stage = S>,
+    {
+        let Some((key, slot)) = self.ledger.remove(&id) else { return };
+        let Some(flight) = self.flights.get_mut(&key) else { return };
+        flight.outcomes[slot] = Some(outcome);
+        if flight.outcomes.iter().any(Option::is_none) {
+            return;
+        }
+        let Some(flight) = self.flights.remove(&key) else { return };
+        let outcomes = flight.outcomes.into_iter().flatten().collect();
+        let next = if self.leading {
+            reconcile.resume(&key, flight.stage, outcomes, now)
+        } else {
+            Next::Done(Verdict::Converged)
+        };
+        self.follow(reconcile, &key, flight.began, next, now, step);
+    }
+
+    /// Starts every pass that may start. To be called at the end of each step.
+    pub fn run<R>(&mut self, reconcile: &mut R, now: Now, step: &mut Step)
+    where
+        R: Reconcile<Key = K, Stage = S>,
+    {
+        while self.leading
+            && let Some(key) = self.queue.take(now.monotonic)
+        {
+            let next = reconcile.begin(&key, now);
+            self.follow(reconcile, &key, now.monotonic, next, now, step);
+        }
+    }
+
+    /// Whether [`Driver::run`] would start a pass.
+    pub fn can_run(&self, now: Now) -> bool {
+        self.leading && self.queue.can_take(now.monotonic)
+    }
+
+    /// Whether the time has come to look at every key again; the next time is set with it.
+    pub fn is_resync_due(&mut self, now: Now) -> bool {
+        let due = self.next_resync.is_some_and(|at| at <= now.monotonic);
+        if due || self.next_resync.is_none() {
+            self.next_resync = Some(now.monotonic + self.resync);
+        }
+        due
+    }
+
+    /// When the driver wants to be woken.
+    pub fn deadline(&self) -> Option<Deadline> {
+        let resync = self.next_resync.map(|at| Deadline { at, reason: "resync" });
+        let requeue =
+            self.queue.next_due().filter(|_| self.leading).map(|at| Deadline { at, reason: "requeue" });
+        resync.into_iter().chain(requeue).min_by_key(|deadline| deadline.at)
+    }
+
+    /// The keys that wait.
+    pub fn waiting(&self) -> impl Iterator<Item = &K> {
+        self.queue.waiting()
+    }
+
+    fn follow<R>(
+        &mut self,
+        reconcile: &mut R,
+        key: &K,
+        began: Monotonic,
+        mut next: Next<S>,
+        now: Now,
+        step: &mut Step,
+    ) where
+        R: Reconcile<Key = K, Stage = S>,
+    {
+        loop {
+            match next {
+                Next::Await(actions, stage) if actions.is_empty() => {
+                    next = reconcile.resume(key, stage, Vec::new(), now);
+                }
+                Next::Await(actions, stage) => {
+                    let outcomes = vec![None; actions.len()];
+                    for (slot, action) in actions.into_iter().enumerate() {
+                        let request = self.request(action);
+                        self.ledger.insert(request.id, (key.clone(), slot));
+                        step.requests.push(request);
+                    }
+                    self.flights.insert(key.clone(), Flight { stage, outcomes, began });
+                    return;
+                }
+                Next::Done(verdict) => {
+                    let result = self.settle(key, verdict, now);
+                    step.notes.push(Note::Reconciled {
+                        reconciler: R::reconciler(key).to_owned(),
+                        object: R::object(key),
+                        result,
+                        took: now.monotonic.since(began),
+                    });
+                    return;
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self, key: &K, verdict: Verdict, now: Now) -> ReconcileResult {
+        self.queue.done(key);
+        match verdict {
+            Verdict::Converged => {
+                self.backoffs.reset(key);
+                ReconcileResult::Converged
+            }
+            Verdict::Requeue(after) => {
+                self.backoffs.reset(key);
+                self.queue.add_at(key.clone(), now.monotonic + after);
+                ReconcileResult::Requeued { after }
+            }
+            Verdict::Retry { reason, not_before } => {
+                let backoff = self.backoffs.fail(key, &mut self.random);
+                let retry_after = backoff.max(not_before.unwrap_or_default());
+                self.queue.add_at(key.clone(), now.monotonic + retry_after);
+                ReconcileResult::Failed { reason, retry_after }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "driver/tests.rs"]
+mod tests;

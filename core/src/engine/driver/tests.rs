@@ -1,0 +1,146 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::engine::action::{Class, Success};
+use crate::object::Kind;
+use crate::time::Wall;
+
+/// Counts up an object's passes: two stages of two reads each, then a verdict by the answers.
+#[derive(Debug, Default)]
+struct Counter {
+    finished: BTreeMap<u8, u32>,
+}
+
+impl Reconcile for Counter {
+    type Key = u8;
+    type Stage = u8;
+
+    fn reconciler(_: &u8) -> &'static str {
+        "counter"
+    }
+
+    fn object(key: &u8) -> ObjectRef {
+        ObjectRef::cluster(&Kind::known("", "v1", "Namespace", "namespaces", false), &key.to_string())
+    }
+
+    fn begin(&mut self, key: &u8, _: Now) -> Next<u8> {
+        Next::Await(vec![read(*key), read(*key)], 1)
+    }
+
+    fn resume(&mut self, key: &u8, stage: u8, outcomes: Vec<Outcome>, _: Now) -> Next<u8> {
+        if let Some(Err(failure)) = outcomes.iter().find(|outcome| outcome.is_err()) {
+            return Next::Done(Verdict::retry("reading", failure));
+        }
+        match stage {
+            1 => Next::Await(vec![read(*key), read(*key)], 2),
+            2 => Next::Await(Vec::new(), 3),
+            _ => {
+                *self.finished.entry(*key).or_default() += 1;
+                Next::Done(Verdict::Converged)
+            }
+        }
+    }
+}
+
+fn read(key: u8) -> Action {
+    Action::Get { target: Counter::object(&key), metadata_only: true }
+}
+
+fn at(millis: u64) -> Now {
+    let monotonic = Monotonic::START + Duration::from_millis(millis);
+    Now { wall: Wall::from_timestamp(jiff::Timestamp::UNIX_EPOCH), monotonic }
+}
+
+fn driver(concurrency: usize) -> Driver<u8, u8> {
+    let backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(5) };
+    let mut driver = Driver::new(Settings { concurrency, resync: Duration::from_mins(10), backoff, seed: 1 });
+    driver.set_leading(true);
+    driver
+}
+
+#[test]
+fn a_stage_goes_on_when_all_its_actions_are_answered() {
+    let (mut driver, mut counter) = (driver(5), Counter::default());
+    let mut step = Step::default();
+    driver.enqueue(7);
+    driver.run(&mut counter, at(0), &mut step);
+    let first: Vec<ActionId> = step.requests.iter().map(|request| request.id).collect();
+    assert_eq!(first.len(), 2);
+    let mut step = Step::default();
+    driver.finish(&mut counter, first[1], Ok(Success::Done), at(1), &mut step);
+    assert!(step.requests.is_empty());
+    driver.finish(&mut counter, first[1], Ok(Success::Done), at(1), &mut step);
+    assert!(step.requests.is_empty(), "an answer that comes twice counts once");
+    driver.finish(&mut counter, first[0], Ok(Success::Done), at(2), &mut step);
+    assert_eq!(step.requests.len(), 2);
+}
+
+#[test]
+fn a_failure_backs_off_and_the_server_may_ask_for_longer() {
+    let (mut driver, mut counter) = (driver(5), Counter::default());
+    driver.enqueue(7);
+    let mut step = Step::default();
+    driver.run(&mut counter, at(0), &mut step);
+    let failure = Failure {
+        class: Class::Throttled,
+        message: "too many".to_owned(),
+        retry_after: Some(Duration::from_secs(30)),
+    };
+    for request in std::mem::take(&mut step.requests) {
+        driver.finish(&mut counter, request.id, Err(failure.clone()), at(0), &mut step);
+    }
+    assert_eq!(driver.queue.next_due(), Some(at(30_000).monotonic));
+    assert!(matches!(&step.notes[..], [Note::Reconciled { result: ReconcileResult::Failed { .. }, .. }]));
+}
+
+#[test]
+fn who_no_longer_leads_asks_for_nothing() {
+    let (mut driver, mut counter) = (driver(5), Counter::default());
+    driver.enqueue(7);
+    let mut step = Step::default();
+    driver.run(&mut counter, at(0), &mut step);
+    driver.set_leading(false);
+    let requests = std::mem::take(&mut step.requests);
+    for request in requests {
+        driver.finish(&mut counter, request.id, Ok(Success::Done), at(0), &mut step);
+    }
+    assert!(step.requests.is_empty());
+}
+
+proptest! {
+    #[test]
+    fn every_key_finishes_however_answers_fail_and_interleave(
+        enqueued in proptest::collection::vec(0u8..8, 1..40),
+        choices in proptest::collection::vec((any::<prop::sample::Index>(), 0u8..4), 1..200),
+    ) {
+        let (mut driver, mut counter) = (driver(3), Counter::default());
+        let mut open: Vec<Request> = Vec::new();
+        let mut clock = 0;
+        let wanted: BTreeSet<u8> = enqueued.iter().copied().collect();
+        for key in enqueued {
+            driver.enqueue(key);
+        }
+        let mut choices = choices.into_iter();
+        for _ in 0..10_000 {
+            let mut step = Step::default();
+            driver.run(&mut counter, at(clock), &mut step);
+            open.append(&mut step.requests);
+            let in_flight: BTreeSet<_> = open.iter().filter_map(|request| request.action.target()).collect();
+            prop_assert!(in_flight.len() <= 3);
+            if open.is_empty() {
+                let Some(deadline) = driver.queue.next_due() else { break };
+                clock = u64::try_from(deadline.elapsed().as_millis()).expect("in range");
+                continue;
+            }
+            let (index, fate) = choices.next().map_or((0, 1), |(index, fate)| (index.index(open.len()), fate));
+            let request = open.swap_remove(index);
+            let outcome = if fate == 0 { Err(Failure::new(Class::Unknown, "cut")) } else { Ok(Success::Done) };
+            driver.finish(&mut counter, request.id, outcome, at(clock), &mut step);
+            open.append(&mut step.requests);
+        }
+        prop_assert_eq!(counter.finished.keys().copied().collect::<BTreeSet<_>>(), wanted);
+        prop_assert!(driver.ledger.is_empty() && driver.flights.is_empty());
+    }
+}

@@ -1,0 +1,169 @@
+//! The contract between a machine in the core and whatever drives it: the shell, the simulator or a replay.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::action::{ActionId, Failure, Outcome, Request};
+use crate::object::{Kind, ObjectRef};
+use crate::time::{Monotonic, Now};
+
+/// One thing that happened. Events are the only way in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// The process began. Comes once, first.
+    Started,
+    /// This process became the leader, or is no longer. Until the first of these a machine only watches.
+    LeadershipChanged {
+        /// Whether it leads now.
+        leading: bool,
+    },
+    /// A watch lists its objects anew: [`Event::Observed`] follows for each, then [`Event::ListCompleted`].
+    ListStarted {
+        /// The kind watched.
+        kind: Arc<Kind>,
+    },
+    /// All objects that exist have been told since [`Event::ListStarted`]; others are gone.
+    ListCompleted {
+        /// The kind watched.
+        kind: Arc<Kind>,
+    },
+    /// A watch saw an object: listed, added or changed.
+    Observed {
+        /// The kind watched.
+        kind: Arc<Kind>,
+        /// The object, or its metadata.
+        object: Arc<Value>,
+    },
+    /// A watch saw an object go (or cease to match the selector).
+    Vanished {
+        /// The kind watched.
+        kind: Arc<Kind>,
+        /// Its last state.
+        object: Arc<Value>,
+    },
+    /// A watch could not list or was refused; the driver goes on trying with backoff.
+    WatchFailed {
+        /// The kind watched.
+        kind: Arc<Kind>,
+        /// What it met.
+        failure: Failure,
+    },
+    /// An action ended. An action without an answer is never assumed to have worked or failed.
+    Finished {
+        /// The request's id.
+        id: ActionId,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// The deadline has passed. Harmless at any other time.
+    Woke,
+}
+
+/// What a step gives out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[must_use]
+pub struct Step {
+    /// To be carried out, in any order and at the same time.
+    pub requests: Vec<Request>,
+    /// To be told: logs, metrics, the live view, and the simulator's invariants read these.
+    pub notes: Vec<Note>,
+}
+
+/// Something worth telling that asks nothing of the world.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Note {
+    /// A reconcile ended.
+    Reconciled {
+        /// Which reconciler, such as `binding`.
+        reconciler: String,
+        /// Which object.
+        object: ObjectRef,
+        /// How it ended.
+        result: ReconcileResult,
+        /// How long it took.
+        took: Duration,
+    },
+    /// A condition changed its status or reason.
+    ConditionChanged {
+        /// Whose condition.
+        object: ObjectRef,
+        /// Such as `Ready`.
+        condition: String,
+        /// `True`, `False` or `Unknown`.
+        status: String,
+        /// Such as `ResourcesApplied`.
+        reason: String,
+        /// For people.
+        message: String,
+    },
+    /// This process became the leader, or is no longer (told by the election only).
+    LeadershipChanged {
+        /// Whether it leads now.
+        leading: bool,
+    },
+    /// Something that an operator of the program should know.
+    Warning {
+        /// What, where and how to mend it.
+        message: String,
+    },
+}
+
+/// How a reconcile ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReconcileResult {
+    /// The world is as it should be, as far as this key goes.
+    Converged,
+    /// It will be looked at again after the delay, though nothing failed.
+    Requeued {
+        /// The delay.
+        after: Duration,
+    },
+    /// It failed and will be tried again after the delay.
+    Failed {
+        /// Why, in words for people.
+        reason: String,
+        /// The backoff.
+        retry_after: Duration,
+    },
+}
+
+/// When a machine wants [`Event::Woke`] and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    /// The instant.
+    pub at: Monotonic,
+    /// For the log.
+    pub reason: &'static str,
+}
+
+/// A pure state machine that can be driven.
+///
+/// A driver
+/// 1. delivers [`Event::Started`], once and first;
+/// 2. carries out the requests of every step and delivers [`Event::Finished`] for each, in whatever order they end;
+/// 3. delivers what watches see, in the order of each watch;
+/// 4. reads [`Machine::deadline`] after every step and delivers [`Event::Woke`] once it has passed; early and spurious
+///    wake-ups are harmless;
+/// 5. passes readings of `now` whose monotonic part never goes back.
+///
+/// The same events at the same times give the same steps, byte for byte. If the process dies, nothing is lost: a new
+/// machine that starts from [`Event::Started`] finds everything in the world.
+pub trait Machine {
+    /// The controller's name, such as `namespaceclass`.
+    fn name(&self) -> &'static str;
+
+    /// Takes one event in and gives out what follows from it.
+    fn step(&mut self, event: Event, now: Now) -> Step;
+
+    /// When to wake the machine at the latest; none if only events can change anything.
+    fn deadline(&self) -> Option<Deadline>;
+
+    /// How many keys wait in each reconciler's queue.
+    fn queue_depths(&self) -> Vec<(&'static str, usize)>;
+
+    /// Whether every watch that it began with has listed its objects at least once.
+    fn is_synced(&self) -> bool;
+}

@@ -1,0 +1,186 @@
+//! The keyed work queue: one entry a key, one reconcile in flight a key, at most N keys at a time.
+//!
+//! A key that is added while its reconcile is in flight is remembered and becomes ready when that one is done. A delayed
+//! key becomes ready at its time, or at once when it is added without delay.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::time::Monotonic;
+
+/// A queue of keys.
+#[derive(Debug, Clone)]
+pub struct Queue<K> {
+    concurrency: usize,
+    ready: VecDeque<K>,
+    is_ready: BTreeSet<K>,
+    delayed: BTreeSet<(Monotonic, K)>,
+    due: BTreeMap<K, Monotonic>,
+    in_flight: BTreeSet<K>,
+    added_in_flight: BTreeSet<K>,
+}
+
+impl<K: Ord + Clone> Queue<K> {
+    /// A queue that lets `concurrency` keys be in flight at a time (at least one).
+    pub fn new(concurrency: usize) -> Self {
+        Self {
+            concurrency: concurrency.max(1),
+            ready: VecDeque::new(),
+            is_ready: BTreeSet::new(),
+            delayed: BTreeSet::new(),
+            due: BTreeMap::new(),
+            in_flight: BTreeSet::new(),
+            added_in_flight: BTreeSet::new(),
+        }
+    }
+
+    /// Makes a key ready, or ready again once its reconcile in flight is done.
+    pub fn add(&mut self, key: K) {
+        self.cancel_delay(&key);
+        if self.in_flight.contains(&key) {
+            self.added_in_flight.insert(key);
+        } else if self.is_ready.insert(key.clone()) {
+            self.ready.push_back(key);
+        }
+    }
+
+    /// Makes a key ready at an instant; of two instants the earlier counts. A key that is ready already stays so.
+    pub fn add_at(&mut self, key: K, at: Monotonic) {
+        let sooner = self.due.get(&key).is_some_and(|due| *due <= at);
+        if self.is_ready.contains(&key) || self.added_in_flight.contains(&key) || sooner {
+            return;
+        }
+        self.cancel_delay(&key);
+        self.due.insert(key.clone(), at);
+        self.delayed.insert((at, key));
+    }
+
+    /// Takes the next ready key, if there is one and the limit lets it; it is in flight until [`Queue::done`].
+    pub fn take(&mut self, now: Monotonic) -> Option<K> {
+        self.release_due(now);
+        if self.in_flight.len() >= self.concurrency {
+            return None;
+        }
+        let key = self.ready.pop_front()?;
+        self.is_ready.remove(&key);
+        self.in_flight.insert(key.clone());
+        Some(key)
+    }
+
+    /// Whether [`Queue::take`] would return a key.
+    pub fn can_take(&self, now: Monotonic) -> bool {
+        let waits = !self.ready.is_empty() || self.next_due().is_some_and(|at| at <= now);
+        waits && self.in_flight.len() < self.concurrency
+    }
+
+    /// Ends the reconcile of a key.
+    pub fn done(&mut self, key: &K) {
+        debug_assert!(self.in_flight.contains(key), "a reconcile ends once");
+        self.in_flight.remove(key);
+        if self.added_in_flight.remove(key) {
+            self.add(key.clone());
+        }
+    }
+
+    /// When the next delayed key becomes ready.
+    pub fn next_due(&self) -> Option<Monotonic> {
+        self.delayed.first().map(|(at, _)| *at)
+    }
+
+    /// The keys that wait: ready, delayed, or added while in flight.
+    pub fn waiting(&self) -> impl Iterator<Item = &K> {
+        self.ready.iter().chain(self.due.keys()).chain(&self.added_in_flight)
+    }
+
+    fn release_due(&mut self, now: Monotonic) {
+        while let Some((at, _)) = self.delayed.first()
+            && *at <= now
+            && let Some((_, key)) = self.delayed.pop_first()
+        {
+            self.due.remove(&key);
+            self.add(key);
+        }
+    }
+
+    fn cancel_delay(&mut self, key: &K) {
+        if let Some(at) = self.due.remove(key) {
+            self.delayed.remove(&(at, key.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic::START + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_key_waits_once() {
+        let mut queue = Queue::new(5);
+        queue.add("a");
+        queue.add("a");
+        assert_eq!(queue.take(at(0)), Some("a"));
+        assert_eq!(queue.take(at(0)), None);
+    }
+
+    #[test]
+    fn a_key_added_in_flight_comes_again_after_it() {
+        let mut queue = Queue::new(5);
+        queue.add("a");
+        queue.take(at(0));
+        queue.add("a");
+        assert_eq!(queue.take(at(0)), None, "one reconcile a key");
+        queue.done(&"a");
+        assert_eq!(queue.take(at(0)), Some("a"));
+    }
+
+    #[test]
+    fn an_event_cuts_a_delay_short() {
+        let mut queue = Queue::new(5);
+        queue.add_at("a", at(60));
+        queue.add("a");
+        assert_eq!(queue.take(at(0)), Some("a"));
+        assert_eq!(queue.next_due(), None);
+    }
+
+    #[test]
+    fn of_two_delays_the_earlier_counts() {
+        let mut queue = Queue::new(5);
+        queue.add_at("a", at(60));
+        queue.add_at("a", at(30));
+        queue.add_at("a", at(90));
+        assert_eq!(queue.next_due(), Some(at(30)));
+        assert_eq!(queue.take(at(29)), None);
+        assert_eq!(queue.take(at(30)), Some("a"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_key_is_lost_and_the_limit_holds(operations in proptest::collection::vec((0u8..4, 0u8..6), 1..200)) {
+            let mut queue = Queue::new(2);
+            let mut owed = BTreeSet::new();
+            let mut in_flight = BTreeSet::new();
+            for (second, (operation, key)) in (0u64..).zip(operations) {
+                match operation {
+                    0 => { queue.add(key); owed.insert(key); }
+                    1 => { queue.add_at(key, at(second + 3)); owed.insert(key); }
+                    2 => if let Some(key) = queue.take(at(second)) {
+                        prop_assert!(in_flight.insert(key), "one reconcile a key");
+                        owed.remove(&key);
+                    },
+                    _ => if let Some(key) = in_flight.pop_first() { queue.done(&key); },
+                }
+                prop_assert!(in_flight.len() <= 2);
+            }
+            while let Some(key) = in_flight.pop_first() { queue.done(&key); }
+            while let Some(key) = queue.take(at(10_000)) { owed.remove(&key); queue.done(&key); }
+            prop_assert!(owed.is_empty(), "lost: {owed:?}");
+        }
+    }
+}

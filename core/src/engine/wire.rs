@@ -1,0 +1,263 @@
+//! How actions and their answers look on the wire: pure translation between [`Action`], HTTP and [`Outcome`].
+//!
+//! Whoever has a way to send bytes carries actions out with [`encode`] and [`decode`]: the shell over a network, the
+//! simulator straight into its model of the API server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{Method, StatusCode};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use serde_json::{Value, json};
+
+use super::action::{Action, Class, Failure, Outcome, Subresource, Success};
+use crate::object::{Kind, ObjectRef};
+
+pub mod path;
+mod redact;
+
+pub use self::redact::cut;
+
+/// Asks for whole objects.
+pub const JSON: &str = "application/json";
+/// Asks for the metadata of objects only.
+pub const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+
+/// The field manager of a machine's writes.
+pub fn field_manager(machine: &str) -> String {
+    format!("lockstep-{machine}")
+}
+
+/// The request that carries an action out. A watch is no single request and is refused.
+pub fn encode(action: &Action, field_manager: &str) -> Result<http::Request<Vec<u8>>, Failure> {
+    match action {
+        Action::Watch { .. } | Action::Unwatch { .. } => {
+            Err(Failure::new(Class::Invalid, "a watch is not a request"))
+        }
+        Action::Discover { api_version } => get(&path::api_version(api_version), JSON),
+        Action::Get { target, metadata_only } => {
+            get(&path::object(target)?, if *metadata_only { METADATA } else { JSON })
+        }
+        Action::Apply { target, manifest } => {
+            let path = format!("{}&force=true", with_manager(&path::object(target)?, field_manager));
+            send(Method::PATCH, &path, APPLY_PATCH, manifest)
+        }
+        Action::Create { target, manifest } => {
+            let path = path::collection(&target.kind, target.namespace.as_deref());
+            send(Method::POST, &with_manager(&path, field_manager), JSON, manifest)
+        }
+        Action::Update { target, manifest } => {
+            send(Method::PUT, &with_manager(&path::object(target)?, field_manager), JSON, manifest)
+        }
+        Action::Patch { target, subresource, patch } => {
+            let mut path = path::object(target)?;
+            if *subresource == Some(Subresource::Status) {
+                path.push_str("/status");
+            }
+            send(Method::PATCH, &with_manager(&path, field_manager), MERGE_PATCH, patch)
+        }
+        Action::Delete { target, uid, resource_version } => delete(target, uid, resource_version.as_deref()),
+    }
+}
+
+/// What an answer means for the action. Values of a Secret that the action carries never reach the outcome's message.
+pub fn decode(action: &Action, code: StatusCode, retry_after: Option<&str>, body: &[u8]) -> Outcome {
+    if code.is_success() {
+        return success(action, body);
+    }
+    Err(redacted(action, &from_answer(code, retry_after, body)))
+}
+
+/// A failure whose message is fit for logs and conditions.
+pub fn redacted(action: &Action, failure: &Failure) -> Failure {
+    Failure { message: redact::message(action, &failure.message), ..failure.clone() }
+}
+
+fn with_manager(path: &str, field_manager: &str) -> String {
+    format!("{path}?fieldManager={field_manager}")
+}
+
+fn get(path: &str, accept: &'static str) -> Result<http::Request<Vec<u8>>, Failure> {
+    finish(http::Request::get(path).header(ACCEPT, accept), Vec::new())
+}
+
+fn delete(
+    target: &ObjectRef,
+    uid: &str,
+    resource_version: Option<&str>,
+) -> Result<http::Request<Vec<u8>>, Failure> {
+    let mut preconditions = json!({ "uid": uid });
+    if let Some(version) = resource_version {
+        preconditions["resourceVersion"] = version.into();
+    }
+    let options = json!({
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+        "preconditions": preconditions,
+    });
+    send(Method::DELETE, &path::object(target)?, JSON, &options)
+}
+
+fn send(
+    method: Method,
+    path: &str,
+    content_type: &'static str,
+    body: &Value,
+) -> Result<http::Request<Vec<u8>>, Failure> {
+    let request = http::Request::builder().method(method).uri(path);
+    let body = serde_json::to_vec(body).map_err(|error| invalid(&error))?;
+    finish(request.header(ACCEPT, JSON).header(CONTENT_TYPE, content_type), body)
+}
+
+fn finish(request: http::request::Builder, body: Vec<u8>) -> Result<http::Request<Vec<u8>>, Failure> {
+    request.body(body).map_err(|error| invalid(&error))
+}
+
+fn invalid(error: &dyn std::error::Error) -> Failure {
+    Failure::new(Class::Invalid, error.to_string())
+}
+
+fn success(action: &Action, body: &[u8]) -> Outcome {
+    // An answer that can't be read leaves open what it meant.
+    let unreadable =
+        |_| Failure::new(Class::Unknown, "the server's answer is not the JSON that was asked for");
+    match action {
+        Action::Watch { .. } | Action::Unwatch { .. } => Ok(Success::Done),
+        Action::Delete { .. } => {
+            let shown = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
+            // A status tells that the object is gone; the object itself, that finalizers keep it for now.
+            Ok(if shown["kind"] == "Status" { Success::Done } else { Success::Object(Arc::new(shown)) })
+        }
+        Action::Discover { api_version } => {
+            let list = serde_json::from_slice::<APIResourceList>(body).map_err(unreadable)?;
+            Ok(Success::Kinds(kinds(api_version, list)))
+        }
+        Action::Get { metadata_only: true, .. } => {
+            let mut object = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
+            Ok(Success::Object(Arc::new(json!({ "metadata": object["metadata"].take() }))))
+        }
+        Action::Get { .. }
+        | Action::Apply { .. }
+        | Action::Create { .. }
+        | Action::Update { .. }
+        | Action::Patch { .. } => {
+            Ok(Success::Object(Arc::new(serde_json::from_slice(body).map_err(unreadable)?)))
+        }
+    }
+}
+
+fn kinds(api_version: &str, list: APIResourceList) -> Vec<Arc<Kind>> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let resources = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
+    resources
+        .map(|resource| Kind::known(group, version, &resource.kind, &resource.name, resource.namespaced))
+        .collect()
+}
+
+/// The class of an answer by its code and the `reason` of its `Status`.
+///
+/// | code | class |
+/// | --- | --- |
+/// | 404 | not found |
+/// | 409 | already exists, if that is the reason; else conflict |
+/// | 401, 403 | forbidden |
+/// | 410 | gone |
+/// | 429 | throttled |
+/// | 408, 502, 504, or the reason `Timeout` or `ServerTimeout` | unknown: it may have taken effect |
+/// | other 5xx | unavailable |
+/// | everything else | invalid |
+pub fn class(code: u16, reason: &str) -> Class {
+    match code {
+        404 => Class::NotFound,
+        409 if reason == "AlreadyExists" => Class::AlreadyExists,
+        409 => Class::Conflict,
+        401 | 403 => Class::Forbidden,
+        410 => Class::Gone,
+        429 => Class::Throttled,
+        408 | 502 | 504 => Class::Unknown,
+        500..=599 if matches!(reason, "Timeout" | "ServerTimeout") => Class::Unknown,
+        500..=599 => Class::Unavailable,
+        _ => Class::Invalid,
+    }
+}
+
+/// What an unsuccessful answer says. Its body is a `Status`, or plain text where a proxy or a filter in front of the API
+/// has answered.
+fn from_answer(code: StatusCode, retry_after: Option<&str>, body: &[u8]) -> Failure {
+    let status = serde_json::from_slice::<kube_core::Status>(body).unwrap_or_default();
+    let message = if status.message.is_empty() {
+        let text = String::from_utf8_lossy(body);
+        format!("{code}: {}", text.trim()).trim_end_matches([':', ' ']).to_owned()
+    } else {
+        status.message
+    };
+    let asked = retry_after
+        .and_then(|seconds| seconds.trim().parse().ok())
+        .or_else(|| status.details.map(|details| u64::from(details.retry_after_seconds)))
+        .filter(|seconds| *seconds > 0)
+        .map(Duration::from_secs);
+    Failure { class: class(code.as_u16(), &status.reason), message, retry_after: asked }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_class() {
+        let table = [
+            (400, "BadRequest", Class::Invalid),
+            (401, "Unauthorized", Class::Forbidden),
+            (403, "Forbidden", Class::Forbidden),
+            (404, "NotFound", Class::NotFound),
+            (404, "", Class::NotFound),
+            (405, "MethodNotAllowed", Class::Invalid),
+            (408, "", Class::Unknown),
+            (409, "AlreadyExists", Class::AlreadyExists),
+            (409, "Conflict", Class::Conflict),
+            (409, "", Class::Conflict),
+            (410, "Expired", Class::Gone),
+            (413, "RequestEntityTooLarge", Class::Invalid),
+            (415, "UnsupportedMediaType", Class::Invalid),
+            (422, "Invalid", Class::Invalid),
+            (429, "TooManyRequests", Class::Throttled),
+            (500, "InternalError", Class::Unavailable),
+            (500, "ServerTimeout", Class::Unknown),
+            (502, "", Class::Unknown),
+            (503, "ServiceUnavailable", Class::Unavailable),
+            (504, "Timeout", Class::Unknown),
+        ];
+        for (code, reason, expected) in table {
+            assert_eq!(class(code, reason), expected, "{code} {reason}");
+        }
+    }
+
+    #[test]
+    fn the_header_tells_how_long_to_wait() {
+        let failure = from_answer(StatusCode::TOO_MANY_REQUESTS, Some("7"), b"Too many requests\n");
+        assert_eq!(failure.class, Class::Throttled);
+        assert_eq!(failure.retry_after, Some(Duration::from_secs(7)));
+        assert_eq!(failure.message, "429 Too Many Requests: Too many requests");
+    }
+
+    #[test]
+    fn the_status_tells_how_long_to_wait_where_the_header_is_missing() {
+        let body = br#"{"kind":"Status","message":"busy","reason":"ServerTimeout","code":500,"details":{"retryAfterSeconds":2}}"#;
+        let failure = from_answer(StatusCode::INTERNAL_SERVER_ERROR, None, body);
+        assert_eq!(failure.class, Class::Unknown);
+        assert_eq!(failure.retry_after, Some(Duration::from_secs(2)));
+        assert_eq!(failure.message, "busy");
+    }
+
+    #[test]
+    fn an_empty_body_leaves_the_code() {
+        assert_eq!(
+            from_answer(StatusCode::SERVICE_UNAVAILABLE, None, b"").message,
+            "503 Service Unavailable"
+        );
+    }
+}

@@ -1,0 +1,368 @@
+//! The reconcile of a binding: the resources of its class, and no others, are in its namespace.
+//!
+//! ```text
+//!  begin ─┬─ class unknown ──▶ SeekingClass ──▶ Removing            (flow 6)
+//!         └─▶ Discovering ─▶ Surveying ─▶ Fencing ─▶ Pruning ─▶ Applying ─▶ Reporting
+//! ```
+//!
+//! Each stage is skipped when it has nothing to do, so a pass over a namespace that is as it should be asks for nothing.
+//! *Surveying* reads the metadata of objects that the cache doesn't show to be ours. *Fencing* writes the status ahead,
+//! with the binding's resource version as a precondition: nothing is created that isn't listed, and nothing is removed
+//! on an outdated view. Every removal carries the uid and resource version in which the object was seen to be ours.
+//!
+//! Source: NamespaceClass operator, flows 2 and 4 to 6, "`BindingReconciler`".
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lockstep_crds::namespaceclass::{AppliedResource, NamespaceClassBindingStatus};
+use serde_json::{Value, json};
+
+use super::names::{self, reason};
+use super::plan::{self, Standing, Trouble, Work};
+use super::world::{Binding, Class};
+use super::{Controller, Key, LAG, status};
+use crate::engine::action::{Action, Class as FailureClass, Failure, Outcome, Subresource, Success};
+use crate::engine::driver::{Next, Verdict};
+use crate::object::{Kind, ObjectRef, is_deleting};
+use crate::time::Now;
+
+/// What the reconcile of a binding waits for.
+#[derive(Debug)]
+pub enum Stage {
+    /// The class is read, because the cache doesn't know it or knows an older one than was applied.
+    SeekingClass,
+    /// The binding is being removed, because its class is gone.
+    Removing,
+    /// The kinds of listed resources that no class entry names any more.
+    Discovering(Box<Work>, BTreeSet<String>),
+    /// The metadata of objects: first those of entries, then those of stale resources.
+    Surveying(Box<Work>, Vec<(AppliedResource, Arc<Kind>)>),
+    /// The status is being written ahead, with the condition that changes.
+    Fencing(Box<Work>, Option<Condition>),
+    /// Stale resources are being removed.
+    Pruning(Box<Work>),
+    /// Entries are being applied.
+    Applying(Box<Work>),
+    /// The status is being written, with the condition that changes.
+    Reporting(Verdict, Option<Condition>),
+}
+
+fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
+    Next::Await(actions, super::Stage::Binding(stage))
+}
+
+fn binding_ref(namespace: &str) -> ObjectRef {
+    ObjectRef::namespaced(&names::binding(), namespace, namespace)
+}
+
+impl Controller {
+    pub(super) fn begin_binding(&mut self, name: &str) -> Next<super::Stage> {
+        let done = Next::Done(Verdict::Converged);
+        let key = name.to_owned();
+        let Some(binding) = self.world.bindings.get(&key).filter(|binding| !binding.deleting).cloned() else {
+            return done;
+        };
+        // A namespace that is being deleted is left in peace.
+        if self.world.namespaces.get(&key).is_none_or(|namespace| namespace.terminating) {
+            return done;
+        }
+        let status = &binding.status;
+        let known = self.world.classes.get(&binding.class).filter(|class| {
+            class.uid != status.observed_class_uid || class.generation >= status.observed_class_generation
+        });
+        let Some(class) = known else {
+            let target = ObjectRef::cluster(&names::class(), &binding.class);
+            return wait(vec![Action::Get { target, metadata_only: false }], Stage::SeekingClass);
+        };
+        // Until the class has been judged at this generation there is nothing to go by; its reconcile wakes this one.
+        let Some(resolved) = self.world.resolved.get(&binding.class).cloned() else { return done };
+        if (&resolved.uid, resolved.generation) != (&class.uid, class.generation) {
+            return done;
+        }
+        let mut settled = true;
+        for entry in &resolved.content.entries {
+            settled &= self.watch_resources(&entry.kind);
+        }
+        // The end of the list wakes this one.
+        if !settled {
+            return done;
+        }
+        let work = Box::new(Work::plan(name, &binding, &resolved, &self.world));
+        self.discover(name, work)
+    }
+
+    pub(super) fn resume_binding(
+        &mut self,
+        name: &str,
+        stage: Stage,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        match stage {
+            Stage::SeekingClass => self.class_sought(name, outcomes, now),
+            Stage::Removing => super::removed(outcomes),
+            Stage::Discovering(work, asked) => match self.learn(asked, outcomes) {
+                Ok(()) => self.survey(name, work),
+                Err(verdict) => Next::Done(verdict),
+            },
+            Stage::Surveying(work, left_over) => self.surveyed(name, work, left_over, outcomes, now),
+            Stage::Fencing(work, changed) => self.fenced(name, work, changed.as_ref(), outcomes, now),
+            Stage::Pruning(work) => pruned(name, work, outcomes),
+            Stage::Applying(work) => self.applied(name, work, outcomes, now),
+            Stage::Reporting(verdict, changed) => {
+                self.reported(name, verdict, changed.as_ref(), outcomes, now)
+            }
+        }
+    }
+
+    fn class_sought(&mut self, name: &str, outcomes: Vec<Outcome>, now: Now) -> Next<super::Stage> {
+        let Some(binding) = self.world.bindings.get(&name.to_owned()).cloned() else {
+            return Next::Done(Verdict::Converged);
+        };
+        match outcomes.into_iter().next() {
+            Some(Err(failure)) if failure.class == FailureClass::NotFound => {
+                let namespace = self.world.namespaces.get(&name.to_owned());
+                let is_ours = namespace.is_some_and(|ns| binding.controller.as_ref() == Some(&ns.uid));
+                if is_ours {
+                    let target = binding_ref(name);
+                    let delete = Action::Delete { target, uid: binding.uid, resource_version: None };
+                    return wait(vec![delete], Stage::Removing);
+                }
+                let wanted = status::class_not_found(&binding, now);
+                report(name, &binding, wanted, Verdict::Converged)
+            }
+            Some(Err(failure)) => Next::Done(Verdict::retry("reading the class", &failure)),
+            Some(Ok(Success::Object(object))) => {
+                if self.world.classes.absorb(binding.class.clone(), Class::read(&object)) {
+                    self.woken.push(Key::Class(binding.class));
+                }
+                Next::Done(Verdict::Requeue(LAG))
+            }
+            _ => Next::Done(Verdict::Requeue(LAG)),
+        }
+    }
+
+    fn discover(&mut self, name: &str, work: Box<Work>) -> Next<super::Stage> {
+        let kinds = &self.world.kinds;
+        let unknown = work.stale.iter().filter(|stale| kinds.find(&stale.api_version, &stale.kind).is_none());
+        let asked: BTreeSet<String> = unknown.map(|stale| stale.api_version.clone()).collect();
+        if asked.is_empty() {
+            return self.survey(name, work);
+        }
+        let discover = |api_version: &String| Action::Discover { api_version: api_version.clone() };
+        wait(asked.iter().map(discover).collect(), Stage::Discovering(work, asked))
+    }
+
+    fn survey(&mut self, name: &str, mut work: Box<Work>) -> Next<super::Stage> {
+        // A kind that is served no more has no objects left.
+        let stale: Vec<(AppliedResource, Arc<Kind>)> = std::mem::take(&mut work.stale)
+            .into_iter()
+            .filter_map(|stale| {
+                Some((stale.clone(), self.world.kinds.find(&stale.api_version, &stale.kind)?))
+            })
+            .collect();
+        let entries = work.survey.iter().map(|entry| (&entry.kind, entry.name.as_str()));
+        let listed = stale.iter().map(|(resource, kind)| (kind, resource.name.as_str()));
+        let reads = entries.chain(listed).map(|(kind, resource)| Action::Get {
+            target: ObjectRef::namespaced(kind, name, resource),
+            metadata_only: true,
+        });
+        wait(reads.collect(), Stage::Surveying(work, stale))
+    }
+
+    fn surveyed(
+        &mut self,
+        name: &str,
+        mut work: Box<Work>,
+        stale: Vec<(AppliedResource, Arc<Kind>)>,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        let mut outcomes = outcomes.into_iter();
+        for entry in std::mem::take(&mut work.survey) {
+            match self.judge(&work.binding, outcomes.next()) {
+                Ok(found) => work.surveyed(&entry, found),
+                Err(failure) => {
+                    let what = format!("{}: reading it", plan::title(&entry));
+                    work.keep_if_listed(&entry);
+                    work.troubles.push(Trouble::failed(&what, reason::APPLY_FAILED, &failure));
+                }
+            }
+        }
+        for (resource, kind) in stale {
+            match self.judge(&work.binding, outcomes.next()) {
+                Ok(found) => work.surveyed_stale(resource, &kind, found),
+                Err(failure) => {
+                    let what = format!("{} {}: reading it", resource.kind, resource.name);
+                    work.troubles.push(Trouble::failed(&what, reason::PRUNE_FAILED, &failure));
+                    work.listed.insert(resource);
+                }
+            }
+        }
+        if work.needs_fence() { fence(name, work, now) } else { prune(name, work) }
+    }
+
+    fn judge(
+        &mut self,
+        binding: &Binding,
+        outcome: Option<Outcome>,
+    ) -> Result<Option<(Standing, String)>, Failure> {
+        match outcome {
+            Some(Ok(Success::Object(object))) => {
+                let resource = self.world.read_resource(&object);
+                Ok(Some((plan::standing(&resource, binding), plan::owner_title(&object))))
+            }
+            Some(Err(failure)) if failure.class != FailureClass::NotFound => Err(failure),
+            _ => Ok(None),
+        }
+    }
+
+    fn fenced(
+        &mut self,
+        name: &str,
+        mut work: Box<Work>,
+        changed: Option<&Condition>,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                work.binding = self.written(name, &object, changed, now);
+                prune(name, work)
+            }
+            Some(Err(failure)) => Next::Done(Verdict::retry("writing the status ahead", &failure)),
+            _ => Next::Done(Verdict::Requeue(LAG)),
+        }
+    }
+
+    fn applied(
+        &mut self,
+        name: &str,
+        mut work: Box<Work>,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        for (apply, outcome) in std::mem::take(&mut work.applies).into_iter().zip(outcomes) {
+            let entry = apply.entry;
+            work.listed.insert(entry.applied());
+            match outcome {
+                Ok(Success::Object(object)) => self.world.absorb_applied(&entry.kind, &object),
+                Ok(_) => {}
+                Err(failure) => {
+                    let what = format!("{}: applying it", plan::title(&entry));
+                    work.troubles.push(Trouble::failed(&what, reason::APPLY_FAILED, &failure));
+                }
+            }
+        }
+        let verdict = verdict(&work.troubles);
+        let listed = std::mem::take(&mut work.listed);
+        let wanted = status::after_pass(&work.binding, &work.resolved, listed, &work.troubles, now);
+        report(name, &work.binding, wanted, verdict)
+    }
+
+    /// The status has been written: what it says is told, and known without waiting for the watch.
+    fn written(&mut self, name: &str, object: &Value, changed: Option<&Condition>, now: Now) -> Binding {
+        let binding = Binding::read(object);
+        if let Some(condition) = changed {
+            self.announce(&binding_ref(name), &binding.uid, condition, now);
+        }
+        self.world.bindings.absorb(name.to_owned(), binding.clone());
+        binding
+    }
+
+    fn reported(
+        &mut self,
+        name: &str,
+        verdict: Verdict,
+        changed: Option<&Condition>,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                self.written(name, &object, changed, now);
+                Next::Done(verdict)
+            }
+            Some(Err(failure)) => Next::Done(Verdict::retry("writing the status", &failure)),
+            _ => Next::Done(Verdict::Requeue(LAG)),
+        }
+    }
+}
+
+/// Writes the status ahead of the first change: all that will exist stands in it before it exists.
+fn fence(name: &str, work: Box<Work>, now: Now) -> Next<super::Stage> {
+    let (wanted, changed) = status::before_writing(&work.binding, &work.resolved, work.listed_ahead(), now);
+    let write = status_write(name, &work.binding, &wanted);
+    wait(vec![write], Stage::Fencing(work, changed))
+}
+
+/// Writes the status if it says anything new.
+fn report(
+    name: &str,
+    binding: &Binding,
+    (wanted, changed): (NamespaceClassBindingStatus, Option<Condition>),
+    verdict: Verdict,
+) -> Next<super::Stage> {
+    if wanted == binding.status {
+        return Next::Done(verdict);
+    }
+    wait(vec![status_write(name, binding, &wanted)], Stage::Reporting(verdict, changed))
+}
+
+fn status_write(name: &str, binding: &Binding, wanted: &NamespaceClassBindingStatus) -> Action {
+    let patch = status::patch(&binding.uid, &binding.version, wanted);
+    Action::Patch { target: binding_ref(name), subresource: Some(Subresource::Status), patch }
+}
+
+fn prune(name: &str, work: Box<Work>) -> Next<super::Stage> {
+    let deletes = work.removals.iter().map(|removal| Action::Delete {
+        target: ObjectRef::namespaced(&removal.kind, name, &removal.resource.name),
+        uid: removal.uid.clone(),
+        resource_version: Some(removal.version.clone()),
+    });
+    wait(deletes.collect(), Stage::Pruning(work))
+}
+
+fn pruned(name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+    for (removal, outcome) in std::mem::take(&mut work.removals).into_iter().zip(outcomes) {
+        let what = format!("{} {}", removal.resource.kind, removal.resource.name);
+        match outcome {
+            Ok(Success::Object(object)) if is_deleting(&object) => {
+                work.troubles.push(Trouble::waiting(&what));
+                work.listed.insert(removal.resource);
+            }
+            // It was there a moment ago: it is forgotten once a read has shown that it is gone.
+            Err(failure) if failure.class == FailureClass::NotFound => {
+                work.troubles.push(Trouble::waiting(&what));
+                work.listed.insert(removal.resource);
+            }
+            Err(failure) => {
+                let what = format!("{what}: removing it");
+                work.troubles.push(Trouble::failed(&what, reason::PRUNE_FAILED, &failure));
+                work.listed.insert(removal.resource);
+            }
+            Ok(_) => {}
+        }
+    }
+    let applies = work.applies.iter().map(|apply| {
+        let mut manifest = apply.entry.manifest(name, &work.binding);
+        if let Some(uid) = &apply.uid {
+            manifest["metadata"]["uid"] = json!(uid);
+        }
+        if let Some(version) = &apply.version {
+            manifest["metadata"]["resourceVersion"] = json!(version);
+        }
+        let target = ObjectRef::namespaced(&apply.entry.kind, name, &apply.entry.name);
+        Action::Apply { target, manifest: Arc::new(manifest) }
+    });
+    wait(applies.collect(), Stage::Applying(work))
+}
+
+/// Tries again if that may help any of the troubles.
+fn verdict(troubles: &[Trouble]) -> Verdict {
+    let mut passing = troubles.iter().filter(|trouble| trouble.retry).peekable();
+    let Some(first) = passing.peek() else { return Verdict::Converged };
+    Verdict::Retry { reason: first.message.clone(), not_before: passing.filter_map(|t| t.not_before).max() }
+}

@@ -1,0 +1,166 @@
+//! The reconcile of a class: what its resources come to, told in its condition `Valid` and to its bindings.
+//!
+//! Source: NamespaceClass operator, flows 1 and 5. The specification stores classes without judging them; a class with a
+//! mistake in it would then fail in every namespace and say nothing where its author looks.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::content::{self, Content};
+use super::names::{self, reason};
+use super::status;
+use super::world::{Class, Resolved};
+use super::{Controller, Key};
+use crate::engine::action::{Action, Class as FailureClass, Outcome, Subresource, Success};
+use crate::engine::driver::{Next, Verdict};
+use crate::object::ObjectRef;
+use crate::time::Now;
+
+/// How often a kind that the cluster doesn't serve is asked for again.
+pub const REDISCOVERY: Duration = Duration::from_secs(10);
+
+/// What the reconcile of a class waits for.
+#[derive(Debug)]
+pub enum Stage {
+    /// The kinds of these API versions.
+    Discovering(BTreeSet<String>),
+    /// The status is being written.
+    Reporting {
+        /// Whether a kind may appear without the class changing.
+        may_pass: bool,
+        /// The condition that changes with it.
+        changed: Option<Condition>,
+    },
+}
+
+impl Controller {
+    pub(super) fn begin_class(&mut self, name: &str) -> Next<super::Stage> {
+        let Some(class) = self.world.classes.get(&name.to_owned()) else {
+            self.forget_class(name);
+            return Next::Done(Verdict::Converged);
+        };
+        let unknown = content::unknown_api_versions(class.resources(), &self.world.kinds);
+        let discover = |api_version: &String| Action::Discover { api_version: api_version.clone() };
+        Next::Await(unknown.iter().map(discover).collect(), super::Stage::Class(Stage::Discovering(unknown)))
+    }
+
+    pub(super) fn resume_class(
+        &mut self,
+        name: &str,
+        stage: Stage,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        match stage {
+            Stage::Discovering(asked) => match self.learn(asked, outcomes) {
+                Ok(()) => self.judge_class(name, now),
+                Err(verdict) => Next::Done(verdict),
+            },
+            Stage::Reporting { may_pass, changed } => {
+                match outcomes.into_iter().next() {
+                    Some(Ok(Success::Object(object))) => {
+                        let class = Class::read(&object);
+                        if let Some(condition) = &changed {
+                            self.announce(
+                                &ObjectRef::cluster(&names::class(), name),
+                                &class.uid,
+                                condition,
+                                now,
+                            );
+                        }
+                        self.world.classes.absorb(name.to_owned(), class);
+                    }
+                    Some(Err(failure)) => {
+                        return Next::Done(Verdict::retry("writing the status of the class", &failure));
+                    }
+                    _ => {}
+                }
+                Next::Done(verdict(may_pass))
+            }
+        }
+    }
+
+    /// Enters what API versions serve. One that isn't served has no kinds; one that can't be asked settles nothing.
+    pub(super) fn learn(&mut self, asked: BTreeSet<String>, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
+        let mut verdict = Ok(());
+        for (api_version, outcome) in asked.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(Success::Kinds(kinds)) => self.world.kinds.learn(&api_version, kinds),
+                Err(failure) if failure.class == FailureClass::NotFound => {
+                    self.world.kinds.learn(&api_version, Vec::new());
+                }
+                Err(failure) => {
+                    verdict = Err(Verdict::retry(&format!("discovering {api_version}"), &failure));
+                }
+                Ok(_) => {}
+            }
+        }
+        verdict
+    }
+
+    fn forget_class(&mut self, name: &str) {
+        self.world.resolved.remove(name);
+        self.unwatch_unused();
+        self.wake_bindings_of(name);
+        self.wake_namespaces_of(name);
+    }
+
+    fn wake_namespaces_of(&mut self, class: &str) {
+        let class = class.to_owned();
+        let namespaces = self.world.namespaces.keys_by(&class);
+        self.woken.extend(namespaces.map(|namespace| Key::Namespace(namespace.clone())));
+    }
+
+    fn judge_class(&mut self, name: &str, now: Now) -> Next<super::Stage> {
+        let Some(class) = self.world.classes.get(&name.to_owned()).cloned() else {
+            self.forget_class(name);
+            return Next::Done(Verdict::Converged);
+        };
+        let content = content::resolve(name, class.resources(), &self.world.kinds);
+        let may_pass = content.problems.iter().any(|problem| problem.may_pass);
+        let content = self.enter(name, &class, content);
+
+        let (wanted, changed) = status::of_class(&class, &content, now);
+        if wanted == class.status {
+            return Next::Done(verdict(may_pass));
+        }
+        let target = ObjectRef::cluster(&names::class(), name);
+        let patch = status::patch(&class.uid, class.version(), &wanted);
+        let write = Action::Patch { target, subresource: Some(Subresource::Status), patch };
+        Next::Await(vec![write], super::Stage::Class(Stage::Reporting { may_pass, changed }))
+    }
+
+    /// Remembers what the class comes to, and wakes whoever depends on it if that is news.
+    fn enter(&mut self, name: &str, class: &Class, content: Content) -> Arc<Content> {
+        let before = self.world.resolved.get(name);
+        if let Some(before) = before
+            && (&before.uid, before.generation) == (&class.uid, class.generation)
+            && *before.content == content
+        {
+            return Arc::clone(&before.content);
+        }
+        let is_new = before.is_none_or(|before| before.uid != class.uid);
+        let content = Arc::new(content);
+        let resolved =
+            Resolved { uid: class.uid.clone(), generation: class.generation, content: Arc::clone(&content) };
+        self.world.resolved.insert(name.to_owned(), resolved);
+        self.unwatch_unused();
+        self.wake_bindings_of(name);
+        if is_new {
+            self.wake_namespaces_of(name);
+        }
+        content
+    }
+}
+
+fn verdict(may_pass: bool) -> Verdict {
+    if may_pass { Verdict::Requeue(REDISCOVERY) } else { Verdict::Converged }
+}
+
+/// The reason of `Valid` for a content.
+pub(super) fn reason_of(content: &Content) -> &'static str {
+    if content.problems.is_empty() { reason::ALL_RESOURCES_VALID } else { reason::INVALID_RESOURCES }
+}

@@ -1,0 +1,60 @@
+//! Every name that the operator writes into the cluster or looks for in it.
+
+use std::sync::Arc;
+
+use lockstep_crds::namespaceclass::{GROUP, VERSION};
+
+use crate::object::Kind;
+
+/// The label that names the class: on a namespace it asks for it, on a resource it tells where it came from.
+pub const CLASS_LABEL: &str = "namespaceclass.akuity.io/name";
+/// The annotation on every applied resource that tells which content of the class it holds.
+pub const CONTENT_ANNOTATION: &str = "namespaceclass.akuity.io/content";
+/// The field manager of every apply; the shell derives it from the machine's name.
+pub const FIELD_MANAGER: &str = "lockstep-namespaceclass";
+
+/// Condition of a class: whether every one of its resources can be applied.
+pub const VALID: &str = "Valid";
+/// Condition of a binding: whether the namespace holds all resources of its class and none of an earlier one.
+pub const READY: &str = "Ready";
+
+/// Reasons of conditions, which are the reasons of events as well.
+pub mod reason {
+    /// `Valid` is true: every resource can be applied.
+    pub const ALL_RESOURCES_VALID: &str = "AllResourcesValid";
+    /// Some resources of the class can't be applied as they stand in it.
+    pub const INVALID_RESOURCES: &str = "InvalidResources";
+    /// `Ready` is true: the namespace holds what its class says.
+    pub const RESOURCES_APPLIED: &str = "ResourcesApplied";
+    /// Resources are about to be created or removed.
+    pub const APPLYING: &str = "Applying";
+    /// The class does not exist.
+    pub const CLASS_NOT_FOUND: &str = "ClassNotFound";
+    /// An object of that name belongs to somebody else.
+    pub const OWNERSHIP_CONFLICT: &str = "OwnershipConflict";
+    /// The operator lacks a permission.
+    pub const FORBIDDEN: &str = "Forbidden";
+    /// The API server refuses a resource.
+    pub const REJECTED: &str = "Rejected";
+    /// A resource could not be applied, for a reason that may pass.
+    pub const APPLY_FAILED: &str = "ApplyFailed";
+    /// A resource of an earlier class could not be removed, for a reason that may pass.
+    pub const PRUNE_FAILED: &str = "PruneFailed";
+    /// A resource is being deleted; it is waited for.
+    pub const WAITING_FOR_DELETION: &str = "WaitingForDeletion";
+}
+
+/// The kind `Namespace`.
+pub fn namespace() -> Arc<Kind> {
+    Kind::known("", "v1", "Namespace", "namespaces", false)
+}
+
+/// The kind `NamespaceClass`.
+pub fn class() -> Arc<Kind> {
+    Kind::known(GROUP, VERSION, "NamespaceClass", "namespaceclasses", false)
+}
+
+/// The kind `NamespaceClassBinding`.
+pub fn binding() -> Arc<Kind> {
+    Kind::known(GROUP, VERSION, "NamespaceClassBinding", "namespaceclassbindings", true)
+}

@@ -1,0 +1,170 @@
+//! From a namespace's label to its binding.
+//!
+//! Source: NamespaceClass operator, flows 2 to 4 and "`NamespaceReconciler`". Beyond the specification: nothing is removed
+//! on the word of the cache alone; a namespace that is being deleted is left in peace; a label that names a class which
+//! doesn't exist gets an event and no binding.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::names::{self, reason};
+use super::world::{Binding, Namespace};
+use super::{Controller, Key};
+use crate::engine::action::{Action, Class as FailureClass, Outcome, Success};
+use crate::engine::driver::{Next, Verdict};
+use crate::engine::recorder::{Occurrence, Severity};
+use crate::object::ObjectRef;
+use crate::time::Now;
+
+/// What the reconcile of a namespace waits for.
+#[derive(Debug)]
+pub enum Stage {
+    /// The binding is being written.
+    Binding,
+    /// The namespace, and the class that its label names, are read again before the binding is removed.
+    Doubting {
+        /// The uid of the binding that seems unwanted.
+        binding: String,
+    },
+    /// The binding is being removed.
+    Unbinding,
+}
+
+impl Controller {
+    pub(super) fn begin_namespace(&mut self, name: &str, now: Now) -> Next<super::Stage> {
+        let Some(namespace) = self.world.namespaces.get(&name.to_owned()) else {
+            return Next::Done(Verdict::Converged);
+        };
+        if namespace.terminating {
+            return Next::Done(Verdict::Converged);
+        }
+        let binding = self.world.bindings.get(&name.to_owned());
+        // Its end is on the way; the namespace is looked at again when it is gone.
+        if binding.is_some_and(|binding| binding.deleting) {
+            return Next::Done(Verdict::Converged);
+        }
+        match &namespace.class {
+            Some(class) if self.world.classes.get(class).is_some() => {
+                if binding.is_some_and(|binding| is_bound(binding, namespace, class)) {
+                    return Next::Done(Verdict::Converged);
+                }
+                let manifest = Arc::new(manifest(name, namespace, class));
+                let target = ObjectRef::namespaced(&names::binding(), name, name);
+                Next::Await(vec![Action::Apply { target, manifest }], super::Stage::Namespace(Stage::Binding))
+            }
+            label => {
+                let doubt = binding
+                    .filter(|binding| binding.controller.as_ref() == Some(&namespace.uid))
+                    .map(|binding| doubt(name, binding, label.as_deref()));
+                if let Some(class) = label.clone() {
+                    let uid = namespace.uid.clone();
+                    self.tell_class_not_found(name, uid, &class, now);
+                }
+                doubt.unwrap_or(Next::Done(Verdict::Converged))
+            }
+        }
+    }
+
+    pub(super) fn resume_namespace(
+        &mut self,
+        name: &str,
+        stage: Stage,
+        outcomes: Vec<Outcome>,
+    ) -> Next<super::Stage> {
+        match stage {
+            Stage::Binding => self.bound(name, outcomes),
+            Stage::Doubting { binding } => self.doubted(name, binding, outcomes),
+            Stage::Unbinding => super::removed(outcomes),
+        }
+    }
+
+    fn bound(&mut self, name: &str, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                self.world.bindings.absorb(name.to_owned(), Binding::read(&object));
+                self.woken.push(Key::Binding(name.to_owned()));
+                Next::Done(Verdict::Converged)
+            }
+            Some(Err(failure)) => Next::Done(Verdict::retry("writing the binding", &failure)),
+            _ => Next::Done(Verdict::Converged),
+        }
+    }
+
+    /// Removes the binding only if the namespace still is the one that owns it and its label still asks for no class
+    /// that exists.
+    fn doubted(&mut self, name: &str, binding: String, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        let mut outcomes = outcomes.into_iter();
+        let namespace = match outcomes.next() {
+            Some(Ok(Success::Object(object))) => Namespace::read(&object),
+            Some(Err(failure)) if failure.class != FailureClass::NotFound => {
+                return Next::Done(Verdict::retry("reading the namespace", &failure));
+            }
+            _ => return Next::Done(Verdict::Converged),
+        };
+        let class_exists = match outcomes.next() {
+            Some(Err(failure)) if failure.class == FailureClass::NotFound => false,
+            Some(Err(failure)) => return Next::Done(Verdict::retry("reading the class", &failure)),
+            Some(Ok(_)) => true,
+            None => false,
+        };
+        let known = self.world.namespaces.get(&name.to_owned());
+        let same = known.is_some_and(|known| known.uid == namespace.uid && known.class == namespace.class);
+        if !same || class_exists || namespace.terminating {
+            // The cache lags; the watch will tell.
+            self.world.namespaces.absorb(name.to_owned(), namespace);
+            return Next::Done(Verdict::Requeue(super::LAG));
+        }
+        let target = ObjectRef::namespaced(&names::binding(), name, name);
+        let delete = Action::Delete { target, uid: binding, resource_version: None };
+        Next::Await(vec![delete], super::Stage::Namespace(Stage::Unbinding))
+    }
+
+    fn tell_class_not_found(&mut self, name: &str, uid: String, class: &str, now: Now) {
+        let occurrence = Occurrence {
+            regarding: ObjectRef::cluster(&names::namespace(), name),
+            uid,
+            severity: Severity::Warning,
+            reason: reason::CLASS_NOT_FOUND,
+            action: "Bind",
+            note: format!(
+                "label {}: there is no NamespaceClass {class}; create it, or correct the label",
+                names::CLASS_LABEL
+            ),
+        };
+        self.tell(occurrence, now);
+    }
+}
+
+fn is_bound(binding: &Binding, namespace: &Namespace, class: &str) -> bool {
+    binding.class == class && binding.controller.as_ref() == Some(&namespace.uid)
+}
+
+fn doubt(name: &str, binding: &Binding, label: Option<&str>) -> Next<super::Stage> {
+    let namespace = ObjectRef::cluster(&names::namespace(), name);
+    let class = label.map(|class| ObjectRef::cluster(&names::class(), class));
+    let reads = [Some(namespace), class].into_iter().flatten();
+    let reads = reads.map(|target| Action::Get { target, metadata_only: true }).collect();
+    Next::Await(reads, super::Stage::Namespace(Stage::Doubting { binding: binding.uid.clone() }))
+}
+
+fn manifest(name: &str, namespace: &Namespace, class: &str) -> Value {
+    let (kind, owner) = (names::binding(), names::namespace());
+    json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "metadata": {
+            "namespace": name,
+            "name": name,
+            "ownerReferences": [{
+                "apiVersion": owner.api_version(),
+                "kind": owner.kind,
+                "name": name,
+                "uid": namespace.uid,
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": { "className": class },
+    })
+}

@@ -1,0 +1,304 @@
+//! What is to be done about each resource of a namespace: leave, apply, remove, or complain.
+//!
+//! Source: NamespaceClass operator, "Declarative Pruning"; decisions on ownership in `docs/decisions`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_crds::namespaceclass::AppliedResource;
+use serde_json::Value;
+
+use super::content::{Entry, group_of};
+use super::names::reason;
+use super::world::{Binding, Resolved, Resource, World};
+use crate::engine::action::{Class, Failure};
+use crate::object::Kind;
+
+/// To whom an existing object belongs, seen from a binding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// The binding owns it.
+    Ours {
+        /// Its uid.
+        uid: String,
+        /// Its resource version.
+        version: String,
+    },
+    /// Nobody controls it: it can be taken over.
+    Free {
+        /// Its uid.
+        uid: String,
+        /// Its resource version.
+        version: String,
+    },
+    /// It is being deleted.
+    Going,
+    /// Another controller or another binding owns it.
+    Foreign,
+}
+
+/// Judges an existing object.
+pub fn standing(resource: &Resource, binding: &Binding) -> Standing {
+    let (uid, version) = (resource.uid.clone(), resource.version.clone());
+    match &resource.controller {
+        Some(controller) if *controller != binding.uid => Standing::Foreign,
+        None if resource.bindings.iter().any(|other| *other != binding.uid) => Standing::Foreign,
+        _ if resource.deleting => Standing::Going,
+        None if resource.bindings.is_empty() => Standing::Free { uid, version },
+        _ => Standing::Ours { uid, version },
+    }
+}
+
+/// Something that keeps a binding from being ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// The condition's reason.
+    pub reason: &'static str,
+    /// What, where, and how to mend it.
+    pub message: String,
+    /// Whether trying again may help.
+    pub retry: bool,
+    /// How long the server asked to be left alone.
+    pub not_before: Option<Duration>,
+}
+
+impl Trouble {
+    /// The lower, the more it deserves to be the condition's reason: first what only people can mend.
+    pub fn rank(&self) -> usize {
+        const ORDER: [&str; 7] = [
+            reason::INVALID_RESOURCES,
+            reason::OWNERSHIP_CONFLICT,
+            reason::FORBIDDEN,
+            reason::REJECTED,
+            reason::APPLY_FAILED,
+            reason::PRUNE_FAILED,
+            reason::WAITING_FOR_DELETION,
+        ];
+        ORDER.iter().position(|reason| *reason == self.reason).unwrap_or(ORDER.len())
+    }
+
+    /// An action failed; `passing` is the reason where the failure may pass by itself.
+    pub fn failed(what: &str, passing: &'static str, failure: &Failure) -> Self {
+        let (reason, remedy) = match failure.class {
+            Class::Forbidden => (
+                reason::FORBIDDEN,
+                "; if the operator lacks the permission, grant it (chart value namespaceclass.rbac.rules)",
+            ),
+            Class::Invalid => (reason::REJECTED, "; correct the resource in the class"),
+            Class::NotFound
+            | Class::AlreadyExists
+            | Class::Conflict
+            | Class::Gone
+            | Class::Throttled
+            | Class::Unavailable
+            | Class::Unknown => (passing, ""),
+        };
+        Self {
+            reason,
+            message: format!("{what}: {failure}{remedy}"),
+            retry: true,
+            not_before: failure.retry_after,
+        }
+    }
+
+    pub(super) fn waiting(what: &str) -> Self {
+        let message = format!("{what} is being deleted; waiting until it is gone");
+        Self { reason: reason::WAITING_FOR_DELETION, message, retry: true, not_before: None }
+    }
+
+    pub(super) fn conflict(what: &str, owner: &str) -> Self {
+        let message = format!(
+            "{what} exists and belongs to {owner}; rename it in the class, or remove the other owner's object"
+        );
+        Self { reason: reason::OWNERSHIP_CONFLICT, message, retry: true, not_before: None }
+    }
+}
+
+/// An apply and what must still hold when it is carried out.
+#[derive(Debug, Clone)]
+pub struct Apply {
+    /// What.
+    pub entry: Arc<Entry>,
+    /// The uid that the object must have, if it exists.
+    pub uid: Option<String>,
+    /// The resource version that it must have, where it isn't ours yet.
+    pub version: Option<String>,
+}
+
+/// A removal, proven to hit what is ours.
+#[derive(Debug, Clone)]
+pub struct Removal {
+    /// What, as the status lists it.
+    pub resource: AppliedResource,
+    /// Its kind.
+    pub kind: Arc<Kind>,
+    /// Its uid.
+    pub uid: String,
+    /// The resource version in which it was seen to be ours.
+    pub version: String,
+}
+
+/// One pass over the resources of a namespace, carried from stage to stage.
+#[derive(Debug)]
+pub struct Work {
+    /// The binding as last read or written.
+    pub binding: Binding,
+    /// What the class comes to.
+    pub resolved: Resolved,
+    /// Entries whose objects must be looked at first.
+    pub survey: Vec<Arc<Entry>>,
+    /// Listed resources that no class entry names any more.
+    pub stale: Vec<AppliedResource>,
+    /// What will be applied.
+    pub applies: Vec<Apply>,
+    /// What will be removed.
+    pub removals: Vec<Removal>,
+    /// What the status will list.
+    pub listed: BTreeSet<AppliedResource>,
+    /// What keeps the binding from being ready.
+    pub troubles: Vec<Trouble>,
+}
+
+/// Names an entry for people.
+pub fn title(entry: &Entry) -> String {
+    format!("spec.resources[{}]: {} {}", entry.index, entry.kind.kind, entry.name)
+}
+
+impl Work {
+    /// Compares what should be with what is known. Kinds must be settled.
+    pub fn plan(namespace: &str, binding: &Binding, resolved: &Resolved, world: &World) -> Self {
+        let content = &resolved.content;
+        let is_named = |resource: &AppliedResource| {
+            let group = group_of(&resource.api_version).to_owned();
+            content.named.contains(&(group, resource.kind.clone(), resource.name.clone()))
+        };
+        let (named, stale): (Vec<_>, Vec<_>) =
+            binding.status.applied_resources.iter().cloned().partition(is_named);
+        let mut work = Self {
+            binding: binding.clone(),
+            resolved: resolved.clone(),
+            survey: Vec::new(),
+            stale,
+            applies: Vec::new(),
+            removals: Vec::new(),
+            listed: BTreeSet::new(),
+            troubles: Vec::new(),
+        };
+        for problem in &content.problems {
+            let message = format!("spec.resources[{}]: {}", problem.index, problem.message);
+            let reason = reason::INVALID_RESOURCES;
+            work.troubles.push(Trouble { reason, message, retry: false, not_before: None });
+        }
+        for entry in &content.entries {
+            work.plan_entry(namespace, entry, world);
+        }
+        // What was applied once and is now named wrongly stays where it is, and stays remembered.
+        let valid: BTreeSet<_> = content.entries.iter().map(|entry| entry.id()).collect();
+        work.listed.extend(named.into_iter().filter(|resource| {
+            let group = group_of(&resource.api_version).to_owned();
+            !valid.contains(&(group, resource.kind.clone(), resource.name.clone()))
+        }));
+        work
+    }
+
+    fn plan_entry(&mut self, namespace: &str, entry: &Arc<Entry>, world: &World) {
+        let Some(resources) = world.resources.get(&entry.kind) else { return };
+        if let Some(failure) = &resources.refused {
+            let what = format!("{}: watching the kind", title(entry));
+            self.keep_if_listed(entry);
+            self.troubles
+                .push(Trouble { retry: false, ..Trouble::failed(&what, reason::APPLY_FAILED, failure) });
+            return;
+        }
+        let key = (namespace.to_owned(), entry.name.clone());
+        let Some(resource) = resources.cache.get(&key) else {
+            self.survey.push(Arc::clone(entry));
+            return;
+        };
+        match standing(resource, &self.binding) {
+            Standing::Ours { .. } if resource.is_intact(entry) => {
+                self.listed.insert(entry.applied());
+            }
+            Standing::Ours { uid, .. } => {
+                self.applies.push(Apply { entry: Arc::clone(entry), uid: Some(uid), version: None });
+            }
+            Standing::Free { .. } | Standing::Going | Standing::Foreign => {
+                self.survey.push(Arc::clone(entry));
+            }
+        }
+    }
+
+    /// An entry's object has been looked at.
+    pub fn surveyed(&mut self, entry: &Arc<Entry>, found: Option<(Standing, String)>) {
+        let entry_of = |uid, version| Apply { entry: Arc::clone(entry), uid, version };
+        match found {
+            None => self.applies.push(entry_of(None, None)),
+            Some((Standing::Ours { uid, .. }, _)) => self.applies.push(entry_of(Some(uid), None)),
+            Some((Standing::Free { uid, version }, _)) => {
+                self.applies.push(entry_of(Some(uid), Some(version)));
+            }
+            Some((Standing::Going, _)) => {
+                self.keep_if_listed(entry);
+                self.troubles.push(Trouble::waiting(&title(entry)));
+            }
+            Some((Standing::Foreign, owner)) => {
+                self.troubles.push(Trouble::conflict(&title(entry), &owner));
+            }
+        }
+    }
+
+    /// A listed resource that no entry names has been looked at.
+    pub fn surveyed_stale(
+        &mut self,
+        resource: AppliedResource,
+        kind: &Arc<Kind>,
+        found: Option<(Standing, String)>,
+    ) {
+        match found {
+            Some((Standing::Ours { uid, version }, _)) => {
+                self.removals.push(Removal { resource, kind: Arc::clone(kind), uid, version });
+            }
+            Some((Standing::Going, _)) => {
+                self.troubles.push(Trouble::waiting(&format!("{} {}", resource.kind, resource.name)));
+                self.listed.insert(resource);
+            }
+            // Gone, or no longer ours: not ours to remove, nor to remember.
+            None | Some((Standing::Free { .. } | Standing::Foreign, _)) => {}
+        }
+    }
+
+    /// Keeps an entry in the status list if it stands there, though nothing is done about it now.
+    pub fn keep_if_listed(&mut self, entry: &Entry) {
+        let applied = entry.applied();
+        if self.binding.status.applied_resources.contains(&applied) {
+            self.listed.insert(applied);
+        }
+    }
+
+    /// All that may exist once the writes have begun.
+    pub fn listed_ahead(&self) -> BTreeSet<AppliedResource> {
+        let applies = self.applies.iter().map(|apply| apply.entry.applied());
+        applies.chain(self.binding.status.applied_resources.iter().cloned()).collect()
+    }
+
+    /// Whether the status must be written before anything else: to remember what is about to be created, and to make
+    /// sure before anything is removed that the binding still is what this plan was made from.
+    pub fn needs_fence(&self) -> bool {
+        let listed = &self.binding.status.applied_resources;
+        !self.removals.is_empty() || self.applies.iter().any(|apply| !listed.contains(&apply.entry.applied()))
+    }
+}
+
+/// Who owns an object, for people.
+pub fn owner_title(object: &Value) -> String {
+    let owners = object["metadata"]["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
+    let owner = owners.iter().find(|owner| owner["controller"] == true).or(owners.first());
+    owner.map_or_else(
+        || "nobody".to_owned(),
+        |owner| {
+            let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
+            format!("{} {}", text("kind"), text("name"))
+        },
+    )
+}

@@ -1,0 +1,171 @@
+//! What the status of classes and bindings says, and the events that tell the same.
+//!
+//! Source: NamespaceClass operator, "Status Tracking"; the conditions are ours.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lockstep_crds::namespaceclass::{AppliedResource, NamespaceClassBindingStatus, NamespaceClassStatus};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Controller;
+use super::class::reason_of;
+use super::content::Content;
+use super::names::{READY, VALID, reason};
+use super::plan::Trouble;
+use super::world::{Binding, Class, Resolved};
+use crate::engine::conditions::{self, Finding, Status};
+use crate::engine::machine::Note;
+use crate::engine::recorder::{Occurrence, Severity};
+use crate::object::ObjectRef;
+use crate::time::Now;
+
+/// The status of a class, and its condition if that changed.
+pub(super) fn of_class(
+    class: &Class,
+    content: &Content,
+    now: Now,
+) -> (NamespaceClassStatus, Option<Condition>) {
+    let valid = content.entries.len();
+    let (status, message) = if content.problems.is_empty() {
+        (Status::True, format!("{} can be applied", count(valid, "resource")))
+    } else {
+        let problems = content
+            .problems
+            .iter()
+            .map(|problem| format!("spec.resources[{}]: {}", problem.index, problem.message));
+        (Status::False, problems.collect::<Vec<_>>().join("; "))
+    };
+    let mut wanted = class.status.clone();
+    wanted.observed_generation = class.generation;
+    wanted.resource_count = i64::try_from(valid).unwrap_or(i64::MAX);
+    let finding = Finding { condition: VALID, status, reason: reason_of(content), message };
+    let changed = conditions::set(&mut wanted.conditions, finding, class.generation, now);
+    (wanted, changed)
+}
+
+/// The status of a binding before its resources are touched: all that will exist stands in it first, so that no crash
+/// can leave behind what nobody remembers.
+pub(super) fn before_writing(
+    binding: &Binding,
+    resolved: &Resolved,
+    listed: BTreeSet<AppliedResource>,
+    now: Now,
+) -> (NamespaceClassBindingStatus, Option<Condition>) {
+    let mut wanted = binding.status.clone();
+    wanted.observed_generation = binding.generation;
+    wanted.applied_resources = listed.into_iter().collect();
+    let message = format!("bringing the namespace to {}", class_title(&binding.class, resolved));
+    let finding = Finding { condition: READY, status: Status::False, reason: reason::APPLYING, message };
+    let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
+    (wanted, changed)
+}
+
+/// The status of a binding after a pass over its resources.
+pub(super) fn after_pass(
+    binding: &Binding,
+    resolved: &Resolved,
+    listed: BTreeSet<AppliedResource>,
+    troubles: &[Trouble],
+    now: Now,
+) -> (NamespaceClassBindingStatus, Option<Condition>) {
+    let mut wanted = binding.status.clone();
+    wanted.observed_generation = binding.generation;
+    wanted.observed_class_name.clone_from(&binding.class);
+    wanted.observed_class_uid.clone_from(&resolved.uid);
+    wanted.observed_class_generation = resolved.generation;
+    let applied = listed.len();
+    wanted.applied_resources = listed.into_iter().collect();
+    let finding = match troubles.iter().min_by_key(|trouble| trouble.rank()) {
+        None => Finding {
+            condition: READY,
+            status: Status::True,
+            reason: reason::RESOURCES_APPLIED,
+            message: format!(
+                "{} of {} applied",
+                count(applied, "resource"),
+                class_title(&binding.class, resolved)
+            ),
+        },
+        Some(worst) => Finding {
+            condition: READY,
+            status: Status::False,
+            reason: worst.reason,
+            message: troubles.iter().map(|trouble| trouble.message.as_str()).collect::<Vec<_>>().join("; "),
+        },
+    };
+    let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
+    (wanted, changed)
+}
+
+/// The status of a binding that was not made by this operator and names a class that doesn't exist.
+pub(super) fn class_not_found(
+    binding: &Binding,
+    now: Now,
+) -> (NamespaceClassBindingStatus, Option<Condition>) {
+    let mut wanted = binding.status.clone();
+    wanted.observed_generation = binding.generation;
+    let message = format!("there is no NamespaceClass {}; create it, or remove this binding", binding.class);
+    let finding =
+        Finding { condition: READY, status: Status::False, reason: reason::CLASS_NOT_FOUND, message };
+    let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
+    (wanted, changed)
+}
+
+fn class_title(class: &str, resolved: &Resolved) -> String {
+    format!("class {class}, generation {}", resolved.generation)
+}
+
+fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// A merge patch of a status that is refused unless the object still is the one that was read.
+pub(super) fn patch(uid: &str, resource_version: &str, status: &impl Serialize) -> Arc<Value> {
+    Arc::new(json!({ "metadata": { "uid": uid, "resourceVersion": resource_version }, "status": status }))
+}
+
+impl Controller {
+    /// Tells a changed condition in the log and as an event.
+    pub(super) fn announce(&mut self, object: &ObjectRef, uid: &str, condition: &Condition, now: Now) {
+        self.notes.push(Note::ConditionChanged {
+            object: object.clone(),
+            condition: condition.type_.clone(),
+            status: condition.status.clone(),
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+        });
+        // A reason without an event tells that nothing has happened yet.
+        let Some((reason, severity)) = event_of(&condition.reason) else { return };
+        let occurrence = Occurrence {
+            regarding: object.clone(),
+            uid: uid.to_owned(),
+            severity,
+            reason,
+            action: "Reconcile",
+            note: condition.message.clone(),
+        };
+        self.tell(occurrence, now);
+    }
+}
+
+/// The event that goes with a condition's reason.
+fn event_of(reason: &str) -> Option<(&'static str, Severity)> {
+    let good = [reason::ALL_RESOURCES_VALID, reason::RESOURCES_APPLIED];
+    let bad = [
+        reason::INVALID_RESOURCES,
+        reason::CLASS_NOT_FOUND,
+        reason::OWNERSHIP_CONFLICT,
+        reason::FORBIDDEN,
+        reason::REJECTED,
+        reason::APPLY_FAILED,
+        reason::PRUNE_FAILED,
+        reason::WAITING_FOR_DELETION,
+    ];
+    let told = |known: &[&'static str]| known.iter().copied().find(|known| *known == reason);
+    told(&good)
+        .map(|reason| (reason, Severity::Normal))
+        .or_else(|| told(&bad).map(|reason| (reason, Severity::Warning)))
+}

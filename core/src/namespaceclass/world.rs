@@ -1,0 +1,361 @@
+//! What the operator knows of the cluster, trimmed to what its decisions need.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassStatus};
+use serde_json::{Value, json};
+
+use super::content::{Content, Entry};
+use super::drift;
+use super::names::{self, CLASS_LABEL, CONTENT_ANNOTATION};
+use crate::engine::action::{Class as FailureClass, Failure};
+use crate::engine::cache::{Cache, Cached};
+use crate::object::{Kind, annotation, controller_uid, is_deleting, label, metadata, resource_version};
+
+/// Everything that watches and answers have shown.
+#[derive(Debug, Default)]
+pub struct World {
+    /// Namespaces by name; indexed by the class that their label names.
+    pub namespaces: Cache<String, Namespace>,
+    /// Classes by name.
+    pub classes: Cache<String, Class>,
+    /// Bindings by namespace; indexed by class.
+    pub bindings: Cache<String, Binding>,
+    /// The resources that carry our label, by kind.
+    pub resources: BTreeMap<Arc<Kind>, Resources>,
+    /// The kinds that the cluster serves, as far as they were asked for.
+    pub kinds: Kinds,
+    /// What each class comes to, for one uid and generation of it.
+    pub resolved: BTreeMap<String, Resolved>,
+    fields: Interner,
+}
+
+/// What a class comes to.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// The class's uid.
+    pub uid: String,
+    /// The class's generation.
+    pub generation: i64,
+    /// Its resources.
+    pub content: Arc<Content>,
+}
+
+/// A namespace.
+#[derive(Debug, Clone)]
+pub struct Namespace {
+    /// Its uid.
+    pub uid: String,
+    /// The class that its label names.
+    pub class: Option<String>,
+    /// Whether it is being deleted: then it is left in peace.
+    pub terminating: bool,
+    resource_version: u64,
+}
+
+impl Namespace {
+    /// Reads a namespace or its metadata.
+    pub fn read(object: &Value) -> Self {
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            class: label(object, CLASS_LABEL).filter(|class| !class.is_empty()).map(str::to_owned),
+            terminating: is_deleting(object),
+            resource_version: resource_version(object),
+        }
+    }
+}
+
+impl Cached for Namespace {
+    type Index = String;
+
+    fn resource_version(&self) -> u64 {
+        self.resource_version
+    }
+
+    fn indexes(&self) -> Vec<String> {
+        self.class.clone().into_iter().collect()
+    }
+}
+
+/// A class.
+#[derive(Debug, Clone)]
+pub struct Class {
+    /// Its uid.
+    pub uid: String,
+    /// Its generation.
+    pub generation: i64,
+    /// Its status as last seen.
+    pub status: NamespaceClassStatus,
+    object: Arc<Value>,
+}
+
+impl Class {
+    /// Reads a class.
+    pub fn read(object: &Arc<Value>) -> Self {
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
+            status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
+            object: Arc::clone(object),
+        }
+    }
+
+    /// `spec.resources`.
+    pub fn resources(&self) -> &[Value] {
+        self.object["spec"]["resources"].as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// The resource version, as a precondition for writing the status.
+    pub fn version(&self) -> &str {
+        metadata(&self.object, "resourceVersion")
+    }
+}
+
+impl Cached for Class {
+    type Index = ();
+
+    fn resource_version(&self) -> u64 {
+        resource_version(&self.object)
+    }
+
+    fn indexes(&self) -> Vec<()> {
+        Vec::new()
+    }
+}
+
+/// A binding.
+#[derive(Debug, Clone)]
+pub struct Binding {
+    /// Its uid.
+    pub uid: String,
+    /// Its generation.
+    pub generation: i64,
+    /// Its resource version, as a precondition.
+    pub version: String,
+    /// The class that it asks for.
+    pub class: String,
+    /// The uid of the namespace that controls it.
+    pub controller: Option<String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its status as last seen.
+    pub status: NamespaceClassBindingStatus,
+}
+
+impl Binding {
+    /// Reads a binding.
+    pub fn read(object: &Value) -> Self {
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
+            version: metadata(object, "resourceVersion").to_owned(),
+            class: object["spec"]["className"].as_str().unwrap_or_default().to_owned(),
+            controller: controller_uid(object).map(str::to_owned),
+            deleting: is_deleting(object),
+            status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
+        }
+    }
+
+    /// The reference by which the binding owns its resources. A binding is named like its namespace.
+    pub fn owner_reference(&self, namespace: &str) -> Value {
+        let kind = names::binding();
+        json!({
+            "apiVersion": kind.api_version(),
+            "kind": kind.kind,
+            "name": namespace,
+            "uid": self.uid,
+            "controller": true,
+            "blockOwnerDeletion": true,
+        })
+    }
+}
+
+impl Cached for Binding {
+    type Index = String;
+
+    fn resource_version(&self) -> u64 {
+        self.version.parse().unwrap_or(0)
+    }
+
+    fn indexes(&self) -> Vec<String> {
+        vec![self.class.clone()]
+    }
+}
+
+/// The resources of one kind that carry our label, and how their watch fares.
+#[derive(Debug, Default)]
+pub struct Resources {
+    /// By namespace and name.
+    pub cache: Cache<(String, String), Resource>,
+    /// Why the kind can't be watched, if the API server says so.
+    pub refused: Option<Failure>,
+}
+
+impl Resources {
+    /// Whether decisions about this kind can be made.
+    pub fn is_settled(&self) -> bool {
+        self.cache.is_synced() || self.refused.is_some()
+    }
+}
+
+/// The metadata of a resource in a namespace.
+#[derive(Debug, Clone)]
+pub struct Resource {
+    /// Its uid.
+    pub uid: String,
+    /// Its resource version, as a precondition.
+    pub version: String,
+    /// The uid of its controller.
+    pub controller: Option<String>,
+    /// The uids of all bindings that own it.
+    pub bindings: Vec<String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// What its content annotation says.
+    content: Option<String>,
+    /// Our entry in its managed fields, as JSON; the same text is kept once for all namespaces.
+    fields: Option<Arc<str>>,
+    /// Whether `fields` is what the server answered to our apply of `content`.
+    accepted: bool,
+}
+
+impl Resource {
+    /// Whether it still is what applying the entry made of it.
+    pub fn is_intact(&self, entry: &Entry) -> bool {
+        let Some(fields) = &self.fields else { return false };
+        self.content.as_deref() == Some(&entry.content)
+            && (self.accepted
+                || serde_json::from_str(fields).is_ok_and(|fields| drift::covers(&fields, entry.template())))
+    }
+}
+
+impl Cached for Resource {
+    type Index = ();
+
+    fn resource_version(&self) -> u64 {
+        self.version.parse().unwrap_or(0)
+    }
+
+    fn indexes(&self) -> Vec<()> {
+        Vec::new()
+    }
+}
+
+impl World {
+    /// Whether everything has been listed that decisions start from.
+    pub fn is_synced(&self) -> bool {
+        self.namespaces.is_synced() && self.classes.is_synced() && self.bindings.is_synced()
+    }
+
+    /// Reads the metadata of a resource.
+    pub fn read_resource(&mut self, object: &Value) -> Resource {
+        let owners = object["metadata"]["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
+        let binding = names::binding();
+        let bindings = owners
+            .iter()
+            .filter(|owner| owner["kind"] == binding.kind && owner["apiVersion"] == binding.api_version())
+            .filter_map(|owner| owner["uid"].as_str().map(str::to_owned));
+        Resource {
+            uid: metadata(object, "uid").to_owned(),
+            version: metadata(object, "resourceVersion").to_owned(),
+            controller: controller_uid(object).map(str::to_owned),
+            bindings: bindings.collect(),
+            deleting: is_deleting(object),
+            content: annotation(object, CONTENT_ANNOTATION).map(str::to_owned),
+            fields: drift::our_fields(object).map(|fields| self.fields.intern(&fields.to_string())),
+            accepted: false,
+        }
+    }
+
+    /// A watch showed a resource. What the server accepted from us stays accepted while our fields stay as they were.
+    pub fn observe_resource(&mut self, kind: &Arc<Kind>, object: &Value) -> bool {
+        let mut resource = self.read_resource(object);
+        let key = resource_key(object);
+        let Some(resources) = self.resources.get_mut(kind) else { return false };
+        resource.accepted = resources.cache.get(&key).is_some_and(|held| {
+            held.accepted
+                && (&held.uid, &held.content, &held.fields)
+                    == (&resource.uid, &resource.content, &resource.fields)
+        });
+        resources.cache.observe(key, resource)
+    }
+
+    /// The answer to an apply of ours: the server holds what we sent, whatever it makes of it.
+    pub fn absorb_applied(&mut self, kind: &Arc<Kind>, object: &Value) {
+        let mut resource = self.read_resource(object);
+        resource.accepted = true;
+        let key = resource_key(object);
+        let Some(resources) = self.resources.get_mut(kind) else { return };
+        // The watch may have shown this very state before the answer came.
+        resources.cache.amend(&key, |held| held.accepted |= held.version == resource.version);
+        resources.cache.absorb(key, resource);
+    }
+
+    /// A watch failed. Only a refusal settles anything; all else passes.
+    pub fn refuse(&mut self, kind: &Arc<Kind>, failure: Failure) -> bool {
+        let refusal = matches!(failure.class, FailureClass::Forbidden | FailureClass::NotFound);
+        match self.resources.get_mut(kind) {
+            Some(resources) if refusal && resources.refused.is_none() => {
+                resources.refused = Some(failure);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The kinds that classes need.
+    pub fn kinds_in_use(&self) -> BTreeSet<Arc<Kind>> {
+        let entries = self.resolved.values().flat_map(|resolved| &resolved.content.entries);
+        entries.map(|entry| Arc::clone(&entry.kind)).collect()
+    }
+}
+
+/// The key of a resource in the cache of its kind.
+pub fn resource_key(object: &Value) -> (String, String) {
+    (metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
+}
+
+/// The kinds that the cluster serves, by API version, as far as they were asked for.
+#[derive(Debug, Default)]
+pub struct Kinds(BTreeMap<String, BTreeMap<String, Arc<Kind>>>);
+
+impl Kinds {
+    /// A kind, if it is known to be served.
+    pub fn find(&self, api_version: &str, kind: &str) -> Option<Arc<Kind>> {
+        self.0.get(api_version)?.get(kind).cloned()
+    }
+
+    /// Enters what an API version serves. A kind that is known already keeps its identity.
+    pub fn learn(&mut self, api_version: &str, served: Vec<Arc<Kind>>) {
+        let by_name = served.into_iter().map(|kind| (kind.kind.clone(), kind)).collect();
+        self.0.insert(api_version.to_owned(), by_name);
+    }
+
+    /// Forgets an API version, because one of its kinds turned out to be gone.
+    pub fn forget(&mut self, api_version: &str) {
+        self.0.remove(api_version);
+    }
+}
+
+/// Keeps equal texts once.
+#[derive(Debug, Default)]
+struct Interner {
+    texts: BTreeSet<Arc<str>>,
+    swept_at: usize,
+}
+
+impl Interner {
+    fn intern(&mut self, text: &str) -> Arc<str> {
+        if let Some(kept) = self.texts.get(text) {
+            return Arc::clone(kept);
+        }
+        if self.texts.len() >= 64 + 2 * self.swept_at {
+            self.texts.retain(|text| Arc::strong_count(text) > 1);
+            self.swept_at = self.texts.len();
+        }
+        let text: Arc<str> = text.into();
+        self.texts.insert(Arc::clone(&text));
+        text
+    }
+}

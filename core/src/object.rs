@@ -1,0 +1,113 @@
+//! Names of kinds and objects, and the metadata that every object carries.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One served resource: what a path to its objects needs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Kind {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// API version, such as `v1`.
+    pub version: String,
+    /// The kind, such as `ConfigMap`.
+    pub kind: String,
+    /// The name in paths, such as `configmaps`.
+    pub plural: String,
+    /// Whether its objects live in a namespace.
+    pub namespaced: bool,
+}
+
+impl Kind {
+    /// Describes a kind that is known when the program is written.
+    pub fn known(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> Arc<Self> {
+        Arc::new(Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+            namespaced,
+        })
+    }
+
+    /// Group and version as objects write them: `v1`, `apps/v1`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.group.is_empty() {
+            write!(f, "{}", self.kind)
+        } else {
+            write!(f, "{}.{}", self.kind, self.group)
+        }
+    }
+}
+
+/// The full name of one object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ObjectRef {
+    /// Its kind.
+    pub kind: Arc<Kind>,
+    /// Its namespace; none for cluster-scoped kinds.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+impl ObjectRef {
+    /// Names an object in a namespace.
+    pub fn namespaced(kind: &Arc<Kind>, namespace: &str, name: &str) -> Self {
+        Self { kind: Arc::clone(kind), namespace: Some(namespace.to_owned()), name: name.to_owned() }
+    }
+
+    /// Names an object of the cluster.
+    pub fn cluster(kind: &Arc<Kind>, name: &str) -> Self {
+        Self { kind: Arc::clone(kind), namespace: None, name: name.to_owned() }
+    }
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{} {}/{}", self.kind, namespace, self.name),
+            None => write!(f, "{} {}", self.kind, self.name),
+        }
+    }
+}
+
+/// A metadata field that is a string; empty if the object lacks it or holds something else there.
+pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
+
+/// A label's value.
+pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object["metadata"]["labels"].get(key)?.as_str()
+}
+
+/// An annotation's value.
+pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object["metadata"]["annotations"].get(key)?.as_str()
+}
+
+/// Whether the object has been asked to go (its deletion timestamp is set).
+pub fn is_deleting(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+/// The resource version as a number, so that two of one resource can be compared; zero if there is none.
+pub fn resource_version(object: &Value) -> u64 {
+    metadata(object, "resourceVersion").parse().unwrap_or(0)
+}
+
+/// The uid of the owner that is marked as controller.
+pub fn controller_uid(object: &Value) -> Option<&str> {
+    let owners = object["metadata"]["ownerReferences"].as_array()?;
+    owners.iter().find(|owner| owner["controller"] == true)?["uid"].as_str()
+}

@@ -1,0 +1,128 @@
+//! `namespaceclass.akuity.io/v1alpha1`: classes of namespaces, and the binding of a namespace to its class.
+//!
+//! Source: NamespaceClass operator, stories 1 and 2, and "Status Tracking".
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::schema;
+
+/// The controller's name, as in `--controllers`.
+pub const CONTROLLER: &str = "namespaceclass";
+/// The API group.
+pub const GROUP: &str = "namespaceclass.akuity.io";
+/// The API version.
+pub const VERSION: &str = "v1alpha1";
+
+/// Resources that every namespace of this class holds.
+#[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "namespaceclass.akuity.io",
+    version = "v1alpha1",
+    kind = "NamespaceClass",
+    plural = "namespaceclasses",
+    shortname = "nsclass",
+    category = "lockstep",
+    status = "NamespaceClassStatus",
+    doc = "NamespaceClass is a set of resources that every namespace labelled namespaceclass.akuity.io/name=<class> holds.",
+    printcolumn = r#"{"name":"Resources","type":"integer","jsonPath":".status.resourceCount"}"#,
+    printcolumn = r#"{"name":"Valid","type":"string","jsonPath":".status.conditions[?(@.type==\"Valid\")].status"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Valid\")].reason"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    crates(kube_core = "::kube_core")
+)]
+pub struct NamespaceClassSpec {
+    /// Whole objects of namespaced kinds. Each needs apiVersion, kind and metadata.name; metadata.namespace stays empty,
+    /// because every object is created in each namespace of the class.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::embedded_resources")]
+    pub resources: Vec<Value>,
+}
+
+/// What the operator made of a class.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceClassStatus {
+    /// The generation of the class that this status speaks of.
+    #[serde(default)]
+    pub observed_generation: i64,
+    /// How many resources of the class can be applied.
+    #[serde(default)]
+    pub resource_count: i64,
+    /// `Valid`: whether every resource of the class can be applied.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+}
+
+/// The class of one namespace, named like it and owned by it.
+#[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "namespaceclass.akuity.io",
+    version = "v1alpha1",
+    kind = "NamespaceClassBinding",
+    plural = "namespaceclassbindings",
+    shortname = "nsbinding",
+    category = "lockstep",
+    namespaced,
+    status = "NamespaceClassBindingStatus",
+    doc = "NamespaceClassBinding ties a namespace to its class and lists what was applied. The operator makes one for each labelled namespace; it is not meant to be written by hand.",
+    printcolumn = r#"{"name":"Class","type":"string","jsonPath":".spec.className"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].reason"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","priority":1,"jsonPath":".status.conditions[?(@.type==\"Ready\")].message"}"#,
+    crates(kube_core = "::kube_core")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceClassBindingSpec {
+    /// The name of the class.
+    #[schemars(length(min = 1, max = 253))]
+    pub class_name: String,
+}
+
+/// What was applied to a namespace.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceClassBindingStatus {
+    /// The generation of the binding that this status speaks of.
+    #[serde(default)]
+    pub observed_generation: i64,
+    /// The class that is applied.
+    #[serde(default)]
+    pub observed_class_name: String,
+    /// The uid of that class, which tells a class from another that had its name before.
+    #[serde(default)]
+    pub observed_class_uid: String,
+    /// The generation of the class that is applied.
+    #[serde(default)]
+    pub observed_class_generation: i64,
+    /// Every resource that was applied, or was about to be, and is not yet known to be gone.
+    #[serde(default)]
+    #[schemars(schema_with = "applied_resources")]
+    pub applied_resources: Vec<AppliedResource>,
+    /// `Ready`: whether the namespace holds all resources of its class, and no longer holds those of an earlier one.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+}
+
+/// One resource in the namespace of the binding.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AppliedResource {
+    /// Such as `v1` or `apps/v1`.
+    pub api_version: String,
+    /// Such as `ConfigMap`.
+    pub kind: String,
+    /// The resource's name.
+    pub name: String,
+}
+
+fn applied_resources(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let resource = generator.subschema_for::<AppliedResource>();
+    schemars::json_schema!({ "type": "array", "items": resource, "x-kubernetes-list-type": "atomic" })
+}

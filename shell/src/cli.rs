@@ -1,0 +1,85 @@
+//! The command line: what each subcommand takes, and how the program ends.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod completions;
+mod crds;
+#[cfg(feature = "embedded")]
+mod dev;
+mod logging;
+mod process;
+mod run;
+mod signal;
+
+/// Kubernetes controllers whose whole behaviour can be simulated.
+#[derive(Debug, Parser)]
+#[command(name = "lockstep", version, after_help = EXAMPLES, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lockstep dev                                      Try it on an API server of its own
+  lockstep crds | kubectl apply --server-side -f -  Install the resource definitions in a cluster
+  lockstep run                                      Run all controllers against the current cluster
+
+`lockstep <command> --help` explains each command.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(Box<run::Args>),
+    #[cfg(feature = "embedded")]
+    Dev(dev::Args),
+    Crds(crds::Args),
+    Completions(completions::Args),
+}
+
+/// Parses the command line, does what it asks for, and tells on stderr why if that fails.
+pub(crate) fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run(args) => block_on(run::run(*args)),
+        #[cfg(feature = "embedded")]
+        Command::Dev(args) => block_on(dev::run(args)),
+        Command::Crds(args) => crds::run(&args),
+        Command::Completions(args) => completions::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Where stderr is closed there is nobody left to tell.
+            let _ = writeln!(std::io::stderr(), "lockstep: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn block_on(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(command);
+    // Nothing that still runs is worth waiting for: whoever matters has been awaited.
+    runtime.shutdown_background();
+    result
+}
+
+/// Whether the reader of our output has gone, as `head` does; that is no failure of ours.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

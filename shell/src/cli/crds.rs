@@ -1,0 +1,26 @@
+//! `lockstep crds`.
+
+use std::io::Write as _;
+
+use lockstep_shell::{controllers, yaml};
+
+/// Prints the resource definitions (CRDs) of the controllers as YAML
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Only those of these controllers [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", env = "LOCKSTEP_CONTROLLERS")]
+    controllers: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lockstep crds | kubectl apply --server-side -f -
+  lockstep crds --controllers namespaceclass > crds.yaml";
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let sets = controllers::select(&args.controllers)?;
+    let documents =
+        sets.iter().flat_map(|set| &set.crds).map(yaml::document).collect::<Result<Vec<_>, _>>()?;
+    Ok(std::io::stdout().write_all(documents.join("---\n").as_bytes())?)
+}

@@ -1,0 +1,177 @@
+//! `lockstep dev`: everything in one process, to try it out.
+
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use lockstep_crds::CrdSet;
+use lockstep_shell::clock::Clock;
+use lockstep_shell::connect;
+use lockstep_shell::controllers::{self, Settings};
+use lockstep_shell::manager::Manager;
+use lockstep_shell::metrics::Metrics;
+use lockstep_shell::shutdown::{self, Shutdown};
+use lockstep_sim::host::{Host, Options};
+use tokio::sync::mpsc;
+
+use self::kubeconfig::Kubeconfig;
+use self::live::View;
+use super::signal::Signals;
+use super::{logging, process};
+
+mod kubeconfig;
+mod live;
+mod setup;
+
+/// Runs an API server, the controllers and examples in one process
+///
+/// The API server is Lockstep's model of a Kubernetes API server, kept in memory; kubectl and other clients can use it. The
+/// resource definitions are installed, the controllers run, and example classes and namespaces are applied. Then every
+/// change is shown as it happens, until Ctrl-C. Nothing is kept.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where the API is served; anyone who can connect can change everything
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8001", env = "LOCKSTEP_LISTEN")]
+    listen: SocketAddr,
+
+    /// Where to write the kubeconfig; removed at the end
+    #[arg(long, value_name = "FILE", default_value = "lockstep.kubeconfig", env = "LOCKSTEP_DEV_KUBECONFIG")]
+    kubeconfig: PathBuf,
+
+    /// Which controllers to run [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", env = "LOCKSTEP_CONTROLLERS")]
+    controllers: Vec<String>,
+
+    /// Serve the API alone: no resource definitions, no controllers, no examples
+    #[arg(long, conflicts_with = "controllers")]
+    bare: bool,
+
+    /// What to log to stderr, beside the live view
+    #[arg(long, value_name = "LEVEL", default_value = "error", env = "LOCKSTEP_LOG_LEVEL")]
+    log_level: String,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lockstep dev
+  lockstep dev --listen 127.0.0.1:0 --kubeconfig /tmp/dev.kubeconfig
+  lockstep dev --bare
+
+Then, in another terminal:
+  kubectl --kubeconfig lockstep.kubeconfig get namespaceclassbindings --all-namespaces";
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let sets = if args.bare { Vec::new() } else { controllers::select(&args.controllers)? };
+    logging::start(&args.log_level, logging::Format::Text)?;
+    let mut signals = Signals::new()?;
+    let host = Host::bind(args.listen, Options::default())
+        .await
+        .with_context(|| format!("cannot serve the API at {} (--listen chooses another)", args.listen))?;
+    let kubeconfig = Kubeconfig::write(&args.kubeconfig, &host.kubeconfig_yaml())?;
+    let result = if args.bare {
+        introduce(&host, &kubeconfig, &sets)?;
+        signals.next().await;
+        Ok(())
+    } else {
+        let (stop, stopping) = shutdown::channel();
+        let controlled = control(&host, &kubeconfig, &sets, stopping);
+        tokio::pin!(controlled);
+        // A signal ends the set-up at once, and what runs in an orderly way.
+        tokio::select! {
+            biased;
+            () = signals.next() => {
+                stop.pull();
+                controlled.await
+            }
+            ended = &mut controlled => ended,
+        }
+    };
+    host.shutdown().await;
+    result
+}
+
+/// Runs the controllers and shows what changes, until shutdown is asked for.
+async fn control(
+    host: &Host,
+    kubeconfig: &Kubeconfig,
+    sets: &[CrdSet],
+    mut stopping: Shutdown,
+) -> anyhow::Result<()> {
+    let client = connect::client(kube::Config::new(host.url().parse()?))?;
+    let (told, notes) = mpsc::unbounded_channel();
+    let mut manager =
+        Manager::new(client.clone(), Clock::start(), Metrics::new(prometheus::Registry::new())?);
+    manager.send_notes_to(told);
+    add_controllers(&mut manager, sets)?;
+    let set_up = async {
+        setup::install(&client, sets).await?;
+        introduce(host, kubeconfig, sets)?;
+        View::start(&client, notes).await
+    };
+    let mut view = tokio::select! {
+        biased;
+        () = stopping.requested() => return Ok(()),
+        view = set_up => view?,
+    };
+    let running = manager.run(stopping);
+    let examples = setup::apply_examples(client.clone());
+    tokio::pin!(running, examples);
+    let mut applied = false;
+    loop {
+        // The controllers go first, so that a flood of lines can't keep the program from ending.
+        tokio::select! {
+            biased;
+            ended = &mut running => return Ok(ended?),
+            result = &mut examples, if !applied => {
+                result?;
+                applied = true;
+            }
+            line = view.next() => line?,
+        }
+    }
+}
+
+fn add_controllers(manager: &mut Manager, sets: &[CrdSet]) -> anyhow::Result<()> {
+    let settings = Settings {
+        concurrency: 16,
+        resync: std::time::Duration::from_mins(10),
+        instance: process::instance(),
+        seed: process::seed(),
+    };
+    for set in sets {
+        let Some(machine) = controllers::machine(set.controller, &settings) else {
+            bail!("this build of lockstep does not hold the controller {:?}", set.controller);
+        };
+        manager.add(machine);
+    }
+    Ok(())
+}
+
+/// Says what runs and what to try.
+fn introduce(host: &Host, kubeconfig: &Kubeconfig, sets: &[CrdSet]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let kubectl = format!("kubectl --kubeconfig {}", kubeconfig.shown());
+    writeln!(out, "API server  {}", host.url())?;
+    writeln!(out, "kubeconfig  {}", kubeconfig.shown())?;
+    if sets.is_empty() {
+        writeln!(out, "\nTry, in another terminal:\n  {kubectl} get namespaces\n\nCtrl-C ends it.")?;
+        return out.flush();
+    }
+    let names = sets.iter().map(|set| set.controller).collect::<Vec<_>>().join(", ");
+    writeln!(out, "controllers {names}\n\nTry, in another terminal:")?;
+    for command in [
+        "get namespaceclasses",
+        "get namespaceclassbindings --all-namespaces",
+        "create namespace mine",
+        "label namespace mine namespaceclass.akuity.io/name=web",
+        "label namespace mine namespaceclass.akuity.io/name=restricted --overwrite",
+        "--namespace mine get all,networkpolicies,resourcequotas,limitranges,configmaps",
+        "delete namespaceclass restricted",
+    ] {
+        writeln!(out, "  {kubectl} {command}")?;
+    }
+    writeln!(out, "\nCtrl-C ends it; nothing is kept. What changes from here on:\n")?;
+    out.flush()
+}

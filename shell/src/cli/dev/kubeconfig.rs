@@ -1,0 +1,75 @@
+//! The kubeconfig that `lockstep dev` leaves for kubectl while it runs.
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+/// The first line of our files, by which they are told from others.
+const MARK: &str = "# Written by `lockstep dev`, which removes it at its end.\n";
+
+/// A file that is removed when this is dropped.
+pub(super) struct Kubeconfig(PathBuf);
+
+impl Kubeconfig {
+    /// Writes the file, instead of one of ours that may be left over; any other file is left alone.
+    pub(super) fn write(path: &Path, yaml: &str) -> anyhow::Result<Self> {
+        match fs::read(path) {
+            Ok(bytes) if !bytes.starts_with(MARK.as_bytes()) => {
+                bail!("{} exists and is not ours to overwrite (--kubeconfig chooses another)", path.display())
+            }
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
+            Ok(_) | Err(_) => {}
+        }
+        let write = || {
+            // By way of a temporary file, so that nobody reads half of it.
+            let folder =
+                path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            file.write_all(MARK.as_bytes())?;
+            file.write_all(yaml.as_bytes())?;
+            file.persist(path).map_err(|error| error.error)
+        };
+        write().with_context(|| {
+            format!("cannot write the kubeconfig {} (--kubeconfig chooses another place)", path.display())
+        })?;
+        Ok(Self(path.to_owned()))
+    }
+
+    /// The path as the user gave it, quoted for a shell where need be.
+    pub(super) fn shown(&self) -> String {
+        let path = self.0.display().to_string();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,".contains(c);
+        if path.chars().all(plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
+    }
+}
+
+impl Drop for Kubeconfig {
+    fn drop(&mut self) {
+        // If it can't be removed, it names a server that is gone; the next `lockstep dev` overwrites it.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_replaces_its_own_file_only_and_removes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("it's");
+        let first = Kubeconfig::write(&path, "a: 1\n").unwrap();
+        assert!(first.shown().ends_with(r"it'\''s'"));
+        let second = Kubeconfig::write(&path, "a: 2\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{MARK}a: 2\n"));
+        drop((first, second));
+        assert!(!path.exists());
+        fs::write(&path, "precious").unwrap();
+        assert!(Kubeconfig::write(&path, "a: 3\n").is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+}

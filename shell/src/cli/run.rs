@@ -1,0 +1,239 @@
+//! `lockstep run`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use clap::ArgAction;
+use lockstep_core::engine::action::Class;
+use lockstep_core::engine::lease::Election;
+use lockstep_crds::CrdSet;
+use lockstep_shell::address::Address;
+use lockstep_shell::clock::Clock;
+use lockstep_shell::controllers::{self, Settings};
+use lockstep_shell::execute::Executor;
+use lockstep_shell::manager::Manager;
+use lockstep_shell::metrics::Metrics;
+use lockstep_shell::{connect, serve, shutdown};
+use tokio::net::TcpListener;
+use tracing::info;
+
+use super::signal::Signals;
+use super::{logging, process};
+
+/// Runs controllers against a cluster
+///
+/// The cluster is that of the current kubeconfig (--kubeconfig, KUBECONFIG, ~/.kube/config), or the one whose pod this runs
+/// in. Every flag can be given by its environment variable as well.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Which controllers to run [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", env = "LOCKSTEP_CONTROLLERS")]
+    controllers: Vec<String>,
+
+    /// Where the Lease of the leader election is [default: the namespace of the context, or of the pod]
+    #[arg(long, value_name = "NAMESPACE", env = "LOCKSTEP_NAMESPACE")]
+    namespace: Option<String>,
+
+    /// Where /metrics is served; 0 for nowhere
+    #[arg(long, value_name = "ADDR", default_value = ":8080", env = "LOCKSTEP_METRICS_BIND_ADDRESS")]
+    metrics_bind_address: Address,
+
+    /// Where /healthz and /readyz are served; 0 for nowhere
+    #[arg(long, value_name = "ADDR", default_value = ":8081", env = "LOCKSTEP_HEALTH_PROBE_BIND_ADDRESS")]
+    health_probe_bind_address: Address,
+
+    /// Act only while holding the Lease, so that several replicas can run
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true",
+        action = ArgAction::Set,
+        env = "LOCKSTEP_LEADER_ELECT"
+    )]
+    leader_elect: bool,
+
+    /// The name of the Lease
+    #[arg(long, value_name = "NAME", default_value = "lockstep", env = "LOCKSTEP_LEASE_NAME")]
+    lease_name: String,
+
+    /// What to log: off, error, warn, info, debug, trace, or directives such as `info,lockstep_shell=debug`
+    #[arg(long, value_name = "LEVEL", default_value = "info", env = "LOCKSTEP_LOG_LEVEL")]
+    log_level: String,
+
+    /// How log lines look
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", env = "LOCKSTEP_LOG_FORMAT")]
+    log_format: logging::Format,
+
+    /// Most objects that each reconciler works on at a time
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "16",
+        value_parser = clap::value_parser!(u16).range(1..=1024),
+        env = "LOCKSTEP_CONCURRENCY"
+    )]
+    concurrency: u16,
+
+    /// How often everything is looked at again, such as 90s, 10m or 1h
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = resync, env = "LOCKSTEP_RESYNC")]
+    resync: Duration,
+
+    /// The kubeconfig to use
+    #[arg(long, value_name = "FILE", env = "LOCKSTEP_KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig to use
+    #[arg(long, value_name = "NAME", env = "LOCKSTEP_CONTEXT")]
+    context: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lockstep run --controllers namespaceclass
+  lockstep run --context staging --log-level debug
+  lockstep run --leader-elect --namespace lockstep-system --log-format json
+  lockstep run --metrics-bind-address 127.0.0.1:9090 --health-probe-bind-address 0
+
+The resource definitions come first: lockstep crds | kubectl apply --server-side -f -
+Ctrl-C or SIGTERM ends it, after what is being written.";
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let sets = controllers::select(&args.controllers)?;
+    logging::start(&args.log_level, args.log_format)?;
+    let mut signals = Signals::new()?;
+    let serving = async {
+        let (client, namespace) = connect(&args, &sets).await?;
+        let clock = Clock::start();
+        let metrics = Metrics::new(prometheus::Registry::new())?;
+        let mut manager = Manager::new(client, clock, metrics.clone());
+        let settings = settings(&args);
+        for set in &sets {
+            manager.add(controllers::machine(set.controller, &settings).with_context(|| {
+                format!("this build of lockstep does not hold the controller {:?}", set.controller)
+            })?);
+        }
+        if args.leader_elect {
+            let namespace = args.namespace.as_deref().unwrap_or(&namespace);
+            manager.elect(Box::new(Election::new(namespace, &args.lease_name, settings.instance)));
+        }
+        let routes = [
+            (bind("metrics", &args.metrics_bind_address).await?, serve::metrics_routes(metrics)),
+            (
+                bind("probes", &args.health_probe_bind_address).await?,
+                serve::probe_routes(manager.health(), clock),
+            ),
+        ];
+        Ok::<_, anyhow::Error>((manager, routes))
+    };
+    // A signal during a connection that hangs ends the program all the same.
+    let (manager, routes) = tokio::select! {
+        biased;
+        () = signals.next() => return Ok(()),
+        ready = serving => ready?,
+    };
+    let (stop_serving, serving_stop) = shutdown::channel();
+    for (listener, routes) in routes {
+        if let Some(listener) = listener {
+            tokio::spawn(serve::serve(listener, routes, serving_stop.clone()));
+        }
+    }
+    let result = until_signalled(manager, &mut signals).await;
+    stop_serving.pull();
+    result
+}
+
+async fn until_signalled(manager: Manager, signals: &mut Signals) -> anyhow::Result<()> {
+    let (stop, stopping) = shutdown::channel();
+    let running = manager.run(stopping);
+    tokio::pin!(running);
+    tokio::select! {
+        biased;
+        ended = &mut running => return Ok(ended?),
+        () = signals.next() => {}
+    }
+    info!("shutting down");
+    stop.pull();
+    tokio::select! {
+        biased;
+        ended = &mut running => Ok(ended?),
+        () = signals.next() => bail!("stopped by a second signal, before the writes in flight had ended"),
+    }
+}
+
+/// Connects, and makes sure that the cluster answers and has our CRDs.
+async fn connect(args: &Args, sets: &[CrdSet]) -> anyhow::Result<(kube::Client, String)> {
+    let config = connect::configuration(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let url = config.cluster_url.to_string();
+    let namespace = config.default_namespace.clone();
+    let client = connect::client(config)?;
+    let executor = Executor::new(client.clone(), "run");
+    let kinds = controllers::kinds(sets);
+    let missing = controllers::missing(&executor, &kinds).await.map_err(|failure| match failure.class {
+        Class::Unavailable | Class::Unknown => {
+            anyhow!("cannot reach the Kubernetes API at {url}: {}", failure.message)
+        }
+        Class::NotFound
+        | Class::AlreadyExists
+        | Class::Conflict
+        | Class::Invalid
+        | Class::Forbidden
+        | Class::Gone
+        | Class::Throttled => anyhow!("the Kubernetes API at {url} refuses to list its kinds: {failure}"),
+    })?;
+    if missing.is_empty() {
+        return Ok((client, namespace));
+    }
+    let names =
+        missing.iter().map(|kind| format!("{}.{}", kind.plural, kind.group)).collect::<Vec<_>>().join(", ");
+    let flag = if args.controllers.is_empty() {
+        String::new()
+    } else {
+        format!(" --controllers {}", args.controllers.join(","))
+    };
+    bail!(
+        "the cluster at {url} does not know {names}; install the definitions with: \
+         lockstep crds{flag} | kubectl apply --server-side -f -"
+    )
+}
+
+async fn bind(what: &str, address: &Address) -> anyhow::Result<Option<TcpListener>> {
+    let listener = address.bind().await.with_context(|| format!("cannot serve {what} at {address}"))?;
+    if let Some(listener) = &listener {
+        info!(address = %listener.local_addr()?, "serving {what}");
+    }
+    Ok(listener)
+}
+
+fn settings(args: &Args) -> Settings {
+    let concurrency = usize::from(args.concurrency);
+    Settings { concurrency, resync: args.resync, instance: process::instance(), seed: process::seed() }
+}
+
+fn resync(text: &str) -> Result<Duration, String> {
+    let duration =
+        text.parse::<jiff::SignedDuration>().map_err(|_| "expected a duration such as 90s, 10m or 1h")?;
+    let duration = Duration::try_from(duration).map_err(|_| "a resync can't lie in the past")?;
+    if duration < Duration::from_secs(1) {
+        return Err("expected at least 1s".to_owned());
+    }
+    Ok(duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resync_reads_the_usual_forms() {
+        assert_eq!(resync("10m"), Ok(Duration::from_mins(10)));
+        assert_eq!(resync("1h30m"), Ok(Duration::from_mins(90)));
+        for bad in ["", "10", "-5m", "0s", "999ms", "soon"] {
+            assert!(resync(bad).is_err(), "{bad:?}");
+        }
+    }
+}

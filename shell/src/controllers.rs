@@ -1,0 +1,112 @@
+//! The controllers that this program holds, by name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Action, Class, Failure, Success};
+use lockstep_core::engine::machine::Machine;
+use lockstep_core::namespaceclass;
+use lockstep_core::object::Kind;
+use lockstep_crds::CrdSet;
+
+use crate::execute::Executor;
+
+/// What all controllers are configured by.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Most reconciles at a time in each reconciler.
+    pub concurrency: usize,
+    /// How often everything is looked at again.
+    pub resync: Duration,
+    /// Names this process in Kubernetes Events and in leader election.
+    pub instance: String,
+    /// Seeds the jitter of backoff and generated names.
+    pub seed: u64,
+}
+
+/// A name that is no controller's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no controller named {name:?}; these exist: {existing}")]
+pub struct UnknownController {
+    name: String,
+    existing: String,
+}
+
+/// The sets of CRDs of the controllers named; of all, if none is named. In the order of [`lockstep_crds::all`].
+pub fn select(names: &[String]) -> Result<Vec<CrdSet>, UnknownController> {
+    let all = lockstep_crds::all();
+    if let Some(name) = names.iter().find(|name| all.iter().all(|set| set.controller != name.as_str())) {
+        let existing = all.iter().map(|set| set.controller).collect::<Vec<_>>().join(", ");
+        return Err(UnknownController { name: name.clone(), existing });
+    }
+    let chosen = |set: &CrdSet| names.is_empty() || names.iter().any(|name| name == set.controller);
+    Ok(all.into_iter().filter(chosen).collect())
+}
+
+/// The kinds that CRDs define, in the version that is stored.
+pub fn kinds(sets: &[CrdSet]) -> Vec<Arc<Kind>> {
+    let crds = sets.iter().flat_map(|set| &set.crds);
+    crds.flat_map(|crd| {
+        let spec = &crd.spec;
+        let stored = spec.versions.iter().filter(|version| version.storage);
+        stored.map(|version| {
+            let namespaced = spec.scope == "Namespaced";
+            Kind::known(&spec.group, &version.name, &spec.names.kind, &spec.names.plural, namespaced)
+        })
+    })
+    .collect()
+}
+
+/// Finds out which of the kinds a cluster does not serve.
+pub async fn missing(executor: &Executor, kinds: &[Arc<Kind>]) -> Result<Vec<Arc<Kind>>, Failure> {
+    let mut missing = Vec::new();
+    for kind in kinds {
+        let discover = Action::Discover { api_version: kind.api_version() };
+        match executor.execute(&discover).await {
+            Ok(Success::Kinds(served)) if served.contains(kind) => {}
+            Err(failure) if failure.class != Class::NotFound => return Err(failure),
+            Ok(_) | Err(_) => missing.push(Arc::clone(kind)),
+        }
+    }
+    Ok(missing)
+}
+
+/// The controller of that name, ready to be driven.
+pub fn machine(name: &str, settings: &Settings) -> Option<Box<dyn Machine + Send>> {
+    let Settings { concurrency, resync, instance, seed } = settings.clone();
+    match name {
+        lockstep_crds::namespaceclass::CONTROLLER => {
+            let config = namespaceclass::Config { concurrency, resync, instance, seed };
+            Some(Box::new(namespaceclass::Operator::new(config)))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_controller_can_be_made() {
+        let settings =
+            Settings { concurrency: 1, resync: Duration::from_secs(1), instance: String::new(), seed: 0 };
+        for set in lockstep_crds::all() {
+            let machine = machine(set.controller, &settings).expect(set.controller);
+            assert_eq!(machine.name(), set.controller);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_those_that_exist() {
+        let error = select(&["namespaceclass".to_owned(), "x".to_owned()]).unwrap_err();
+        assert_eq!(error.to_string(), r#"there is no controller named "x"; these exist: namespaceclass"#);
+    }
+
+    #[test]
+    fn kinds_are_read_from_the_definitions() {
+        let kinds = kinds(&select(&["namespaceclass".to_owned()]).unwrap());
+        let names = kinds.iter().map(|kind| (kind.plural.as_str(), kind.namespaced)).collect::<Vec<_>>();
+        assert_eq!(names, [("namespaceclasses", false), ("namespaceclassbindings", true)]);
+    }
+}

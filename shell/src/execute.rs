@@ -1,0 +1,54 @@
+//! Carries out single actions with the kube client, one HTTP request each.
+
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http_body_util::BodyExt as _;
+use kube::Client;
+use lockstep_core::engine::action::{Action, Class, Failure, Outcome};
+use lockstep_core::engine::wire;
+
+use crate::failure;
+
+/// How long an answer may take; after that the outcome is unknown.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Carries out the actions of one machine.
+#[derive(Clone)]
+pub struct Executor {
+    client: Client,
+    field_manager: String,
+}
+
+impl Executor {
+    /// Acts through the client as `lockstep-<controller>`.
+    pub fn new(client: Client, controller: &str) -> Self {
+        Self { client, field_manager: wire::field_manager(controller) }
+    }
+
+    /// The client that requests go through.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Carries out one action. Watches are not requests: [`crate::run`] keeps them.
+    pub async fn execute(&self, action: &Action) -> Outcome {
+        let request = wire::encode(action, &self.field_manager)?;
+        let answer = tokio::time::timeout(TIMEOUT, self.exchange(action, request)).await;
+        answer.unwrap_or_else(|_| {
+            Err(Failure::new(Class::Unknown, format!("no answer within {} s", TIMEOUT.as_secs())))
+        })
+    }
+
+    async fn exchange(&self, action: &Action, request: http::Request<Vec<u8>>) -> Outcome {
+        let unanswered = |error| wire::redacted(action, &failure::from_client(&error));
+        let answer = self.client.send(request.map(kube::client::Body::from)).await.map_err(unanswered)?;
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await.map_err(unanswered)?.to_bytes();
+        let retry_after = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        wire::decode(action, head.status, retry_after, &body)
+    }
+}
+
+#[cfg(test)]
+mod tests;

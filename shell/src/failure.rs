@@ -1,0 +1,69 @@
+//! Sorts what clients and watches meet into the classes of failure that machines know. What single answers mean is for
+//! [`lockstep_core::engine::wire`] to say.
+
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Class, Failure};
+use lockstep_core::engine::wire::{class, cut};
+
+/// What a request that got no answer, or that the client would not even send, has met.
+pub fn from_client(error: &kube::Error) -> Failure {
+    use kube::Error;
+    let class = match error {
+        Error::Api(status) => return from_status(status),
+        Error::BuildRequest(_) | Error::HttpError(_) => Class::Invalid,
+        // No credentials could be had, so nothing was sent.
+        Error::Auth(_) => Class::Unavailable,
+        Error::Service(error) if never_connected(error.as_ref()) => Class::Unavailable,
+        _ => Class::Unknown,
+    };
+    Failure::new(class, cut(&describe(error)))
+}
+
+/// What a watch has met. A watch changes nothing, so that an answer which never came is as good as none.
+pub(crate) fn from_watch(error: &kube::runtime::watcher::Error) -> Failure {
+    use kube::runtime::watcher::Error;
+    match error {
+        Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
+            let failure = from_client(error);
+            let class = if failure.class == Class::Unknown { Class::Unavailable } else { failure.class };
+            Failure { class, ..failure }
+        }
+        Error::WatchError(status) => from_status(status),
+        Error::NoResourceVersion => Failure::new(Class::Invalid, error.to_string()),
+    }
+}
+
+/// An error and its causes in one line, each said once.
+pub fn describe(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+fn from_status(status: &kube::core::Status) -> Failure {
+    let retry_after = status.details.as_ref().map(|details| details.retry_after_seconds).filter(|s| *s > 0);
+    Failure {
+        class: class(status.code, &status.reason),
+        message: cut(&status.message),
+        retry_after: retry_after.map(|seconds| Duration::from_secs(seconds.into())),
+    }
+}
+
+fn never_connected(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
+            return error.is_connect();
+        }
+        next = error.source();
+    }
+    false
+}

@@ -1,0 +1,91 @@
+//! Whether a driver's loop still turns, told without asking it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use lockstep_core::time::Monotonic;
+
+/// How long a loop that has something to do may go without turning.
+pub const STALLED_AFTER: Duration = Duration::from_mins(1);
+
+/// What one driver tells about itself after every turn.
+#[derive(Debug, Clone)]
+pub struct Health {
+    controller: &'static str,
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Milliseconds at which the loop must turn at the latest; [`IDLE`] if only events can wake it.
+    due: AtomicU64,
+    synced: AtomicBool,
+}
+
+const IDLE: u64 = u64::MAX;
+
+impl Health {
+    /// Begins healthy and not yet synced.
+    pub fn new(controller: &'static str) -> Self {
+        Self {
+            controller,
+            state: Arc::new(State { due: AtomicU64::new(IDLE), synced: AtomicBool::new(false) }),
+        }
+    }
+
+    /// The controller's name.
+    pub fn controller(&self) -> &'static str {
+        self.controller
+    }
+
+    /// Whether every watch has listed its objects once.
+    pub fn is_synced(&self) -> bool {
+        self.state.synced.load(Ordering::Relaxed)
+    }
+
+    /// Whether the loop has turned in time.
+    pub fn is_alive(&self, now: Monotonic) -> bool {
+        let due = self.state.due.load(Ordering::Relaxed);
+        due == IDLE || now.since(Monotonic::from_elapsed(Duration::from_millis(due))) < STALLED_AFTER
+    }
+
+    /// Something woke the loop: it is due now.
+    pub(crate) fn woken(&self, now: Monotonic) {
+        self.state.due.store(millis(now), Ordering::Relaxed);
+    }
+
+    /// The loop has turned and next has to at the deadline, if there is one.
+    pub(crate) fn turned(&self, deadline: Option<Monotonic>, synced: bool) {
+        self.state.due.store(deadline.map_or(IDLE, millis), Ordering::Relaxed);
+        self.state.synced.store(synced, Ordering::Relaxed);
+    }
+}
+
+fn millis(at: Monotonic) -> u64 {
+    u64::try_from(at.elapsed().as_millis()).unwrap_or(IDLE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic::from_elapsed(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn an_idle_loop_is_alive_and_an_overdue_one_is_not() {
+        let health = Health::new("test");
+        assert!(health.is_alive(at(1_000_000)));
+        health.woken(at(100));
+        assert!(health.is_alive(at(159)));
+        assert!(!health.is_alive(at(160)));
+        health.turned(Some(at(1_000)), true);
+        assert!(health.is_alive(at(1_059)));
+        assert!(!health.is_alive(at(1_060)));
+        health.turned(None, true);
+        assert!(health.is_alive(at(1_000_000)));
+        assert!(health.is_synced());
+    }
+}

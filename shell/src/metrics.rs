@@ -1,0 +1,145 @@
+//! The metrics of Lockstep, in a registry that the caller owns.
+
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Action, Outcome};
+use lockstep_core::engine::machine::ReconcileResult;
+use prometheus::core::Collector;
+use prometheus::{
+    Encoder as _, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
+};
+
+/// The content type of [`Metrics::encode`].
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Every metric that drivers keep.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    registry: Registry,
+    queue_depth: IntGaugeVec,
+    reconcile_total: IntCounterVec,
+    reconcile_duration: HistogramVec,
+    requeues: IntCounterVec,
+    actions: IntCounterVec,
+    action_duration: HistogramVec,
+    watch_errors: IntCounterVec,
+    leader: IntGauge,
+}
+
+impl Metrics {
+    /// Registers all metrics.
+    pub fn new(registry: Registry) -> prometheus::Result<Self> {
+        let reconciler = &["controller", "reconciler"];
+        let metrics = Self {
+            queue_depth: IntGaugeVec::new(
+                Opts::new("lockstep_queue_depth", "Keys that wait in a reconciler's queue."),
+                reconciler,
+            )?,
+            reconcile_total: IntCounterVec::new(
+                Opts::new("lockstep_reconcile_total", "Reconciles that ended, by result."),
+                &["controller", "reconciler", "result"],
+            )?,
+            reconcile_duration: HistogramVec::new(
+                HistogramOpts::new("lockstep_reconcile_duration_seconds", "How long reconciles took.")
+                    .buckets(prometheus::exponential_buckets(0.001, 2.5, 12)?),
+                reconciler,
+            )?,
+            requeues: IntCounterVec::new(
+                Opts::new("lockstep_requeues_total", "Reconciles that will be repeated after a delay."),
+                reconciler,
+            )?,
+            actions: IntCounterVec::new(
+                Opts::new("lockstep_actions_total", "Actions that ended, by kind of object and outcome."),
+                &["controller", "action", "kind", "outcome"],
+            )?,
+            action_duration: HistogramVec::new(
+                HistogramOpts::new("lockstep_action_duration_seconds", "How long actions took.")
+                    .buckets(prometheus::exponential_buckets(0.001, 2.5, 12)?),
+                &["controller", "action"],
+            )?,
+            watch_errors: IntCounterVec::new(
+                Opts::new("lockstep_watch_errors_total", "Failures of watches, by class."),
+                &["controller", "kind", "class"],
+            )?,
+            leader: IntGauge::new("lockstep_leader", "Whether this process leads (1) or stands by (0).")?,
+            registry,
+        };
+        let build = IntGaugeVec::new(
+            Opts::new("lockstep_build_info", "The version that runs; always 1."),
+            &["version"],
+        )?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        let collectors: [Box<dyn Collector>; 9] = [
+            Box::new(metrics.queue_depth.clone()),
+            Box::new(metrics.reconcile_total.clone()),
+            Box::new(metrics.reconcile_duration.clone()),
+            Box::new(metrics.requeues.clone()),
+            Box::new(metrics.actions.clone()),
+            Box::new(metrics.action_duration.clone()),
+            Box::new(metrics.watch_errors.clone()),
+            Box::new(metrics.leader.clone()),
+            Box::new(build),
+        ];
+        for collector in collectors {
+            metrics.registry.register(collector)?;
+        }
+        Ok(metrics)
+    }
+
+    /// Everything in the registry in Prometheus' text format.
+    pub fn encode(&self) -> prometheus::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(text)
+    }
+
+    /// Sets whether this process leads.
+    pub fn set_leader(&self, leading: bool) {
+        self.leader.set(i64::from(leading));
+    }
+
+    pub(crate) fn queue_depth(&self, controller: &str, reconciler: &str, depth: usize) {
+        let depth = i64::try_from(depth).unwrap_or(i64::MAX);
+        self.queue_depth.with_label_values(&[controller, reconciler]).set(depth);
+    }
+
+    pub(crate) fn reconciled(
+        &self,
+        controller: &str,
+        reconciler: &str,
+        result: &ReconcileResult,
+        took: Duration,
+    ) {
+        let (name, again) = match result {
+            ReconcileResult::Converged => ("converged", false),
+            ReconcileResult::Requeued { .. } => ("requeued", true),
+            ReconcileResult::Failed { .. } => ("failed", true),
+        };
+        self.reconcile_total.with_label_values(&[controller, reconciler, name]).inc();
+        self.reconcile_duration.with_label_values(&[controller, reconciler]).observe(took.as_secs_f64());
+        if again {
+            self.requeues.with_label_values(&[controller, reconciler]).inc();
+        }
+    }
+
+    pub(crate) fn action(&self, controller: &str, action: &Action, outcome: &Outcome, took: Duration) {
+        let kind = match action {
+            Action::Watch { kind, .. } | Action::Unwatch { kind } => kind.to_string(),
+            Action::Discover { .. } => String::new(),
+            Action::Get { target, .. }
+            | Action::Apply { target, .. }
+            | Action::Create { target, .. }
+            | Action::Update { target, .. }
+            | Action::Patch { target, .. }
+            | Action::Delete { target, .. } => target.kind.to_string(),
+        };
+        let outcome = outcome.as_ref().map_or_else(|failure| failure.class.name(), |_| "ok");
+        self.actions.with_label_values(&[controller, action.name(), &kind, outcome]).inc();
+        self.action_duration.with_label_values(&[controller, action.name()]).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn watch_failed(&self, controller: &str, kind: &str, class: &str) {
+        self.watch_errors.with_label_values(&[controller, kind, class]).inc();
+    }
+}

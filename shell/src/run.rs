@@ -1,0 +1,204 @@
+//! Drives one machine: events in, requests out, a deadline in between.
+
+mod inbox;
+mod requests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use lockstep_core::engine::action::{Action, Request, Success};
+use lockstep_core::engine::machine::{Event, Machine, Step};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use crate::clock::Clock;
+use crate::execute::Executor;
+use crate::health::Health;
+use crate::observe::Observer;
+use crate::run::inbox::{Inbox, Watches};
+use crate::run::requests::Requests;
+use crate::shutdown::Shutdown;
+
+pub use inbox::Handle;
+
+/// How a machine is driven.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Most requests in flight at a time; more wait in the order in which they were asked for.
+    pub max_in_flight: usize,
+    /// How long the end of requests in flight is awaited at shutdown.
+    pub grace: Duration,
+    /// The machine's last event, at shutdown. What it asks for in answer is still carried out within the grace period.
+    pub farewell: Option<Event>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { max_in_flight: 64, grace: Duration::from_secs(5), farewell: None }
+    }
+}
+
+/// A machine with all that drives it.
+pub struct Driver {
+    machine: Box<dyn Machine + Send>,
+    clock: Clock,
+    observer: Observer,
+    options: Options,
+    health: Health,
+    inbox: Inbox,
+    watches: Watches,
+    requests: Requests,
+}
+
+impl Driver {
+    /// Prepares to drive a machine through the client.
+    pub fn new(
+        machine: Box<dyn Machine + Send>,
+        client: Client,
+        clock: Clock,
+        observer: Observer,
+        options: Options,
+    ) -> Self {
+        let name = machine.name();
+        let executor = Executor::new(client, name);
+        let inbox = Inbox::new();
+        Self {
+            clock,
+            health: Health::new(name),
+            watches: Watches::new(executor.client().clone(), &inbox),
+            requests: Requests::new(
+                Arc::new(executor),
+                observer.clone(),
+                name,
+                options.max_in_flight,
+                &inbox,
+            ),
+            machine,
+            observer,
+            options,
+            inbox,
+        }
+    }
+
+    /// Sends the machine events of the process, such as a change of leadership.
+    pub fn handle(&self) -> Handle {
+        self.inbox.handle()
+    }
+
+    /// Tells whether the loop turns and the machine is synced.
+    pub fn health(&self) -> Health {
+        self.health.clone()
+    }
+
+    /// Drives the machine until shutdown is asked for, then awaits the writes in flight.
+    pub async fn run(mut self, mut shutdown: Shutdown) {
+        let name = self.machine.name();
+        debug!(controller = name, "started");
+        self.turn(Event::Started);
+        let mut woke = false;
+        loop {
+            let deadline = self.machine.deadline();
+            let wake_at = deadline.map(|deadline| self.clock.instant(deadline.at));
+            // A stream of events must not keep an overdue deadline waiting, nor the other way round.
+            let overdue = !woke && wake_at.is_some_and(|at| at <= Instant::now());
+            let event = tokio::select! {
+                biased;
+                () = shutdown.requested() => break,
+                () = std::future::ready(()), if overdue => Event::Woke,
+                event = self.inbox.next(&mut self.watches) => event,
+                () = sleep_until(wake_at) => Event::Woke,
+            };
+            woke = event == Event::Woke;
+            if let (true, Some(deadline)) = (woke, deadline) {
+                debug!(controller = name, reason = deadline.reason, "woke");
+            }
+            self.turn(event);
+        }
+        self.finish().await;
+        debug!(controller = name, "stopped");
+    }
+
+    fn turn(&mut self, event: Event) {
+        let name = self.machine.name();
+        let now = self.clock.now();
+        self.health.woken(now.monotonic);
+        match &event {
+            Event::Finished { id, .. } => self.requests.ended(*id),
+            Event::WatchFailed { kind, failure } => self.observer.watch_failed(name, kind, failure),
+            Event::Started
+            | Event::LeadershipChanged { .. }
+            | Event::ListStarted { .. }
+            | Event::ListCompleted { .. }
+            | Event::Observed { .. }
+            | Event::Vanished { .. }
+            | Event::Woke => {}
+        }
+        let Step { requests, notes } = self.machine.step(event, now);
+        for note in notes {
+            self.observer.note(name, note);
+        }
+        for request in requests {
+            self.carry_out(request);
+        }
+        self.observer.queue_depths(name, self.machine.queue_depths());
+        self.health.turned(self.machine.deadline().map(|deadline| deadline.at), self.machine.is_synced());
+    }
+
+    fn carry_out(&mut self, Request { id, action }: Request) {
+        match action {
+            Action::Watch { kind, scope } => self.watches.start(kind, scope),
+            Action::Unwatch { kind } => self.watches.stop(&kind),
+            Action::Discover { .. }
+            | Action::Get { .. }
+            | Action::Apply { .. }
+            | Action::Create { .. }
+            | Action::Update { .. }
+            | Action::Patch { .. }
+            | Action::Delete { .. } => return self.requests.push(Request { id, action }),
+        }
+        self.inbox.answer(Event::Finished { id, outcome: Ok(Success::Done) });
+    }
+
+    /// Says farewell and awaits what is in flight. Requests that were not begun are dropped: the next process finds in
+    /// the world whatever is left to do.
+    async fn finish(&mut self) {
+        let end = Instant::now() + self.options.grace;
+        self.watches.stop_all();
+        self.requests.keep_writes_in_flight();
+        let farewell = self.options.farewell.take();
+        let steps_on = farewell.is_some();
+        if let Some(event) = farewell {
+            self.turn(event);
+        }
+        while !self.requests.is_empty() {
+            let Ok(event) = tokio::time::timeout_at(end, self.inbox.next(&mut self.watches)).await else {
+                let left = self.requests.len();
+                warn!(controller = self.machine.name(), left, "stopped without the answers to some requests");
+                return;
+            };
+            match event {
+                event @ Event::Finished { .. } if steps_on => self.turn(event),
+                Event::Finished { id, .. } => self.requests.ended(id),
+                Event::Started
+                | Event::LeadershipChanged { .. }
+                | Event::ListStarted { .. }
+                | Event::ListCompleted { .. }
+                | Event::Observed { .. }
+                | Event::Vanished { .. }
+                | Event::WatchFailed { .. }
+                | Event::Woke => {}
+            }
+        }
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! Watches kinds with kube's watcher and turns what it sees into events.
+
+use std::sync::Arc;
+
+use futures::{StreamExt as _, pin_mut};
+use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::runtime::watcher::{self, DefaultBackoff, watcher};
+use kube::{Api, Client, Resource};
+use lockstep_core::engine::action::{Class, Failure, Scope};
+use lockstep_core::engine::machine::Event;
+use lockstep_core::object::Kind;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use tokio::sync::mpsc::Sender;
+
+use crate::failure;
+
+/// How many objects a page of a list holds; bounds the memory that listing takes.
+const PAGE_SIZE: u32 = 500;
+
+/// Where a watch sends its events, wrapped so that the receiver can tell a watch from one that it replaced.
+pub(crate) struct Outlet<T> {
+    pub(crate) events: Sender<T>,
+    pub(crate) wrap: Box<dyn Fn(Event) -> T + Send + Sync>,
+}
+
+impl<T> Outlet<T> {
+    /// Sends one event; false once nobody listens any more.
+    async fn send(&self, event: Event) -> bool {
+        self.events.send((self.wrap)(event)).await.is_ok()
+    }
+}
+
+/// Lists and watches a kind in all namespaces, and goes on after failures with backoff, until nobody listens.
+pub(crate) async fn follow<T: Send>(client: Client, kind: Arc<Kind>, scope: Scope, outlet: Outlet<T>) {
+    let resource = ApiResource {
+        group: kind.group.clone(),
+        version: kind.version.clone(),
+        api_version: kind.api_version(),
+        kind: kind.kind.clone(),
+        plural: kind.plural.clone(),
+    };
+    let mut config = watcher::Config::default().page_size(PAGE_SIZE);
+    if !scope.selector.is_empty() {
+        config = config.labels(&scope.selector);
+    }
+    if scope.metadata_only {
+        let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client, &resource);
+        keep_watching(api, config, &kind, &outlet, |object| only_metadata(&object)).await;
+    } else {
+        let api = Api::<DynamicObject>::all_with(client, &resource);
+        keep_watching(api, config, &kind, &outlet, |object| whole(object, &kind)).await;
+    }
+}
+
+async fn keep_watching<K, T>(
+    api: Api<K>,
+    config: watcher::Config,
+    kind: &Arc<Kind>,
+    outlet: &Outlet<T>,
+    to_value: impl Fn(K) -> Value,
+) where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    let mut backoff = DefaultBackoff::default();
+    loop {
+        let stream = watcher(api.clone(), config.clone());
+        pin_mut!(stream);
+        while let Some(result) = stream.next().await {
+            let (event, failed) = match result {
+                Ok(event) => (translate(event, kind, &to_value), None),
+                Err(error) => {
+                    let failure = failure::from_watch(&error);
+                    (watch_failed(kind, &failure), Some(failure.class))
+                }
+            };
+            if !outlet.send(event).await {
+                return;
+            }
+            if let Some(class) = failed {
+                if let Some(delay) = backoff.next() {
+                    tokio::time::sleep(delay).await;
+                }
+                // A watch that is refused for its age would be resumed from the same version for ever: list anew.
+                if class == Class::Gone {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn translate<K>(event: watcher::Event<K>, kind: &Arc<Kind>, to_value: &impl Fn(K) -> Value) -> Event {
+    let kind = Arc::clone(kind);
+    match event {
+        watcher::Event::Init => Event::ListStarted { kind },
+        watcher::Event::InitDone => Event::ListCompleted { kind },
+        watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
+            Event::Observed { kind, object: Arc::new(to_value(object)) }
+        }
+        watcher::Event::Delete(object) => Event::Vanished { kind, object: Arc::new(to_value(object)) },
+    }
+}
+
+fn watch_failed(kind: &Arc<Kind>, failure: &Failure) -> Event {
+    Event::WatchFailed { kind: Arc::clone(kind), failure: failure.clone() }
+}
+
+/// The metadata and nothing else.
+fn only_metadata(object: &PartialObjectMeta<DynamicObject>) -> Value {
+    Value::Object(Map::from_iter([("metadata".to_owned(), metadata_value(&object.metadata))]))
+}
+
+/// The whole object; items of a list don't carry their kind, so it is filled in.
+fn whole(object: DynamicObject, kind: &Kind) -> Value {
+    let mut fields = match object.data {
+        Value::Object(fields) => fields,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+    };
+    fields.insert("apiVersion".to_owned(), kind.api_version().into());
+    fields.insert("kind".to_owned(), kind.kind.clone().into());
+    fields.insert("metadata".to_owned(), metadata_value(&object.metadata));
+    Value::Object(fields)
+}
+
+fn metadata_value(metadata: &kube::core::ObjectMeta) -> Value {
+    serde_json::to_value(metadata).expect("metadata came from JSON and has only string keys")
+}

@@ -1,0 +1,222 @@
+//! The program as its users meet it: what it prints, and how it ends.
+
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+fn lockstep(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep"));
+    // Neither the environment nor the home of whoever runs the tests may matter.
+    command.env_clear().env("HOME", folder).current_dir(folder);
+    command
+}
+
+fn run(folder: &Path, args: &[&str]) -> Output {
+    lockstep(folder).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// Fails with one line on stderr that holds all of `parts`.
+fn fails(output: &Output, parts: &[&str]) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.starts_with("lockstep: ") && stderr.trim_end().lines().count() == 1, "{stderr}");
+    for part in parts {
+        assert!(stderr.contains(part), "{part:?} is not in {stderr}");
+    }
+}
+
+fn succeeds(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// A program that serves; killed if the test ends before it does.
+struct Served {
+    child: Child,
+    url: String,
+    lines: Receiver<String>,
+}
+
+impl Served {
+    fn start(folder: &Path, args: &[&str]) -> Self {
+        let mut child = lockstep(folder).args(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let first = lines.next().unwrap().unwrap();
+        let url = first.strip_prefix("API server  ").expect(&first).to_owned();
+        let (sender, receiver) = mpsc::channel();
+        // All that it prints is read, so that the pipe never fills up.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
+        Self { child, url, lines: receiver }
+    }
+
+    /// Waits for lines that hold the texts, in any order, for ten seconds at most.
+    fn shows(&self, texts: &[&str]) {
+        let end = Instant::now() + Duration::from_secs(10);
+        let mut missing = texts.to_vec();
+        let mut seen = Vec::new();
+        while !missing.is_empty() {
+            let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) else {
+                panic!("{missing:?} not shown in:\n{}", seen.join("\n"));
+            };
+            missing.retain(|text| !line.contains(text));
+            seen.push(line);
+        }
+    }
+
+    /// Asks it to end and tells how it did; it has two seconds.
+    fn terminate(mut self) -> Option<i32> {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(2) {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("still runs two seconds after SIGTERM");
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn help_shows_what_to_do_first() {
+    let folder = folder();
+    let help = succeeds(&run(folder.path(), &["--help"]));
+    for command in ["run", "dev", "crds", "completions", "lockstep crds | kubectl apply --server-side -f -"] {
+        assert!(help.contains(command), "{command}");
+    }
+    for command in ["run", "dev", "crds", "completions"] {
+        let help = succeeds(&run(folder.path(), &[command, "--help"]));
+        assert!(help.contains("Examples:"), "{command}");
+    }
+    let run_help = succeeds(&run(folder.path(), &["run", "--help"]));
+    for line in run_help.lines().filter(|line| line.trim_start().starts_with("--")) {
+        let name = line.trim_start().trim_start_matches("--").split(['[', ' ']).next().unwrap();
+        let variable = format!("LOCKSTEP_{}", name.replace('-', "_").to_uppercase());
+        assert!(run_help.contains(&variable), "{variable}");
+    }
+}
+
+#[test]
+fn bad_flags_are_usage_errors() {
+    let folder = folder();
+    for args in [
+        &["run", "--resync", "soon"][..],
+        &["run", "--metrics-bind-address", "8080"],
+        &["run", "--leader-elect=perhaps"],
+        &["run", "--concurrency", "0"],
+        &["dev", "--listen", "8001"],
+        &["dev", "--bare", "--controllers", "namespaceclass"],
+        &["completions", "tcsh"],
+        &["frobnicate"],
+        &[],
+    ] {
+        assert_eq!(run(folder.path(), args).status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn crds_are_printed_as_they_are_checked_in() {
+    let folder = folder();
+    let printed = succeeds(&run(folder.path(), &["crds"]));
+    let checked_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/lockstep/crds");
+    for crd in lockstep_crds::all().iter().flat_map(|set| &set.crds) {
+        let text = std::fs::read_to_string(checked_in.join(lockstep_shell::yaml::file_name(crd))).unwrap();
+        assert!(printed.contains(&text));
+    }
+    assert_eq!(printed, succeeds(&run(folder.path(), &["crds", "--controllers", "namespaceclass"])));
+    fails(&run(folder.path(), &["crds", "--controllers", "x"]), &["\"x\"", "namespaceclass"]);
+}
+
+#[test]
+fn completions_exist_for_common_shells() {
+    let folder = folder();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = succeeds(&run(folder.path(), &["completions", shell]));
+        assert!(script.contains("metrics-bind-address"), "{shell}");
+    }
+}
+
+#[test]
+fn run_needs_a_cluster_that_it_can_reach() {
+    let folder = folder();
+    fails(&run(folder.path(), &["run"]), &["no cluster to connect to"]);
+    fails(&run(folder.path(), &["run", "--kubeconfig", "missing"]), &["missing"]);
+    fails(&run(folder.path(), &["run", "--controllers", "a"]), &["\"a\"", "namespaceclass"]);
+    fails(&run(folder.path(), &["run", "--log-level", "lots=of=it"]), &["log level"]);
+
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}");
+    let kubeconfig = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{{name: x, context: {{cluster: x, user: x}}}}]\n\
+         clusters: [{{name: x, cluster: {{server: '{url}'}}}}]\nusers: [{{name: x, user: {{}}}}]\n"
+    );
+    std::fs::write(folder.path().join("config"), kubeconfig).unwrap();
+    fails(&run(folder.path(), &["run", "--kubeconfig", "config"]), &["cannot reach", &url, "refused"]);
+    fails(&run(folder.path(), &["run", "--kubeconfig", "config", "--context", "y"]), &["y"]);
+}
+
+#[test]
+fn run_tells_how_to_install_missing_definitions() {
+    let folder = folder();
+    let served = Served::start(folder.path(), &["dev", "--bare", "--listen", "127.0.0.1:0"]);
+    let output = run(folder.path(), &["run", "--kubeconfig", "lockstep.kubeconfig"]);
+    let remedy = "lockstep crds | kubectl apply --server-side -f -";
+    fails(&output, &["namespaceclasses.namespaceclass.akuity.io", &served.url, remedy]);
+    assert_eq!(served.terminate(), Some(0));
+}
+
+#[test]
+fn bare_dev_serves_the_api_and_ends_at_sigterm() {
+    let folder = folder();
+    let served = Served::start(folder.path(), &["dev", "--bare", "--listen", "127.0.0.1:0"]);
+    let kubeconfig = std::fs::read_to_string(folder.path().join("lockstep.kubeconfig")).unwrap();
+    assert!(kubeconfig.contains(&served.url), "{kubeconfig}");
+    assert_eq!(served.terminate(), Some(0));
+    assert!(!folder.path().join("lockstep.kubeconfig").exists());
+}
+
+#[test]
+fn dev_tells_in_one_line_why_it_can_not_start() {
+    let folder = folder();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    fails(&run(folder.path(), &["dev", "--listen", &address]), &[&address, "in use", "--listen"]);
+
+    let free = ["dev", "--bare", "--listen", "127.0.0.1:0", "--kubeconfig"];
+    fails(&run(folder.path(), &[&free[..], &["no/such/folder/config"]].concat()), &["no/such/folder/config"]);
+    std::fs::write(folder.path().join("precious"), "x").unwrap();
+    fails(&run(folder.path(), &[&free[..], &["precious"]].concat()), &["precious", "not ours"]);
+    assert_eq!(std::fs::read_to_string(folder.path().join("precious")).unwrap(), "x");
+}
+
+#[test]
+fn dev_runs_the_controllers_on_the_examples() {
+    let folder = folder();
+    let served = Served::start(folder.path(), &["dev", "--listen", "127.0.0.1:0"]);
+    served.shows(&[
+        "shop/web-settings               created by lockstep-namespaceclass",
+        "vault/closed                    created by lockstep-namespaceclass",
+        "shop/shop                       Ready=True",
+        "vault/vault                     Ready=True",
+    ]);
+    assert_eq!(served.terminate(), Some(0));
+    assert!(!folder.path().join("lockstep.kubeconfig").exists());
+}

@@ -1,0 +1,109 @@
+//! The processes beside the server that a cluster is not complete without: clients with their own pace.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::ApiServer;
+use super::registry::Resource;
+use super::store::{Change, TableId};
+
+mod accounts;
+mod garbage;
+mod namespaces;
+
+pub use self::accounts::Accounts;
+pub use self::garbage::GarbageCollector;
+pub use self::namespaces::NamespaceController;
+
+/// The actors of a whole control plane.
+#[derive(Debug, Clone, Default)]
+pub struct Actors {
+    /// Deletes what its owners left behind.
+    pub garbage: GarbageCollector,
+    /// Empties namespaces that are being deleted.
+    pub namespaces: NamespaceController,
+    /// Gives namespaces their default objects, if wanted.
+    pub accounts: Option<Accounts>,
+}
+
+impl Actors {
+    /// All actors, with the default objects of namespaces.
+    pub fn with_accounts() -> Self {
+        Self { accounts: Some(Accounts::default()), ..Self::default() }
+    }
+
+    /// Lets each actor do what is due; says whether one of them wrote something.
+    pub fn tick(&mut self, server: &mut ApiServer, now: Timestamp) -> bool {
+        let before = server.revision();
+        self.garbage.tick(server, now);
+        self.namespaces.tick(server, now);
+        if let Some(accounts) = &mut self.accounts {
+            accounts.tick(server, now);
+        }
+        server.revision() != before
+    }
+}
+
+/// What an actor has seen of the log.
+#[derive(Debug, Clone, Default)]
+struct Cursor {
+    seen: u64,
+    tables: BTreeMap<TableId, u64>,
+}
+
+/// News of one table.
+enum News {
+    /// Single changes.
+    Changes(Vec<Change>),
+    /// The history is gone: this is the whole state.
+    Relist(Vec<Change>),
+}
+
+impl Cursor {
+    /// What happened since the last call in the resources that `wants` names.
+    fn news(&mut self, server: &ApiServer, wants: impl Fn(&Resource) -> bool) -> Vec<(Arc<Resource>, News)> {
+        let revision = server.store.revision();
+        if std::mem::replace(&mut self.seen, revision) == revision {
+            return Vec::new();
+        }
+        let mut news = Vec::new();
+        for resource in server.registry.all().filter(|resource| wants(resource)) {
+            let table = resource.table;
+            let cursor = self.tables.entry(table).or_default();
+            if server.store.changed(table) <= *cursor {
+                continue;
+            }
+            let item = match server.store.since(table, *cursor) {
+                Ok(changes) => News::Changes(changes.cloned().collect()),
+                Err(_) => News::Relist(server.state(table)),
+            };
+            *cursor = revision;
+            news.push((Arc::clone(resource), item));
+        }
+        news
+    }
+}
+
+impl ApiServer {
+    /// The current objects of a table as if each had just been stored.
+    fn state(&self, table: TableId) -> Vec<Change> {
+        let all = super::store::Prefix::namespace("");
+        self.store
+            .list(table, &all, None)
+            .map(|(key, object)| Change {
+                revision: self.store.revision(),
+                key: Arc::clone(key),
+                old: None,
+                object: Arc::clone(object),
+                deleted: false,
+            })
+            .collect()
+    }
+}
+
+/// A time as much later.
+fn after(now: Timestamp, delay: SignedDuration) -> Timestamp {
+    now.saturating_add(delay).expect("a signed duration is no calendar unit")
+}

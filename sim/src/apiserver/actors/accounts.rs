@@ -1,0 +1,79 @@
+//! The objects that every namespace has: the `default` service account and the cluster's root certificates.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::{Cursor, News, after};
+use crate::apiserver::{ApiServer, meta};
+
+const CERTIFICATES: &str = "kube-root-ca.crt";
+const RESOURCES: [&str; 3] = ["namespaces", "serviceaccounts", "configmaps"];
+
+/// Creates `serviceaccount/default` and `configmap/kube-root-ca.crt`, as kube-controller-manager does.
+#[derive(Debug, Clone, Default)]
+pub struct Accounts {
+    /// How long after the namespace appears.
+    pub delay: SignedDuration,
+    cursor: Cursor,
+    due: BTreeMap<String, Timestamp>,
+}
+
+impl Accounts {
+    /// Does what is due.
+    pub fn tick(&mut self, server: &mut ApiServer, now: Timestamp) {
+        let news = self.cursor.news(server, |resource| {
+            resource.group.is_empty() && RESOURCES.contains(&resource.plural.as_str())
+        });
+        let mut touched = BTreeSet::new();
+        for (resource, news) in news {
+            let (News::Changes(changes) | News::Relist(changes)) = news;
+            for change in changes {
+                if resource.plural == "namespaces" {
+                    touched.insert(meta::name(&change.object).to_owned());
+                } else if change.deleted && ["default", CERTIFICATES].contains(&meta::name(&change.object)) {
+                    touched.insert(meta::namespace(&change.object).to_owned());
+                }
+            }
+        }
+        for namespace in touched {
+            self.due.entry(namespace).or_insert_with(|| after(now, self.delay));
+        }
+        let due: Vec<String> =
+            self.due.iter().filter(|(_, due)| **due <= now).map(|(namespace, _)| namespace.clone()).collect();
+        for namespace in due {
+            self.due.remove(&namespace);
+            complete(server, &namespace, now);
+        }
+    }
+}
+
+fn complete(server: &mut ApiServer, namespace: &str, now: Timestamp) {
+    let active = server.find("", "namespaces", namespace).is_some_and(|object| !meta::is_deleting(object));
+    if !active {
+        return;
+    }
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "default", "namespace": namespace},
+    });
+    let certificates = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": CERTIFICATES, "namespace": namespace,
+            "annotations": {"kubernetes.io/description": "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."},
+        },
+        "data": {"ca.crt": ""},
+    });
+    ensure(server, "serviceaccounts", account, now);
+    ensure(server, "configmaps", certificates, now);
+}
+
+fn ensure(server: &mut ApiServer, plural: &str, object: Value, now: Timestamp) {
+    let key = format!("{}/{}", meta::namespace(&object), meta::name(&object));
+    if server.find("", plural, &key).is_none() {
+        // A namespace that goes away in between needs no objects.
+        let _refused = server.install("", plural, object, now);
+    }
+}

@@ -1,0 +1,214 @@
+//! The namespace controller: empties a namespace that is being deleted, then lets it go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::{Cursor, News, after};
+use crate::apiserver::delete::{DeleteOptions, Deleted};
+use crate::apiserver::registry::Resource;
+use crate::apiserver::request::ResourcePath;
+use crate::apiserver::scope::{Scope, WriteOptions};
+use crate::apiserver::store::Prefix;
+use crate::apiserver::write::Tracking;
+use crate::apiserver::{ApiServer, meta};
+
+const MANAGER: &str = "kube-controller-manager";
+
+/// Deletes the contents of terminating namespaces and removes their finalizer.
+#[derive(Debug, Clone, Default)]
+pub struct NamespaceController {
+    /// How long after something happened in a terminating namespace.
+    pub delay: SignedDuration,
+    cursor: Cursor,
+    terminating: BTreeSet<String>,
+    due: BTreeMap<String, Timestamp>,
+}
+
+impl NamespaceController {
+    /// Does what is due.
+    pub fn tick(&mut self, server: &mut ApiServer, now: Timestamp) {
+        self.learn(server, now);
+        let due: Vec<String> =
+            self.due.iter().filter(|(_, due)| **due <= now).map(|(name, _)| name.clone()).collect();
+        for name in due {
+            self.due.remove(&name);
+            terminate(server, &name, now);
+        }
+    }
+
+    fn learn(&mut self, server: &ApiServer, now: Timestamp) {
+        let due = after(now, self.delay);
+        let mut touched = BTreeSet::new();
+        for (resource, news) in self.cursor.news(server, |_| true) {
+            let (News::Changes(changes) | News::Relist(changes)) = news;
+            for change in changes {
+                if !resource.is("", "namespaces") {
+                    touched.insert(meta::namespace(&change.object).to_owned());
+                } else if change.deleted {
+                    self.terminating.remove(&*change.key);
+                } else if meta::is_deleting(&change.object) && self.terminating.insert(change.key.to_string())
+                {
+                    touched.insert(change.key.to_string());
+                }
+            }
+        }
+        for name in touched.intersection(&self.terminating) {
+            self.due.entry(name.clone()).or_insert(due);
+        }
+    }
+}
+
+/// One attempt: deletes what is there, then either waits for the rest or finalizes.
+fn terminate(server: &mut ApiServer, name: &str, now: Timestamp) {
+    let Some(namespace) = server.find("", "namespaces", name).cloned() else { return };
+    if !meta::is_deleting(&namespace) {
+        return;
+    }
+    let mut remaining = Remaining::default();
+    let resources: Vec<Arc<Resource>> =
+        server.registry.all().filter(|resource| resource.namespaced).cloned().collect();
+    for resource in resources {
+        remaining.add(&resource, &empty(server, &resource, name, now));
+    }
+    let status = remaining.status(&namespace, now);
+    let mut updated = (*namespace).clone();
+    updated["status"] = status;
+    write(server, name, "status", updated, now);
+    if remaining.resources.is_empty() {
+        let Some(namespace) = server.find("", "namespaces", name).cloned() else { return };
+        let mut updated = (*namespace).clone();
+        let mut finalizers = meta::strings(updated.pointer("/spec/finalizers"));
+        finalizers.retain(|finalizer| *finalizer != "kubernetes");
+        let finalizers: Vec<Value> = finalizers.into_iter().map(Value::from).collect();
+        meta::map_at(&mut updated, "spec").insert("finalizers".to_owned(), finalizers.into());
+        write(server, name, "finalize", updated, now);
+    }
+}
+
+/// Deletes all objects of a resource in a namespace and returns those that stay.
+fn empty(
+    server: &mut ApiServer,
+    resource: &Arc<Resource>,
+    namespace: &str,
+    now: Timestamp,
+) -> Vec<Arc<Value>> {
+    let prefix = Prefix::namespace(namespace);
+    let objects: Vec<Arc<Value>> =
+        server.store.list(resource.table, &prefix, None).map(|(_, object)| Arc::clone(object)).collect();
+    let mut left = Vec::new();
+    for object in objects {
+        let path = ResourcePath {
+            namespace: namespace.to_owned(),
+            name: meta::name(&object).to_owned(),
+            ..ResourcePath::default()
+        };
+        let scope = Scope::new(Arc::clone(resource), 0, path);
+        if let Ok(Deleted::Pending(object)) = server.delete_object(&scope, &DeleteOptions::background(now)) {
+            left.push(object);
+        }
+    }
+    left
+}
+
+fn write(server: &mut ApiServer, name: &str, subresource: &str, object: Value, now: Timestamp) {
+    let Some(resource) = server.registry.get("", "namespaces").cloned() else { return };
+    let path = ResourcePath {
+        name: name.to_owned(),
+        subresource: subresource.to_owned(),
+        ..ResourcePath::default()
+    };
+    let scope = Scope::new(resource, 0, path);
+    let Some(live) = server.store.get(scope.resource.table, name).cloned() else { return };
+    let options = WriteOptions::internal(MANAGER, now);
+    let written = server.update_object(&scope, &live, object, &options, Tracking::Update);
+    debug_assert!(written.is_ok(), "{written:?}");
+}
+
+/// What keeps a namespace: resources and finalizers, with counts.
+#[derive(Debug, Default)]
+struct Remaining {
+    resources: BTreeMap<String, usize>,
+    finalizers: BTreeMap<String, usize>,
+}
+
+impl Remaining {
+    fn add(&mut self, resource: &Resource, objects: &[Arc<Value>]) {
+        if objects.is_empty() {
+            return;
+        }
+        let dot = if resource.group.is_empty() { "" } else { "." };
+        let name = format!("{}{dot}{}", resource.plural, resource.group);
+        *self.resources.entry(name).or_default() += objects.len();
+        for finalizer in objects.iter().flat_map(|object| meta::finalizers(object)) {
+            *self.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// The status of the namespace, with the conditions that the controller keeps.
+    fn status(&self, namespace: &Value, now: Timestamp) -> Value {
+        let sum = |counts: &BTreeMap<String, usize>, what: &dyn Fn(&str, usize) -> String| {
+            let parts: Vec<String> = counts.iter().map(|(name, count)| what(name, *count)).collect();
+            parts.join(", ")
+        };
+        let content = if self.resources.is_empty() {
+            ("False", "ContentRemoved", "All content successfully removed".to_owned())
+        } else {
+            let text = sum(&self.resources, &|name, count| format!("{name} has {count} resource instances"));
+            ("True", "SomeResourcesRemain", format!("Some resources are remaining: {text}"))
+        };
+        let finalizers = if self.finalizers.is_empty() {
+            ("False", "ContentHasNoFinalizers", "All content-preserving finalizers finished".to_owned())
+        } else {
+            let text = sum(&self.finalizers, &|name, count| format!("{name} in {count} resource instances"));
+            let message = format!("Some content in the namespace has finalizers remaining: {text}");
+            ("True", "SomeFinalizersRemain", message)
+        };
+        let conditions = [
+            (
+                "NamespaceDeletionDiscoveryFailure",
+                ("False", "ResourcesDiscovered", "All resources successfully discovered".to_owned()),
+            ),
+            (
+                "NamespaceDeletionGroupVersionParsingFailure",
+                ("False", "ParsedGroupVersions", "All legacy kube types successfully parsed".to_owned()),
+            ),
+            (
+                "NamespaceDeletionContentFailure",
+                (
+                    "False",
+                    "ContentDeleted",
+                    "All content successfully deleted, may be waiting on finalization".to_owned(),
+                ),
+            ),
+            ("NamespaceContentRemaining", content),
+            ("NamespaceFinalizersRemaining", finalizers),
+        ];
+        let conditions: Vec<Value> = conditions
+            .into_iter()
+            .map(|(kind, (status, reason, message))| {
+                condition(namespace, kind, [status, reason, &message], now)
+            })
+            .collect();
+        json!({"phase": "Terminating", "conditions": conditions})
+    }
+}
+
+/// A condition whose transition time moves only when its status does.
+fn condition(namespace: &Value, kind: &str, [status, reason, message]: [&str; 3], now: Timestamp) -> Value {
+    let before = namespace
+        .pointer("/status/conditions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .find(|condition| condition.get("type").and_then(Value::as_str) == Some(kind))
+        .filter(|condition| condition.get("status").and_then(Value::as_str) == Some(status));
+    let since = before
+        .and_then(|condition| condition.get("lastTransitionTime").cloned())
+        .unwrap_or_else(|| meta::timestamp(now).into());
+    json!({
+        "type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message,
+    })
+}

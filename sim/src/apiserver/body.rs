@@ -1,0 +1,174 @@
+//! From the bytes of a body to an untyped object.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::protobuf;
+use super::status::Status;
+
+/// A body, and the fields that it gives twice.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) value: Value,
+    pub(crate) duplicates: Vec<String>,
+}
+
+/// Reads JSON, YAML or protobuf by the media type; without one, JSON is assumed.
+pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Body, Status> {
+    match media_type {
+        "" | "application/json" | "*/*" => json(bytes).map_err(Status::bad_request),
+        "application/yaml" => yaml(bytes).map_err(Status::bad_request),
+        protobuf::MEDIA_TYPE => {
+            let value = protobuf::decode(bytes).map_err(Status::bad_request)?;
+            Ok(Body { value, duplicates: Vec::new() })
+        }
+        other => Err(Status::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf (not {other})"
+        ))),
+    }
+}
+
+/// Reads JSON.
+pub(crate) fn json(bytes: &[u8]) -> Result<Body, String> {
+    let mut duplicates = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let seed = Tree { path: Path::Root, duplicates: &mut duplicates };
+    let value = seed.deserialize(&mut deserializer).map_err(|error| error.to_string())?;
+    deserializer.end().map_err(|error| error.to_string())?;
+    Ok(Body { value, duplicates })
+}
+
+/// Reads one YAML document.
+pub(crate) fn yaml(bytes: &[u8]) -> Result<Body, String> {
+    let mut duplicates = Vec::new();
+    let seed = Tree { path: Path::Root, duplicates: &mut duplicates };
+    let value = seed
+        .deserialize(serde_yaml::Deserializer::from_slice(bytes))
+        .map_err(|error| format!("error converting YAML to JSON: yaml: {error}"))?;
+    Ok(Body { value, duplicates })
+}
+
+/// Where in the document the reader is; spelled out only when there is something to report.
+#[derive(Clone, Copy)]
+enum Path<'a> {
+    Root,
+    Key(&'a Path<'a>, &'a str),
+    Index(&'a Path<'a>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Key(Path::Root, key) => f.write_str(key),
+            Self::Key(parent, key) => write!(f, "{parent}.{key}"),
+            Self::Index(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
+
+/// Reads any value and notes keys that come twice; the last one counts.
+struct Tree<'a> {
+    path: Path<'a>,
+    duplicates: &'a mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            let path = Path::Index(&self.path, list.len());
+            match access.next_element_seed(Tree { path, duplicates: self.duplicates })? {
+                Some(value) => list.push(value),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = access.next_key::<String>()? {
+            let path = Path::Key(&self.path, &key);
+            let value = access.next_value_seed(Tree { path, duplicates: self.duplicates })?;
+            if map.contains_key(&key) {
+                self.duplicates.push(path.to_string());
+            }
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duplicate_fields_are_named() {
+        let body = json(br#"{"a": 1, "b": [{"c": 1, "c": 2}], "a": 3}"#).unwrap();
+        assert_eq!(body.duplicates, ["b[0].c", "a"]);
+        assert_eq!(body.value, serde_json::json!({"a": 3, "b": [{"c": 2}]}));
+    }
+
+    #[test]
+    fn malformed_bodies_are_refused() {
+        assert!(json(b"{").is_err());
+        assert!(json(b"{} x").is_err());
+        assert!(json("[".repeat(100_000).as_bytes()).is_err());
+        assert!(yaml(b"a: [").is_err());
+        assert!(yaml("[".repeat(10_000).as_bytes()).is_err());
+        assert_eq!(yaml(b"a: 1").unwrap().value, serde_json::json!({"a": 1}));
+    }
+}

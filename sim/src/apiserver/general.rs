@@ -1,0 +1,60 @@
+//! Requests that are about no resource: health, version, discovery, OpenAPI.
+
+use serde_json::{Value, json};
+
+use super::request::Request;
+use super::respond::Answer;
+use super::status::Status;
+use super::{ApiServer, NOT_FOUND, discovery};
+
+/// Where clients outside the cluster find the server; discovery tells them.
+const SERVER_ADDRESS: &str = "127.0.0.1:6443";
+
+fn version() -> Value {
+    json!({
+        "major": "1", "minor": "36",
+        "emulationMajor": "1", "emulationMinor": "36",
+        "minCompatibilityMajor": "1", "minCompatibilityMinor": "35",
+        "gitVersion": "v1.36.3", "gitCommit": "", "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "", "platform": "linux/amd64",
+    })
+}
+
+impl ApiServer {
+    /// Answers what [`super::request::ResourcePath`] can't parse.
+    pub(super) fn general(&self, request: &Request<'_>) -> Result<Answer, Status> {
+        let segments: Vec<&str> = request.segments.iter().map(String::as_str).collect();
+        let found = |value: Option<Value>| {
+            Ok(value.map_or(Answer::Text(404, NOT_FOUND), |value| Answer::Json(200, value)))
+        };
+        let aggregated = discovery::wants_aggregated(request.accept);
+        match segments.as_slice() {
+            [] => {
+                let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
+                paths.extend(self.group_version_paths().iter().map(|path| format!("/{path}")));
+                paths.extend(["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+                found(Some(json!({"paths": paths})))
+            }
+            ["healthz" | "livez" | "readyz", ..] => Ok(Answer::Text(200, "ok")),
+            ["version"] => found(Some(version())),
+            ["api"] if aggregated => Ok(Answer::Aggregated(self.aggregated(true))),
+            ["apis"] if aggregated => Ok(Answer::Aggregated(self.aggregated(false))),
+            ["api"] => found(Some(json!({
+                "kind": "APIVersions", "versions": ["v1"],
+                "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": SERVER_ADDRESS}],
+            }))),
+            ["apis"] => found(Some(self.api_groups())),
+            ["apis", group] => found(self.api_group(group)),
+            ["api", "v1"] => found(self.api_resources("", "v1")),
+            ["apis", group, version] if self.registry.groups().contains_key(*group) => self
+                .api_resources(group, version)
+                .map(|list| Answer::Json(200, list))
+                .ok_or_else(Status::no_such_path),
+            ["openapi", "v3"] => found(Some(self.open_api_index())),
+            ["openapi", "v3", path @ ..] => found(self.open_api_document(&path.join("/"))),
+            ["api", ..] => Err(Status::no_such_path()),
+            ["apis", group, ..] if self.registry.groups().contains_key(*group) => Err(Status::no_such_path()),
+            _ => Ok(Answer::Text(404, NOT_FOUND)),
+        }
+    }
+}

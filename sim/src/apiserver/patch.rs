@@ -1,0 +1,235 @@
+//! PATCH: the four patch types.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::request::Request;
+use super::respond::Answer;
+use super::scope::{Scope, WriteOptions};
+use super::status::{Qualified, Status, quote};
+use super::write::{self, Tracking};
+use super::{ApiServer, body, meta, validate};
+use crate::cause::Cause;
+use crate::managed::{self, ApplyError, Manager};
+use crate::patch::{self, PatchError};
+
+const JSON: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+impl ApiServer {
+    pub(super) fn patch_request(
+        &mut self,
+        scope: &Scope,
+        request: &Request<'_>,
+        options: &mut WriteOptions,
+    ) -> Result<Answer, Status> {
+        let media_type = request.media_type();
+        check_options(media_type, request, options)?;
+        if media_type == APPLY {
+            return self.apply_request(scope, request, options);
+        }
+        let known = matches!(media_type, JSON | MERGE | STRATEGIC);
+        if !known || (media_type == STRATEGIC && scope.resource.is_custom()) {
+            return Err(unsupported(scope));
+        }
+        let live = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
+        let live = Arc::clone(live);
+        let current = scope.resource.view(scope.version(), &live);
+        let patch = body::json(request.body)
+            .map_err(|why| Status::bad_request(format!("error decoding patch: {why}")))?;
+        let patched = match media_type {
+            JSON => patch::json(&current, &patch.value).map_err(refusal)?,
+            MERGE if patch.value.is_object() => patch::merge(&current, &patch.value),
+            MERGE => {
+                let kind = validate::type_name(&patch.value);
+                return Err(Status::bad_request(format!(
+                    "error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+                )));
+            }
+            _ => {
+                let schema = scope.version().schema().ok_or_else(|| unsupported(scope))?;
+                patch::strategic(schema, &current, &patch.value).map_err(refusal)?
+            }
+        };
+        let shown = if media_type == STRATEGIC { patch.value.to_string() } else { patched.to_string() };
+        let object = write::admit_patched(scope, options, patched, patch.duplicates)
+            .map_err(|why| unreadable(&shown, &why))?;
+        scope.check_name(&object)?;
+        self.update_object(scope, &live, object, options, Tracking::Update)
+    }
+
+    fn apply_request(
+        &mut self,
+        scope: &Scope,
+        request: &Request<'_>,
+        options: &mut WriteOptions,
+    ) -> Result<Answer, Status> {
+        let body = body::yaml(request.body)
+            .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
+        let config = body.value;
+        check_config(scope, &config)?;
+        let Some(schema) = scope.version().schema() else { return Err(unsupported(scope)) };
+        let live = self.store.get(scope.resource.table, &scope.key()).cloned();
+        if live.is_none() && !scope.subresource.is_empty() {
+            return Err(scope.not_found());
+        }
+        check_live(scope, live.as_deref(), &config)?;
+        let api_version = scope.resource.api_version(scope.version());
+        let time = meta::timestamp(options.now);
+        let manager = Manager {
+            name: &options.manager,
+            api_version: &api_version,
+            subresource: scope.tracked_subresource(),
+            time: &time,
+        };
+        let current = live.as_ref().map(|live| scope.resource.view(scope.version(), live));
+        let force = options.force.unwrap_or_default();
+        let mut applied =
+            managed::apply(schema, current.as_deref(), &config, manager, force).map_err(conflict)?;
+        meta::set(&mut applied, "name", scope.name.clone());
+        let mut applied = write::admit_body(scope, options, applied, body.duplicates)?;
+        match live {
+            Some(live) => {
+                meta::copy(&live, &mut applied, "resourceVersion");
+                self.update_object(scope, &live, applied, options, Tracking::Applied)
+            }
+            None => {
+                meta::remove(&mut applied, "resourceVersion");
+                self.create_object(scope, applied, options, Tracking::Applied)
+            }
+        }
+    }
+}
+
+/// A patch of a `Scale`, which has no lists, so that the merging types do the same.
+pub(super) fn scale(request: &Request<'_>, current: &Value) -> Result<Value, Status> {
+    let patch = body::json(request.body).map_err(Status::bad_request)?.value;
+    match request.media_type() {
+        JSON => patch::json(current, &patch).map_err(refusal),
+        MERGE | STRATEGIC => Ok(patch::merge(current, &patch)),
+        other => Err(Status::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: {JSON}, {MERGE}, {STRATEGIC} (not {other})"
+        ))),
+    }
+}
+
+/// `fieldManager` and `force` belong to apply: the one is required there, the other allowed only there.
+fn check_options(media_type: &str, request: &Request<'_>, options: &WriteOptions) -> Result<(), Status> {
+    let cause = if media_type == APPLY && request.query.text("fieldManager").is_empty() {
+        Cause {
+            reason: "FieldValueRequired",
+            field: "fieldManager".to_owned(),
+            message: "Required value: is required for apply patch".to_owned(),
+        }
+    } else if media_type != APPLY && options.force.is_some() {
+        Cause {
+            reason: "FieldValueForbidden",
+            field: "force".to_owned(),
+            message: "Forbidden: may not be specified for non-apply patch".to_owned(),
+        }
+    } else {
+        return Ok(());
+    };
+    Err(Status::invalid(Qualified { group: "meta.k8s.io", name: "PatchOptions" }, "", &[cause]))
+}
+
+fn unsupported(scope: &Scope) -> Status {
+    let mut types = vec![JSON, MERGE];
+    if !scope.resource.is_custom() {
+        types.push(STRATEGIC);
+    }
+    types.push(APPLY);
+    types.push("application/apply-patch+cbor");
+    Status::unsupported_media_type(format!(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        types.join(", ")
+    ))
+}
+
+fn refusal(error: PatchError) -> Status {
+    match error {
+        PatchError::BadRequest(why) => Status::bad_request(why),
+        // The server keeps the reason to itself.
+        PatchError::Unprocessable(_) => {
+            Status::generic(422, "Invalid", "the server rejected our request due to an error in our request")
+        }
+        PatchError::TooLarge(why) => Status::new(413, "RequestEntityTooLarge", why),
+        PatchError::Internal(why) => Status::unknown(why),
+    }
+}
+
+/// Checks a configuration as far as the merge does not: what it is of, and that it does not contradict the path.
+fn check_config(scope: &Scope, config: &Value) -> Result<(), Status> {
+    let text = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
+    let wanted = scope.resource.api_version(scope.version());
+    if text("kind").is_empty() || text("apiVersion").is_empty() {
+        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        return Err(Status::bad_request(format!(
+            "invalid object type: {group}/{version}, Kind={}",
+            text("kind")
+        )));
+    }
+    if text("apiVersion") != wanted || text("kind") != scope.resource.kind {
+        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        return Err(Status::unknown(format!(
+            "failed to convert patch object ({}/{}; {group}/{version}, Kind={}) to proper version ({wanted})",
+            meta::namespace(config),
+            meta::name(config),
+            text("kind")
+        )));
+    }
+    validate::shape(config).map_err(Status::bad_request)?;
+    if meta::field(config, "managedFields").is_some_and(|value| !value.is_null()) {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    if meta::name(config).is_empty() { Ok(()) } else { scope.check_name(config) }
+}
+
+/// A patched object that can't be read into its kind.
+fn unreadable(shown: &str, why: &str) -> Status {
+    let cause = validate::invalid("patch", &quote(shown), why);
+    Status::invalid(Qualified { group: "", name: "" }, "", &[cause])
+}
+
+/// A configuration may name the uid and the resource version that it is meant for.
+fn check_live(scope: &Scope, live: Option<&Value>, config: &Value) -> Result<(), Status> {
+    let (uid, version) = (meta::uid(config), meta::resource_version(config));
+    let resource = scope.resource.qualified();
+    match live {
+        None if !uid.is_empty() => {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            Err(Status::conflict(resource, &scope.name, &why))
+        }
+        Some(live) if !version.is_empty() && version != meta::resource_version(live) => {
+            Err(Status::modified(resource, &scope.name))
+        }
+        Some(live) if !uid.is_empty() && uid != meta::uid(live) => {
+            let cause = validate::invalid("metadata.uid", &quote(uid), "field is immutable");
+            Err(Status::invalid(scope.resource.qualified_kind(), &scope.name, &[cause.clone(), cause]))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The conflict or the failure of an apply in the server's words.
+fn conflict(error: ApplyError) -> Status {
+    let conflicts = match error {
+        ApplyError::Conflicts(conflicts) => conflicts,
+        ApplyError::Invalid(why) => return Status::unknown(why),
+        ApplyError::BadRequest(why) => return Status::bad_request(why),
+    };
+    let message = managed::conflict_message(&conflicts);
+    let mut status = Status::new(409, "Conflict", message);
+    status.details.causes = conflicts
+        .into_iter()
+        .map(|(manager, field)| {
+            ("FieldManagerConflict".to_owned(), format!("conflict with {manager}"), field)
+        })
+        .collect();
+    status
+}

@@ -1,0 +1,266 @@
+//! What resources there are: the built-in ones and those that CRDs add.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use serde_json::Value;
+
+use super::status::Qualified;
+use super::store::TableId;
+use crate::builtin;
+use crate::schema::Schema;
+
+/// One resource with all its versions.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    pub(crate) table: TableId,
+    pub(crate) group: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    pub(crate) versions: Vec<Version>,
+}
+
+/// One version of a resource.
+#[derive(Debug)]
+pub(crate) struct Version {
+    pub(crate) name: String,
+    pub(crate) served: bool,
+    pub(crate) storage: bool,
+    pub(crate) origin: Origin,
+    schema: OnceLock<Option<Schema>>,
+}
+
+/// Where a version comes from.
+#[derive(Debug, Clone)]
+pub(crate) enum Origin {
+    /// Built in.
+    Builtin(&'static builtin::Resource),
+    /// One entry of `spec.versions` of a CRD.
+    Custom(Arc<Value>),
+}
+
+impl Version {
+    /// A version of a CRD, with its schema read already.
+    pub(crate) fn custom(entry: Arc<Value>, schema: Option<Schema>) -> Self {
+        let flag = |key: &str| entry.get(key).and_then(Value::as_bool).unwrap_or_default();
+        Self {
+            name: entry.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            served: flag("served"),
+            storage: flag("storage"),
+            origin: Origin::Custom(entry),
+            schema: OnceLock::from(schema),
+        }
+    }
+
+    fn builtin(resource: &'static builtin::Resource) -> Self {
+        Self {
+            name: resource.version.to_owned(),
+            served: true,
+            storage: true,
+            origin: Origin::Builtin(resource),
+            schema: OnceLock::new(),
+        }
+    }
+
+    /// The type of the version's objects, read at the first use.
+    pub(crate) fn schema(&self) -> Option<&Schema> {
+        let read = || match &self.origin {
+            Origin::Builtin(resource) => builtin::schema(resource),
+            Origin::Custom(_) => None,
+        };
+        self.schema.get_or_init(read).as_ref()
+    }
+
+    /// The built-in resource behind the version.
+    pub(crate) fn builtin_resource(&self) -> Option<&'static builtin::Resource> {
+        match self.origin {
+            Origin::Builtin(resource) => Some(resource),
+            Origin::Custom(_) => None,
+        }
+    }
+
+    /// The entry of the CRD behind the version.
+    pub(crate) fn crd_entry(&self) -> Option<&Value> {
+        match &self.origin {
+            Origin::Builtin(_) => None,
+            Origin::Custom(entry) => Some(entry),
+        }
+    }
+
+    /// The subresources that are served.
+    pub(crate) fn subresources(&self) -> Vec<&str> {
+        match &self.origin {
+            Origin::Builtin(resource) if resource.kind == "ServiceAccount" => vec!["token"],
+            Origin::Builtin(resource) => resource.subresources.to_vec(),
+            Origin::Custom(entry) => {
+                let known = |name: &&str| {
+                    entry.pointer(&format!("/subresources/{name}")).is_some_and(|value| !value.is_null())
+                };
+                ["status", "scale"].into_iter().filter(known).collect()
+            }
+        }
+    }
+
+    pub(crate) fn has_subresource(&self, name: &str) -> bool {
+        self.subresources().contains(&name)
+    }
+}
+
+impl Resource {
+    /// The resource as messages spell it: `deployments.apps`.
+    pub(crate) fn qualified(&self) -> Qualified<'_> {
+        Qualified { group: &self.group, name: &self.plural }
+    }
+
+    /// The kind as messages spell it: `Deployment.apps`.
+    pub(crate) fn qualified_kind(&self) -> Qualified<'_> {
+        Qualified { group: &self.group, name: &self.kind }
+    }
+
+    pub(crate) fn is_custom(&self) -> bool {
+        self.versions.iter().any(|version| version.crd_entry().is_some())
+    }
+
+    /// Whether this is the given built-in resource.
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
+    }
+
+    /// The version that objects are stored in.
+    pub(crate) fn storage_version(&self) -> &Version {
+        self.versions.iter().find(|version| version.storage).unwrap_or(&self.versions[0])
+    }
+
+    /// The `apiVersion` of objects of one of the versions.
+    pub(crate) fn api_version(&self, version: &Version) -> String {
+        if self.group.is_empty() { version.name.clone() } else { format!("{}/{}", self.group, version.name) }
+    }
+
+    /// A stored object as one of the versions shows it.
+    pub(crate) fn view(&self, version: &Version, object: &Arc<Value>) -> Arc<Value> {
+        if version.storage {
+            return Arc::clone(object);
+        }
+        let mut converted = (**object).clone();
+        converted["apiVersion"] = self.api_version(version).into();
+        Arc::new(converted)
+    }
+}
+
+/// Groups of resources, by name; within a group by plural name.
+pub(crate) type Groups = BTreeMap<String, BTreeMap<String, Arc<Resource>>>;
+
+/// All resources.
+#[derive(Debug, Clone)]
+pub(crate) struct Registry {
+    groups: Groups,
+    by_table: BTreeMap<TableId, Arc<Resource>>,
+    next_table: u32,
+}
+
+static BUILTIN: LazyLock<Vec<Arc<Resource>>> = LazyLock::new(|| {
+    let mut resources: Vec<Resource> = Vec::new();
+    for resource in builtin::resources() {
+        let known = resources.iter_mut().find(|known| known.is(resource.group, resource.plural));
+        if let Some(known) = known {
+            let mut version = Version::builtin(resource);
+            version.storage = false;
+            known.versions.push(version);
+        } else {
+            let table = TableId(u32::try_from(resources.len()).expect("a few dozen built-in resources"));
+            resources.push(from_builtin(table, resource));
+        }
+    }
+    resources.into_iter().map(Arc::new).collect()
+});
+
+fn from_builtin(table: TableId, resource: &'static builtin::Resource) -> Resource {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Resource {
+        table,
+        group: resource.group.to_owned(),
+        plural: resource.plural.to_owned(),
+        singular: resource.singular.to_owned(),
+        kind: resource.kind.to_owned(),
+        list_kind: format!("{}List", resource.kind),
+        short_names: owned(resource.short_names),
+        categories: owned(resource.categories),
+        namespaced: resource.namespaced,
+        versions: vec![Version::builtin(resource)],
+    }
+}
+
+impl Registry {
+    pub(crate) fn new() -> Self {
+        let mut registry = Self { groups: Groups::new(), by_table: BTreeMap::new(), next_table: 0 };
+        for resource in BUILTIN.iter() {
+            registry.insert(Arc::clone(resource));
+        }
+        registry.next_table = u32::try_from(BUILTIN.len()).expect("a few dozen built-in resources");
+        registry
+    }
+
+    /// Finds a resource in any version.
+    pub(crate) fn get(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.groups.get(group)?.get(plural)
+    }
+
+    /// Finds a resource and the index of a version that is served.
+    pub(crate) fn served(&self, group: &str, version: &str, plural: &str) -> Option<(&Arc<Resource>, usize)> {
+        let resource = self.get(group, plural)?;
+        let index = resource.versions.iter().position(|known| known.served && known.name == version)?;
+        Some((resource, index))
+    }
+
+    /// Finds the resource of a kind that serves a group version.
+    pub(crate) fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
+        let serves =
+            |resource: &&Arc<Resource>| resource.versions.iter().any(|v| v.served && v.name == version);
+        self.groups.get(group)?.values().filter(|resource| resource.kind == kind).find(serves)
+    }
+
+    pub(crate) fn by_table(&self, table: TableId) -> Option<&Arc<Resource>> {
+        self.by_table.get(&table)
+    }
+
+    /// All resources, those that are no longer served included.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.by_table.values()
+    }
+
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// A table that no resource has had.
+    pub(crate) fn new_table(&mut self) -> TableId {
+        let table = TableId(self.next_table);
+        self.next_table += 1;
+        table
+    }
+
+    /// Adds a resource or replaces it.
+    pub(crate) fn insert(&mut self, resource: Arc<Resource>) {
+        self.by_table.insert(resource.table, Arc::clone(&resource));
+        self.groups.entry(resource.group.clone()).or_default().insert(resource.plural.clone(), resource);
+    }
+
+    /// Stops serving a resource. Its table stays readable, so that watches and actors see the last changes.
+    pub(crate) fn retire(&mut self, group: &str, plural: &str) {
+        let Some(resources) = self.groups.get_mut(group) else { return };
+        resources.remove(plural);
+        if resources.is_empty() {
+            self.groups.remove(group);
+        }
+    }
+
+    /// Whether this very definition of a resource is being served.
+    pub(crate) fn is_current(&self, resource: &Arc<Resource>) -> bool {
+        self.get(&resource.group, &resource.plural).is_some_and(|current| Arc::ptr_eq(current, resource))
+    }
+}

@@ -1,0 +1,196 @@
+//! From an HTTP request to what it asks for.
+
+use bytes::Bytes;
+use http::{HeaderName, Method, header};
+
+use super::status::Status;
+
+/// Decoded query parameters, in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn parse(query: &str) -> Self {
+        let pair = |pair: &str| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(&key.replace('+', " ")), decode(&value.replace('+', " ")))
+        };
+        Self(query.split('&').filter(|pair| !pair.is_empty()).map(pair).collect())
+    }
+
+    /// The first value of a parameter.
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// The first value of a parameter, empty if there is none.
+    pub(crate) fn text(&self, key: &str) -> &str {
+        self.get(key).unwrap_or_default()
+    }
+
+    /// All values of a parameter.
+    pub(crate) fn all(&self, key: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// A boolean parameter: as the server reads them, anything but `0`, `false` and absence is true.
+    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
+        self.get(key).map(|value| !matches!(value, "0" | "false" | "False" | "FALSE"))
+    }
+
+    /// A whole number.
+    pub(crate) fn number(&self, key: &str) -> Result<Option<i64>, Status> {
+        let Some(text) = self.get(key).filter(|text| !text.is_empty()) else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| {
+            Status::bad_request(format!(
+                "strconv.ParseInt: parsing {}: invalid syntax",
+                super::status::quote(text)
+            ))
+        })
+    }
+}
+
+/// A request, taken apart.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) segments: Vec<String>,
+    pub(crate) query: Query,
+    pub(crate) accept: &'a str,
+    pub(crate) content_type: &'a str,
+    pub(crate) user_agent: &'a str,
+    pub(crate) body: &'a Bytes,
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn new(request: &'a http::Request<Bytes>) -> Self {
+        let text = |name: HeaderName| {
+            request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+        };
+        Self {
+            method: request.method(),
+            segments: request.uri().path().split('/').filter(|part| !part.is_empty()).map(decode).collect(),
+            query: Query::parse(request.uri().query().unwrap_or_default()),
+            accept: text(header::ACCEPT),
+            content_type: text(header::CONTENT_TYPE),
+            user_agent: text(header::USER_AGENT),
+            body: request.body(),
+        }
+    }
+
+    /// The content type without parameters.
+    pub(crate) fn media_type(&self) -> &'a str {
+        self.content_type.split(';').next().unwrap_or_default().trim()
+    }
+
+    /// The field manager: as asked for, or the first word of the user agent.
+    pub(crate) fn field_manager(&self) -> &str {
+        match self.query.text("fieldManager") {
+            "" => {
+                let prefix = self.user_agent.split('/').next().unwrap_or_default();
+                if prefix.is_empty() { "unknown" } else { prefix }
+            }
+            manager => manager,
+        }
+    }
+}
+
+/// The part of a path below a group version.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ResourcePath {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) namespace: String,
+    pub(crate) plural: String,
+    pub(crate) name: String,
+    pub(crate) subresource: String,
+}
+
+impl ResourcePath {
+    /// Reads `/api/v1/...` and `/apis/<group>/<version>/...`; none if the path goes no deeper than the version.
+    pub(crate) fn parse(segments: &[String]) -> Option<Self> {
+        let (group, version, rest) = match segments {
+            [api, version, rest @ ..] if api == "api" => ("", version, rest),
+            [apis, group, version, rest @ ..] if apis == "apis" => (group.as_str(), version, rest),
+            _ => return None,
+        };
+        let (namespace, rest) = match rest {
+            [word, _, sub, ..] if word == "namespaces" && (sub == "status" || sub == "finalize") => {
+                ("", rest)
+            }
+            [word, namespace, below @ ..] if word == "namespaces" && !below.is_empty() => {
+                (namespace.as_str(), below)
+            }
+            _ => ("", rest),
+        };
+        if rest.is_empty() || rest.len() > 3 {
+            return None;
+        }
+        let part = |index: usize| rest.get(index).cloned().unwrap_or_default();
+        Some(Self {
+            group: group.to_owned(),
+            version: version.clone(),
+            namespace: namespace.to_owned(),
+            plural: part(0),
+            name: part(1),
+            subresource: part(2),
+        })
+    }
+}
+
+/// Undoes percent encoding; a broken escape stands for itself.
+fn decode(text: &str) -> String {
+    if !text.contains('%') {
+        return text.to_owned();
+    }
+    let bytes = text.as_bytes();
+    let hex = |index: usize| bytes.get(index).and_then(|byte| char::from(*byte).to_digit(16));
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut index = 0;
+    while index < bytes.len() {
+        let escape = (bytes[index] == b'%').then(|| Some(hex(index + 1)? * 16 + hex(index + 2)?)).flatten();
+        match escape.and_then(|value| u8::try_from(value).ok()) {
+            Some(byte) => {
+                decoded.push(byte);
+                index += 3;
+            }
+            None => {
+                decoded.push(bytes[index]);
+                index += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(path: &str) -> Option<ResourcePath> {
+        let segments: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(decode).collect();
+        ResourcePath::parse(&segments)
+    }
+
+    #[test]
+    fn paths_are_taken_apart() {
+        let path = parse("/apis/apps/v1/namespaces/team-a/deployments/web/scale").unwrap();
+        assert_eq!((path.group.as_str(), path.version.as_str()), ("apps", "v1"));
+        assert_eq!((path.namespace.as_str(), path.plural.as_str()), ("team-a", "deployments"));
+        assert_eq!((path.name.as_str(), path.subresource.as_str()), ("web", "scale"));
+        let path = parse("/api/v1/namespaces/team-a").unwrap();
+        assert_eq!((path.plural.as_str(), path.name.as_str()), ("namespaces", "team-a"));
+        let path = parse("/api/v1/namespaces/team-a/finalize").unwrap();
+        assert_eq!((path.plural.as_str(), path.subresource.as_str()), ("namespaces", "finalize"));
+        assert_eq!(parse("/api/v1"), None);
+        assert_eq!(parse("/api/v1/a/b/c/d"), None);
+    }
+
+    #[test]
+    fn queries_are_decoded() {
+        let query = Query::parse("labelSelector=a%3Db%2Cc+in+(d)&watch&limit=x%zz");
+        assert_eq!(query.get("labelSelector"), Some("a=b,c in (d)"));
+        assert_eq!(query.flag("watch"), Some(true));
+        assert!(query.number("limit").is_err());
+    }
+}

@@ -1,0 +1,294 @@
+//! From an answer to bytes: what the client accepts, and in which form.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::{Value, json};
+
+use super::request::{Request, ResourcePath};
+use super::scope::Scope;
+use super::status::Status;
+use super::watch::WatchId;
+use super::{discovery, meta, table};
+
+/// An answer before it is encoded.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Object {
+        code: u16,
+        scope: Scope,
+        object: Arc<Value>,
+    },
+    List(Box<List>),
+    Json(u16, Value),
+    /// Discovery in the aggregated form, which clients know by its content type.
+    Aggregated(Value),
+    Text(u16, &'static str),
+    Watch(WatchId),
+}
+
+impl Answer {
+    /// An object of the scope's resource, in the scope's version.
+    pub(super) fn object(code: u16, scope: &Scope, object: Arc<Value>) -> Self {
+        let object = scope.resource.view(scope.version(), &object);
+        Self::Object { code, scope: scope.clone(), object }
+    }
+}
+
+/// A list before it is encoded.
+#[derive(Debug)]
+pub(super) struct List {
+    pub(super) scope: Scope,
+    pub(super) items: Vec<Arc<Value>>,
+    pub(super) revision: u64,
+    pub(super) token: String,
+    pub(super) remaining: Option<usize>,
+}
+
+/// How much of an object a table row carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Include {
+    Nothing,
+    Metadata,
+    Object,
+}
+
+/// The form in which the client wants objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Form {
+    #[default]
+    Full,
+    /// `PartialObjectMetadata` of this version of `meta.k8s.io`.
+    Partial(&'static str),
+    Table(Include),
+}
+
+/// What the client accepts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Negotiated {
+    pub(super) form: Form,
+    yaml: bool,
+}
+
+impl Negotiated {
+    /// Picks the first media type of `Accept` that can be served.
+    pub(super) fn parse(request: &Request<'_>) -> Result<Self, Status> {
+        if request.accept.is_empty() {
+            return Ok(Self { form: Form::Full, yaml: false });
+        }
+        let include = match request.query.text("includeObject") {
+            "None" => Include::Nothing,
+            "Object" => Include::Object,
+            _ => Include::Metadata,
+        };
+        request.accept.split(',').find_map(|entry| accept(entry, include)).ok_or_else(|| {
+            let mut types =
+                "application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned();
+            if request.method == http::Method::GET
+                && ResourcePath::parse(&request.segments).is_some_and(|path| path.name.is_empty())
+            {
+                types.push_str(
+                    ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
+                );
+            }
+            Status::generic(
+                406,
+                "NotAcceptable",
+                format!("406: Not Acceptable\n\nAvailable representations: {types}"),
+            )
+        })
+    }
+}
+
+fn accept(entry: &str, include: Include) -> Option<Negotiated> {
+    let mut parts = entry.split(';').map(str::trim);
+    let yaml = match parts.next()? {
+        "application/json" | "*/*" | "application/*" => false,
+        "application/yaml" => true,
+        _ => return None,
+    };
+    let (mut kind, mut version) = ("", "");
+    for part in parts {
+        match part.split_once('=') {
+            Some(("as", value)) => kind = value,
+            Some(("v", value)) => version = value,
+            _ => {}
+        }
+    }
+    let version = match version {
+        "v1beta1" => "meta.k8s.io/v1beta1",
+        "v1" | "" | "v2" | "v2beta1" => "meta.k8s.io/v1",
+        _ => return None,
+    };
+    let form = match kind {
+        "" | "APIGroupDiscoveryList" => Form::Full,
+        "PartialObjectMetadata" | "PartialObjectMetadataList" => Form::Partial(version),
+        "Table" => Form::Table(include),
+        _ => return None,
+    };
+    Some(Negotiated { form, yaml })
+}
+
+impl Form {
+    /// Writes one object as JSON.
+    pub(super) fn write_object(&self, out: &mut Vec<u8>, object: &Value) {
+        match self {
+            Self::Partial(version) if object.get("kind").is_some_and(|kind| kind != "Status") => {
+                write(out, &Partial { version, object });
+            }
+            _ => write(out, object),
+        }
+    }
+}
+
+fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    serde_json::to_writer(out, value).expect("values with string keys are always JSON");
+}
+
+/// An object's metadata alone.
+struct Partial<'a> {
+    version: &'static str,
+    object: &'a Value,
+}
+
+impl Serialize for Partial<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry("kind", "PartialObjectMetadata")?;
+        map.serialize_entry("apiVersion", self.version)?;
+        map.serialize_entry("metadata", &self.object["metadata"])?;
+        map.end()
+    }
+}
+
+/// An object without its type, as lists of built-in kinds hold them.
+struct Untyped<'a>(&'a Value);
+
+impl Serialize for Untyped<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = self.0.as_object().into_iter().flatten();
+        serializer.collect_map(fields.filter(|(key, _)| *key != "kind" && *key != "apiVersion"))
+    }
+}
+
+impl List {
+    fn metadata(&self) -> Value {
+        let mut metadata = json!({"resourceVersion": self.revision.to_string()});
+        if !self.token.is_empty() {
+            metadata["continue"] = self.token.clone().into();
+        }
+        if let Some(remaining) = self.remaining.filter(|remaining| *remaining > 0) {
+            metadata["remainingItemCount"] = remaining.into();
+        }
+        metadata
+    }
+
+    fn write(&self, out: &mut Vec<u8>, form: &Form, now: jiff::Timestamp) {
+        if let Form::Table(include) = form {
+            let mut table = table::render(&self.scope, &self.items, *include, now);
+            table["metadata"] = self.metadata();
+            write(out, &table);
+            return;
+        }
+        let resource = &self.scope.resource;
+        let (kind, version) = match form {
+            Form::Partial(version) => ("PartialObjectMetadataList", (*version).to_owned()),
+            _ => (resource.list_kind.as_str(), resource.api_version(self.scope.version())),
+        };
+        out.extend_from_slice(b"{\"kind\":");
+        write(out, kind);
+        out.extend_from_slice(b",\"apiVersion\":");
+        write(out, &version);
+        out.extend_from_slice(b",\"metadata\":");
+        write(out, &self.metadata());
+        out.extend_from_slice(b",\"items\":[");
+        for (index, item) in self.items.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            match form {
+                Form::Partial(version) => write(out, &Partial { version, object: item }),
+                _ if resource.is_custom() => write(out, &**item),
+                _ => write(out, &Untyped(item)),
+            }
+        }
+        out.extend_from_slice(b"]}");
+    }
+}
+
+/// Encodes an answer; watches are not for here.
+pub(super) fn encode(
+    answer: &Answer,
+    negotiated: &Negotiated,
+    warnings: &[String],
+    now: jiff::Timestamp,
+) -> http::Response<Bytes> {
+    let mut body = Vec::new();
+    let code = match answer {
+        Answer::Object { code, scope, object } => {
+            if let Form::Table(include) = &negotiated.form {
+                let mut table = table::render(scope, &[Arc::clone(object)], *include, now);
+                table["metadata"] = json!({"resourceVersion": meta::resource_version(object)});
+                write(&mut body, &table);
+            } else {
+                negotiated.form.write_object(&mut body, object);
+            }
+            *code
+        }
+        Answer::List(list) => {
+            list.write(&mut body, &negotiated.form, now);
+            200
+        }
+        Answer::Json(code, value) => {
+            write(&mut body, value);
+            *code
+        }
+        Answer::Aggregated(value) => {
+            write(&mut body, value);
+            return response(200, discovery::AGGREGATED, body.into(), warnings);
+        }
+        Answer::Text(code, text) => return plain(*code, text),
+        Answer::Watch(_) => 200,
+    };
+    if negotiated.yaml {
+        let value: Value = serde_json::from_slice(&body).expect("encoded just above");
+        let text = serde_yaml::to_string(&value).expect("values with string keys are always YAML");
+        return response(code, "application/yaml", text.into(), warnings);
+    }
+    response(code, "application/json", body.into(), warnings)
+}
+
+/// A failure as a response.
+pub(super) fn failure(status: &Status, warnings: &[String]) -> http::Response<Bytes> {
+    let mut body = Vec::new();
+    write(&mut body, &status.to_value());
+    let mut response = response(status.code, "application/json", body.into(), warnings);
+    if status.details.retry_after_seconds > 0 {
+        let seconds = HeaderValue::from(status.details.retry_after_seconds);
+        response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    }
+    response
+}
+
+/// A response in plain text.
+pub(super) fn plain(code: u16, text: &'static str) -> http::Response<Bytes> {
+    response(code, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes()), &[])
+}
+
+fn response(code: u16, media_type: &'static str, body: Bytes, warnings: &[String]) -> http::Response<Bytes> {
+    let mut response = http::Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    for warning in warnings {
+        let text = format!("299 - {}", super::status::quote(warning));
+        if let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) {
+            headers.append(header::WARNING, value);
+        }
+    }
+    response
+}

@@ -1,0 +1,255 @@
+//! What differs between kinds in the life of an object: defaults, what is reset, what counts as a new generation.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::registry::{Origin, Resource};
+use super::scope::Scope;
+use super::{crd, meta};
+use crate::builtin;
+use crate::cause::Cause;
+
+/// Reads an object into the form that is stored, and returns the paths of unknown fields; else says why it can't.
+pub(super) fn read(scope: &Scope, object: &mut Value) -> Result<Vec<String>, String> {
+    let version = scope.version();
+    if let Some(resource) = version.builtin_resource() {
+        if let Some(error) = builtin::decode_error(resource, object) {
+            let (_, why) = error.split_once(" cannot be handled as a ").unwrap_or(("", &error));
+            return Err(why.split_once(": ").map_or(why, |(_, why)| why).to_owned());
+        }
+        return Ok(builtin::normalise(resource, object));
+    }
+    if let Some(metadata) = object.get_mut("metadata") {
+        without_nulls(metadata);
+    }
+    let metadata = meta::metadata_mut(object);
+    for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        let empty = match metadata.get(key) {
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Array(list)) => list.is_empty(),
+            _ => false,
+        };
+        if empty {
+            metadata.remove(key);
+        }
+    }
+    let Some(schema) = version.schema() else { return Ok(Vec::new()) };
+    let unknown = schema.prune(object);
+    schema.drop_nulls(object);
+    Ok(unknown)
+}
+
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(without_nulls);
+        }
+        Value::Array(list) => list.iter_mut().for_each(without_nulls),
+        _ => {}
+    }
+}
+
+pub(super) fn apply_defaults(scope: &Scope, object: &mut Value) {
+    match &scope.version().origin {
+        Origin::Builtin(resource) => builtin::apply_defaults(resource, object),
+        Origin::Custom(_) => {
+            if let Some(schema) = scope.version().schema() {
+                schema.apply_defaults(object);
+            }
+        }
+    }
+}
+
+/// Takes out of a new object what the endpoint does not set, before its fields get managers.
+pub(super) fn reset_create(scope: &Scope, object: &mut Value) {
+    match &scope.version().origin {
+        Origin::Builtin(resource) => {
+            for field in builtin::reset_fields(resource, None) {
+                take(object, field);
+            }
+        }
+        Origin::Custom(_) if scope.version().has_subresource("status") => remove(object, "status"),
+        Origin::Custom(_) => {}
+    }
+    meta::remove(object, "generation");
+}
+
+/// Takes back what the endpoint does not change, before the changed fields get a manager.
+pub(super) fn reset_update(scope: &Scope, new: &mut Value, live: &Value) {
+    match &scope.version().origin {
+        Origin::Builtin(resource) => {
+            let subresource = Some(scope.subresource.as_str()).filter(|name| !name.is_empty());
+            for field in builtin::reset_fields(resource, subresource) {
+                put_back(new, live, field);
+            }
+        }
+        Origin::Custom(_) if scope.subresource == "status" => {
+            let status = new.get_mut("status").map(Value::take);
+            let version = meta::resource_version(new).to_owned();
+            let managed = meta::field(new, "managedFields").cloned();
+            let api_version = new["apiVersion"].take();
+            *new = live.clone();
+            new["apiVersion"] = api_version;
+            meta::set(new, "resourceVersion", version);
+            match managed {
+                Some(managed) => meta::set(new, "managedFields", managed),
+                None => meta::remove(new, "managedFields"),
+            }
+            match status {
+                Some(status) => new["status"] = status,
+                None => remove(new, "status"),
+            }
+        }
+        Origin::Custom(_) if scope.version().has_subresource("status") => put_back(new, live, "status"),
+        Origin::Custom(_) => {}
+    }
+}
+
+/// Removes the field at a dotted path.
+fn take(object: &mut Value, path: &str) {
+    match path.split_once('.') {
+        None => remove(object, path),
+        Some((key, rest)) => {
+            if let Some(inner) = object.get_mut(key) {
+                take(inner, rest);
+            }
+        }
+    }
+}
+
+/// Makes the field at a dotted path what it is in the live object.
+fn put_back(new: &mut Value, live: &Value, path: &str) {
+    match (path.split_once('.'), live) {
+        (None, live) => match live.get(path) {
+            Some(value) => {
+                if let Some(new) = new.as_object_mut() {
+                    new.insert(path.to_owned(), value.clone());
+                }
+            }
+            None => remove(new, path),
+        },
+        (Some((key, rest)), live) => {
+            meta::map_at(new, key);
+            put_back(&mut new[key], &live[key], rest);
+        }
+    }
+}
+
+fn remove(object: &mut Value, key: &str) {
+    if let Some(map) = object.as_object_mut() {
+        map.remove(key);
+    }
+}
+
+pub(super) fn prepare_create(scope: &Scope, object: &mut Value) {
+    match &scope.version().origin {
+        Origin::Builtin(resource) => {
+            builtin::prepare_create(resource, object);
+            if builtin::tracks_generation(resource) {
+                meta::set(object, "generation", 1);
+            }
+            if crd::is_definition(&scope.resource) {
+                crd::prepare(object);
+            }
+        }
+        Origin::Custom(_) => meta::set(object, "generation", 1),
+    }
+}
+
+pub(super) fn prepare_update(scope: &Scope, new: &mut Value, live: &Value) {
+    match &scope.version().origin {
+        Origin::Builtin(resource) => {
+            let subresource = Some(scope.subresource.as_str()).filter(|name| !name.is_empty());
+            builtin::prepare_update(resource, subresource, new, live);
+            if subresource.is_none() && builtin::generation_changes(resource, live, new) {
+                meta::set(new, "generation", meta::generation(live) + 1);
+            }
+            if crd::is_definition(&scope.resource) {
+                crd::prepare(new);
+            }
+        }
+        Origin::Custom(_) => {
+            let has_status = scope.version().has_subresource("status");
+            if scope.subresource != "status" && differs(new, live, has_status) {
+                meta::set(new, "generation", meta::generation(live) + 1);
+            }
+        }
+    }
+}
+
+/// Whether two custom objects differ outside `metadata`, and outside `status` if that is a subresource.
+fn differs(new: &Value, live: &Value, has_status: bool) -> bool {
+    let ignored = |key: &str| key == "metadata" || key == "apiVersion" || (key == "status" && has_status);
+    let fields = |object: &Value| -> Vec<(String, Value)> {
+        let map = object.as_object().into_iter().flatten();
+        map.filter(|(key, _)| !ignored(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    fields(new) != fields(live)
+}
+
+pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) -> Vec<Cause> {
+    let old = old.map(AsRef::as_ref);
+    match (&scope.version().origin, scope.version().schema()) {
+        (Origin::Builtin(resource), _) => {
+            let subresource = Some(scope.subresource.as_str()).filter(|name| !name.is_empty());
+            let mut causes = builtin::validate(resource, subresource, object, old);
+            if crd::is_definition(&scope.resource) {
+                causes.extend(crd::validate(object, old));
+            }
+            causes
+        }
+        (Origin::Custom(_), Some(schema)) => match old {
+            Some(old) if scope.subresource == "status" => schema.validate_status(object, old),
+            _ => schema.validate(object, old),
+        },
+        (Origin::Custom(_), None) => Vec::new(),
+    }
+}
+
+/// The object in the version that is stored.
+pub(super) fn to_storage(scope: &Scope, mut object: Value) -> Value {
+    object["apiVersion"] = scope.resource.api_version(scope.resource.storage_version()).into();
+    object
+}
+
+/// Whether an object under deletion has nothing left to wait for.
+pub(super) fn is_finished(resource: &Resource, object: &Value) -> bool {
+    let grace = meta::field(object, "deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
+    meta::is_deleting(object)
+        && meta::finalizers(object).is_empty()
+        && grace == 0
+        && !(resource.is("", "namespaces") && super::namespace::has_finalizers(object))
+}
+
+/// Whether a PUT may leave the resource version out.
+pub(super) fn allows_unconditional_update(scope: &Scope) -> bool {
+    scope.version().builtin_resource().is_some_and(builtin::allows_unconditional_update)
+}
+
+/// Whether a PUT to a missing name creates the object.
+pub(super) fn allows_create_on_update(scope: &Scope) -> bool {
+    scope.version().builtin_resource().is_some_and(builtin::creates_on_update)
+}
+
+/// Whether a deletion is answered with the object instead of a status.
+pub(super) fn returns_deleted_object(resource: &Resource) -> bool {
+    matches!(
+        (resource.group.as_str(), resource.plural.as_str()),
+        (
+            "",
+            "resourcequotas"
+                | "persistentvolumes"
+                | "persistentvolumeclaims"
+                | "serviceaccounts"
+                | "namespaces"
+                | "pods"
+                | "services"
+                | "podtemplates"
+        ) | (
+            "storage.k8s.io",
+            "csidrivers" | "storageclasses" | "volumeattachments" | "csinodes" | "volumeattributesclasses"
+        ) | ("resource.k8s.io", _)
+    )
+}

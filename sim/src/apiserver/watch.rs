@@ -1,0 +1,308 @@
+//! Watches: a cursor into the log of one resource.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::read::{Selection, parse_version};
+use super::request::Request;
+use super::respond::{Form, Negotiated};
+use super::scope::Scope;
+use super::status::{Qualified, Status, quote};
+use super::store::Change;
+use super::{ApiServer, table};
+use crate::cause::Cause;
+
+/// A watch without `timeoutSeconds` ends after half an hour at the earliest, as in kube-apiserver.
+const TIMEOUT_SECONDS_MIN: i64 = 1800;
+/// Bookmarks come about once a minute.
+const BOOKMARK_SECONDS: i64 = 60;
+/// The last bookmark comes this long before the end.
+const BOOKMARK_BEFORE_END_SECONDS: i64 = 2;
+/// Events in one poll; what is left comes with the next.
+const POLL_MAX: usize = 1000;
+
+/// Names an open watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WatchId(pub(super) u64);
+
+/// One event of a watch.
+#[derive(Debug, Clone)]
+pub struct WatchEvent {
+    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
+    pub kind: &'static str,
+    /// The object, in full unless it is a table.
+    pub object: Arc<Value>,
+    form: Form,
+}
+
+impl WatchEvent {
+    /// The event as one line of JSON.
+    pub fn encode(&self) -> bytes::Bytes {
+        let mut line = format!("{{\"type\":\"{}\",\"object\":", self.kind).into_bytes();
+        self.form.write_object(&mut line, &self.object);
+        line.extend_from_slice(b"}\n");
+        line.into()
+    }
+}
+
+/// What a poll of a watch brings.
+#[derive(Debug)]
+pub struct WatchPoll {
+    /// New events, oldest first.
+    pub events: Vec<WatchEvent>,
+    /// Whether the watch is over.
+    pub closed: bool,
+    /// Whether more events wait already.
+    pub more: bool,
+    /// When to poll again even if nothing changes.
+    pub wake_at: Timestamp,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Watch {
+    scope: Scope,
+    selection: Selection,
+    form: Form,
+    /// Changes up to this revision have been delivered.
+    cursor: u64,
+    initial: Option<Initial>,
+    bookmarks: bool,
+    next_bookmark: Timestamp,
+    deadline: Timestamp,
+    failure: Option<Status>,
+    /// Tables describe their columns in the first event only.
+    columns_sent: bool,
+}
+
+/// The state at the start, still to be delivered as `ADDED`.
+#[derive(Debug, Clone)]
+struct Initial {
+    objects: VecDeque<Arc<Value>>,
+    /// Whether a bookmark marks the end.
+    marked: bool,
+}
+
+impl ApiServer {
+    pub(super) fn watch(
+        &mut self,
+        scope: &Scope,
+        request: &Request<'_>,
+        negotiated: &Negotiated,
+        now: Timestamp,
+    ) -> Result<WatchId, Status> {
+        let selection = Selection::parse(scope, request)?;
+        let version = parse_version(request.query.text("resourceVersion"))?;
+        let initial_events = check_initial_events(request)?;
+        let bookmarks = request.query.flag("allowWatchBookmarks").unwrap_or_default();
+        let starts_with_state = initial_events.unwrap_or(version.unwrap_or_default() == 0);
+        let mut failure = None;
+        let mut cursor = version.unwrap_or_default();
+        let mut initial = None;
+        if starts_with_state {
+            let objects = self
+                .store
+                .list(scope.resource.table, &selection.prefix, None)
+                .filter(|(_, object)| selection.matches(object))
+                .map(|(_, object)| Arc::clone(object))
+                .collect();
+            initial = Some(Initial { objects, marked: initial_events == Some(true) && bookmarks });
+            cursor = self.store.revision();
+        } else if cursor == 0 {
+            cursor = self.store.revision();
+        } else if let Err(compacted) = self.store.since(scope.resource.table, cursor) {
+            let message = format!("too old resource version: {cursor} ({})", compacted.oldest);
+            failure = Some(Status::expired(message));
+        }
+        let seconds = request.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+        let id = self.next_watch;
+        let spread = i64::try_from(id * 37 % 1800).expect("below 1800");
+        let seconds = seconds.unwrap_or(TIMEOUT_SECONDS_MIN + spread).min(1 << 30);
+        let deadline = later(now, seconds);
+        let next_bookmark = later(now, BOOKMARK_SECONDS.min((seconds - BOOKMARK_BEFORE_END_SECONDS).max(1)));
+        self.next_watch += 1;
+        let form = negotiated.form.clone();
+        let scope = scope.clone();
+        let watch = Watch {
+            scope,
+            selection,
+            form,
+            cursor,
+            initial,
+            bookmarks,
+            next_bookmark,
+            deadline,
+            failure,
+            columns_sent: false,
+        };
+        self.watches.insert(WatchId(id), watch);
+        Ok(WatchId(id))
+    }
+
+    /// Takes what is new on a watch. A watch that is closed is forgotten.
+    pub fn poll_watch(&mut self, id: WatchId, now: Timestamp) -> WatchPoll {
+        let Some(mut watch) = self.watches.remove(&id) else {
+            return WatchPoll { events: Vec::new(), closed: true, more: false, wake_at: now };
+        };
+        let mut events = Vec::new();
+        let ended = watch.failure.is_some();
+        let gone = !self.registry.is_current(&watch.scope.resource);
+        let mut more = false;
+        if let Some(failure) = watch.failure.take() {
+            events.push(WatchEvent { kind: "ERROR", object: Arc::new(failure.to_value()), form: Form::Full });
+        } else if !watch.drain_initial(&mut events, now) {
+            more = true;
+        } else {
+            match self.store.since(watch.scope.resource.table, watch.cursor) {
+                Ok(changes) => more = watch.drain(changes, &mut events, now),
+                Err(compacted) => {
+                    let message =
+                        format!("too old resource version: {} ({})", watch.cursor, compacted.oldest);
+                    watch.failure = Some(Status::expired(message));
+                    more = true;
+                }
+            }
+        }
+        if !more && !ended {
+            watch.cursor = watch.cursor.max(self.store.revision());
+            if watch.bookmarks && now >= watch.next_bookmark {
+                watch.next_bookmark = later(now, BOOKMARK_SECONDS);
+                events.push(watch.bookmark(false));
+            }
+        }
+        let closed = ended || (!more && gone) || (!more && now >= watch.deadline);
+        let wake_at = if watch.bookmarks { watch.deadline.min(watch.next_bookmark) } else { watch.deadline };
+        if !closed {
+            self.watches.insert(id, watch);
+        }
+        WatchPoll { events, closed, more, wake_at }
+    }
+
+    /// Ends a watch.
+    pub fn cancel_watch(&mut self, id: WatchId) {
+        self.watches.remove(&id);
+    }
+}
+
+impl Watch {
+    /// Delivers the initial state; says whether it is complete.
+    fn drain_initial(&mut self, events: &mut Vec<WatchEvent>, now: Timestamp) -> bool {
+        let Some(mut initial) = self.initial.take() else { return true };
+        let count = initial.objects.len().min(POLL_MAX);
+        for object in initial.objects.drain(..count) {
+            events.push(self.event("ADDED", &object, now));
+        }
+        if !initial.objects.is_empty() {
+            self.initial = Some(initial);
+            return false;
+        }
+        if initial.marked {
+            events.push(self.bookmark(true));
+        }
+        true
+    }
+
+    /// Delivers changes; says whether there are more.
+    fn drain<'a>(
+        &mut self,
+        changes: impl Iterator<Item = &'a Change>,
+        events: &mut Vec<WatchEvent>,
+        now: Timestamp,
+    ) -> bool {
+        for change in changes {
+            if events.len() >= POLL_MAX {
+                return true;
+            }
+            self.cursor = change.revision;
+            if !self.selection.prefix.contains(&change.key) {
+                continue;
+            }
+            let matches = |object: &Arc<Value>| self.selection.matches(object);
+            let was = change.old.as_ref().filter(|old| matches(old));
+            let is = !change.deleted && matches(&change.object);
+            let event = match (was, is) {
+                (Some(_), true) => self.event("MODIFIED", &change.object, now),
+                (None, true) => self.event("ADDED", &change.object, now),
+                (Some(_), false) if change.deleted => self.event("DELETED", &change.object, now),
+                (Some(old), false) => {
+                    let mut last = (**old).clone();
+                    super::meta::set(&mut last, "resourceVersion", change.revision.to_string());
+                    self.event("DELETED", &Arc::new(last), now)
+                }
+                (None, false) => continue,
+            };
+            events.push(event);
+        }
+        false
+    }
+
+    fn event(&mut self, kind: &'static str, object: &Arc<Value>, now: Timestamp) -> WatchEvent {
+        let object = self.scope.resource.view(self.scope.version(), object);
+        if let Form::Table(include) = &self.form {
+            let mut rendered = table::render(&self.scope, &[Arc::clone(&object)], *include, now);
+            rendered["metadata"] = json!({"resourceVersion": super::meta::resource_version(&object)});
+            if std::mem::replace(&mut self.columns_sent, true) {
+                rendered["columnDefinitions"] = Value::Null;
+            }
+            return WatchEvent { kind, object: Arc::new(rendered), form: Form::Full };
+        }
+        WatchEvent { kind, object, form: self.form.clone() }
+    }
+
+    fn bookmark(&self, end_of_initial: bool) -> WatchEvent {
+        let mut metadata = json!({"resourceVersion": self.cursor.to_string(), "creationTimestamp": null});
+        if end_of_initial {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let resource = &self.scope.resource;
+        let object = json!({
+            "kind": resource.kind,
+            "apiVersion": resource.api_version(self.scope.version()),
+            "metadata": metadata,
+        });
+        if let Form::Table(_) = self.form {
+            let rows = json!([{"cells": [], "object": object}]);
+            let rendered = json!({
+                "kind": "Table", "apiVersion": "meta.k8s.io/v1",
+                "metadata": {"resourceVersion": self.cursor.to_string()},
+                "columnDefinitions": null, "rows": rows,
+            });
+            return WatchEvent { kind: "BOOKMARK", object: Arc::new(rendered), form: Form::Full };
+        }
+        WatchEvent { kind: "BOOKMARK", object: Arc::new(object), form: self.form.clone() }
+    }
+}
+
+fn later(now: Timestamp, seconds: i64) -> Timestamp {
+    now.saturating_add(SignedDuration::from_secs(seconds)).expect("a duration in seconds is no calendar unit")
+}
+
+/// The rules for `sendInitialEvents` on watches; gives its value.
+fn check_initial_events(request: &Request<'_>) -> Result<Option<bool>, Status> {
+    let rule = request.query.text("resourceVersionMatch");
+    let initial = request.query.flag("sendInitialEvents");
+    let cause = match (initial, rule) {
+        (None, "") | (Some(_), "NotOlderThan") => return Ok(initial),
+        (None, _) => Cause {
+            reason: "FieldValueForbidden",
+            field: "resourceVersionMatch".to_owned(),
+            message:
+                "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+                    .to_owned(),
+        },
+        (Some(_), "") => Cause {
+            reason: "FieldValueForbidden",
+            field: "resourceVersionMatch".to_owned(),
+            message: "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+                .to_owned(),
+        },
+        (Some(_), other) => Cause {
+            reason: "FieldValueNotSupported",
+            field: "resourceVersionMatch".to_owned(),
+            message: format!(r#"Unsupported value: {}: supported values: "NotOlderThan""#, quote(other)),
+        },
+    };
+    Err(Status::invalid(Qualified { group: "meta.k8s.io", name: "ListOptions" }, "", &[cause]))
+}

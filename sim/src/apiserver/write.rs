@@ -1,0 +1,309 @@
+//! Create and update: decode, normalise, default, track, validate, store.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::respond::Answer;
+use super::scope::{Scope, Validation, WriteOptions};
+use super::status::{Status, quote};
+use super::store::key;
+use super::{ApiServer, crd, meta, namespace, strategy, validate};
+use crate::managed::{self, Manager};
+
+/// Who keeps the managed fields of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tracking {
+    /// The write is an update: the changed fields become the manager's.
+    Update,
+    /// The write is an update through a subresource that has no part of the object to itself.
+    Subresource(&'static str),
+    /// The object comes out of an apply and has its managed fields already.
+    Applied,
+}
+
+/// Takes a decoded body for what the scope wants: type, shape, unknown fields.
+pub(super) fn admit_body(
+    scope: &Scope,
+    options: &mut WriteOptions,
+    object: Value,
+    duplicates: Vec<String>,
+) -> Result<Value, Status> {
+    let kind = &scope.resource.kind;
+    let version = quote(&scope.version().name);
+    let unreadable = |why: String| {
+        Status::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
+    };
+    if !object.is_object() {
+        let found = validate::type_name(&object);
+        return Err(unreadable(format!("json: cannot unmarshal {found} into Go value of type {kind}")));
+    }
+    check_type(scope, &object, &scope.resource.api_version(scope.version()))?;
+    admit_patched(scope, options, object, duplicates).map_err(unreadable)
+}
+
+/// Takes an object of the right type into the form that is stored; or says what is wrong with it.
+pub(super) fn admit_patched(
+    scope: &Scope,
+    options: &mut WriteOptions,
+    mut object: Value,
+    duplicates: Vec<String>,
+) -> Result<Value, String> {
+    if !object.is_object() {
+        return Err(format!("json: cannot unmarshal {} into Go value", validate::type_name(&object)));
+    }
+    object["apiVersion"] = scope.resource.api_version(scope.version()).into();
+    object["kind"] = scope.resource.kind.clone().into();
+    let unknown = strategy::read(scope, &mut object)?;
+    validate::shape(&object)?;
+    let duplicates = duplicates.iter().map(|path| format!("duplicate field {}", quote(path)));
+    let unknown = unknown.iter().map(|path| format!("unknown field {}", quote(path)));
+    let problems: Vec<String> = duplicates.chain(unknown).collect();
+    match options.validation {
+        Validation::Strict if !problems.is_empty() => {
+            return Err(format!("strict decoding error: {}", problems.join(", ")));
+        }
+        Validation::Warn => options.warnings.extend(problems),
+        Validation::Ignore | Validation::Strict => {}
+    }
+    Ok(object)
+}
+
+/// Whether the body says that it is what the path stands for; a built-in kind may leave that out.
+fn check_type(scope: &Scope, object: &Value, api_version: &str) -> Result<(), Status> {
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (found_version, found_kind) = (text("apiVersion"), text("kind"));
+    let kind = &scope.resource.kind;
+    if scope.resource.is_custom() {
+        for (key, name) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
+            if text(key).is_empty() {
+                return Err(Status::bad_request(format!("Object '{name}' is missing in '{object}'")));
+            }
+        }
+        if found_version != api_version {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({found_version}) does not match the expected API version ({api_version})"
+            )));
+        }
+        if found_kind != kind {
+            return Err(Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): no kind {} is registered",
+                quote(found_kind)
+            )));
+        }
+        return Ok(());
+    }
+    let version = if found_version.is_empty() { api_version } else { found_version };
+    let found_kind = if found_kind.is_empty() { kind } else { found_kind };
+    if version == api_version && found_kind == kind {
+        return Ok(());
+    }
+    let (group, short) = version.split_once('/').unwrap_or(("", version));
+    let registered = crate::builtin::resources()
+        .iter()
+        .any(|known| known.group == group && known.version == short && known.kind == found_kind);
+    let why = if registered {
+        let internal = |group: &str| {
+            group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core").to_owned()
+        };
+        format!(
+            "converting ({short}.{found_kind}) to ({}.{kind}): unknown conversion",
+            internal(&scope.resource.group)
+        )
+    } else {
+        format!(
+            "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+            quote(found_kind),
+            quote(version)
+        )
+    };
+    Err(Status::bad_request(format!(
+        "{found_kind} in version {} cannot be handled as a {kind}: {why}",
+        quote(short)
+    )))
+}
+
+impl ApiServer {
+    /// Creates an object that [`admit_body`] let through.
+    pub(super) fn create_object(
+        &mut self,
+        scope: &Scope,
+        mut object: Value,
+        options: &WriteOptions,
+        tracking: Tracking,
+    ) -> Result<Answer, Status> {
+        let resource = &scope.resource;
+        for key in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "uid", "selfLink"]
+        {
+            meta::remove(&mut object, key);
+        }
+        crd::check_create(self, resource)?;
+        scope.settle_namespace(&mut object)?;
+        let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
+        if generated {
+            let name = self.ids.name(meta::text(&object, "generateName"));
+            meta::set(&mut object, "name", name);
+        }
+        meta::set(&mut object, "creationTimestamp", meta::timestamp(options.now));
+        meta::set(&mut object, "uid", self.ids.uid());
+        if resource.namespaced {
+            namespace::check_create(self, resource, meta::name(&object), meta::namespace(&object))?;
+        }
+        strategy::apply_defaults(scope, &mut object);
+        strategy::reset_create(scope, &mut object);
+        track(scope, None, &mut object, options, tracking);
+        self.allocate(resource, &mut object, None)?;
+        strategy::prepare_create(scope, &mut object);
+        let mut causes = validate::create(resource, &object);
+        causes.extend(strategy::validate(scope, &object, None));
+        if !causes.is_empty() {
+            return Err(Status::invalid(resource.qualified_kind(), meta::name(&object), &causes));
+        }
+        if !meta::resource_version(&object).is_empty() {
+            return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
+        }
+        let key = key(meta::namespace(&object), meta::name(&object));
+        if self.store.get(resource.table, &key).is_some() {
+            let mut status = Status::already_exists(resource.qualified(), meta::name(&object));
+            if self.store.get(resource.table, &key).is_some_and(|found| meta::is_deleting(found)) {
+                status.message.insert_str(0, "object is being deleted: ");
+            }
+            if generated {
+                status.message.push_str(", the server was not able to generate a unique name for the object");
+                status.details.retry_after_seconds = 1;
+            }
+            return Err(status);
+        }
+        let stored = strategy::to_storage(scope, object);
+        let object = if options.dry_run { Arc::new(stored) } else { self.commit(resource, &key, stored) };
+        Ok(Answer::object(201, scope, object))
+    }
+
+    /// Replaces `live` with `new`, which carries what the client wants.
+    pub(super) fn update_object(
+        &mut self,
+        scope: &Scope,
+        live: &Arc<Value>,
+        mut new: Value,
+        options: &WriteOptions,
+        tracking: Tracking,
+    ) -> Result<Answer, Status> {
+        let resource = &scope.resource;
+        check_version(scope, live, &mut new)?;
+        scope.settle_namespace(&mut new)?;
+        strategy::apply_defaults(scope, &mut new);
+        strategy::reset_update(scope, &mut new, live);
+        track(scope, Some(live), &mut new, options, tracking);
+        keep_system_fields(&mut new, live);
+        self.allocate(resource, &mut new, Some(live))?;
+        strategy::prepare_update(scope, &mut new, live);
+        let mut causes = validate::update(resource, &new, live);
+        causes.extend(strategy::validate(scope, &new, Some(live)));
+        if !causes.is_empty() {
+            return Err(Status::invalid(resource.qualified_kind(), &scope.name, &causes));
+        }
+        let new = strategy::to_storage(scope, new);
+        if same_but_for_times(&new, live) {
+            return Ok(Answer::object(200, scope, Arc::clone(live)));
+        }
+        let key = scope.key();
+        if strategy::is_finished(resource, &new) {
+            if !options.dry_run {
+                self.erase(resource, &key);
+            }
+            return Ok(Answer::object(200, scope, Arc::new(new)));
+        }
+        let object = if options.dry_run { Arc::new(new) } else { self.commit(resource, &key, new) };
+        Ok(Answer::object(200, scope, object))
+    }
+}
+
+/// Makes the changed fields the manager's.
+fn track(
+    scope: &Scope,
+    live: Option<&Arc<Value>>,
+    object: &mut Value,
+    options: &WriteOptions,
+    tracking: Tracking,
+) {
+    let subresource = match tracking {
+        Tracking::Update => scope.tracked_subresource(),
+        Tracking::Subresource(name) => Some(name),
+        Tracking::Applied => return,
+    };
+    let Some(schema) = scope.version().schema() else { return };
+    let api_version = scope.resource.api_version(scope.version());
+    let time = meta::timestamp(options.now);
+    let manager = Manager { name: &options.manager, api_version: &api_version, subresource, time: &time };
+    let live = live.map(|live| scope.resource.view(scope.version(), live));
+    managed::track_update(schema, live.as_deref(), object, manager);
+}
+
+/// Checks the resource version of an update, or fills in the live one where that may be left out.
+fn check_version(scope: &Scope, live: &Value, new: &mut Value) -> Result<(), Status> {
+    let current = meta::resource_version(live);
+    let given = meta::resource_version(new);
+    if given == current {
+        return Ok(());
+    }
+    if !given.is_empty() && given.parse::<u64>().is_err() {
+        let why = format!("strconv.ParseUint: parsing {}: invalid syntax", quote(given));
+        return Err(Status::unknown(why));
+    }
+    if !given.is_empty() && given != "0" {
+        return Err(Status::modified(scope.resource.qualified(), &scope.name));
+    }
+    if !strategy::allows_unconditional_update(scope) {
+        let cause = validate::invalid("metadata.resourceVersion", "0", "must be specified for an update");
+        return Err(Status::invalid(scope.resource.qualified(), &scope.name, &[cause]));
+    }
+    let current = current.to_owned();
+    meta::set(new, "resourceVersion", current);
+    Ok(())
+}
+
+/// What a client can't change, whatever it sends.
+fn keep_system_fields(new: &mut Value, live: &Value) {
+    meta::copy(live, new, "generation");
+    meta::copy(live, new, "creationTimestamp");
+    if meta::uid(new).is_empty() {
+        meta::copy(live, new, "uid");
+    }
+    if meta::is_deleting(live) {
+        meta::copy(live, new, "deletionTimestamp");
+    }
+    if meta::field(new, "deletionGracePeriodSeconds").is_none() {
+        meta::copy(live, new, "deletionGracePeriodSeconds");
+    }
+    meta::remove(new, "selfLink");
+}
+
+/// Whether nothing but the times of managed fields differs.
+fn same_but_for_times(new: &Value, old: &Value) -> bool {
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return false };
+    let same_body = new.len() == old.len()
+        && new.iter().all(|(key, value)| key == "metadata" || old.get(key) == Some(value));
+    let (Some(new), Some(old)) =
+        (new.get("metadata").and_then(Value::as_object), old.get("metadata").and_then(Value::as_object))
+    else {
+        return same_body;
+    };
+    same_body
+        && new.len() == old.len()
+        && new.iter().all(|(key, value)| match (key.as_str(), old.get(key)) {
+            ("managedFields", Some(before)) => same_managers(value, before),
+            (_, before) => before == Some(value),
+        })
+}
+
+fn same_managers(new: &Value, old: &Value) -> bool {
+    let (Some(new), Some(old)) = (new.as_array(), old.as_array()) else { return false };
+    let same = |new: &Value, old: &Value| match (new.as_object(), old.as_object()) {
+        (Some(new), Some(old)) => {
+            new.len() == old.len()
+                && new.iter().all(|(key, value)| key == "time" || old.get(key) == Some(value))
+        }
+        _ => false,
+    };
+    new.len() == old.len() && new.iter().zip(old).all(|(new, old)| same(new, old))
+}

@@ -1,0 +1,318 @@
+//! Reading an object into the Go types and writing it again: wrongly typed fields are errors, unknown ones are
+//! dropped and told, and what Go would leave out or fill in is left out or filled in.
+
+use serde_json::{Map, Value};
+
+use super::quantity::Quantity;
+use super::types::{self, Definition, Field, Shape};
+use super::{Resource, encoding, time};
+
+/// What came of reading an object.
+pub(super) struct Decoded {
+    /// The object as it is written again.
+    pub(super) object: Value,
+    /// Paths of unknown fields, in order.
+    pub(super) unknown: Vec<String>,
+    /// The first error.
+    pub(super) error: Option<String>,
+}
+
+/// Reads and writes a whole object.
+pub(super) fn round_trip(resource: &Resource, object: &Value) -> Option<Decoded> {
+    let name = types::of_resource(resource)?;
+    let mut reader = Reader::default();
+    let object = reader.named(name, object);
+    Some(Decoded { object, unknown: reader.unknown, error: reader.fatal.or(reader.error) })
+}
+
+#[derive(Default)]
+struct Reader {
+    /// JSON names down to the field being read, as errors tell them: without indices and keys.
+    fields: Vec<String>,
+    /// The struct that holds the innermost of [`Self::fields`].
+    holder: &'static str,
+    /// The exact place, as unknown fields are told.
+    place: String,
+    unknown: Vec<String>,
+    error: Option<String>,
+    /// An error of a type that reads itself, which ends the reading at once.
+    fatal: Option<String>,
+}
+
+impl Reader {
+    fn value(&mut self, shape: &Shape, value: &Value) -> Value {
+        match shape {
+            Shape::Pointer(_) if value.is_null() => Value::Null,
+            Shape::Pointer(inner) => self.value(inner, value),
+            Shape::Named(name) => self.named(name, value),
+            Shape::List(item) => self.list(shape, item, value),
+            Shape::Map { value: entry, .. } => self.map(shape, entry, value),
+            _ => self.scalar(shape, shape, value),
+        }
+    }
+
+    fn named(&mut self, name: &'static str, value: &Value) -> Value {
+        let named = Shape::Named(name);
+        match types::lookup(name) {
+            Some(Definition::Struct(fields)) => self.structure(name, fields, value),
+            Some(Definition::Alias(Shape::List(item))) => self.list(&named, item, value),
+            Some(Definition::Alias(Shape::Map { value: entry, .. })) => self.map(&named, entry, value),
+            Some(Definition::Alias(shape)) => self.scalar(shape, &named, value),
+            Some(Definition::Custom) | None => self.custom(name, value),
+        }
+    }
+
+    fn structure(
+        &mut self,
+        name: &'static str,
+        fields: &'static std::collections::BTreeMap<&'static str, Field>,
+        value: &Value,
+    ) -> Value {
+        let empty = Map::new();
+        let given = match value {
+            Value::Object(given) => given,
+            Value::Null => &empty,
+            _ => {
+                self.mismatch(value, &Shape::Named(name));
+                &empty
+            }
+        };
+        let mut written = Map::new();
+        for (key, value) in given {
+            if let Some(field) = fields.get(key.as_str()) {
+                self.field(name, key, field, value, &mut written);
+            } else {
+                let place = self.place_of(key);
+                self.unknown.push(place);
+            }
+        }
+        for (key, field) in fields.iter().filter(|(key, _)| !given.contains_key(**key)) {
+            self.field(name, key, field, &Value::Null, &mut written);
+        }
+        Value::Object(written)
+    }
+
+    fn field(
+        &mut self,
+        holder: &'static str,
+        key: &str,
+        field: &'static Field,
+        value: &Value,
+        written: &mut Map<String, Value>,
+    ) {
+        let outer = (self.holder, self.place.len());
+        self.holder = types::short(holder);
+        self.fields.push(format!("{}{key}", field.embedded));
+        self.place = self.place_of(key);
+        let read = self.value(&field.shape, value);
+        self.fields.pop();
+        self.place.truncate(outer.1);
+        self.holder = outer.0;
+        if !left_out(field, &read) {
+            written.insert(key.to_owned(), read);
+        }
+    }
+
+    fn place_of(&self, key: &str) -> String {
+        if self.place.is_empty() { key.to_owned() } else { format!("{}.{key}", self.place) }
+    }
+
+    fn list(&mut self, whole: &Shape, item: &Shape, value: &Value) -> Value {
+        let Value::Array(items) = value else {
+            self.expect_null(value, whole);
+            return Value::Null;
+        };
+        if items.is_empty() {
+            return Value::Null;
+        }
+        let outer = self.place.len();
+        let read = items.iter().enumerate().map(|(index, given)| {
+            self.place.push('[');
+            self.place.push_str(&index.to_string());
+            self.place.push(']');
+            let read = self.value(item, given);
+            self.place.truncate(outer);
+            read
+        });
+        Value::Array(read.collect())
+    }
+
+    fn map(&mut self, whole: &Shape, entry: &Shape, value: &Value) -> Value {
+        let Value::Object(entries) = value else {
+            self.expect_null(value, whole);
+            return Value::Null;
+        };
+        if entries.is_empty() {
+            return Value::Null;
+        }
+        let outer = self.place.clone();
+        let mut read = Map::new();
+        for (key, given) in entries {
+            self.place = self.place_of(key);
+            read.insert(key.clone(), self.value(entry, given));
+            self.place.clone_from(&outer);
+        }
+        Value::Object(read)
+    }
+
+    /// Reads a plain value; `told` is the type that an error names.
+    fn scalar(&mut self, shape: &Shape, told: &Shape, value: &Value) -> Value {
+        match (shape, value) {
+            (Shape::Bool, Value::Bool(_))
+            | (Shape::String, Value::String(_))
+            | (Shape::Float, Value::Number(_)) => value.clone(),
+            (Shape::Bytes, Value::String(text)) => match encoding::check(text) {
+                Ok(canonical) => Value::from(canonical),
+                Err(position) => {
+                    self.save(format!("illegal base64 data at input byte {position}"));
+                    zero(shape)
+                }
+            },
+            (Shape::Bytes, Value::Array(items)) => {
+                let byte = Shape::Integer { name: "uint8", min: 0, max: u8::MAX.into() };
+                let bytes = items.iter().map(|item| self.scalar(&byte, &byte, item).as_u64());
+                let bytes: Vec<u8> =
+                    bytes.map(|byte| byte.and_then(|byte| byte.try_into().ok()).unwrap_or(0)).collect();
+                encoding::encode(&bytes).into()
+            }
+            (Shape::Integer { min, max, .. }, Value::Number(number)) => match number.as_i64() {
+                Some(integer) if (*min..=*max).contains(&integer) => value.clone(),
+                _ => {
+                    self.save_mismatch(&format!("number {number}"), &types::go_name(told));
+                    zero(shape)
+                }
+            },
+            _ => {
+                self.expect_null(value, told);
+                zero(shape)
+            }
+        }
+    }
+
+    fn custom(&mut self, name: &'static str, value: &Value) -> Value {
+        match (types::short(name), value) {
+            ("Quantity", _) => self.quantity(value),
+            ("IntOrString", Value::String(_)) => value.clone(),
+            ("IntOrString", Value::Null) => Value::from(0),
+            ("IntOrString", Value::Number(number)) => {
+                if number.as_i64().is_none_or(|integer| i32::try_from(integer).is_err()) {
+                    self.fail_mismatch(&format!("number {number}"), "int32");
+                }
+                value.clone()
+            }
+            ("IntOrString", _) => {
+                self.fail_mismatch(kind_of(value), "int32");
+                Value::Null
+            }
+            ("Time" | "MicroTime", Value::Null) => Value::Null,
+            ("Time", Value::String(text)) => self.time(time::seconds(text)),
+            ("MicroTime", Value::String(text)) => self.time(time::micros(text)),
+            ("Time" | "MicroTime", _) => {
+                self.fail_mismatch(kind_of(value), "string");
+                Value::Null
+            }
+            _ => value.clone(),
+        }
+    }
+
+    fn quantity(&mut self, value: &Value) -> Value {
+        let text = match value {
+            Value::Null => return Value::from("0"),
+            Value::String(text) => text.trim().to_owned(),
+            other => other.to_string(),
+        };
+        match Quantity::parse(&text) {
+            Ok(quantity) => Value::from(quantity.to_string()),
+            Err(error) => {
+                self.fatal.get_or_insert_with(|| error.to_string());
+                Value::Null
+            }
+        }
+    }
+
+    fn time(&mut self, read: Result<String, String>) -> Value {
+        match read {
+            Ok(text) => Value::from(text),
+            Err(error) => {
+                self.fatal.get_or_insert(error);
+                Value::Null
+            }
+        }
+    }
+
+    fn expect_null(&mut self, value: &Value, told: &Shape) {
+        if !value.is_null() {
+            self.mismatch(value, told);
+        }
+    }
+
+    fn mismatch(&mut self, value: &Value, told: &Shape) {
+        self.save_mismatch(kind_of(value), &types::go_name(told));
+    }
+
+    fn save_mismatch(&mut self, what: &str, of_type: &str) {
+        let text = self.mismatch_text(what, of_type);
+        self.save(text);
+    }
+
+    fn fail_mismatch(&mut self, what: &str, of_type: &str) {
+        let text = self.mismatch_text(what, of_type);
+        self.fatal.get_or_insert(text);
+    }
+
+    fn mismatch_text(&self, what: &str, of_type: &str) -> String {
+        if self.fields.is_empty() {
+            return format!("json: cannot unmarshal {what} into Go value of type {of_type}");
+        }
+        let field = format!("{}.{}", self.holder, self.fields.join("."));
+        format!("json: cannot unmarshal {what} into Go struct field {field} of type {of_type}")
+    }
+
+    fn save(&mut self, error: String) {
+        if self.fatal.is_none() {
+            self.error.get_or_insert(error);
+        }
+    }
+}
+
+/// The word for a JSON value in errors.
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn zero(shape: &Shape) -> Value {
+    match shape {
+        Shape::Bool => Value::from(false),
+        Shape::Integer { .. } | Shape::Float => Value::from(0),
+        Shape::String | Shape::Bytes => Value::from(""),
+        _ => Value::Null,
+    }
+}
+
+/// Whether Go leaves a field with this value out: structs stay, whatever is in them, and so do pointers to zeros.
+fn left_out(field: &Field, value: &Value) -> bool {
+    if is_custom(&field.shape) {
+        // Types that read themselves are structs too, so only an absent time can be left out.
+        return field.omit_zero && value.is_null();
+    }
+    let empty = match value {
+        Value::Null => true,
+        Value::Bool(set) => !set,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(_) | Value::Object(_) => false,
+    };
+    let is_pointer = matches!(field.shape, Shape::Pointer(_));
+    (field.omit_empty || field.omit_zero) && empty && (value.is_null() || !is_pointer)
+}
+
+fn is_custom(shape: &Shape) -> bool {
+    matches!(shape, Shape::Named(name) if matches!(types::lookup(name), Some(Definition::Custom)))
+}

@@ -1,0 +1,83 @@
+//! Defaulting, by type: wherever a type occurs in an object, its rules apply, the outer ones first.
+
+mod rules;
+mod tables;
+
+use serde_json::{Map, Value};
+
+use super::Resource;
+use super::types::{self, Definition, Shape};
+
+/// The fields of one struct in an object.
+type Fields = Map<String, Value>;
+
+/// Fills in an object that was brought into its normal form.
+pub(super) fn apply(resource: &Resource, object: &mut Value) {
+    if let Some(name) = types::of_resource(resource) {
+        visit_named(name, object);
+    }
+}
+
+fn visit(shape: &Shape, value: &mut Value) {
+    match (shape, value) {
+        (Shape::Pointer(inner), value) => visit(inner, value),
+        (Shape::Named(name), value) => visit_named(name, value),
+        (Shape::List(item), Value::Array(items)) => items.iter_mut().for_each(|value| visit(item, value)),
+        (Shape::Map { value: entry, .. }, Value::Object(entries)) => {
+            entries.values_mut().for_each(|value| visit(entry, value));
+        }
+        _ => {}
+    }
+}
+
+fn visit_named(name: &'static str, value: &mut Value) {
+    match types::lookup(name) {
+        Some(Definition::Struct(fields)) => {
+            let Some(object) = value.as_object_mut() else { return };
+            rules::apply(name, object);
+            for (field, default) in tables::of_type(name) {
+                let is_pointer =
+                    fields.get(field).is_some_and(|field| matches!(field.shape, Shape::Pointer(_)));
+                // Only behind a pointer is an empty text a value.
+                if !is_pointer || object.get(*field).is_none_or(Value::is_null) {
+                    set(object, field, default.value());
+                }
+            }
+            for (key, field) in fields {
+                if let Some(child) = object.get_mut(*key) {
+                    visit(&field.shape, child);
+                }
+            }
+        }
+        Some(Definition::Alias(shape)) => {
+            if types::short(name) == "ResourceList" {
+                rules::round_resource_list(value);
+            }
+            visit(shape, value);
+        }
+        Some(Definition::Custom) | None => {}
+    }
+}
+
+/// Sets a field that is absent.
+fn set(object: &mut Fields, field: &str, value: Value) {
+    if is_unset(object, field) {
+        object.insert(field.to_owned(), value);
+    }
+}
+
+fn is_unset(object: &Fields, field: &str) -> bool {
+    object.get(field).is_none_or(|value| value.is_null() || value == "")
+}
+
+/// A struct field, put in if it is absent.
+fn nested<'a>(object: &'a mut Fields, field: &str) -> &'a mut Fields {
+    if !object.get(field).is_some_and(Value::is_object) {
+        object.insert(field.to_owned(), Value::Object(Map::new()));
+    }
+    object.get_mut(field).and_then(Value::as_object_mut).expect("the field was just made an object")
+}
+
+fn text<'a>(object: &'a Fields, field: &str) -> &'a str {
+    object.get(field).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,347 @@
+//! What the registry does to objects before it judges and stores them: status and spec keep to their own writers, and
+//! some kinds are completed.
+
+use serde_json::{Map, Value, json};
+
+use super::{Resource, codec, defaults, services};
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// Whether the server counts generations for the kind.
+pub(super) fn tracks_generation(resource: &Resource) -> bool {
+    match resource.group {
+        "" => matches!(resource.kind, "Pod" | "PodTemplate" | "ReplicationController"),
+        "apps" => resource.kind != "ControllerRevision",
+        "batch" | "policy" | "apiextensions.k8s.io" | "admissionregistration.k8s.io" | "discovery.k8s.io" => {
+            true
+        }
+        "networking.k8s.io" => {
+            matches!(resource.kind, "Ingress" | "IngressClass" | "NetworkPolicy" | "ServiceCIDR")
+        }
+        "scheduling.k8s.io" => resource.kind == "PriorityClass",
+        _ => false,
+    }
+}
+
+/// Whether an update counts as a new generation.
+pub(super) fn generation_changes(resource: &Resource, old: &Value, new: &Value) -> bool {
+    if !tracks_generation(resource) {
+        return false;
+    }
+    let differs = |pointer: &str| old.pointer(pointer) != new.pointer(pointer);
+    match resource.kind {
+        "Deployment" => differs("/spec") || differs("/metadata/annotations"),
+        "PodTemplate" => differs("/template"),
+        "PriorityClass" => false,
+        "EndpointSlice" => differs("/metadata/labels") || content(old) != content(new),
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => differs("/webhooks"),
+        _ => differs("/spec"),
+    }
+}
+
+/// The fields that a write never changes.
+pub(super) fn reset_fields(resource: &Resource, subresource: Option<&str>) -> &'static [&'static str] {
+    match (subresource, resource.kind) {
+        (None, _) if resource.subresources.contains(&"status") => &["status"],
+        (Some("status"), "Deployment") => &["spec", "metadata.labels"],
+        (Some("status"), "Pod") => &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
+        (Some("status"), "VolumeAttachment" | "ValidatingAdmissionPolicy" | "ServiceCIDR") => {
+            &["metadata", "spec"]
+        }
+        (Some("status"), _) => &["spec"],
+        (Some("finalize"), _) => &["status"],
+        _ => &[],
+    }
+}
+
+/// Kinds that a PUT may create.
+pub(super) fn creates_on_update(resource: &Resource) -> bool {
+    match resource.group {
+        "" => matches!(resource.kind, "Service" | "LimitRange" | "Endpoints" | "Event"),
+        "coordination.k8s.io" | "rbac.authorization.k8s.io" | "events.k8s.io" => true,
+        _ => false,
+    }
+}
+
+/// Kinds that may be updated without a resource version.
+pub(super) fn allows_unconditional_update(resource: &Resource) -> bool {
+    let by_kind = matches!(
+        resource.kind,
+        "Lease"
+            | "PodDisruptionBudget"
+            | "CustomResourceDefinition"
+            | "CSIDriver"
+            | "CSINode"
+            | "CSIStorageCapacity"
+            | "VolumeAttachment"
+    );
+    !by_kind && resource.group != "admissionregistration.k8s.io"
+}
+
+fn content(object: &Value) -> Map<String, Value> {
+    let mut content = object.as_object().cloned().unwrap_or_default();
+    content.remove("metadata");
+    content
+}
+
+/// Prepares a new object.
+pub(super) fn create(resource: &Resource, object: &mut Value) {
+    let has_status = resource.subresources.contains(&"status");
+    if has_status {
+        remove(object, "status");
+    }
+    admit(resource, object);
+    match (resource.group, resource.kind) {
+        ("", "Namespace") => kubernetes_finalizer(object),
+        ("", "Pod") => object["status"] = json!({"phase": "Pending", "qosClass": quality_of_service(object)}),
+        ("", "PersistentVolume") => {
+            let created = object.pointer("/metadata/creationTimestamp").cloned().unwrap_or_default();
+            object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": created});
+        }
+        ("", "PersistentVolumeClaim") => twin_data_sources(object),
+        ("", "ServiceAccount") => secret_names_only(object),
+        ("apps", "DaemonSet") => {
+            let counted = template_generation(object).filter(|generation| *generation >= 1);
+            set_template_generation(object, counted.unwrap_or(1));
+        }
+        ("batch", "Job") => job_selector(object),
+        _ => {}
+    }
+    settle(resource, object);
+}
+
+/// What the admission plugins do that are on by default and need nothing else to know.
+fn admit(resource: &Resource, object: &mut Value) {
+    match (resource.group, resource.kind) {
+        ("", "Pod") => admit_pod(object),
+        ("", "PersistentVolumeClaim") => protect(object, "kubernetes.io/pvc-protection"),
+        ("", "PersistentVolume") => protect(object, "kubernetes.io/pv-protection"),
+        _ => {}
+    }
+}
+
+fn protect(object: &mut Value, finalizer: &str) {
+    match &mut object["metadata"]["finalizers"] {
+        Value::Array(present) if present.iter().any(|given| given == finalizer) => {}
+        Value::Array(present) => present.push(finalizer.into()),
+        absent => *absent = json!([finalizer]),
+    }
+}
+
+/// A Pod gets the default priority and stays for five minutes on a node that fails.
+fn admit_pod(pod: &mut Value) {
+    let spec = &mut pod["spec"];
+    if spec["priorityClassName"].is_null() {
+        spec["priority"] = 0.into();
+        if spec["preemptionPolicy"].is_null() {
+            spec["preemptionPolicy"] = "PreemptLowerPriority".into();
+        }
+    }
+    for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerates = |toleration: &Value| {
+            let covers = |field: &str, value: &str| toleration[field].is_null() || toleration[field] == value;
+            covers("key", taint) && covers("effect", "NoExecute")
+        };
+        let toleration =
+            json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+        match &mut spec["tolerations"] {
+            Value::Array(present) if present.iter().any(tolerates) => {}
+            Value::Array(present) => present.push(toleration),
+            absent => *absent = json!([toleration]),
+        }
+    }
+}
+
+/// Prepares an update of the object or of one of its subresources.
+pub(super) fn update(resource: &Resource, subresource: Option<&str>, new: &mut Value, old: &Value) {
+    match subresource {
+        None => update_object(resource, new, old),
+        Some("status") => update_status(resource, new, old),
+        Some("finalize") => keep(new, old, "/status"),
+        Some(_) => {}
+    }
+    settle(resource, new);
+}
+
+fn update_object(resource: &Resource, new: &mut Value, old: &Value) {
+    if resource.subresources.contains(&"status") {
+        keep(new, old, "/status");
+    }
+    match (resource.group, resource.kind) {
+        ("", "Namespace") => {
+            keep(new, old, "/spec/finalizers");
+            let name = new.pointer("/metadata/name").cloned().unwrap_or_default();
+            if let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.entry("labels").or_insert_with(|| json!({}))["kubernetes.io/metadata.name"] = name;
+            }
+        }
+        ("", "ServiceAccount") => secret_names_only(new),
+        ("", "PersistentVolumeClaim") => twin_data_sources(new),
+        ("", "Service") => services::drop_by_type(new, old),
+        ("apps", "DaemonSet") => {
+            let changed = old.pointer("/spec/template") != new.pointer("/spec/template");
+            let counted = template_generation(old).unwrap_or(0) + i64::from(changed);
+            set_template_generation(new, counted);
+        }
+        _ => {}
+    }
+}
+
+fn update_status(resource: &Resource, new: &mut Value, old: &Value) {
+    keep(new, old, "/spec");
+    match (resource.group, resource.kind) {
+        ("apps", "Deployment") => keep(new, old, "/metadata/labels"),
+        ("", "Pod") => {
+            keep(new, old, "/metadata/ownerReferences");
+            keep(new, old, "/metadata/deletionTimestamp");
+        }
+        ("storage.k8s.io", "VolumeAttachment") => {
+            for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+                keep(new, old, &format!("/metadata/{field}"));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Brings the object into the form in which it is read back from storage.
+fn settle(resource: &Resource, object: &mut Value) {
+    if let Some(decoded) = codec::round_trip(resource, object) {
+        *object = decoded.object;
+    }
+    defaults::apply(resource, object);
+}
+
+fn remove(object: &mut Value, field: &str) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove(field);
+    }
+}
+
+/// Puts the old value of a field (a JSON pointer) in place of the new one.
+fn keep(new: &mut Value, old: &Value, pointer: &str) {
+    let Some((parent, field)) = pointer.rsplit_once('/') else { return };
+    let Some(fields) = new.pointer_mut(parent).and_then(Value::as_object_mut) else { return };
+    match old.pointer(pointer) {
+        Some(value) => fields.insert(field.to_owned(), value.clone()),
+        None => fields.remove(field),
+    };
+}
+
+fn kubernetes_finalizer(namespace: &mut Value) {
+    namespace["status"] = json!({"phase": "Active"});
+    let finalizers = &mut namespace["spec"]["finalizers"];
+    match finalizers {
+        Value::Array(present) if present.iter().any(|finalizer| finalizer == "kubernetes") => {}
+        Value::Array(present) => present.push("kubernetes".into()),
+        _ => *finalizers = json!(["kubernetes"]),
+    }
+}
+
+/// A `ServiceAccount` refers to its Secrets by name alone.
+fn secret_names_only(account: &mut Value) {
+    for secret in account.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
+        let name = secret.get("name").cloned();
+        *secret = name.map_or_else(|| json!({}), |name| json!({ "name": name }));
+    }
+}
+
+/// `dataSource` and `dataSourceRef` mirror each other unless the reference crosses namespaces.
+fn twin_data_sources(claim: &mut Value) {
+    let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let group = |source: &Value| source["apiGroup"].as_str().unwrap_or_default().to_owned();
+    let is_known = |source: &Value| match source["kind"].as_str() {
+        Some("PersistentVolumeClaim") => group(source).is_empty(),
+        Some("VolumeSnapshot") => group(source) == "snapshot.storage.k8s.io",
+        _ => false,
+    };
+    if spec.get("dataSource").is_some_and(|source| !is_known(source)) {
+        spec.remove("dataSource");
+    }
+    let crosses = |reference: &Value| reference.get("namespace").is_some();
+    match (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned()) {
+        (Some(source), None) => spec.insert("dataSourceRef".to_owned(), source),
+        (None, Some(reference)) if !crosses(&reference) => spec.insert("dataSource".to_owned(), reference),
+        _ => None,
+    };
+}
+
+fn template_generation(daemon_set: &Value) -> Option<i64> {
+    daemon_set.get("metadata")?.get("annotations")?.get(TEMPLATE_GENERATION)?.as_str()?.parse().ok()
+}
+
+fn set_template_generation(daemon_set: &mut Value, generation: i64) {
+    let metadata = &mut daemon_set["metadata"];
+    if !metadata["annotations"].is_object() {
+        metadata["annotations"] = json!({});
+    }
+    metadata["annotations"][TEMPLATE_GENERATION] = generation.to_string().into();
+}
+
+/// A Job without its own selector gets one on its uid, and its template the labels to match.
+fn job_selector(job: &mut Value) {
+    if job.pointer("/spec/manualSelector") == Some(&Value::Bool(true)) {
+        return;
+    }
+    let uid = job.pointer("/metadata/uid").cloned().unwrap_or_default();
+    let name = job.pointer("/metadata/name").cloned().unwrap_or_default();
+    // Labels that the Job took over from its template are the template's own in the server's memory.
+    let shared = job
+        .pointer("/metadata/labels")
+        .is_some_and(|labels| Some(labels) == job.pointer("/spec/template/metadata/labels"));
+    let metadata = &mut job["spec"]["template"]["metadata"];
+    if !metadata["labels"].is_object() {
+        metadata["labels"] = json!({});
+    }
+    let labels = metadata["labels"].as_object_mut().expect("the labels were just made an object");
+    for (label, value) in [
+        ("job-name", &name),
+        ("batch.kubernetes.io/job-name", &name),
+        ("controller-uid", &uid),
+        ("batch.kubernetes.io/controller-uid", &uid),
+    ] {
+        labels.entry(label).or_insert_with(|| value.clone());
+    }
+    if shared {
+        job["metadata"]["labels"] = job["spec"]["template"]["metadata"]["labels"].clone();
+    }
+    let selector = &mut job["spec"]["selector"];
+    if !selector.is_object() {
+        *selector = json!({});
+    }
+    if !selector["matchLabels"].is_object() {
+        selector["matchLabels"] = json!({});
+    }
+    let labels = selector["matchLabels"].as_object_mut().expect("the labels were just made an object");
+    labels.entry("batch.kubernetes.io/controller-uid").or_insert(uid);
+}
+
+/// Guaranteed if every container limits processor and memory and requests just that, best effort without any.
+fn quality_of_service(pod: &Value) -> &'static str {
+    let lists = ["/spec/containers", "/spec/initContainers"];
+    let containers: Vec<&Value> =
+        lists.iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten().collect();
+    let compute = ["cpu", "memory"];
+    let of = |container: &Value, kind: &str, resource: &str| {
+        container
+            .pointer(&format!("/resources/{kind}/{resource}"))
+            .cloned()
+            .filter(|quantity| quantity != "0")
+    };
+    let any = containers.iter().any(|container| {
+        compute.iter().any(|resource| {
+            of(container, "requests", resource).or(of(container, "limits", resource)).is_some()
+        })
+    });
+    let all_equal = containers.iter().all(|container| {
+        compute.iter().all(|resource| {
+            let limit = of(container, "limits", resource);
+            limit.is_some() && limit == of(container, "requests", resource)
+        })
+    });
+    match (any, all_equal) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}

@@ -1,0 +1,320 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn resource(group: &str, plural: &str) -> &'static Resource {
+    resources().iter().find(|r| r.group == group && r.plural == plural).expect("a known resource")
+}
+
+#[test]
+fn discovery_lists_what_kubernetes_brings() {
+    let deployments = resource("apps", "deployments");
+    assert_eq!(deployments.kind, "Deployment");
+    assert_eq!(deployments.short_names, ["deploy"]);
+    assert_eq!(deployments.categories, ["all"]);
+    assert_eq!(deployments.subresources, ["scale", "status"]);
+    assert!(resources().iter().all(|r| types::of_resource(r).is_some()), "every kind has a type");
+}
+
+#[test]
+fn documents_hold_schemas_and_paths() {
+    let document = open_api("apis/apps/v1").expect("a served group version");
+    let patch = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
+    let parameters = patch["parameters"].as_array().expect("parameters");
+    assert!(parameters.iter().any(|parameter| parameter["name"] == "fieldValidation"));
+    assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "Deployment");
+    assert_eq!(document["components"]["schemas"]["io.k8s.api.apps.v1.DeploymentSpec"]["type"], "object");
+    assert!(open_api("apis/example.com/v1").is_none());
+}
+
+#[test]
+fn normalising_writes_what_go_writes() {
+    let mut object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "a", "labels": {}, "creationTimestamp": null},
+        "data": {}, "binaryData": null, "unknown": 1,
+    });
+    assert_eq!(normalise(resource("", "configmaps"), &mut object), ["unknown"]);
+    assert_eq!(object, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}));
+
+    let mut object = json!({
+        "metadata": {"name": "a"},
+        "spec": {"template": {"spec": {"containers": [{
+            "name": "a", "resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}, "surplus": {},
+        }], "volumes": [{"name": "v", "emptyDir": {}}]}}},
+    });
+    assert_eq!(
+        normalise(resource("apps", "deployments"), &mut object),
+        ["spec.template.spec.containers[0].surplus"]
+    );
+    assert_eq!(
+        object,
+        json!({
+            "metadata": {"name": "a"},
+            "spec": {"selector": null, "strategy": {}, "template": {"metadata": {}, "spec": {
+                "containers": [{"name": "a", "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}}],
+                "volumes": [{"name": "v", "emptyDir": {}}],
+            }}},
+            "status": {},
+        })
+    );
+}
+
+#[test]
+fn reading_errors_name_field_and_type() {
+    let deployments = resource("apps", "deployments");
+    let error = |object: Value| decode_error(deployments, &object).unwrap_or_default();
+    assert_eq!(
+        error(json!({"spec": {"replicas": "two"}})),
+        "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go struct \
+         field DeploymentSpec.spec.replicas of type int32"
+    );
+    assert_eq!(
+        error(json!({"spec": {"template": {"spec": {"containers": [{"imagePullPolicy": 1}]}}}})),
+        "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal number into Go struct \
+         field Container.spec.template.spec.containers.imagePullPolicy of type v1.PullPolicy"
+    );
+    assert!(
+        error(
+            json!({"spec": {"template": {"spec": {"containers": [{"resources": {"limits": {"cpu": "x"}}}]}}}})
+        )
+        .ends_with(
+            "cannot be handled as a Deployment: quantities must match the regular expression \
+                        '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        )
+    );
+    assert!(
+        error(json!({"metadata": {"labels": ["a"]}}))
+            .ends_with("json: cannot unmarshal array into Go struct field ObjectMeta.metadata.labels of type map[string]string")
+    );
+}
+
+/// The recorded answers of a real server to sequences of requests, without what differs from run to run.
+mod golden {
+    use std::fmt::Write as _;
+    use std::path::Path;
+
+    use super::*;
+
+    /// What the apiserver module fills in around the functions of this module.
+    fn system_fields(object: &mut Value, reply: &Value, namespaced: bool) {
+        let metadata = object["metadata"].as_object_mut().expect("an object has metadata");
+        for field in ["uid", "creationTimestamp"] {
+            if let Some(value) = reply.pointer(&format!("/metadata/{field}")) {
+                metadata.insert(field.to_owned(), value.clone());
+            }
+        }
+        if namespaced {
+            metadata.insert("namespace".to_owned(), "golden".into());
+        }
+        metadata.remove("resourceVersion");
+    }
+
+    /// What our pipeline makes of a request: the object, or the refusal in the form of the recorded answers.
+    fn answer(resource: &Resource, step: &Value, stored: Option<&Value>) -> (Value, Vec<String>) {
+        let mut object = step["body"].clone();
+        if let Some(message) = decode_error(resource, &object) {
+            return (json!({"reason": "BadRequest", "message": message}), Vec::new());
+        }
+        let unknown = normalise(resource, &mut object);
+        apply_defaults(resource, &mut object);
+        let known = stored.unwrap_or(&step["reply"]);
+        let subresource = step["subresource"].as_str();
+        system_fields(&mut object, known, resource.namespaced);
+        if resource.kind == "Service"
+            && subresource.is_none()
+            && let Err(cause) = services::Allocations::default().allocate(&mut object, stored)
+        {
+            return (refusal(vec![cause]), Vec::new());
+        }
+        match stored {
+            Some(old) => prepare_update(resource, subresource, &mut object, old),
+            None => prepare_create(resource, &mut object),
+        }
+        if tracks_generation(resource) {
+            let old = stored.and_then(|old| old["metadata"]["generation"].as_i64()).unwrap_or(0);
+            let changed =
+                stored.is_none_or(|old| subresource.is_none() && generation_changes(resource, old, &object));
+            object["metadata"]["generation"] = (old + i64::from(changed)).into();
+        }
+        let mut causes = validate(resource, subresource, &object, stored);
+        for value in object["metadata"]["labels"].as_object().into_iter().flat_map(|labels| labels.values()) {
+            let value = value.as_str().expect("a label is text");
+            let path = field::Path::root("metadata").child("labels");
+            causes.extend(path.all_invalid(value, names::label_value(value)));
+        }
+        if stored.is_none()
+            && let Some(name) = object["metadata"]["name"].as_str()
+        {
+            causes.splice(
+                0..0,
+                field::Path::root("metadata").child("name").all_invalid(name, validate_name(resource, name)),
+            );
+        }
+        if causes.is_empty() {
+            return (object, unknown);
+        }
+        (refusal(causes), Vec::new())
+    }
+
+    fn refusal(causes: Vec<Cause>) -> Value {
+        let mut causes: Vec<Value> = causes
+            .into_iter()
+            .map(|cause| json!({"reason": cause.reason, "field": cause.field, "message": cause.message}))
+            .collect();
+        sort_map_entries(&mut causes);
+        json!({"reason": "Invalid", "causes": causes})
+    }
+
+    /// The server walks maps in a random order; elsewhere the order of causes is its own.
+    fn sort_map_entries(causes: &mut [Value]) {
+        let of_map = |cause: &Value| {
+            ["hard[", "limits[0].", "data["].iter().any(|map| cause.to_string().contains(map))
+        };
+        if causes.iter().any(of_map) {
+            causes.sort_by_key(Value::to_string);
+        }
+    }
+
+    /// The recorded answer without what the real server allocates, with causes in a fixed order.
+    fn expected(step: &Value) -> Value {
+        let mut reply = step["reply"].clone();
+        if let Some(causes) = reply.get_mut("causes").and_then(Value::as_array_mut) {
+            for cause in causes.iter_mut() {
+                // Below the first line stands a diff of the server's internal types.
+                let message = cause["message"].as_str().expect("a message is text");
+                cause["message"] = message.lines().next().unwrap_or_default().into();
+            }
+            sort_map_entries(causes);
+            reply.as_object_mut().expect("a reply is an object").remove("message");
+        }
+        reply
+    }
+
+    /// Which addresses and ports are free differs from run to run.
+    fn without_allocations(mut object: Value) -> Value {
+        if object["kind"] == "Service"
+            && let Some(spec) = object["spec"].as_object_mut()
+        {
+            if spec.get("clusterIP").is_some_and(|ip| ip != "None") {
+                spec.remove("clusterIP");
+                spec.remove("clusterIPs");
+            }
+            for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+                port.as_object_mut().expect("a port is an object").remove("nodePort");
+            }
+        }
+        object
+    }
+
+    /// Lists the places where two documents differ.
+    fn differences(place: &str, ours: &Value, theirs: &Value, report: &mut String) {
+        match (ours, theirs) {
+            (Value::Object(left), Value::Object(right)) => {
+                let keys: std::collections::BTreeSet<_> = left.keys().chain(right.keys()).collect();
+                for key in keys {
+                    let of =
+                        |side: &serde_json::Map<String, Value>| side.get(key).cloned().unwrap_or_default();
+                    differences(&format!("{place}/{key}"), &of(left), &of(right), report);
+                }
+            }
+            (Value::Array(left), Value::Array(right)) => {
+                for item in left.iter().filter(|item| !right.contains(item)) {
+                    writeln!(report, "  only ours   {place}: {item}").expect("a string takes text");
+                }
+                for item in right.iter().filter(|item| !left.contains(item)) {
+                    writeln!(report, "  only theirs {place}: {item}").expect("a string takes text");
+                }
+            }
+            _ if ours != theirs => {
+                writeln!(report, "  {place}: ours {ours} theirs {theirs}").expect("a string takes text");
+            }
+            _ => {}
+        }
+    }
+
+    /// The order of unknown fields is that of the request's text, which is lost here.
+    fn same_texts(recorded: &Value, ours: &[String]) -> bool {
+        let mut recorded: Vec<&str> =
+            recorded.as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+        let mut ours: Vec<&str> = ours.iter().map(String::as_str).collect();
+        recorded.sort_unstable();
+        ours.sort_unstable();
+        recorded == ours
+    }
+
+    /// The row that the real server shows, ages apart.
+    fn compare_cells(resource: &Resource, stored: &Value, case: &Value, report: &mut String) {
+        let columns = columns(resource);
+        let ours = cells(resource, stored, 0);
+        let theirs = case["cells"].as_array().expect("cells were recorded");
+        assert_eq!((columns.len(), ours.len()), (theirs.len(), theirs.len()), "cells of {}", resource.plural);
+        for ((column, ours), theirs) in columns.iter().zip(&ours).zip(theirs) {
+            let is_age = ["Age", "Last Seen", "First Seen"].contains(&column.0);
+            if !is_age && ours != theirs {
+                writeln!(
+                    report,
+                    "{} {} step: {} is {ours}, theirs {theirs}",
+                    resource.plural, case["name"], column.0
+                )
+                .expect("a string takes text");
+            }
+        }
+    }
+
+    fn compare(path: &Path, report: &mut String) -> usize {
+        let text = std::fs::read_to_string(path).expect("the golden file can be read");
+        let suite: Value = serde_json::from_str(&text).expect("the golden file is well-formed");
+        let of = &suite["resource"];
+        let resource = resources()
+            .iter()
+            .find(|r| r.group == of["group"] && r.plural == of["plural"] && r.version == of["version"])
+            .expect("a known resource");
+        let mut steps = 0;
+        for case in suite["cases"].as_array().expect("cases") {
+            let mut stored: Option<Value> = None;
+            for (index, step) in case["steps"].as_array().expect("steps").iter().enumerate() {
+                steps += 1;
+                let (ours, unknown) = answer(resource, step, stored.as_ref());
+                let theirs = expected(step);
+                let accepted = step["code"].as_i64().is_some_and(|code| code < 300);
+                if without_allocations(ours.clone()) != without_allocations(theirs.clone()) {
+                    let name = &case["name"];
+                    writeln!(report, "{} {name} step {index}", resource.plural).expect("a string takes text");
+                    differences("", &without_allocations(ours), &without_allocations(theirs.clone()), report);
+                } else if accepted && !same_texts(&step["unknown"], &unknown) {
+                    writeln!(
+                        report,
+                        "{} {}: unknown {unknown:?}, theirs {}",
+                        resource.plural, case["name"], step["unknown"]
+                    )
+                    .expect("a string takes text");
+                }
+                if accepted {
+                    stored = Some(theirs);
+                }
+            }
+            if let Some(stored) = &stored {
+                compare_cells(resource, stored, case, report);
+            }
+        }
+        steps
+    }
+
+    #[test]
+    fn answers_equal_those_of_the_real_server() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/builtin");
+        let mut files: Vec<_> = std::fs::read_dir(folder)
+            .expect("the golden folder is there")
+            .map(|entry| entry.expect("the golden folder can be read").path())
+            .collect();
+        files.sort();
+        let mut report = String::new();
+        let steps: usize = files.iter().map(|file| compare(file, &mut report)).sum();
+        assert!(
+            report.is_empty(),
+            "{} of {steps} answers differ:\n{report}",
+            report.matches(" step ").count()
+        );
+    }
+}

@@ -1,0 +1,134 @@
+//! What the real server's code refuses, in its words, one file a family of kinds.
+
+mod access;
+mod address;
+mod batch;
+mod common;
+mod config;
+mod coordination;
+mod cron;
+mod endpoints;
+mod ingress;
+mod network;
+mod pod;
+mod quota;
+mod resources;
+mod scaling;
+mod service;
+mod storage;
+mod workload;
+
+use serde_json::Value;
+
+use super::view::{part, text};
+use super::{Resource, field::Path, names};
+use crate::cause::Cause;
+
+/// Judges a new object (`old` is none) or an update.
+pub(super) fn object(
+    resource: &Resource,
+    subresource: Option<&str>,
+    object: &Value,
+    old: Option<&Value>,
+) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    match subresource {
+        None => main(resource, object, old, &mut causes),
+        Some("status") => status(resource, object, &mut causes),
+        Some(_) => {}
+    }
+    causes
+}
+
+fn main(resource: &Resource, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    match resource.group {
+        "" => core(resource.kind, object, old, causes),
+        "apps" => match resource.kind {
+            "Deployment" => workload::deployment(object, old, causes),
+            "ReplicaSet" => workload::replica_set(object, old, causes),
+            "StatefulSet" => workload::stateful_set(object, old, causes),
+            "DaemonSet" => workload::daemon_set(object, old, causes),
+            _ => {}
+        },
+        "rbac.authorization.k8s.io" => match resource.kind {
+            "Role" => access::role(object, causes),
+            "ClusterRole" => access::cluster_role(object, causes),
+            _ => access::binding(resource, object, old, causes),
+        },
+        _ => others(resource, object, old, causes),
+    }
+}
+
+fn core(kind: &str, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    match kind {
+        "ConfigMap" => config::config_map(object, old, causes),
+        "Secret" => config::secret(object, old, causes),
+        "ResourceQuota" => quota::resource_quota(object, old, causes),
+        "LimitRange" => quota::limit_range(object, causes),
+        "Service" => service::service(object, old, causes),
+        "Endpoints" => endpoints::endpoints(object, causes),
+        "Event" => coordination::event(object, causes),
+        "PersistentVolumeClaim" => storage::claim(object, old, causes),
+        "PersistentVolume" => storage::volume(object, causes),
+        "Pod" => pod::pod(object, old, causes),
+        "PodTemplate" => pod::template(part(object, "template"), &Path::root("template"), causes),
+        _ => {}
+    }
+}
+
+fn others(resource: &Resource, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    match (resource.group, resource.kind) {
+        ("batch", "Job") => batch::job(object, old, causes),
+        ("batch", "CronJob") => batch::cron_job(object, old, causes),
+        ("policy", "PodDisruptionBudget") => scaling::disruption_budget(object, causes),
+        ("autoscaling", "HorizontalPodAutoscaler") if resource.version == "v2" => {
+            scaling::autoscaler(object, causes);
+        }
+        ("networking.k8s.io", "NetworkPolicy") => network::network_policy(object, causes),
+        ("networking.k8s.io", "Ingress") => ingress::ingress(object, causes),
+        ("discovery.k8s.io", "EndpointSlice") => endpoints::slice(object, old, causes),
+        ("coordination.k8s.io", "Lease") => coordination::lease(object, causes),
+        ("events.k8s.io", "Event") => coordination::event(object, causes),
+        ("scheduling.k8s.io", "PriorityClass") => coordination::priority_class(object, old, causes),
+        ("storage.k8s.io", "StorageClass") => storage::class(object, old, causes),
+        _ => {}
+    }
+}
+
+fn status(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
+    match (resource.group, resource.kind) {
+        ("", "ResourceQuota") => quota::resource_quota_status(object, causes),
+        ("", "Service") => service::status(object, causes),
+        _ => {}
+    }
+}
+
+/// Judges the name of a new object, or a `generateName` if it is a prefix.
+pub(super) fn name(resource: &Resource, name: &str, is_prefix: bool) -> Vec<String> {
+    let stand_in = if is_prefix { names::without_trailing_dash(name) } else { name.to_owned() };
+    match (resource.group, resource.kind) {
+        ("rbac.authorization.k8s.io", _) if is_prefix => names::path_segment(&format!("{name}x")),
+        ("rbac.authorization.k8s.io", _) => names::path_segment(name),
+        ("", "Namespace" | "Service") => names::dns_label(&stand_in),
+        _ => names::dns_subdomain(&stand_in),
+    }
+}
+
+/// A value that may not change.
+fn immutable(path: &Path, object: &Value, old: Option<&Value>, field: &str, causes: &mut Vec<Cause>) {
+    if let Some(old) = old
+        && object.get(field) != old.get(field)
+    {
+        causes.push(path.invalid(object.get(field).cloned().unwrap_or_default(), "field is immutable"));
+    }
+}
+
+/// One of a closed set of words; an empty one is missing.
+fn choice(path: &Path, value: &Value, field: &str, supported: &[&str], causes: &mut Vec<Cause>) {
+    let path = path.child(field);
+    match text(value, field) {
+        "" => causes.push(path.required("")),
+        word if !supported.contains(&word) => causes.push(path.not_supported(word, supported)),
+        _ => {}
+    }
+}

@@ -1,0 +1,89 @@
+//! What several kinds share: selectors, ports, addresses.
+
+use serde_json::Value;
+
+use crate::builtin::field::Path;
+use crate::builtin::names;
+use crate::builtin::view::{entries, list, text};
+use crate::cause::Cause;
+
+/// Protocols of ports, in the order in which refusals list them for Services and containers.
+pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
+/// A `LabelSelector`.
+pub(super) fn label_selector(selector: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    labels(selector, "matchLabels", &path.child("matchLabels"), causes);
+    let path = path.child("matchExpressions");
+    for (index, requirement) in list(selector, "matchExpressions").iter().enumerate() {
+        label_requirement(requirement, &path.index(index), causes);
+    }
+}
+
+fn label_requirement(requirement: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    let values = list(requirement, "values");
+    match text(requirement, "operator") {
+        "In" | "NotIn" => {
+            if values.is_empty() {
+                let message = "must be specified when `operator` is 'In' or 'NotIn'";
+                causes.push(path.child("values").required(message));
+            }
+        }
+        "Exists" | "DoesNotExist" => {
+            if !values.is_empty() {
+                let message = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                causes.push(path.child("values").forbidden(message));
+            }
+        }
+        operator => causes.push(path.child("operator").invalid(operator, "not a valid selector operator")),
+    }
+    let key = text(requirement, "key");
+    causes.extend(path.child("key").all_invalid(key, names::qualified_name(key)));
+    for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
+        causes.extend(path.child("values").index(index).all_invalid(value, names::label_value(value)));
+    }
+}
+
+/// A map of labels.
+pub(super) fn labels(object: &Value, field: &str, path: &Path, causes: &mut Vec<Cause>) {
+    for (key, value) in entries(object, field) {
+        causes.extend(path.all_invalid(key, names::qualified_name(key)));
+        let value = value.as_str().unwrap_or_default();
+        causes.extend(path.all_invalid(value, names::label_value(value)));
+    }
+}
+
+/// Whether a selector picks these labels.
+pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
+    let all_equal = entries(selector, "matchLabels").all(|(key, value)| labels.get(key) == Some(value));
+    all_equal
+        && list(selector, "matchExpressions").iter().all(|requirement| {
+            let label = labels.get(text(requirement, "key"));
+            let among = label.is_some_and(|label| list(requirement, "values").contains(label));
+            match text(requirement, "operator") {
+                "In" => among,
+                "NotIn" => !among,
+                "Exists" => label.is_some(),
+                _ => label.is_none(),
+            }
+        })
+}
+
+/// A number or the name of a port.
+pub(super) fn port_number_or_name(value: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    match value {
+        Value::String(name) => causes.extend(path.all_invalid(name, names::port_name(name))),
+        _ => port_number(value.as_i64().unwrap_or(0), path, causes),
+    }
+}
+
+/// A number of a port.
+pub(super) fn port_number(number: i64, path: &Path, causes: &mut Vec<Cause>) {
+    causes.extend(names::port_number(number).iter().map(|message| path.invalid(number, message)));
+}
+
+/// A number that may not be below zero.
+pub(super) fn not_negative(value: &Value, field: &str, path: &Path, causes: &mut Vec<Cause>) {
+    if let Some(number) = value.get(field).and_then(Value::as_i64).filter(|number| *number < 0) {
+        causes.push(path.child(field).invalid(number, "must be greater than or equal to 0"));
+    }
+}

@@ -1,0 +1,147 @@
+//! Claims, volumes and classes of storage.
+
+use serde_json::Value;
+
+use super::common::label_selector;
+use super::{immutable, resources};
+use crate::builtin::field::Path;
+use crate::builtin::names;
+use crate::builtin::quantity::Quantity;
+use crate::builtin::view::{given, list, part, text};
+use crate::cause::Cause;
+
+const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
+
+pub(super) fn claim(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    claim_spec(part(object, "spec"), &Path::root("spec"), causes);
+    if let Some(old) = old {
+        claim_update(object, old, causes);
+    }
+}
+
+/// A `PersistentVolumeClaimSpec`.
+pub(super) fn claim_spec(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    access_modes(spec, "at least 1 access mode is required", &path.child("accessModes"), causes);
+    if let Some(selector) = given(spec, "selector") {
+        label_selector(selector, &path.child("selector"), causes);
+    }
+    let storage_path = path.child("resources").key("storage");
+    match part(part(spec, "resources"), "requests").get("storage") {
+        None => causes.push(storage_path.required("")),
+        Some(amount) => match Quantity::of(amount) {
+            Some(quantity) if quantity.is_negative() || quantity.is_zero() => {
+                causes.push(storage_path.invalid(amount.clone(), "must be greater than zero"));
+            }
+            _ => resources::amount("storage", amount, &storage_path, causes),
+        },
+    }
+    let class = text(spec, "storageClassName");
+    if !class.is_empty() {
+        causes.extend(path.child("storageClassName").all_invalid(class, names::dns_subdomain(class)));
+    }
+    volume_mode(spec, path, causes);
+}
+
+/// Only what is requested of a bound claim can change, and the volume of an unbound one can be chosen.
+fn claim_update(object: &Value, old: &Value, causes: &mut Vec<Cause>) {
+    let bound = text(part(object, "status"), "phase") == "Bound";
+    let fixed = |claim: &Value| {
+        let mut spec = part(claim, "spec").clone();
+        if let Some(fields) = spec.as_object_mut() {
+            if text(part(old, "spec"), "volumeName").is_empty() {
+                fields.remove("volumeName");
+            }
+            if bound {
+                fields.remove("resources");
+                fields.remove("volumeAttributesClassName");
+            }
+        }
+        spec
+    };
+    if fixed(object) != fixed(old) {
+        let message = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        causes.push(Path::root("spec").forbidden(message));
+    }
+    immutable(&Path::root("volumeMode"), part(object, "spec"), Some(part(old, "spec")), "volumeMode", causes);
+}
+
+fn access_modes(spec: &Value, required: &str, path: &Path, causes: &mut Vec<Cause>) {
+    let modes = list(spec, "accessModes");
+    if modes.is_empty() {
+        causes.push(path.required(required));
+    }
+    for mode in modes.iter().filter_map(Value::as_str).filter(|mode| !MODES.contains(mode)) {
+        causes.push(path.not_supported(mode, &MODES));
+    }
+    let alone = modes.iter().any(|mode| mode == "ReadWriteOncePod");
+    if alone && modes.iter().any(|mode| mode != "ReadWriteOncePod") {
+        causes.push(path.forbidden("may not use ReadWriteOncePod with other access modes"));
+    }
+}
+
+fn volume_mode(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    if let Some(mode) = given(spec, "volumeMode").and_then(Value::as_str)
+        && !VOLUME_MODES.contains(&mode)
+    {
+        causes.push(path.child("volumeMode").not_supported(mode, &VOLUME_MODES));
+    }
+}
+
+pub(super) fn volume(object: &Value, causes: &mut Vec<Cause>) {
+    /// Fields of the spec that are no source of the volume.
+    const OTHERS: [&str; 9] = [
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "mountOptions",
+        "nodeAffinity",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeAttributesClassName",
+        "volumeMode",
+    ];
+    let path = Path::root("spec");
+    let spec = part(object, "spec");
+    access_modes(spec, "", &path.child("accessModes"), causes);
+    let capacity = part(spec, "capacity");
+    if capacity.as_object().is_none_or(serde_json::Map::is_empty) {
+        causes.push(path.child("capacity").required(""));
+    }
+    if capacity.get("storage").is_none() {
+        causes.push(path.child("capacity").not_supported(capacity.clone(), &["storage"]));
+    }
+    volume_mode(spec, &path, causes);
+    let sources = spec.as_object().into_iter().flat_map(serde_json::Map::keys);
+    if sources.filter(|field| !OTHERS.contains(&field.as_str())).count() == 0 {
+        causes.push(path.required("must specify a volume type"));
+    }
+}
+
+pub(super) fn class(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    let words = [
+        ("reclaimPolicy", ["Delete", "Retain"]),
+        ("volumeBindingMode", ["Immediate", "WaitForFirstConsumer"]),
+    ];
+    match text(object, "provisioner") {
+        "" => causes.push(Path::root("provisioner").required("")),
+        name => {
+            let messages = names::qualified_name(&name.to_lowercase());
+            causes.extend(Path::root("provisioner").all_invalid(name, messages));
+        }
+    }
+    for (field, supported) in words {
+        let word = text(object, field);
+        if !word.is_empty() && !supported.contains(&word) {
+            causes.push(Path::root(field).not_supported(word, &supported));
+        }
+    }
+    if let Some(old) = old
+        && part(old, "parameters") != part(object, "parameters")
+    {
+        causes.push(Path::root("parameters").forbidden("updates to parameters are forbidden."));
+    }
+    for field in ["provisioner", "reclaimPolicy", "volumeBindingMode"] {
+        immutable(&Path::root(field), object, old, field, causes);
+    }
+}

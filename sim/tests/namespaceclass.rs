@@ -1,0 +1,10 @@
+//! The NamespaceClass operator in a simulated cluster: its flows, killed and failed at every action.
+
+mod namespaceclass {
+    mod bad_input;
+    pub(crate) mod bench;
+    mod failures;
+    mod flows;
+    mod ownership;
+    mod quiet;
+}

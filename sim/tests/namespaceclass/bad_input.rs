@@ -1,0 +1,100 @@
+//! Classes with mistakes in them: each is named where people look, and all that is right still applies.
+
+use serde_json::json;
+
+use super::bench::{Bench, settings};
+
+#[test]
+fn a_class_with_mistakes_says_so_and_applies_the_rest() {
+    let mut bench = Bench::new();
+    let resources = [
+        settings("good", "1"),
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "sneaky" } }),
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "namespace": "kube-system" } }),
+        json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "w" } }),
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {} }),
+        settings("good", "2"),
+        settings("Not A Name", "3"),
+    ];
+    bench.define("broken", &resources);
+    bench.namespace("team", Some("broken"));
+    // The kind that is missing is asked for again and again, so that the cluster never rests altogether.
+    bench.cluster.advance(std::time::Duration::from_secs(5));
+    let good = bench.config_map("team", "good").expect("the valid entry applies");
+    assert_eq!(good["data"]["value"], "1");
+    assert!(bench.get("/api/v1/namespaces/sneaky").is_none());
+    assert!(bench.config_map("kube-system", "a").is_none() && bench.config_map("team", "a").is_none());
+    let class = bench.get("/apis/namespaceclass.akuity.io/v1alpha1/namespaceclasses/broken").expect("exists");
+    let valid = &class["status"]["conditions"][0];
+    insta::assert_snapshot!(format!(
+        "class: {} {}\n{}\nbinding: {}",
+        valid["status"],
+        valid["reason"],
+        valid["message"].as_str().unwrap_or_default().replace("; spec", ";\nspec"),
+        bench.ready("team").replace("; spec", ";\nspec")
+    ));
+    assert_eq!(class["status"]["resourceCount"], 2);
+}
+
+#[test]
+fn a_mended_class_is_applied_and_an_entry_that_was_spoiled_is_not_lost() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("kept", "1")]);
+    bench.namespace("team", Some("web"));
+    bench.settle();
+    let mut spoiled = settings("kept", "2");
+    spoiled["metadata"]["namespace"] = json!("other");
+    bench.update("web", &[spoiled]);
+    bench.settle();
+    assert_eq!(bench.config_map("team", "kept").expect("is kept")["data"]["value"], "1");
+    assert!(bench.ready("team").starts_with("False InvalidResources"));
+    bench.update("web", &[settings("kept", "3")]);
+    bench.settle();
+    assert_eq!(bench.config_map("team", "kept").expect("is there")["data"]["value"], "3");
+    assert!(bench.ready("team").starts_with("True ResourcesApplied"));
+}
+
+#[test]
+fn a_kind_that_appears_later_is_applied_without_touching_the_class() {
+    let mut bench = Bench::new();
+    let widget = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "w" }, "spec": { "size": 3 } });
+    bench.define("factory", &[widget]);
+    bench.namespace("team", Some("factory"));
+    bench.cluster.advance(std::time::Duration::from_secs(5));
+    assert!(bench.ready("team").contains("serves no kind Widget"));
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": "widgets.example.com" },
+        "spec": {
+            "group": "example.com",
+            "names": { "kind": "Widget", "plural": "widgets" },
+            "scope": "Namespaced",
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object", "properties": {
+                    "spec": { "type": "object", "properties": { "size": { "type": "integer" } } },
+                } } },
+            }],
+        },
+    });
+    bench.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd);
+    bench.cluster.advance(std::time::Duration::from_secs(15));
+    assert!(bench.get("/apis/example.com/v1/namespaces/team/widgets/w").is_some());
+    assert!(bench.ready("team").starts_with("True ResourcesApplied"));
+}
+
+#[test]
+fn a_label_that_names_no_class_makes_an_event_and_no_binding() {
+    let mut bench = Bench::new();
+    bench.namespace("team", Some("missing"));
+    bench.settle();
+    assert!(bench.binding("team").is_none());
+    let events = bench.get("/apis/events.k8s.io/v1/namespaces/default/events").expect("can be listed");
+    assert_eq!(events["items"][0]["reason"], "ClassNotFound");
+    bench.define("missing", &[settings("found", "1")]);
+    bench.settle();
+    assert!(bench.config_map("team", "found").is_some());
+}

@@ -1,0 +1,91 @@
+//! What lasting failures come to: backoff within its bounds, no spinning, and the truth in the status.
+
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Action, Class};
+use lockstep_sim::cluster::Fate;
+
+use super::bench::{Bench, settings};
+
+#[test]
+fn a_lasting_failure_backs_off_from_half_a_second_to_five_minutes() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "1")]);
+    bench.settle();
+    bench.cluster.interfere(Box::new(|_, action| match action {
+        Action::Apply { target, .. } if target.kind.kind == "ConfigMap" => Fate::Failed(Class::Unavailable),
+        _ => Fate::Served,
+    }));
+    bench.namespace("team", Some("web"));
+    bench.cluster.advance(Duration::from_hours(1));
+    let is_apply =
+        |action: &Action| matches!(action, Action::Apply { target, .. } if target.kind.kind == "ConfigMap");
+    let tries: Vec<Duration> = bench
+        .cluster
+        .carried
+        .iter()
+        .filter(|carried| is_apply(&carried.action))
+        .map(|carried| carried.at)
+        .collect();
+    let pauses: Vec<Duration> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(tries.len() < 35, "{} tries in an hour", tries.len());
+    // Two passes may be woken by the operator's own status; after that, each pause is within its bounds.
+    let longest = pauses.iter().max().expect("several tries");
+    assert!(*longest <= Duration::from_secs(301) && *longest >= Duration::from_secs(225), "{pauses:?}");
+    assert!(bench.ready("team").starts_with("False ApplyFailed"));
+
+    bench.cluster.interfere(Box::new(|_, _| Fate::Served));
+    bench.cluster.advance(Duration::from_mins(6));
+    assert!(bench.ready("team").starts_with("True ResourcesApplied"));
+}
+
+#[test]
+fn one_namespace_that_fails_does_not_hold_back_another() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "1")]);
+    bench.settle();
+    bench.cluster.interfere(Box::new(|_, action| match action.target() {
+        Some(target) if target.namespace.as_deref() == Some("bad") => Fate::Failed(Class::Unknown),
+        _ => Fate::Served,
+    }));
+    bench.namespace("bad", Some("web"));
+    for number in 0..20 {
+        bench.namespace(&format!("good-{number}"), Some("web"));
+    }
+    bench.cluster.advance(Duration::from_secs(2));
+    for number in 0..20 {
+        assert!(bench.ready(&format!("good-{number}")).starts_with("True"));
+    }
+}
+
+#[test]
+fn a_forbidden_kind_is_named_with_the_remedy() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "1"), settings("b", "1")]);
+    bench.settle();
+    bench.cluster.interfere(Box::new(|_, action| match action {
+        Action::Apply { target, .. } if target.name == "a" => Fate::Failed(Class::Forbidden),
+        _ => Fate::Served,
+    }));
+    bench.namespace("team", Some("web"));
+    bench.cluster.advance(Duration::from_secs(5));
+    assert!(bench.config_map("team", "b").is_some());
+    insta::assert_snapshot!(bench.ready("team"));
+}
+
+#[test]
+fn a_jumping_wall_clock_changes_nothing() {
+    for jump in [-86_400_000, 86_400_000] {
+        let mut bench = Bench::new();
+        bench.define("web", &[settings("a", "1")]);
+        bench.namespace("team", Some("web"));
+        bench.settle();
+        bench.cluster.carried.clear();
+        bench.cluster.skew(jump);
+        bench.cluster.advance(Duration::from_mins(1));
+        assert_eq!(bench.cluster.carried, []);
+        bench.update("web", &[settings("a", "2")]);
+        bench.settle();
+        assert_eq!(bench.config_map("team", "a").expect("is there")["data"]["value"], "2");
+    }
+}

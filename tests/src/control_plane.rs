@@ -1,0 +1,158 @@
+//! A real Kubernetes control plane: etcd, kube-apiserver, the garbage collector and the namespace controller.
+//!
+//! `tests/control-plane/build.sh` builds it once into a cache, then it starts in a few seconds. A supervisor holds its
+//! processes and ends them when its standard input closes, hence no matter how the test process ends.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use anyhow::{Context, bail};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::PostParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde::Deserialize;
+
+/// A running control plane with RBAC on; dropping it ends its processes and deletes its data.
+#[derive(Debug)]
+pub struct ControlPlane {
+    supervisor: Child,
+    programs: PathBuf,
+    place: Place,
+}
+
+/// What the supervisor prints when the control plane is ready.
+#[derive(Debug, Deserialize)]
+struct Place {
+    server: String,
+    dir: PathBuf,
+}
+
+impl ControlPlane {
+    /// The control plane that all tests of one test binary share; the first caller starts it.
+    ///
+    /// Tests keep apart by the names of their namespaces and cluster-scoped objects.
+    ///
+    /// # Panics
+    /// If it can't be built or does not start: a test that needs it must not pass without it.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<ControlPlane> = OnceLock::new();
+        SHARED.get_or_init(|| match Self::start() {
+            Ok(plane) => plane,
+            Err(error) => panic!("the real control plane is not available: {error:#}"),
+        })
+    }
+
+    /// Builds the control plane if need be, starts it, and waits until it is ready.
+    pub fn start() -> anyhow::Result<Self> {
+        let programs = build(&[])?;
+        let mut supervisor = Command::new(programs.join("lockstep-control-plane"))
+            .arg("--assets")
+            .arg(&programs)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("starting the supervisor of the control plane")?;
+        let mut line = String::new();
+        let stdout = supervisor.stdout.take().context("the supervisor has no standard output")?;
+        BufReader::new(stdout).read_line(&mut line)?;
+        if line.is_empty() {
+            let status = supervisor.wait()?;
+            bail!("the control plane did not start ({status}); its logs are in the output above");
+        }
+        let place = serde_json::from_str(&line).with_context(|| format!("the supervisor said {line:?}"))?;
+        Ok(Self { supervisor, programs, place })
+    }
+
+    /// The URL of the API server.
+    pub fn server(&self) -> &str {
+        &self.place.server
+    }
+
+    /// A kubeconfig with the access of a cluster administrator.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.place.dir.join("kubeconfig")
+    }
+
+    /// The log of one of `etcd`, `kube-apiserver` and `controllers`.
+    pub fn log(&self, name: &str) -> PathBuf {
+        self.place.dir.join(name).with_extension("log")
+    }
+
+    /// A `kubectl` command that speaks to this control plane as its administrator.
+    pub fn kubectl(&self) -> Command {
+        let bundled = self.programs.join("kubectl");
+        let mut kubectl =
+            Command::new(if bundled.exists() { bundled.as_os_str() } else { OsStr::new("kubectl") });
+        kubectl.env("KUBECONFIG", self.kubeconfig());
+        kubectl
+    }
+
+    /// The client configuration of a cluster administrator.
+    pub async fn config(&self) -> anyhow::Result<Config> {
+        let kubeconfig = Kubeconfig::read_from(self.kubeconfig())?;
+        Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
+    }
+
+    /// A client with the access of a cluster administrator.
+    ///
+    /// It belongs to the tokio runtime that it is made in, so tests do not share it.
+    pub async fn client(&self) -> anyhow::Result<Client> {
+        Ok(Client::try_from(self.config().await?)?)
+    }
+
+    /// The client configuration of a user who is in no group but `system:authenticated`.
+    pub async fn user_config(&self, user: &str) -> anyhow::Result<Config> {
+        let mut config = self.config().await?;
+        config.auth_info.impersonate = Some(user.to_owned());
+        Ok(config)
+    }
+
+    /// The client configuration of a `ServiceAccount`, which must exist, with a token as its pods would get.
+    pub async fn service_account_config(&self, namespace: &str, name: &str) -> anyhow::Result<Config> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, namespace);
+        let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..Default::default() };
+        let answer = accounts.create_token_request(name, &PostParams::default(), &request).await?;
+        let mut config = self.config().await?;
+        let token = answer.status.and_then(|status| status.token).context("a TokenRequest without token")?;
+        config.auth_info.token = Some(token.into());
+        Ok(config)
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        drop(self.supervisor.stdin.take());
+        // The supervisor ends by itself; to wait for it makes sure that its directory is gone.
+        let _ = self.supervisor.wait();
+    }
+}
+
+/// Builds helm if need be and returns the path of the program.
+pub fn helm() -> anyhow::Result<PathBuf> {
+    Ok(build(&["helm"])?.join("helm"))
+}
+
+/// Runs `build.sh`, whose progress goes to standard error, and returns the directory that it names.
+fn build(arguments: &[&str]) -> anyhow::Result<PathBuf> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane/build.sh");
+    let mut build = Command::new(&script)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("running {}", script.display()))?;
+    let mut printed = String::new();
+    if let Some(mut stdout) = build.stdout.take() {
+        stdout.read_to_string(&mut printed)?;
+    }
+    let status = build.wait()?;
+    if !status.success() {
+        bail!("{} failed ({status}); its message is in the output above", script.display());
+    }
+    Ok(PathBuf::from(printed.trim_end()))
+}

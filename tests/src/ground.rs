@@ -1,0 +1,139 @@
+//! The two grounds that a test of the operator runs on: the embedded API server and a real one.
+//!
+//! Each ground lives as long as the test binary, with one operator on it; tests keep apart by names that begin with
+//! their own.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, Config};
+use lockstep_shell::clock::Clock;
+use lockstep_shell::controllers::{self, Settings};
+use lockstep_shell::manager::Manager;
+use lockstep_shell::metrics::Metrics;
+use lockstep_shell::shutdown::{self, Trigger};
+use lockstep_sim::host::{Host, Options};
+use tokio::runtime::Runtime;
+
+use crate::control_plane::ControlPlane;
+
+/// How long a test waits for what must come; a timed-out wait is a failure with the last thing seen.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An API server with our CRDs and the operator on it.
+pub struct Ground {
+    config: Config,
+    _operator: Trigger,
+    _host: Option<Host>,
+}
+
+/// The runtime on which hosts and operators live; those of single tests end with them.
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2).enable_all().build().expect("a runtime can be made")
+    })
+}
+
+/// Runs a set-up on the long-lived runtime, from whatever runtime the caller is in: on a thread of its own, because a
+/// runtime must not be blocked from within another.
+fn on_runtime<T: Send + 'static>(set_up: impl FnOnce(&'static Runtime) -> T + Send + 'static) -> T {
+    std::thread::spawn(|| set_up(runtime())).join().expect("the set-up does not panic")
+}
+
+impl Ground {
+    /// The embedded API server of this test binary.
+    pub fn embedded() -> &'static Self {
+        static EMBEDDED: OnceLock<Ground> = OnceLock::new();
+        EMBEDDED.get_or_init(|| {
+            on_runtime(|runtime| {
+                runtime.block_on(async {
+                    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+                    let host = Host::bind(any_port, Options::default()).await.expect("a free port");
+                    let config = Config::new(host.url().parse().expect("a URL"));
+                    Self::prepare(config, Some(host)).await.expect("the embedded ground")
+                })
+            })
+        })
+    }
+
+    /// The real control plane of this test binary.
+    pub fn real() -> &'static Self {
+        static REAL: OnceLock<Ground> = OnceLock::new();
+        REAL.get_or_init(|| {
+            on_runtime(|runtime| {
+                let plane = ControlPlane::shared();
+                runtime.block_on(async {
+                    let config = plane.config().await.expect("its kubeconfig");
+                    Self::prepare(config, None).await.expect("the real ground")
+                })
+            })
+        })
+    }
+
+    /// A client for the calling test's runtime.
+    pub fn client(&self) -> Client {
+        Client::try_from(self.config.clone()).expect("the configuration makes a client")
+    }
+
+    async fn prepare(config: Config, host: Option<Host>) -> anyhow::Result<Self> {
+        let client = Client::try_from(config.clone())?;
+        install_crds(&client).await?;
+        let operator = start_operator(client)?;
+        Ok(Self { config, _operator: operator, _host: host })
+    }
+}
+
+/// Installs all our CRDs and waits until they are served.
+pub async fn install_crds(client: &Client) -> anyhow::Result<()> {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let params = PatchParams::apply("lockstep-tests").force();
+    for crd in lockstep_crds::all().into_iter().flat_map(|set| set.crds) {
+        let name = crd.metadata.name.clone().context("a CRD has a name")?;
+        crds.patch(&name, &params, &Patch::Apply(&crd)).await?;
+        eventually("the CRD is established", async || {
+            let crd = crds.get(&name).await?;
+            let conditions = crd.status.and_then(|status| status.conditions).unwrap_or_default();
+            let established = conditions.iter().any(|c| c.type_ == "Established" && c.status == "True");
+            if established { Ok(()) } else { bail!("{conditions:?}") }
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Starts all controllers with the client on the current runtime; they stop when the trigger is dropped.
+pub fn start_operator(client: Client) -> anyhow::Result<Trigger> {
+    let settings = Settings {
+        concurrency: 8,
+        resync: Duration::from_mins(10),
+        instance: "lockstep-tests".to_owned(),
+        seed: 1,
+    };
+    let mut manager = Manager::new(client, Clock::start(), Metrics::new(Default::default())?);
+    for set in lockstep_crds::all() {
+        manager.add(controllers::machine(set.controller, &settings).context("a controller")?);
+    }
+    let (trigger, shutdown) = shutdown::channel();
+    tokio::spawn(manager.run(shutdown));
+    Ok(trigger)
+}
+
+/// Tries until it holds, and returns what it gives. An error is what is not yet so.
+pub async fn eventually<T>(what: &str, probe: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let start = Instant::now();
+    loop {
+        match probe().await {
+            Ok(value) => return Ok(value),
+            Err(error) if start.elapsed() > PATIENCE => {
+                return Err(error.context(format!("not within {PATIENCE:?}: {what}")));
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The eleven tests that the NamespaceClass specification names, on the embedded API server and on a real one.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, bail, ensure};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource, ResourceExt};
+use lockstep_crds::namespaceclass::{
+    AppliedResource, NamespaceClass, NamespaceClassBinding, NamespaceClassBindingStatus, NamespaceClassSpec,
+};
+use lockstep_tests::ground::{Ground, eventually};
+use serde_json::{Value, json};
+
+const LABEL: &str = "namespaceclass.akuity.io/name";
+
+/// Runs each test on both grounds.
+macro_rules! on_both_grounds {
+    ($($test:ident),* $(,)?) => {
+        mod embedded {
+            $(#[tokio::test]
+            async fn $test() -> anyhow::Result<()> {
+                super::$test(super::World::new(super::Ground::embedded())).await
+            })*
+        }
+        mod real {
+            $(#[tokio::test]
+            async fn $test() -> anyhow::Result<()> {
+                super::$test(super::World::new(super::Ground::real())).await
+            })*
+        }
+    };
+}
+
+on_both_grounds!(
+    test_define_namespace_class,
+    test_apply_namespace_class_to_namespace,
+    test_remove_namespace_class_label,
+    test_switch_namespace_class,
+    test_update_namespace_class,
+    test_remove_namespace_class,
+    test_pruning_resource_removal,
+    test_field_update_reconciliation,
+    test_over_deletion_guard,
+    test_provenance_markers,
+    test_idempotency,
+);
+
+/// What users do and see.
+struct World {
+    client: Client,
+}
+
+impl World {
+    fn new(ground: &'static Ground) -> Self {
+        Self { client: ground.client() }
+    }
+
+    fn classes(&self) -> Api<NamespaceClass> {
+        Api::all(self.client.clone())
+    }
+
+    fn namespaces(&self) -> Api<Namespace> {
+        Api::all(self.client.clone())
+    }
+
+    fn bindings(&self, namespace: &str) -> Api<NamespaceClassBinding> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    fn config_maps(&self, namespace: &str) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    async fn define(&self, name: &str, resources: Vec<Value>) -> anyhow::Result<NamespaceClass> {
+        let class = NamespaceClass::new(name, NamespaceClassSpec { resources });
+        Ok(self.classes().create(&PostParams::default(), &class).await?)
+    }
+
+    async fn redefine(&self, name: &str, resources: Vec<Value>) -> anyhow::Result<()> {
+        let patch = Patch::Merge(json!({ "spec": { "resources": resources } }));
+        self.classes().patch(name, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    async fn namespace(&self, name: &str, class: Option<&str>) -> anyhow::Result<()> {
+        let labels = class.map(|class| BTreeMap::from([(LABEL.to_owned(), class.to_owned())]));
+        let metadata = ObjectMeta { name: Some(name.to_owned()), labels, ..ObjectMeta::default() };
+        let namespace = Namespace { metadata, ..Namespace::default() };
+        self.namespaces().create(&PostParams::default(), &namespace).await?;
+        Ok(())
+    }
+
+    async fn label(&self, namespace: &str, class: Option<&str>) -> anyhow::Result<()> {
+        let patch = Patch::Merge(json!({ "metadata": { "labels": { LABEL: class } } }));
+        self.namespaces().patch(namespace, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    /// Waits until the binding says that this generation of the class is applied.
+    async fn ready(&self, namespace: &str, class: &str) -> anyhow::Result<NamespaceClassBinding> {
+        eventually("the binding is ready", async || {
+            let generation = self.classes().get(class).await?.metadata.generation;
+            let binding = self.bindings(namespace).get(namespace).await?;
+            let status = binding.status.clone().unwrap_or_default();
+            let ready = status.conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True");
+            ensure!(
+                ready
+                    && status.observed_class_name == class
+                    && Some(status.observed_class_generation) == generation,
+                "{status:?}"
+            );
+            Ok(binding)
+        })
+        .await
+    }
+
+    async fn gone<K>(&self, api: &Api<K>, name: &str) -> anyhow::Result<()>
+    where
+        K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        eventually("the object is gone", async || match api.get_opt(name).await? {
+            None => Ok(()),
+            Some(_) => bail!("{name} is still there"),
+        })
+        .await
+    }
+
+    async fn value(&self, namespace: &str, name: &str) -> anyhow::Result<String> {
+        let map = self.config_maps(namespace).get(name).await?;
+        Ok(map.data.and_then(|mut data| data.remove("value")).unwrap_or_default())
+    }
+}
+
+fn settings(name: &str, value: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "value": value } })
+}
+
+fn secret(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name }, "stringData": { "pin": "4711" } })
+}
+
+fn account(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } })
+}
+
+fn listed(binding: &NamespaceClassBinding) -> Vec<String> {
+    let status = binding.status.clone().unwrap_or_default();
+    let name = |resource: AppliedResource| format!("{} {}", resource.kind, resource.name);
+    status.applied_resources.into_iter().map(name).collect()
+}
+
+async fn test_define_namespace_class(world: World) -> anyhow::Result<()> {
+    world.define("define", vec![settings("a", "1"), secret("b")]).await?;
+    let class = eventually("the class is judged", async || {
+        let class = world.classes().get("define").await?;
+        class.status.clone().filter(|status| !status.conditions.is_empty()).context("no status")?;
+        Ok(class)
+    })
+    .await?;
+    let status = class.status.unwrap_or_default();
+    assert_eq!((status.resource_count, status.conditions[0].status.as_str()), (2, "True"));
+    assert_eq!(class.spec.resources[0]["data"]["value"], "1");
+    Ok(())
+}
+
+async fn test_apply_namespace_class_to_namespace(world: World) -> anyhow::Result<()> {
+    world.define("apply", vec![settings("a", "1"), secret("b"), account("c")]).await?;
+    world.namespace("apply-new", Some("apply")).await?;
+    world.namespace("apply-old", None).await?;
+    world.label("apply-old", Some("apply")).await?;
+    for namespace in ["apply-new", "apply-old"] {
+        let binding = world.ready(namespace, "apply").await?;
+        assert_eq!(binding.spec.class_name, "apply");
+        assert_eq!(listed(&binding), ["ConfigMap a", "Secret b", "ServiceAccount c"]);
+        assert_eq!(world.value(namespace, "a").await?, "1");
+        let secret = Api::<Secret>::namespaced(world.client.clone(), namespace).get("b").await?;
+        assert_eq!(secret.data.unwrap_or_default()["pin"].0, b"4711");
+        Api::<ServiceAccount>::namespaced(world.client.clone(), namespace).get("c").await?;
+    }
+    Ok(())
+}
+
+async fn test_remove_namespace_class_label(world: World) -> anyhow::Result<()> {
+    world.define("unlabel", vec![settings("a", "1")]).await?;
+    world.namespace("unlabel", Some("unlabel")).await?;
+    world.ready("unlabel", "unlabel").await?;
+    let own = json!({ "metadata": { "name": "own" } });
+    world.config_maps("unlabel").create(&PostParams::default(), &serde_json::from_value(own)?).await?;
+    world.label("unlabel", None).await?;
+    world.gone(&world.bindings("unlabel"), "unlabel").await?;
+    world.gone(&world.config_maps("unlabel"), "a").await?;
+    world.config_maps("unlabel").get("own").await?;
+    Ok(())
+}
+
+async fn test_switch_namespace_class(world: World) -> anyhow::Result<()> {
+    world.define("switch-foo", vec![settings("shared", "foo"), settings("foo", "1")]).await?;
+    world.define("switch-bar", vec![settings("shared", "bar"), account("bar")]).await?;
+    world.namespace("switch", Some("switch-foo")).await?;
+    let before = world.ready("switch", "switch-foo").await?;
+    let shared = world.config_maps("switch").get("shared").await?;
+    world.label("switch", Some("switch-bar")).await?;
+    let after = world.ready("switch", "switch-bar").await?;
+    assert_eq!(before.uid(), after.uid(), "the binding is updated, not made anew");
+    assert_eq!(listed(&after), ["ConfigMap shared", "ServiceAccount bar"]);
+    world.gone(&world.config_maps("switch"), "foo").await?;
+    let kept = world.config_maps("switch").get("shared").await?;
+    assert_eq!((shared.uid(), world.value("switch", "shared").await?), (kept.uid(), "bar".to_owned()));
+    Ok(())
+}
+
+async fn test_update_namespace_class(world: World) -> anyhow::Result<()> {
+    world.define("update", vec![settings("stays", "1"), settings("goes", "1")]).await?;
+    for namespace in ["update-one", "update-two"] {
+        world.namespace(namespace, Some("update")).await?;
+        world.ready(namespace, "update").await?;
+    }
+    world.redefine("update", vec![settings("stays", "2"), settings("comes", "1")]).await?;
+    for namespace in ["update-one", "update-two"] {
+        let binding = world.ready(namespace, "update").await?;
+        assert_eq!(listed(&binding), ["ConfigMap comes", "ConfigMap stays"]);
+        assert_eq!(world.value(namespace, "stays").await?, "2");
+        world.config_maps(namespace).get("comes").await?;
+        world.gone(&world.config_maps(namespace), "goes").await?;
+    }
+    Ok(())
+}
+
+async fn test_remove_namespace_class(world: World) -> anyhow::Result<()> {
+    world.define("remove", vec![settings("a", "1")]).await?;
+    for namespace in ["remove-one", "remove-two"] {
+        world.namespace(namespace, Some("remove")).await?;
+        world.ready(namespace, "remove").await?;
+    }
+    world.classes().delete("remove", &DeleteParams::default()).await?;
+    for namespace in ["remove-one", "remove-two"] {
+        world.gone(&world.bindings(namespace), namespace).await?;
+        world.gone(&world.config_maps(namespace), "a").await?;
+    }
+    Ok(())
+}
+
+async fn test_pruning_resource_removal(world: World) -> anyhow::Result<()> {
+    world.define("prune", vec![settings("a", "1"), settings("b", "1"), secret("b")]).await?;
+    world.namespace("prune", Some("prune")).await?;
+    world.ready("prune", "prune").await?;
+    world.redefine("prune", vec![settings("a", "1")]).await?;
+    let binding = world.ready("prune", "prune").await?;
+    assert_eq!(listed(&binding), ["ConfigMap a"]);
+    world.gone(&world.config_maps("prune"), "b").await?;
+    world.gone(&Api::<Secret>::namespaced(world.client.clone(), "prune"), "b").await?;
+    world.config_maps("prune").get("a").await?;
+    Ok(())
+}
+
+async fn test_field_update_reconciliation(world: World) -> anyhow::Result<()> {
+    let two = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": { "value": "1", "extra": "1" } });
+    world.define("fields", vec![two]).await?;
+    world.namespace("fields", Some("fields")).await?;
+    world.ready("fields", "fields").await?;
+    world.redefine("fields", vec![settings("a", "2")]).await?;
+    world.ready("fields", "fields").await?;
+    let maps = world.config_maps("fields");
+    let data = maps.get("a").await?.data.unwrap_or_default();
+    assert_eq!(data, BTreeMap::from([("value".to_owned(), "2".to_owned())]));
+
+    // What is edited or deleted by hand comes back; what others add stays.
+    let edit = Patch::Merge(json!({ "data": { "value": "edited", "others": "1" } }));
+    maps.patch("a", &PatchParams::default(), &edit).await?;
+    eventually("the edit is undone", async || {
+        let data = maps.get("a").await?.data.unwrap_or_default();
+        ensure!(data["value"] == "2" && data["others"] == "1", "{data:?}");
+        Ok(())
+    })
+    .await?;
+    maps.delete("a", &DeleteParams::default()).await?;
+    eventually("the object is back", async || Ok(maps.get("a").await?)).await?;
+    Ok(())
+}
+
+async fn test_over_deletion_guard(world: World) -> anyhow::Result<()> {
+    world.define("guard", vec![settings("a", "1")]).await?;
+    world.namespace("guard", Some("guard")).await?;
+    world.ready("guard", "guard").await?;
+    let own = json!({ "metadata": { "name": "users" } });
+    let own =
+        world.config_maps("guard").create(&PostParams::default(), &serde_json::from_value(own)?).await?;
+    // The status claims an object that the binding does not own.
+    let claimed = |name: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": name });
+    let patch = Patch::Merge(json!({ "status": { "appliedResources": [claimed("a"), claimed("users")] } }));
+    world.bindings("guard").patch_status("guard", &PatchParams::default(), &patch).await?;
+    eventually("the claim is dropped", async || {
+        let binding = world.bindings("guard").get("guard").await?;
+        ensure!(listed(&binding) == ["ConfigMap a"], "{:?}", listed(&binding));
+        Ok(())
+    })
+    .await?;
+    let kept = world.config_maps("guard").get("users").await?;
+    assert_eq!((kept.uid(), kept.resource_version()), (own.uid(), own.resource_version()));
+    Ok(())
+}
+
+async fn test_provenance_markers(world: World) -> anyhow::Result<()> {
+    world.define("provenance", vec![settings("a", "1")]).await?;
+    world.namespace("provenance", Some("provenance")).await?;
+    let binding = world.ready("provenance", "provenance").await?;
+    let namespace = world.namespaces().get("provenance").await?;
+    let owner = &binding.owner_references()[0];
+    assert_eq!((owner.kind.as_str(), Some(&owner.uid)), ("Namespace", namespace.meta().uid.as_ref()));
+    let map = world.config_maps("provenance").get("a").await?;
+    let owners = map.owner_references();
+    assert_eq!(owners.len(), 1);
+    assert_eq!(
+        (owners[0].kind.as_str(), Some(&owners[0].uid)),
+        ("NamespaceClassBinding", binding.meta().uid.as_ref())
+    );
+    assert_eq!(owners[0].controller, Some(true));
+    assert_eq!(map.labels()[LABEL], "provenance");
+    let managers: Vec<_> = map.managed_fields().iter().filter_map(|entry| entry.manager.as_deref()).collect();
+    assert_eq!(managers, ["lockstep-namespaceclass"]);
+    Ok(())
+}
+
+async fn test_idempotency(world: World) -> anyhow::Result<()> {
+    world.define("idempotent", vec![settings("a", "1"), secret("b")]).await?;
+    world.namespace("idempotent", Some("idempotent")).await?;
+    let binding = world.ready("idempotent", "idempotent").await?;
+    let map = world.config_maps("idempotent").get("a").await?;
+    // Each of these wakes the operator; none gives it anything to do.
+    for round in 0..5 {
+        let note = Patch::Merge(json!({ "metadata": { "annotations": { "round": round.to_string() } } }));
+        world.namespaces().patch("idempotent", &PatchParams::default(), &note).await?;
+        world.classes().patch("idempotent", &PatchParams::default(), &note).await?;
+    }
+    // A change that comes after them has been dealt with, so they have been too.
+    world.namespace("idempotent-after", Some("idempotent")).await?;
+    world.ready("idempotent-after", "idempotent").await?;
+    let after = world.bindings("idempotent").get("idempotent").await?;
+    assert_eq!(binding.resource_version(), after.resource_version());
+    assert_eq!(map.resource_version(), world.config_maps("idempotent").get("a").await?.resource_version());
+    let status: NamespaceClassBindingStatus = after.status.unwrap_or_default();
+    assert_eq!(status.conditions.len(), 1);
+    Ok(())
+}
