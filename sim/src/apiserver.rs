@@ -22,7 +22,6 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub use self::actors::{Accounts, Actors, GarbageCollector, NamespaceController};
-use self::allocate::Allocator;
 use self::ids::Ids;
 use self::registry::{Registry, Resource};
 use self::request::{Request, ResourcePath};
@@ -105,7 +104,6 @@ pub struct ApiServer {
     watches: BTreeMap<WatchId, Watch>,
     next_watch: u64,
     ids: Ids,
-    allocator: Allocator,
     /// The time of the request or tick that is being worked on.
     now: Timestamp,
 }
@@ -119,7 +117,6 @@ impl ApiServer {
             watches: BTreeMap::new(),
             next_watch: 0,
             ids: Ids::new(options.seed),
-            allocator: Allocator::default(),
             now: options.start,
         };
         for name in namespace::SYSTEM {
@@ -147,12 +144,14 @@ impl ApiServer {
             return Response::Complete(respond::failure(&status, &[]));
         }
         let request = Request::new(request);
-        let negotiated = match Negotiated::parse(&request) {
-            Ok(negotiated) => negotiated,
-            Err(status) => return Response::Complete(respond::failure(&status, &[])),
-        };
         let mut warnings = Vec::new();
-        match self.answer(&request, &negotiated, &mut warnings, now) {
+        let path = ResourcePath::parse(&request.segments);
+        let negotiated = match (&path, Negotiated::parse(&request)) {
+            (_, Ok(negotiated)) => negotiated,
+            (None, Err(_)) => Negotiated::default(),
+            (Some(_), Err(status)) => return Response::Complete(respond::failure(&status, &[])),
+        };
+        match self.answer(&request, path, &negotiated, &mut warnings, now) {
             Ok(Answer::Watch(id)) => {
                 let head = respond::encode(&Answer::Watch(id), &negotiated, &warnings, now);
                 Response::Watch(head.map(drop), id)
@@ -175,12 +174,13 @@ impl ApiServer {
     fn answer(
         &mut self,
         request: &Request<'_>,
+        path: Option<ResourcePath>,
         negotiated: &Negotiated,
         warnings: &mut Vec<String>,
         now: Timestamp,
     ) -> Result<Answer, Status> {
-        let Some(path) = ResourcePath::parse(&request.segments) else {
-            return self.general(request).unwrap_or(Ok(Answer::Text(404, NOT_FOUND)));
+        let Some(path) = path else {
+            return self.general(request);
         };
         if let Some(answer) = reviews::answer(&path, request) {
             return answer;
@@ -188,21 +188,26 @@ impl ApiServer {
         let found = self.registry.served(&path.group, &path.version, &path.plural);
         let Some((resource, version)) = found.map(|(resource, version)| (Arc::clone(resource), version))
         else {
-            return Ok(Answer::Text(404, NOT_FOUND));
+            return self.nowhere(&path);
         };
         let fits = if resource.namespaced {
             !path.namespace.is_empty() || path.name.is_empty()
         } else {
             path.namespace.is_empty()
         };
-        if !fits {
-            return Ok(Answer::Text(404, NOT_FOUND));
-        }
         let scope = Scope::new(resource, version, path);
-        if !scope.subresource.is_empty() && !scope.version().has_subresource(&scope.subresource) {
-            return Ok(Answer::Text(404, NOT_FOUND));
+        let known = scope.subresource.is_empty() || scope.version().has_subresource(&scope.subresource);
+        if !fits || !known {
+            return Err(Status::no_such_path());
         }
         self.resource_request(&scope, request, negotiated, warnings, now)
+    }
+
+    /// The answer to a resource that is not served: a status in groups that are built in, plain text elsewhere.
+    fn nowhere(&self, path: &ResourcePath) -> Result<Answer, Status> {
+        let group = self.registry.groups().get(&path.group);
+        let built_in = group.is_some_and(|group| group.values().any(|resource| !resource.is_custom()));
+        if built_in { Err(Status::no_such_path()) } else { Ok(Answer::Text(404, NOT_FOUND)) }
     }
 
     fn resource_request(
@@ -250,7 +255,10 @@ impl ApiServer {
                 let options = delete::DeleteOptions::parse(request, now)?;
                 self.delete_request(scope, &options)
             }
-            (&Method::DELETE, true) if scope.resource.namespaced && scope.namespace.is_empty() => {
+            (&Method::DELETE, true)
+                if scope.resource.is("", "namespaces")
+                    || (scope.resource.namespaced && scope.namespace.is_empty()) =>
+            {
                 Err(Status::method_not_allowed())
             }
             (&Method::DELETE, true) => {
@@ -283,7 +291,7 @@ impl ApiServer {
         scope.check_name(&object)?;
         let live = self.store.get(scope.resource.table, &scope.key()).cloned();
         let Some(live) = live else {
-            if strategy::allows_create_on_update(&scope.resource) && scope.subresource.is_empty() {
+            if strategy::allows_create_on_update(scope) && scope.subresource.is_empty() {
                 return self.create_object(scope, object, options, Tracking::Update);
             }
             return Err(scope.not_found());
@@ -334,3 +342,6 @@ impl ApiServer {
         Some(object)
     }
 }
+
+#[cfg(test)]
+mod tests;

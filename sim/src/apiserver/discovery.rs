@@ -3,12 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::ApiServer;
 use super::registry::{Origin, Resource, Version};
+use crate::builtin;
 
-const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const CUSTOM_VERBS: [&str; 8] =
+    ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 /// The content type of the aggregated form.
 pub(super) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -90,10 +95,7 @@ impl ApiServer {
                     .versions
                     .iter()
                     .map(|(version, resources)| {
-                        let resources: Vec<Value> = resources
-                            .iter()
-                            .map(|(resource, version)| aggregate(resource, version))
-                            .collect();
+                        let resources = aggregate(group.name, version, resources);
                         json!({"version": version, "resources": resources, "freshness": "Current"})
                     })
                     .collect();
@@ -126,8 +128,7 @@ impl ApiServer {
     pub(super) fn api_resources(&self, group: &str, version: &str) -> Option<Value> {
         let found = self.group(group)?;
         let (_, resources) = found.versions.iter().find(|(name, _)| *name == version)?;
-        let entries: Vec<Value> =
-            resources.iter().flat_map(|(resource, version)| entries(resource, version)).collect();
+        let entries = entries(group, version, resources);
         let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let mut list =
             json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": entries});
@@ -159,89 +160,90 @@ fn summary(group: &Group<'_>) -> Value {
     json!({"name": group.name, "versions": versions, "preferredVersion": versions[0]})
 }
 
-/// The entries of a resource and its subresources in an `APIResourceList`.
-fn entries(resource: &Resource, version: &Version) -> Vec<Value> {
-    let mut main = Map::new();
-    main.insert("name".into(), resource.plural.clone().into());
-    main.insert("singularName".into(), resource.singular.clone().into());
-    main.insert("namespaced".into(), resource.namespaced.into());
-    main.insert("kind".into(), resource.kind.clone().into());
-    main.insert("verbs".into(), verbs(resource).into());
+/// The entries of the resources of a group version in an `APIResourceList`.
+fn entries(group: &str, version: &str, resources: &[(&Arc<Resource>, &Version)]) -> Vec<Value> {
+    let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
+    let mut entries = builtin::api_resources(&path).unwrap_or_default();
+    let custom = resources.iter().filter(|(resource, _)| resource.is_custom());
+    entries.extend(custom.flat_map(|(resource, version)| custom_entries(resource, version)));
+    entries
+}
+
+/// The entries of a custom resource and its subresources.
+fn custom_entries(resource: &Resource, version: &Version) -> Vec<Value> {
+    let mut main = json!({
+        "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
+        "kind": resource.kind, "verbs": CUSTOM_VERBS, "storageVersionHash": storage_version_hash(resource),
+    });
     if !resource.short_names.is_empty() {
-        main.insert("shortNames".into(), resource.short_names.clone().into());
+        main["shortNames"] = resource.short_names.clone().into();
     }
     if !resource.categories.is_empty() {
-        main.insert("categories".into(), resource.categories.clone().into());
+        main["categories"] = resource.categories.clone().into();
     }
-    let mut entries = vec![Value::Object(main)];
+    let mut entries = vec![main];
     for name in version.subresources() {
-        let kind = subresource_kind(resource, version, name);
         let mut entry = json!({
             "name": format!("{}/{name}", resource.plural), "singularName": "",
-            "namespaced": resource.namespaced, "kind": kind.2, "verbs": subresource_verbs(name),
+            "namespaced": resource.namespaced, "kind": resource.kind, "verbs": SUBRESOURCE_VERBS,
         });
-        if (kind.0.as_str(), kind.1.as_str()) != (&resource.group, &version.name) {
-            entry["group"] = kind.0.into();
-            entry["version"] = kind.1.into();
+        if name == "scale" {
+            entry["group"] = "autoscaling".into();
+            entry["version"] = "v1".into();
+            entry["kind"] = "Scale".into();
         }
         entries.push(entry);
     }
     entries
 }
 
-fn verbs(resource: &Resource) -> Vec<&'static str> {
-    let all = VERBS.into_iter();
-    if resource.is("", "namespaces") {
-        return all.filter(|verb| *verb != "deletecollection").collect();
-    }
-    all.collect()
+/// Tells whether a resource is stored in another version than before.
+fn storage_version_hash(resource: &Resource) -> String {
+    let text = format!("{}/{}/{}", resource.group, resource.storage_version().name, resource.kind);
+    STANDARD.encode(&Sha256::digest(text.as_bytes())[..8])
 }
 
-fn subresource_verbs(name: &str) -> Vec<&'static str> {
-    match name {
-        "finalize" => vec!["update"],
-        "token" => vec!["create"],
-        _ => SUBRESOURCE_VERBS.to_vec(),
-    }
-}
-
-/// Group, version and kind of what a subresource speaks.
-fn subresource_kind(resource: &Resource, version: &Version, name: &str) -> (String, String, String) {
-    match name {
-        "scale" => ("autoscaling".into(), "v1".into(), "Scale".into()),
-        "token" => ("authentication.k8s.io".into(), "v1".into(), "TokenRequest".into()),
-        _ => (resource.group.clone(), version.name.clone(), resource.kind.clone()),
-    }
-}
-
-fn aggregate(resource: &Resource, version: &Version) -> Value {
-    let kind = |(group, version, kind): (String, String, String)| json!({"group": group, "version": version, "kind": kind});
-    let own = (resource.group.clone(), version.name.clone(), resource.kind.clone());
-    let scope = if resource.namespaced { "Namespaced" } else { "Cluster" };
-    let mut item = json!({
-        "resource": resource.plural, "responseKind": kind(own), "scope": scope,
-        "singularResource": resource.singular, "verbs": verbs(resource),
-    });
-    if !resource.short_names.is_empty() {
-        item["shortNames"] = resource.short_names.clone().into();
-    }
-    if !resource.categories.is_empty() {
-        item["categories"] = resource.categories.clone().into();
-    }
-    let subresources: Vec<Value> = version
-        .subresources()
-        .into_iter()
-        .map(|name| {
-            json!({
-                "subresource": name, "responseKind": kind(subresource_kind(resource, version, name)),
-                "verbs": subresource_verbs(name),
-            })
-        })
+/// The aggregated form of what [`entries`] lists one by one.
+fn aggregate(group: &str, version: &str, resources: &[(&Arc<Resource>, &Version)]) -> Vec<Value> {
+    let custom: Vec<&str> = resources
+        .iter()
+        .filter(|(resource, _)| resource.is_custom())
+        .map(|(resource, _)| resource.plural.as_str())
         .collect();
-    if !subresources.is_empty() {
-        item["subresources"] = subresources.into();
+    let mut items: Vec<Value> = Vec::new();
+    for entry in entries(group, version, resources) {
+        let text = |key: &str| entry[key].as_str().unwrap_or_default();
+        let (plural, subresource) = text("name").split_once('/').unwrap_or((text("name"), ""));
+        // Built-in resources leave out group and version where they are the surrounding ones.
+        let own = if custom.contains(&plural) && text("group").is_empty() {
+            (group, version)
+        } else {
+            (text("group"), text("version"))
+        };
+        let kind = json!({"group": own.0, "version": own.1, "kind": text("kind")});
+        if subresource.is_empty() {
+            let scope = if entry["namespaced"] == true { "Namespaced" } else { "Cluster" };
+            let mut item = json!({
+                "resource": plural, "responseKind": kind, "scope": scope,
+                "singularResource": text("singularName"), "verbs": entry["verbs"],
+            });
+            for key in ["shortNames", "categories"] {
+                if let Some(names) = entry.get(key) {
+                    item[key] = names.clone();
+                }
+            }
+            items.push(item);
+        } else if let Some(item) = items.iter_mut().find(|item| item["resource"] == plural) {
+            let sub = json!({"subresource": subresource, "responseKind": kind, "verbs": entry["verbs"]});
+            if let Some(list) = item.as_object_mut() {
+                let list = list.entry("subresources").or_insert_with(|| json!([]));
+                if let Some(list) = list.as_array_mut() {
+                    list.push(sub);
+                }
+            }
+        }
     }
-    item
+    items
 }
 
 /// The versions of CRDs that a group version's OpenAPI document is generated from.

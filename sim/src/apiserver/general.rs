@@ -21,11 +21,11 @@ fn version() -> Value {
 }
 
 impl ApiServer {
-    /// Answers what [`super::request::ResourcePath`] can't parse; none if it is for a resource.
-    pub(super) fn general(&self, request: &Request<'_>) -> Option<Result<Answer, Status>> {
+    /// Answers what [`super::request::ResourcePath`] can't parse.
+    pub(super) fn general(&self, request: &Request<'_>) -> Result<Answer, Status> {
         let segments: Vec<&str> = request.segments.iter().map(String::as_str).collect();
         let found = |value: Option<Value>| {
-            Some(Ok(value.map_or(Answer::Text(404, NOT_FOUND), |value| Answer::Json(200, value))))
+            Ok(value.map_or(Answer::Text(404, NOT_FOUND), |value| Answer::Json(200, value)))
         };
         let aggregated = discovery::wants_aggregated(request.accept);
         match segments.as_slice() {
@@ -35,22 +35,26 @@ impl ApiServer {
                 paths.extend(["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
                 found(Some(json!({"paths": paths})))
             }
-            ["healthz" | "livez" | "readyz", ..] => Some(Ok(Answer::Text(200, "ok"))),
+            ["healthz" | "livez" | "readyz", ..] => Ok(Answer::Text(200, "ok")),
             ["version"] => found(Some(version())),
-            ["api"] if aggregated => Some(Ok(Answer::Aggregated(self.aggregated(true)))),
-            ["apis"] if aggregated => Some(Ok(Answer::Aggregated(self.aggregated(false)))),
+            ["api"] if aggregated => Ok(Answer::Aggregated(self.aggregated(true))),
+            ["apis"] if aggregated => Ok(Answer::Aggregated(self.aggregated(false))),
             ["api"] => found(Some(json!({
                 "kind": "APIVersions", "versions": ["v1"],
                 "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": SERVER_ADDRESS}],
             }))),
             ["apis"] => found(Some(self.api_groups())),
             ["apis", group] => found(self.api_group(group)),
-            ["api", version] => found(self.api_resources("", version)),
-            ["apis", group, version] => found(self.api_resources(group, version)),
+            ["api", "v1"] => found(self.api_resources("", "v1")),
+            ["apis", group, version] if self.registry.groups().contains_key(*group) => self
+                .api_resources(group, version)
+                .map(|list| Answer::Json(200, list))
+                .ok_or_else(Status::no_such_path),
             ["openapi", "v3"] => found(Some(self.open_api_index())),
             ["openapi", "v3", path @ ..] => found(self.open_api_document(&path.join("/"))),
-            ["api" | "apis", ..] => None,
-            _ => Some(Ok(Answer::Text(404, NOT_FOUND))),
+            ["api", ..] => Err(Status::no_such_path()),
+            ["apis", group, ..] if self.registry.groups().contains_key(*group) => Err(Status::no_such_path()),
+            _ => Ok(Answer::Text(404, NOT_FOUND)),
         }
     }
 }

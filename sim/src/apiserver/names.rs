@@ -10,10 +10,8 @@ const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 pub(crate) enum NameRule {
     /// RFC 1123 subdomain, as most kinds.
     Subdomain,
-    /// RFC 1123 label: namespaces.
+    /// RFC 1123 label: namespaces and services.
     Label,
-    /// RFC 1035 label: services.
-    Label1035,
     /// Anything that fits into a path: RBAC.
     PathSegment,
 }
@@ -22,8 +20,7 @@ impl NameRule {
     /// The rule of a resource.
     pub(crate) fn of(group: &str, plural: &str) -> Self {
         match (group, plural) {
-            ("", "namespaces") => Self::Label,
-            ("", "services") => Self::Label1035,
+            ("", "namespaces" | "services") => Self::Label,
             ("rbac.authorization.k8s.io", _) => Self::PathSegment,
             _ => Self::Subdomain,
         }
@@ -38,7 +35,6 @@ impl NameRule {
         match self {
             Self::Subdomain => subdomain(&masked),
             Self::Label => label(&masked),
-            Self::Label1035 => label_1035(&masked),
             Self::PathSegment => path_segment(name, prefix),
         }
     }

@@ -9,7 +9,7 @@ use super::respond::Answer;
 use super::scope::{Scope, WriteOptions};
 use super::status::{Qualified, Status, quote};
 use super::write::{self, Tracking};
-use super::{ApiServer, body, meta};
+use super::{ApiServer, body, meta, validate};
 use crate::cause::Cause;
 use crate::managed::{self, ApplyError, Manager};
 use crate::patch::{self, PatchError};
@@ -38,21 +38,26 @@ impl ApiServer {
         let live = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
         let live = Arc::clone(live);
         let current = scope.resource.view(scope.version(), &live);
-        let patch = body::json(request.body).map_err(Status::bad_request)?;
+        let patch = body::json(request.body)
+            .map_err(|why| Status::bad_request(format!("error decoding patch: {why}")))?;
         let patched = match media_type {
             JSON => patch::json(&current, &patch.value).map_err(refusal)?,
             MERGE if patch.value.is_object() => patch::merge(&current, &patch.value),
             MERGE => {
-                return Err(Status::bad_request(
-                    "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
-                ));
+                let kind = validate::type_name(&patch.value);
+                return Err(Status::bad_request(format!(
+                    "error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+                )));
             }
             _ => {
                 let schema = scope.version().schema().ok_or_else(|| unsupported(scope))?;
                 patch::strategic(schema, &current, &patch.value).map_err(refusal)?
             }
         };
-        let object = write::admit_body(scope, options, patched, patch.duplicates)?;
+        let shown = if media_type == STRATEGIC { patch.value.to_string() } else { patched.to_string() };
+        let object = write::admit_patched(scope, options, patched, patch.duplicates)
+            .map_err(|why| unreadable(&shown, &why))?;
+        scope.check_name(&object)?;
         self.update_object(scope, &live, object, options, Tracking::Update)
     }
 
@@ -64,13 +69,13 @@ impl ApiServer {
     ) -> Result<Answer, Status> {
         let body = body::yaml(request.body)
             .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
-        let mut config = write::admit_body(scope, options, body.value, body.duplicates)?;
-        if meta::field(&config, "managedFields").is_some_and(|value| !value.is_null()) {
-            return Err(Status::bad_request("metadata.managedFields must be nil"));
-        }
-        fill_name(scope, &mut config)?;
+        let config = body.value;
+        check_config(scope, &config)?;
         let Some(schema) = scope.version().schema() else { return Err(unsupported(scope)) };
         let live = self.store.get(scope.resource.table, &scope.key()).cloned();
+        if live.is_none() && !scope.subresource.is_empty() {
+            return Err(scope.not_found());
+        }
         check_live(scope, live.as_deref(), &config)?;
         let api_version = scope.resource.api_version(scope.version());
         let time = meta::timestamp(options.now);
@@ -84,6 +89,8 @@ impl ApiServer {
         let force = options.force.unwrap_or_default();
         let mut applied =
             managed::apply(schema, current.as_deref(), &config, manager, force).map_err(conflict)?;
+        meta::set(&mut applied, "name", scope.name.clone());
+        let mut applied = write::admit_body(scope, options, applied, body.duplicates)?;
         match live {
             Some(live) => {
                 meta::copy(&live, &mut applied, "resourceVersion");
@@ -145,21 +152,46 @@ fn unsupported(scope: &Scope) -> Status {
 fn refusal(error: PatchError) -> Status {
     match error {
         PatchError::BadRequest(why) => Status::bad_request(why),
-        PatchError::Unprocessable(why) => Status::new(422, "Invalid", why),
+        // The server keeps the reason to itself.
+        PatchError::Unprocessable(_) => {
+            Status::generic(422, "Invalid", "the server rejected our request due to an error in our request")
+        }
         PatchError::TooLarge(why) => Status::new(413, "RequestEntityTooLarge", why),
         PatchError::Internal(why) => Status::unknown(why),
     }
 }
 
-/// An applied configuration may leave its name to the path, but not contradict it.
-fn fill_name(scope: &Scope, config: &mut Value) -> Result<(), Status> {
-    if meta::name(config).is_empty() {
-        meta::set(config, "name", scope.name.clone());
+/// Checks a configuration as far as the merge does not: what it is of, and that it does not contradict the path.
+fn check_config(scope: &Scope, config: &Value) -> Result<(), Status> {
+    let text = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
+    let wanted = scope.resource.api_version(scope.version());
+    if text("kind").is_empty() || text("apiVersion").is_empty() {
+        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        return Err(Status::bad_request(format!(
+            "invalid object type: {group}/{version}, Kind={}",
+            text("kind")
+        )));
     }
-    if scope.resource.namespaced && meta::namespace(config).is_empty() {
-        meta::set(config, "namespace", scope.namespace.clone());
+    if text("apiVersion") != wanted || text("kind") != scope.resource.kind {
+        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        return Err(Status::unknown(format!(
+            "failed to convert patch object ({}/{}; {group}/{version}, Kind={}) to proper version ({wanted})",
+            meta::namespace(config),
+            meta::name(config),
+            text("kind")
+        )));
     }
-    scope.check_name(config)
+    validate::shape(config).map_err(Status::bad_request)?;
+    if meta::field(config, "managedFields").is_some_and(|value| !value.is_null()) {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    if meta::name(config).is_empty() { Ok(()) } else { scope.check_name(config) }
+}
+
+/// A patched object that can't be read into its kind.
+fn unreadable(shown: &str, why: &str) -> Status {
+    let cause = validate::invalid("patch", &quote(shown), why);
+    Status::invalid(Qualified { group: "", name: "" }, "", &[cause])
 }
 
 /// A configuration may name the uid and the resource version that it is meant for.
@@ -177,8 +209,8 @@ fn check_live(scope: &Scope, live: Option<&Value>, config: &Value) -> Result<(),
             Err(Status::modified(resource, &scope.name))
         }
         Some(live) if !uid.is_empty() && uid != meta::uid(live) => {
-            let cause = super::validate::invalid("metadata.uid", &quote(uid), "field is immutable");
-            Err(Status::invalid(scope.resource.qualified_kind(), &scope.name, &[cause]))
+            let cause = validate::invalid("metadata.uid", &quote(uid), "field is immutable");
+            Err(Status::invalid(scope.resource.qualified_kind(), &scope.name, &[cause.clone(), cause]))
         }
         _ => Ok(()),
     }

@@ -143,17 +143,17 @@ fn page<'a>(
     selection: &Selection,
     limit: Option<usize>,
 ) -> (Vec<Arc<Value>>, Option<Next>) {
-    let mut matching = all.filter(|(_, object)| selection.matches(object));
-    let Some(limit) = limit else {
-        return (matching.map(|(_, object)| Arc::clone(object)).collect(), None);
-    };
-    let mut last = None;
     let mut items = Vec::new();
-    for (key, object) in matching.by_ref().take(limit) {
-        last = Some(key);
-        items.push(Arc::clone(object));
+    let mut last = None;
+    let mut all = all.peekable();
+    while let Some((key, object)) = all.next_if(|_| limit.is_none_or(|limit| items.len() < limit)) {
+        if selection.matches(object) {
+            last = Some(key);
+            items.push(Arc::clone(object));
+        }
     }
-    let remaining = matching.count();
+    // As in the real server, what is left need not match: the next page may turn out empty.
+    let remaining = all.count();
     let next = last.filter(|_| remaining > 0).map(|last| Next { after: last.to_string(), remaining });
     (items, next)
 }
@@ -215,7 +215,7 @@ fn check_match(request: &Request<'_>, version: &str, rule: &str, token: &str) ->
     match rule {
         "Exact" if version == "0" => forbidden(
             field,
-            r#"resourceVersionMatch "Exact" is forbidden for resourceVersion "0""#.to_owned(),
+            r#"resourceVersionMatch "exact" is forbidden for resourceVersion "0""#.to_owned(),
         ),
         "Exact" | "NotOlderThan" => Ok(()),
         other => {
@@ -223,7 +223,7 @@ fn check_match(request: &Request<'_>, version: &str, rule: &str, token: &str) ->
                 reason: "FieldValueNotSupported",
                 field: field.to_owned(),
                 message: format!(
-                    r#"Unsupported value: {}: supported values: "Exact", "NotOlderThan""#,
+                    r#"Unsupported value: {}: supported values: "Exact", "NotOlderThan", """#,
                     quote(other)
                 ),
             };

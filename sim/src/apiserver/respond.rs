@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Value, json};
 
-use super::request::Request;
+use super::request::{Request, ResourcePath};
 use super::scope::Scope;
 use super::status::Status;
 use super::watch::WatchId;
@@ -57,8 +57,9 @@ pub(super) enum Include {
 }
 
 /// The form in which the client wants objects.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Form {
+    #[default]
     Full,
     /// `PartialObjectMetadata` of this version of `meta.k8s.io`.
     Partial(&'static str),
@@ -66,7 +67,7 @@ pub(super) enum Form {
 }
 
 /// What the client accepts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Negotiated {
     pub(super) form: Form,
     yaml: bool,
@@ -84,10 +85,19 @@ impl Negotiated {
             _ => Include::Metadata,
         };
         request.accept.split(',').find_map(|entry| accept(entry, include)).ok_or_else(|| {
-            Status::new(
+            let mut types =
+                "application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned();
+            if request.method == http::Method::GET
+                && ResourcePath::parse(&request.segments).is_some_and(|path| path.name.is_empty())
+            {
+                types.push_str(
+                    ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
+                );
+            }
+            Status::generic(
                 406,
                 "NotAcceptable",
-                "only the following media types are accepted: application/json, application/yaml",
+                format!("406: Not Acceptable\n\nAvailable representations: {types}"),
             )
         })
     }

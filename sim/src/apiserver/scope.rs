@@ -118,7 +118,11 @@ impl WriteOptions {
             "Ignore" => Validation::Ignore,
             "Strict" => Validation::Strict,
             other => {
-                causes.push(unsupported("fieldValidation", other, r#""Ignore", "Strict", "Warn""#));
+                causes.push(unsupported(
+                    "fieldValidation",
+                    &quote(other),
+                    r#""", "Ignore", "Strict", "Warn""#,
+                ));
                 Validation::Warn
             }
         };
@@ -159,20 +163,18 @@ impl WriteOptions {
 
 /// Reads `dryRun`; anything but `All` is a cause to refuse.
 pub(super) fn dry_run<'a>(values: impl Iterator<Item = &'a str>, causes: &mut Vec<Cause>) -> bool {
-    let mut dry_run = false;
-    for value in values {
-        dry_run |= !value.is_empty();
-        if !value.is_empty() && value != "All" {
-            causes.push(unsupported("dryRun", value, r#""All""#));
-        }
+    let values: Vec<&str> = values.filter(|value| !value.is_empty()).collect();
+    if values.iter().any(|value| *value != "All") {
+        let list = Value::from(values.clone()).to_string();
+        causes.push(unsupported("dryRun", &list, r#""All""#));
     }
-    dry_run
+    !values.is_empty()
 }
 
 fn unsupported(field: &str, value: &str, supported: &str) -> Cause {
     Cause {
         reason: "FieldValueNotSupported",
         field: field.to_owned(),
-        message: format!("Unsupported value: {}: supported values: {supported}", quote(value)),
+        message: format!("Unsupported value: {value}: supported values: {supported}"),
     }
 }

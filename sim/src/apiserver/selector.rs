@@ -44,13 +44,11 @@ impl Labels {
                 None => break,
                 Some(Token::Symbol(",")) if tokens.peek().is_some() => {}
                 Some(Token::Symbol(",")) => {
-                    return Err(unable("found '', expected: identifier after ','".to_owned()));
+                    return Err(Status::bad_request("found '', expected: identifier after ','"));
                 }
                 Some(token) => {
-                    return Err(unable(format!(
-                        "found '{}', expected: ',' or 'end of string'",
-                        token.text()
-                    )));
+                    let message = format!("found '{}', expected: ',' or 'end of string'", token.text());
+                    return Err(Status::bad_request(message));
                 }
             }
         }
@@ -208,11 +206,7 @@ impl Fields {
     /// Reads `metadata.name=a,status.phase!=b`.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
         let invalid = |term: &str| {
-            Status::bad_request(format!(
-                "invalid selector: {}; can't understand {}",
-                quote(text),
-                quote(term)
-            ))
+            Status::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
         };
         let mut requirements = Vec::new();
         for term in text.split(',').filter(|term| !term.is_empty()) {

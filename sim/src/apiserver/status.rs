@@ -33,6 +33,8 @@ pub struct Details {
     pub causes: Vec<(String, String, String)>,
     /// When to try again; zero if unset.
     pub retry_after_seconds: u32,
+    /// Whether the server sends the details although there are none.
+    pub even_if_empty: bool,
 }
 
 /// A resource or kind together with its group, as messages spell it: `deployments.apps`.
@@ -132,7 +134,20 @@ impl Status {
 
     /// The resource exists, the verb does not.
     pub(crate) fn method_not_allowed() -> Self {
-        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        let text = "the server does not allow this method on the requested resource";
+        Self::generic(405, "MethodNotAllowed", text)
+    }
+
+    /// There is nothing at the path, below a group that the server knows.
+    pub(crate) fn no_such_path() -> Self {
+        Self::generic(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// A failure before any resource was looked at, or one of unknown origin: its details are there, but empty.
+    pub(crate) fn generic(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        let mut status = Self::new(code, reason, message);
+        status.details.even_if_empty = true;
+        status
     }
 
     /// An error that the server has no reason for.
@@ -152,7 +167,7 @@ impl Status {
             object.insert("reason".into(), self.reason.into());
         }
         let details = self.details.to_value();
-        if details.as_object().is_some_and(|map| !map.is_empty()) {
+        if self.details.even_if_empty || details.as_object().is_some_and(|map| !map.is_empty()) {
             object.insert("details".into(), details);
         }
         object.insert("code".into(), self.code.into());

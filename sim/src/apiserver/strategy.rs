@@ -15,7 +15,8 @@ pub(super) fn read(scope: &Scope, object: &mut Value) -> Result<Vec<String>, Str
     let version = scope.version();
     if let Some(resource) = version.builtin_resource() {
         if let Some(error) = builtin::decode_error(resource, object) {
-            return Err(error);
+            let (_, why) = error.split_once(" cannot be handled as a ").unwrap_or(("", &error));
+            return Err(why.split_once(": ").map_or(why, |(_, why)| why).to_owned());
         }
         return Ok(builtin::normalise(resource, object));
     }
@@ -63,41 +64,75 @@ pub(super) fn apply_defaults(scope: &Scope, object: &mut Value) {
 
 /// Takes out of a new object what the endpoint does not set, before its fields get managers.
 pub(super) fn reset_create(scope: &Scope, object: &mut Value) {
-    if scope.version().has_subresource("status") {
-        remove(object, "status");
+    match &scope.version().origin {
+        Origin::Builtin(resource) => {
+            for field in builtin::reset_fields(resource, None) {
+                take(object, field);
+            }
+        }
+        Origin::Custom(_) if scope.version().has_subresource("status") => remove(object, "status"),
+        Origin::Custom(_) => {}
     }
     meta::remove(object, "generation");
 }
 
 /// Takes back what the endpoint does not change, before the changed fields get a manager.
 pub(super) fn reset_update(scope: &Scope, new: &mut Value, live: &Value) {
-    if scope.subresource == "finalize" {
-        return;
+    match &scope.version().origin {
+        Origin::Builtin(resource) => {
+            let subresource = Some(scope.subresource.as_str()).filter(|name| !name.is_empty());
+            for field in builtin::reset_fields(resource, subresource) {
+                put_back(new, live, field);
+            }
+        }
+        Origin::Custom(_) if scope.subresource == "status" => {
+            let status = new.get_mut("status").map(Value::take);
+            let version = meta::resource_version(new).to_owned();
+            let managed = meta::field(new, "managedFields").cloned();
+            let api_version = new["apiVersion"].take();
+            *new = live.clone();
+            new["apiVersion"] = api_version;
+            meta::set(new, "resourceVersion", version);
+            match managed {
+                Some(managed) => meta::set(new, "managedFields", managed),
+                None => meta::remove(new, "managedFields"),
+            }
+            match status {
+                Some(status) => new["status"] = status,
+                None => remove(new, "status"),
+            }
+        }
+        Origin::Custom(_) if scope.version().has_subresource("status") => put_back(new, live, "status"),
+        Origin::Custom(_) => {}
     }
-    if scope.subresource == "status" && !scope.resource.is_custom() {
-        if let Some(spec) = live.get("spec") {
-            new["spec"] = spec.clone();
+}
+
+/// Removes the field at a dotted path.
+fn take(object: &mut Value, path: &str) {
+    match path.split_once('.') {
+        None => remove(object, path),
+        Some((key, rest)) => {
+            if let Some(inner) = object.get_mut(key) {
+                take(inner, rest);
+            }
         }
-    } else if scope.subresource == "status" {
-        let status = new.get_mut("status").map(Value::take);
-        let version = meta::resource_version(new).to_owned();
-        let managed = meta::field(new, "managedFields").cloned();
-        let api_version = new["apiVersion"].take();
-        *new = live.clone();
-        new["apiVersion"] = api_version;
-        meta::set(new, "resourceVersion", version);
-        match managed {
-            Some(managed) => meta::set(new, "managedFields", managed),
-            None => meta::remove(new, "managedFields"),
-        }
-        match status {
-            Some(status) => new["status"] = status,
-            None => remove(new, "status"),
-        }
-    } else if scope.version().has_subresource("status") {
-        match live.get("status") {
-            Some(status) => new["status"] = status.clone(),
-            None => remove(new, "status"),
+    }
+}
+
+/// Makes the field at a dotted path what it is in the live object.
+fn put_back(new: &mut Value, live: &Value, path: &str) {
+    match (path.split_once('.'), live) {
+        (None, live) => match live.get(path) {
+            Some(value) => {
+                if let Some(new) = new.as_object_mut() {
+                    new.insert(path.to_owned(), value.clone());
+                }
+            }
+            None => remove(new, path),
+        },
+        (Some((key, rest)), live) => {
+            meta::map_at(new, key);
+            put_back(&mut new[key], &live[key], rest);
         }
     }
 }
@@ -189,26 +224,13 @@ pub(super) fn is_finished(resource: &Resource, object: &Value) -> bool {
 }
 
 /// Whether a PUT may leave the resource version out.
-pub(super) fn allows_unconditional_update(resource: &Resource) -> bool {
-    let conditional = matches!(
-        (resource.group.as_str(), resource.plural.as_str()),
-        ("coordination.k8s.io" | "apiextensions.k8s.io" | "admissionregistration.k8s.io", _)
-            | ("policy", "poddisruptionbudgets")
-            | ("node.k8s.io", "runtimeclasses")
-            | ("storage.k8s.io", "csidrivers" | "csinodes" | "csistoragecapacities" | "volumeattachments")
-            | ("certificates.k8s.io", "clustertrustbundles")
-    );
-    !conditional && !resource.is_custom()
+pub(super) fn allows_unconditional_update(scope: &Scope) -> bool {
+    scope.version().builtin_resource().is_some_and(builtin::allows_unconditional_update)
 }
 
 /// Whether a PUT to a missing name creates the object.
-pub(super) fn allows_create_on_update(resource: &Resource) -> bool {
-    matches!(
-        (resource.group.as_str(), resource.plural.as_str()),
-        ("", "limitranges" | "events" | "services" | "endpoints")
-            | ("rbac.authorization.k8s.io" | "coordination.k8s.io", _)
-            | ("node.k8s.io", "runtimeclasses")
-    )
+pub(super) fn allows_create_on_update(scope: &Scope) -> bool {
+    scope.version().builtin_resource().is_some_and(builtin::creates_on_update)
 }
 
 /// Whether a deletion is answered with the object instead of a status.

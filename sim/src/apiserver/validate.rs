@@ -28,12 +28,29 @@ fn forbidden(field: &str, why: &str) -> Cause {
 
 /// Judges the metadata of a new object.
 pub(crate) fn create(resource: &Resource, object: &Value) -> Vec<Cause> {
-    object_meta(resource, object, NameRule::of(&resource.group, &resource.plural))
+    let mut causes = object_meta(resource, object, NameRule::of(&resource.group, &resource.plural));
+    if !resource.is_custom() {
+        causes.extend(standard_finalizers(object));
+    }
+    causes
 }
 
 /// Judges the metadata of an update.
 pub(crate) fn update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = object_meta(resource, new, NameRule::PathSegment);
+    let changes = changes(new, old);
+    causes.extend(changes.iter().cloned());
+    // The kinds' own code checks the same once more, so that each cause comes twice.
+    causes.extend(changes);
+    if !resource.is_custom() {
+        causes.extend(standard_finalizers(new));
+    }
+    causes
+}
+
+/// What an update may not do to metadata.
+fn changes(new: &Value, old: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
     if meta::is_deleting(old) {
         causes.extend(no_new_finalizers(new, old));
     }
@@ -172,6 +189,21 @@ fn finalizers(object: &Value) -> Vec<Cause> {
     causes
 }
 
+/// Finalizers of built-in kinds are qualified or well known.
+fn standard_finalizers(object: &Value) -> Vec<Cause> {
+    const STANDARD: [&str; 3] = ["kubernetes", meta::ORPHAN, meta::FOREGROUND];
+    let mut causes = Vec::new();
+    for (index, name) in meta::finalizers(object).into_iter().enumerate() {
+        let field = format!("metadata.finalizers[{index}]");
+        causes.extend(names::qualified_name(name).iter().map(|why| invalid(&field, &quote(name), why)));
+        if !name.contains('/') && !STANDARD.contains(&name) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(invalid(&field, &quote(name), why));
+        }
+    }
+    causes
+}
+
 fn no_new_finalizers(new: &Value, old: &Value) -> Option<Cause> {
     let known = meta::finalizers(old);
     let mut added: Vec<&str> =
@@ -226,14 +258,19 @@ fn is_string(value: &Value, path: &str) -> Result<(), String> {
     if value.is_string() { Ok(()) } else { Err(mismatch(value, path, "string")) }
 }
 
-fn mismatch(value: &Value, path: &str, wanted: &str) -> String {
-    let found = match value {
+/// The type of a value as Go's decoder names it.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
         Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
-    };
+    }
+}
+
+fn mismatch(value: &Value, path: &str, wanted: &str) -> String {
+    let found = type_name(value);
     format!("json: cannot unmarshal {found} into Go struct field ObjectMeta.{path} of type {wanted}")
 }

@@ -26,79 +26,101 @@ pub(super) enum Tracking {
 pub(super) fn admit_body(
     scope: &Scope,
     options: &mut WriteOptions,
-    mut object: Value,
+    object: Value,
     duplicates: Vec<String>,
 ) -> Result<Value, Status> {
     let kind = &scope.resource.kind;
-    let api_version = scope.resource.api_version(scope.version());
-    if !object.is_object() {
-        return Err(Status::bad_request(format!(
-            "{kind} in version {} cannot be handled as a {kind}: json: cannot unmarshal into Go value of type {kind}",
-            quote(&scope.version().name)
-        )));
-    }
-    check_type(scope, &object, &api_version)?;
-    object["apiVersion"] = api_version.into();
-    object["kind"] = kind.clone().into();
-    let unknown = strategy::read(scope, &mut object).map_err(Status::bad_request)?;
-    validate::shape(&object).map_err(|why| {
-        let version = quote(&scope.version().name);
+    let version = quote(&scope.version().name);
+    let unreadable = |why: String| {
         Status::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
-    })?;
+    };
+    if !object.is_object() {
+        let found = validate::type_name(&object);
+        return Err(unreadable(format!("json: cannot unmarshal {found} into Go value of type {kind}")));
+    }
+    check_type(scope, &object, &scope.resource.api_version(scope.version()))?;
+    admit_patched(scope, options, object, duplicates).map_err(unreadable)
+}
+
+/// Takes an object of the right type into the form that is stored; or says what is wrong with it.
+pub(super) fn admit_patched(
+    scope: &Scope,
+    options: &mut WriteOptions,
+    mut object: Value,
+    duplicates: Vec<String>,
+) -> Result<Value, String> {
+    if !object.is_object() {
+        return Err(format!("json: cannot unmarshal {} into Go value", validate::type_name(&object)));
+    }
+    object["apiVersion"] = scope.resource.api_version(scope.version()).into();
+    object["kind"] = scope.resource.kind.clone().into();
+    let unknown = strategy::read(scope, &mut object)?;
+    validate::shape(&object)?;
     let duplicates = duplicates.iter().map(|path| format!("duplicate field {}", quote(path)));
     let unknown = unknown.iter().map(|path| format!("unknown field {}", quote(path)));
     let problems: Vec<String> = duplicates.chain(unknown).collect();
-    strict(scope, options, &problems)?;
+    match options.validation {
+        Validation::Strict if !problems.is_empty() => {
+            return Err(format!("strict decoding error: {}", problems.join(", ")));
+        }
+        Validation::Warn => options.warnings.extend(problems),
+        Validation::Ignore | Validation::Strict => {}
+    }
     Ok(object)
 }
 
-/// Refuses, warns of or ignores what strict decoding finds.
-fn strict(scope: &Scope, options: &mut WriteOptions, problems: &[String]) -> Result<(), Status> {
-    if problems.is_empty() {
-        return Ok(());
-    }
-    match options.validation {
-        Validation::Ignore => Ok(()),
-        Validation::Warn => {
-            options.warnings.extend(problems.iter().cloned());
-            Ok(())
-        }
-        Validation::Strict => {
-            let kind = &scope.resource.kind;
-            let version = quote(&scope.version().name);
-            Err(Status::bad_request(format!(
-                "{kind} in version {version} cannot be handled as a {kind}: strict decoding error: {}",
-                problems.join(", ")
-            )))
-        }
-    }
-}
-
+/// Whether the body says that it is what the path stands for; a built-in kind may leave that out.
 fn check_type(scope: &Scope, object: &Value, api_version: &str) -> Result<(), Status> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (found_version, found_kind) = (text("apiVersion"), text("kind"));
-    if !found_version.is_empty() && found_version != api_version {
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({found_version}) does not match the expected API version ({api_version})"
-        )));
-    }
+    let kind = &scope.resource.kind;
     if scope.resource.is_custom() {
-        for key in ["kind", "apiVersion"] {
+        for (key, name) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
             if text(key).is_empty() {
-                let name = if key == "kind" { "Kind" } else { "apiVersion" };
                 return Err(Status::bad_request(format!("Object '{name}' is missing in '{object}'")));
             }
         }
+        if found_version != api_version {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({found_version}) does not match the expected API version ({api_version})"
+            )));
+        }
+        if found_kind != kind {
+            return Err(Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): no kind {} is registered",
+                quote(found_kind)
+            )));
+        }
+        return Ok(());
     }
-    if !found_kind.is_empty() && found_kind != scope.resource.kind {
-        let version = quote(&scope.version().name);
-        let kind = &scope.resource.kind;
-        return Err(Status::bad_request(format!(
-            "{found_kind} in version {version} cannot be handled as a {kind}: no kind {} is registered for version {api_version}",
-            quote(found_kind)
-        )));
+    let version = if found_version.is_empty() { api_version } else { found_version };
+    let found_kind = if found_kind.is_empty() { kind } else { found_kind };
+    if version == api_version && found_kind == kind {
+        return Ok(());
     }
-    Ok(())
+    let (group, short) = version.split_once('/').unwrap_or(("", version));
+    let registered = crate::builtin::resources()
+        .iter()
+        .any(|known| known.group == group && known.version == short && known.kind == found_kind);
+    let why = if registered {
+        let internal = |group: &str| {
+            group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core").to_owned()
+        };
+        format!(
+            "converting ({short}.{found_kind}) to ({}.{kind}): unknown conversion",
+            internal(&scope.resource.group)
+        )
+    } else {
+        format!(
+            "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+            quote(found_kind),
+            quote(version)
+        )
+    };
+    Err(Status::bad_request(format!(
+        "{found_kind} in version {} cannot be handled as a {kind}: {why}",
+        quote(short)
+    )))
 }
 
 impl ApiServer {
@@ -130,8 +152,8 @@ impl ApiServer {
         strategy::apply_defaults(scope, &mut object);
         strategy::reset_create(scope, &mut object);
         track(scope, None, &mut object, options, tracking);
+        self.allocate(resource, &mut object, None)?;
         strategy::prepare_create(scope, &mut object);
-        self.allocate(resource, &mut object, None);
         let mut causes = validate::create(resource, &object);
         causes.extend(strategy::validate(scope, &object, None));
         if !causes.is_empty() {
@@ -143,6 +165,9 @@ impl ApiServer {
         let key = key(meta::namespace(&object), meta::name(&object));
         if self.store.get(resource.table, &key).is_some() {
             let mut status = Status::already_exists(resource.qualified(), meta::name(&object));
+            if self.store.get(resource.table, &key).is_some_and(|found| meta::is_deleting(found)) {
+                status.message.insert_str(0, "object is being deleted: ");
+            }
             if generated {
                 status.message.push_str(", the server was not able to generate a unique name for the object");
                 status.details.retry_after_seconds = 1;
@@ -170,8 +195,8 @@ impl ApiServer {
         strategy::reset_update(scope, &mut new, live);
         track(scope, Some(live), &mut new, options, tracking);
         keep_system_fields(&mut new, live);
+        self.allocate(resource, &mut new, Some(live))?;
         strategy::prepare_update(scope, &mut new, live);
-        self.allocate(resource, &mut new, Some(live));
         let mut causes = validate::update(resource, &new, live);
         causes.extend(strategy::validate(scope, &new, Some(live)));
         if !causes.is_empty() {
@@ -221,10 +246,14 @@ fn check_version(scope: &Scope, live: &Value, new: &mut Value) -> Result<(), Sta
     if given == current {
         return Ok(());
     }
+    if !given.is_empty() && given.parse::<u64>().is_err() {
+        let why = format!("strconv.ParseUint: parsing {}: invalid syntax", quote(given));
+        return Err(Status::unknown(why));
+    }
     if !given.is_empty() && given != "0" {
         return Err(Status::modified(scope.resource.qualified(), &scope.name));
     }
-    if !strategy::allows_unconditional_update(&scope.resource) {
+    if !strategy::allows_unconditional_update(scope) {
         let cause = validate::invalid("metadata.resourceVersion", "0", "must be specified for an update");
         return Err(Status::invalid(scope.resource.qualified(), &scope.name, &[cause]));
     }

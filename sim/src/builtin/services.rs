@@ -11,7 +11,6 @@ use super::field::Path;
 use super::view::{integer, list, part, text};
 use crate::cause::Cause;
 
-const RANGE: &str = "10.0.0.0/16";
 const FIRST_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const LAST_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 255, 254);
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30000..=32767;
@@ -80,11 +79,7 @@ impl Allocations {
         let in_range = given.parse::<Ipv4Addr>().map(|ip| (FIRST_IP..=LAST_IP).contains(&ip));
         // Malformed addresses are told by the judgement.
         let reason = match in_range {
-            Ok(false) if !kept => {
-                format!(
-                    "the provided IP ({given}) is not in the valid range. The range of valid IPs is {RANGE}"
-                )
-            }
+            Ok(false) if !kept => "the provided network does not match the current range".to_owned(),
             Ok(true) if !kept && self.ips.contains(&given) => "provided IP is already allocated".to_owned(),
             _ => return Ok(()),
         };
@@ -169,6 +164,12 @@ fn keep_allocated(spec: &mut Map<String, Value>, old: &Value) {
     let needs_ip = |kind: &str| kind != "ExternalName";
     let needs_ports = |kind: &str| matches!(kind, "NodePort" | "LoadBalancer");
     let kinds = (of(spec, "type").to_owned(), text(old, "type"));
+    // Who changes just the one address means the list too.
+    let given = of(spec, "clusterIP").to_owned();
+    let list_untouched = spec.get("clusterIPs").is_none_or(|ips| Some(ips) == old.get("clusterIPs"));
+    if !given.is_empty() && given != text(old, "clusterIP") && list_untouched {
+        spec.insert("clusterIPs".to_owned(), json!([given]));
+    }
     if needs_ip(&kinds.0) && needs_ip(kinds.1) {
         for field in ["clusterIP", "clusterIPs"] {
             if let Some(value) = old.get(field)

@@ -14,8 +14,8 @@ mod storage;
 
 use serde_json::{Value, json};
 
-use super::Resource;
 use super::view::{entries, flag, given, integer, list, part, text};
+use super::{Resource, data};
 use format::{age, containers_and_images, label_selector, labels, or_none};
 
 /// The cells of one row; `now` in seconds since the epoch.
@@ -37,7 +37,19 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: i64) -> Vec<Value>
         "events.k8s.io" => row.event(),
         _ => row.others(resource.kind),
     }
-    .unwrap_or_else(|| vec![text(metadata, "name").into(), part(metadata, "creationTimestamp").clone()])
+    .unwrap_or_else(|| plain(resource, metadata, now))
+}
+
+/// The row of a kind that has no rule here: what is special about it stays empty.
+fn plain(resource: &Resource, metadata: &Value, now: i64) -> Vec<Value> {
+    let columns = data::columns(resource);
+    let cells = columns.iter().map(|column| match column.0 {
+        "Name" => part(metadata, "name").clone(),
+        "Created At" => part(metadata, "creationTimestamp").clone(),
+        "Age" => age(part(metadata, "creationTimestamp"), now).into(),
+        _ => Value::from(""),
+    });
+    cells.collect()
 }
 
 type Cells = Option<Vec<Value>>;

@@ -167,10 +167,6 @@ impl GarbageCollector {
             return;
         }
         let owners = classify(server, node, &references);
-        if owners.unknown > 0 && owners.dangling.is_empty() && owners.waiting.is_empty() {
-            self.due.insert(uid.to_owned(), after(now, RETRY));
-            return;
-        }
         if owners.unknown > 0 {
             self.due.insert(uid.to_owned(), after(now, RETRY));
             return;

@@ -33,6 +33,7 @@ pub(super) fn apply(name: &str, object: &mut Fields) {
         "batch.v1.Job" => job(object),
         "networking.v1.NetworkPolicySpec" => policy_types(object),
         "rbac.v1.Subject" => subject(object),
+        "autoscaling.v1.HorizontalPodAutoscaler" => autoscaler_v1(object),
         "autoscaling.v2.HorizontalPodAutoscalerSpec" => autoscaler(object),
         "storage.v1.CSIDriverSpec" => set(object, "volumeLifecycleModes", json!(["Persistent"])),
         _ => {}
@@ -93,12 +94,13 @@ fn volume(object: &mut Fields) {
     }
 }
 
-/// Images without a tag or with the tag `latest` are pulled always.
+/// Images with neither tag nor digest or with the tag `latest` are pulled always.
 fn pull_policy(object: &mut Fields, image: &str, policy: &str) {
     let reference = text(object, image);
-    let last_part = reference.rsplit('/').next().unwrap_or_default();
-    let tag = if last_part.contains('@') { Some("") } else { last_part.split_once(':').map(|(_, tag)| tag) };
-    let always = !reference.is_empty() && matches!(tag, None | Some("latest"));
+    let (name, digest) =
+        reference.split_once('@').map_or((reference, None), |(name, digest)| (name, Some(digest)));
+    let tag = name.rsplit('/').next().unwrap_or_default().split_once(':').map(|(_, tag)| tag);
+    let always = !reference.is_empty() && matches!((tag, digest), (None, None) | (Some("latest"), _));
     set(object, policy, if always { "Always" } else { "IfNotPresent" }.into());
 }
 
@@ -218,6 +220,16 @@ fn policy_types(spec: &mut Fields) {
 fn subject(subject: &mut Fields) {
     if matches!(text(subject, "kind"), "User" | "Group") {
         set(subject, "apiGroup", "rbac.authorization.k8s.io".into());
+    }
+}
+
+/// The old version keeps metrics other than of processors in an annotation.
+fn autoscaler_v1(autoscaler: &mut Fields) {
+    let annotations = autoscaler.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    if annotations
+        .is_none_or(|annotations| annotations.get("autoscaling.alpha.kubernetes.io/metrics").is_none())
+    {
+        set(nested(autoscaler, "spec"), "targetCPUUtilizationPercentage", 80.into());
     }
 }
 

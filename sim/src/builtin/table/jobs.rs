@@ -84,7 +84,13 @@ impl Row<'_> {
                 None => format!("{}/{}", value("value"), text(target, "value")),
             }
         });
-        let metrics: Vec<String> = metrics.collect();
+        // The old version has a field for what nearly all want.
+        let processors = integer(self.spec, "targetCPUUtilizationPercentage").map(|wanted| {
+            let now = integer(self.status, "currentCPUUtilizationPercentage");
+            let now = now.map_or_else(unknown, |percent| format!("{percent}%"));
+            format!("cpu: {now}/{wanted}%")
+        });
+        let metrics: Vec<String> = processors.into_iter().chain(metrics).collect();
         match metrics.len() {
             0 => "<none>".to_owned(),
             1 | 2 => metrics.join(", "),

@@ -81,6 +81,7 @@ pub(super) fn slice(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>
         causes.push(Path::root("addressType").not_supported(kind, &kinds));
     }
     super::immutable(&Path::root("addressType"), object, old, "addressType", causes);
+    slice_ports(object, causes);
     for (index, endpoint) in list(object, "endpoints").iter().enumerate() {
         let path = Path::root("endpoints").index(index).child("addresses");
         let addresses = list(endpoint, "addresses");
@@ -101,7 +102,6 @@ pub(super) fn slice(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>
             }
         }
     }
-    slice_ports(object, causes);
 }
 
 fn slice_ports(object: &Value, causes: &mut Vec<Cause>) {

@@ -27,6 +27,9 @@ pub(super) fn service(object: &Value, old: Option<&Value>, causes: &mut Vec<Caus
     labels(spec, "selector", &path.child("selector"), causes);
     session_affinity(spec, &path, causes);
     cluster_ips(spec, kind, headless, &path, causes);
+    if let Some(old) = old {
+        kept_cluster_ip(spec, part(old, "spec"), &path.child("clusterIPs"), causes);
+    }
     for (index, ip) in list(spec, "externalIPs").iter().filter_map(Value::as_str).enumerate() {
         address::ip(ip, &path.child("externalIPs").index(index), causes);
     }
@@ -65,21 +68,22 @@ fn ports(spec: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) {
     for (index, entry) in ports.iter().enumerate() {
         port(entry, ports.len() > 1, &mut seen, &path.index(index), causes);
     }
-    let mut node_ports = BTreeSet::new();
-    let mut numbers = BTreeSet::new();
-    for (index, entry) in ports.iter().enumerate() {
-        let path = path.index(index);
-        let protocol = text(entry, "protocol");
-        if let Some(number) = integer(entry, "nodePort").filter(|number| *number != 0) {
-            if kind == "ClusterIP" {
-                causes.push(path.child("nodePort").forbidden("may not be used when `type` is 'ClusterIP'"));
-            }
-            if !node_ports.insert((protocol, number)) {
-                causes.push(path.child("nodePort").duplicate(number));
-            }
-        }
-        let number = integer(entry, "port").unwrap_or(0);
-        if !numbers.insert((protocol, number)) {
+    let numbers = |field: &'static str| {
+        let numbers =
+            ports.iter().map(move |port| (text(port, "protocol"), integer(port, field).unwrap_or(0)));
+        numbers.enumerate().map(|(index, number)| (path.index(index), number))
+    };
+    let given = || numbers("nodePort").filter(|(_, (_, number))| *number != 0);
+    if kind == "ClusterIP" {
+        let message = "may not be used when `type` is 'ClusterIP'";
+        causes.extend(given().map(|(path, _)| path.child("nodePort").forbidden(message)));
+    }
+    let mut taken = BTreeSet::new();
+    let repeated: Vec<_> = given().filter(|(_, port)| !taken.insert(*port)).collect();
+    causes.extend(repeated.into_iter().map(|(path, (_, number))| path.child("nodePort").duplicate(number)));
+    let mut taken = BTreeSet::new();
+    for (path, (protocol, number)) in numbers("port") {
+        if !taken.insert((protocol, number)) {
             // The server's internal type, in its order of fields.
             let shown = format!(
                 "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\"NodePort\":0}}",
@@ -150,6 +154,14 @@ fn cluster_ips(spec: &Value, kind: &str, headless: bool, path: &Path, causes: &m
     let ips = list(spec, "clusterIPs").iter().chain(single);
     for (index, ip) in ips.filter_map(Value::as_str).enumerate() {
         address::ip(ip, &path.child("clusterIPs").index(index), causes);
+    }
+}
+
+fn kept_cluster_ip(spec: &Value, old: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    let external = [spec, old].iter().any(|spec| text(spec, "type") == "ExternalName");
+    let (before, after) = (list(old, "clusterIPs").first(), list(spec, "clusterIPs").first());
+    if !external && before.is_some() && before != after {
+        causes.push(path.index(0).invalid(list(spec, "clusterIPs").to_vec(), "may not change once set"));
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::common::{label_selector, not_negative, selects};
-use super::{immutable, pod};
+use super::{immutable, pod, storage};
 use crate::builtin::field::Path;
 use crate::builtin::names;
 use crate::builtin::view::{given, integer, list, part, text};
@@ -13,8 +13,11 @@ pub(super) fn deployment(object: &Value, old: Option<&Value>, causes: &mut Vec<C
     let path = Path::root("spec");
     let spec = part(object, "spec");
     not_negative(spec, "replicas", &path, causes);
-    selector(spec, "deployment", &path.child("selector"), causes);
-    template(spec, &path.child("template"), causes);
+    if selector(spec, "deployment", &path.child("selector"), causes) {
+        template(spec, &path.child("template"), causes);
+    } else {
+        causes.push(path.child("selector").invalid(part(spec, "selector").clone(), "invalid label selector"));
+    }
     deployment_strategy(part(spec, "strategy"), &path.child("strategy"), causes);
     for field in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
         not_negative(spec, field, &path, causes);
@@ -35,8 +38,11 @@ pub(super) fn replica_set(object: &Value, old: Option<&Value>, causes: &mut Vec<
         not_negative(spec, field, &path, causes);
     }
     // The server says deployment here too.
-    selector(spec, "deployment", &path.child("selector"), causes);
-    template(spec, &path.child("template"), causes);
+    if selector(spec, "deployment", &path.child("selector"), causes) {
+        template(spec, &path.child("template"), causes);
+    } else {
+        causes.push(path.child("selector").invalid(part(spec, "selector").clone(), "invalid label selector"));
+    }
     immutable(&path.child("selector"), spec, old.map(|old| part(old, "spec")), "selector", causes);
 }
 
@@ -63,6 +69,12 @@ pub(super) fn stateful_set(object: &Value, old: Option<&Value>, causes: &mut Vec
             causes.push(strategy_path.invalid_as(&shown, "must be 'RollingUpdate' or 'OnDelete'"));
         }
     }
+    if old.is_none() {
+        for (index, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {
+            let path = path.child("volumeClaimTemplates").index(index).child("spec");
+            storage::claim_spec(part(claim, "spec"), &path, causes);
+        }
+    }
     for field in ["replicas", "minReadySeconds"] {
         not_negative(spec, field, &path, causes);
     }
@@ -70,8 +82,12 @@ pub(super) fn stateful_set(object: &Value, old: Option<&Value>, causes: &mut Vec
     if old.is_none() && !service.is_empty() {
         causes.extend(path.child("serviceName").all_invalid(service, names::dns_label(service)));
     }
-    selector(spec, "statefulset", &path.child("selector"), causes);
-    template(&with_claimed_volumes(spec), &path.child("template"), causes);
+    if selector(spec, "statefulset", &path.child("selector"), causes) {
+        template_labels(spec, &path.child("template"), causes);
+        running_template(&with_claimed_volumes(spec), "StatefulSet", &path.child("template"), causes);
+    } else {
+        causes.push(path.child("selector").invalid(part(spec, "selector").clone(), ""));
+    }
     if let Some(old) = old
         && fixed_part(spec) != fixed_part(part(old, "spec"))
     {
@@ -120,18 +136,21 @@ fn with_claimed_volumes(spec: &Value) -> Value {
 pub(super) fn daemon_set(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let path = Path::root("spec");
     let spec = part(object, "spec");
-    if let Some(given) = given(spec, "selector") {
-        label_selector(given, &path.child("selector"), causes);
-        if is_empty(given) {
-            causes.push(
-                path.child("selector").invalid(given.clone(), "empty selector is invalid for daemonset"),
-            );
-        }
+    let before = causes.len();
+    if let Some(selector) = given(spec, "selector") {
+        label_selector(selector, &path.child("selector"), causes);
     }
-    template(spec, &path.child("template"), causes);
-    for field in ["minReadySeconds", "revisionHistoryLimit"] {
-        not_negative(spec, field, &path, causes);
+    let is_sound = causes.len() == before;
+    if is_sound {
+        template_labels(spec, &path.child("template"), causes);
     }
+    if let Some(selector) = given(spec, "selector").filter(|selector| is_empty(selector)) {
+        causes.push(
+            path.child("selector").invalid(selector.clone(), "empty selector is invalid for daemonset"),
+        );
+    }
+    running_template(spec, "DaemonSet", &path.child("template"), causes);
+    not_negative(spec, "minReadySeconds", &path, causes);
     let strategy = part(spec, "updateStrategy");
     let path_of = path.child("updateStrategy");
     match (text(strategy, "type"), given(strategy, "rollingUpdate")) {
@@ -143,6 +162,7 @@ pub(super) fn daemon_set(object: &Value, old: Option<&Value>, causes: &mut Vec<C
             causes.push(path_of.not_supported_as(&shown, &["RollingUpdate", "OnDelete"]));
         }
     }
+    not_negative(spec, "revisionHistoryLimit", &path, causes);
     immutable(&path.child("selector"), spec, old.map(|old| part(old, "spec")), "selector", causes);
 }
 
@@ -164,16 +184,19 @@ fn daemon_rolling(rolling: &Value, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A selector must be there and pick something in particular.
-fn selector(spec: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) {
+/// A selector must be there and pick something in particular; whether labels can be compared with it.
+fn selector(spec: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) -> bool {
     let Some(selector) = given(spec, "selector") else {
         causes.push(path.required(""));
-        return;
+        return true;
     };
+    let before = causes.len();
     label_selector(selector, path, causes);
+    let is_sound = causes.len() == before;
     if is_empty(selector) {
         causes.push(path.invalid(selector.clone(), &format!("empty selector is invalid for {kind}")));
     }
+    is_sound
 }
 
 fn is_empty(selector: &Value) -> bool {
@@ -182,23 +205,30 @@ fn is_empty(selector: &Value) -> bool {
 
 /// A template must be picked by the selector and keep its Pods running.
 fn template(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
-    let template = part(spec, "template");
-    let labels = part(part(template, "metadata"), "labels");
+    template_labels(spec, path, causes);
+    running_template(spec, "ReplicaSet", path, causes);
+}
+
+fn template_labels(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    let labels = part(part(part(spec, "template"), "metadata"), "labels");
     let selector = given(spec, "selector");
     if selector.is_none_or(|selector| !is_empty(selector) && !selects(selector, labels)) {
         let message = "`selector` does not match template `labels`";
         causes.push(path.child("metadata").child("labels").invalid(labels.clone(), message));
     }
-    pod::template(template, path, causes);
-    let spec = part(template, "spec");
+}
+
+fn running_template(spec: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) {
+    pod::template(part(spec, "template"), path, causes);
+    let spec = part(part(spec, "template"), "spec");
     let path = path.child("spec");
     let policy = text(spec, "restartPolicy");
     if policy != "Always" {
         causes.push(path.child("restartPolicy").not_supported(policy, &["Always"]));
     }
     if given(spec, "activeDeadlineSeconds").is_some() {
-        let message = "activeDeadlineSeconds in ReplicaSet is not Supported";
-        causes.push(path.child("activeDeadlineSeconds").forbidden(message));
+        let message = format!("activeDeadlineSeconds in {kind} is not Supported");
+        causes.push(path.child("activeDeadlineSeconds").forbidden(&message));
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn check_namespaces(server: &mut ApiServer, graph: &Graph, uid: &str,
         let event = json!({
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"generateName": format!("{}.", node.name), "namespace": namespace},
+            "metadata": {"name": format!("{}.{:x}", node.name, now.as_nanosecond()), "namespace": namespace},
             "involvedObject": {
                 "apiVersion": resource.api_version(resource.storage_version()),
                 "kind": resource.kind,

@@ -1,0 +1,317 @@
+//! The server and its actors driven directly, under a clock of the test's own.
+
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A server with its actors; time passes only when told.
+struct Bench {
+    server: ApiServer,
+    actors: Actors,
+    now: Timestamp,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let options = Options { start: now, ..Options::default() };
+        Self { server: ApiServer::new(&options), actors: Actors::default(), now }
+    }
+
+    fn send(&mut self, method: &str, path: &str, media_type: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", media_type)
+            .body(body)
+            .unwrap();
+        match self.server.handle(&request, self.now) {
+            Response::Complete(response) => {
+                let body = serde_json::from_slice(response.body()).unwrap_or_default();
+                (response.status().as_u16(), body)
+            }
+            Response::Watch(head, id) => (head.status().as_u16(), json!(id.0)),
+        }
+    }
+
+    fn get(&mut self, path: &str) -> (u16, Value) {
+        self.send("GET", path, "", &Value::Null)
+    }
+
+    #[track_caller]
+    fn create(&mut self, path: &str, body: &Value) -> Value {
+        let (code, object) = self.send("POST", path, "application/json", body);
+        assert_eq!(code, 201, "{object}");
+        object
+    }
+
+    #[track_caller]
+    fn delete(&mut self, path: &str, options: &Value) {
+        let (code, object) = self.send("DELETE", path, "application/json", options);
+        assert!(code < 300, "{object}");
+    }
+
+    fn watch(&mut self, path: &str) -> WatchId {
+        let (code, id) = self.get(path);
+        assert_eq!(code, 200, "{id}");
+        WatchId(id.as_u64().unwrap())
+    }
+
+    /// The kinds and names of new events.
+    fn events(&mut self, id: WatchId) -> Vec<String> {
+        let poll = self.server.poll_watch(id, self.now);
+        poll.events.iter().map(|event| format!("{} {}", event.kind, meta::name(&event.object))).collect()
+    }
+
+    /// Lets the actors work until they have nothing left to do.
+    fn settle(&mut self) {
+        for _ in 0..100 {
+            self.now += SignedDuration::from_secs(1);
+            if !self.actors.tick(&mut self.server, self.now) {
+                return;
+            }
+        }
+        panic!("the actors never come to rest");
+    }
+}
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn map(name: &str) -> Value {
+    json!({"metadata": {"name": name}})
+}
+
+fn owned(name: &str, owner: &Value) -> Value {
+    let reference = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "name": meta::name(owner), "uid": meta::uid(owner),
+        "blockOwnerDeletion": true,
+    });
+    json!({"metadata": {"name": name, "ownerReferences": [reference]}})
+}
+
+#[test]
+fn dependents_follow_their_owner() {
+    for policy in ["Background", "Foreground"] {
+        let mut bench = Bench::new();
+        let owner = bench.create(MAPS, &map("owner"));
+        let child = bench.create(MAPS, &owned("child", &owner));
+        bench.create(MAPS, &owned("grandchild", &child));
+        bench.settle();
+        let deletions =
+            bench.watch(&format!("{MAPS}?watch=true&resourceVersion={}", bench.server.revision()));
+        bench.delete(&format!("{MAPS}/owner"), &json!({"propagationPolicy": policy}));
+        bench.settle();
+        let order: Vec<String> =
+            bench.events(deletions).into_iter().filter(|event| event.starts_with("DELETED")).collect();
+        let expected = if policy == "Background" {
+            ["DELETED owner", "DELETED child", "DELETED grandchild"]
+        } else {
+            ["DELETED grandchild", "DELETED child", "DELETED owner"]
+        };
+        assert_eq!(order, expected, "{policy}");
+    }
+}
+
+#[test]
+fn orphans_lose_their_owner_and_stay() {
+    let mut bench = Bench::new();
+    let owner = bench.create(MAPS, &map("owner"));
+    bench.create(MAPS, &owned("child", &owner));
+    bench.settle();
+    bench.delete(&format!("{MAPS}/owner"), &json!({"propagationPolicy": "Orphan"}));
+    bench.settle();
+    assert_eq!(bench.get(&format!("{MAPS}/owner")).0, 404);
+    let (code, child) = bench.get(&format!("{MAPS}/child"));
+    assert_eq!((code, meta::field(&child, "ownerReferences")), (200, None));
+}
+
+#[test]
+fn an_owner_in_another_namespace_is_no_owner() {
+    let mut bench = Bench::new();
+    let owner = bench.create(MAPS, &map("owner"));
+    bench.settle();
+    bench.create("/api/v1/namespaces/kube-public/configmaps", &owned("child", &owner));
+    bench.settle();
+    assert_eq!(bench.get("/api/v1/namespaces/kube-public/configmaps/child").0, 404);
+    let (_, events) = bench.get("/api/v1/namespaces/kube-public/events");
+    assert_eq!(events["items"][0]["reason"], "OwnerRefInvalidNamespace");
+}
+
+#[test]
+fn an_object_with_one_living_owner_is_kept() {
+    let mut bench = Bench::new();
+    let (first, second) = (bench.create(MAPS, &map("first")), bench.create(MAPS, &map("second")));
+    let mut child = owned("child", &first);
+    let more = owned("child", &second)["metadata"]["ownerReferences"][0].clone();
+    child["metadata"]["ownerReferences"].as_array_mut().unwrap().push(more);
+    bench.create(MAPS, &child);
+    bench.delete(&format!("{MAPS}/first"), &Value::Null);
+    bench.settle();
+    let (_, child) = bench.get(&format!("{MAPS}/child"));
+    assert_eq!(child["metadata"]["ownerReferences"].as_array().unwrap().len(), 1);
+    bench.delete(&format!("{MAPS}/second"), &Value::Null);
+    bench.settle();
+    assert_eq!(bench.get(&format!("{MAPS}/child")).0, 404);
+}
+
+#[test]
+fn watches_tell_what_their_selector_sees() {
+    let mut bench = Bench::new();
+    let all = bench.watch(&format!("{MAPS}?watch=true"));
+    let web = bench.watch(&format!("{MAPS}?watch=true&labelSelector=app%3Dweb"));
+    let one = bench.watch(&format!("{MAPS}?watch=true&fieldSelector=metadata.name%3Db"));
+    bench.create(MAPS, &map("a"));
+    let merge = |value: &str| json!({"metadata": {"labels": {"app": value}}});
+    let path = format!("{MAPS}/a");
+    for value in ["web", "web", "db"] {
+        bench.send("PATCH", &path, "application/merge-patch+json", &merge(value));
+    }
+    bench.create(MAPS, &map("b"));
+    bench.delete(&path, &Value::Null);
+    assert_eq!(bench.events(all), ["ADDED a", "MODIFIED a", "MODIFIED a", "ADDED b", "DELETED a"]);
+    assert_eq!(bench.events(web), ["ADDED a", "DELETED a"]);
+    assert_eq!(bench.events(one), ["ADDED b"]);
+}
+
+#[test]
+fn watches_start_with_the_state_and_end_in_time() {
+    let mut bench = Bench::new();
+    bench.create(MAPS, &map("a"));
+    let query =
+        "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let id = bench.watch(&format!("{MAPS}?{query}&timeoutSeconds=10"));
+    let poll = bench.server.poll_watch(id, bench.now);
+    assert_eq!(poll.events.len(), 2);
+    let annotations = &poll.events[1].object["metadata"]["annotations"];
+    assert_eq!(
+        (poll.events[1].kind, &annotations["k8s.io/initial-events-end"]),
+        ("BOOKMARK", &json!("true"))
+    );
+    bench.now = poll.wake_at;
+    let poll = bench.server.poll_watch(id, bench.now);
+    assert_eq!((poll.events[0].kind, poll.closed), ("BOOKMARK", false));
+    bench.now = poll.wake_at;
+    assert!(bench.server.poll_watch(id, bench.now).closed);
+}
+
+#[test]
+fn a_clone_goes_its_own_way() {
+    let mut bench = Bench::new();
+    bench.create(MAPS, &map("a"));
+    let before = bench.server.clone();
+    bench.create(MAPS, &map("b"));
+    let after = std::mem::replace(&mut bench.server, before);
+    let (_, list) = bench.get(MAPS);
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    // The same request on the same snapshot gives the same object, uid included.
+    let again = bench.create(MAPS, &map("b"));
+    bench.server = after;
+    assert_eq!(bench.get(&format!("{MAPS}/b")).1["metadata"]["uid"], again["metadata"]["uid"]);
+}
+
+fn words() -> impl Strategy<Value = String> {
+    let known = prop::sample::select(vec![
+        "api",
+        "apis",
+        "v1",
+        "namespaces",
+        "default",
+        "configmaps",
+        "a",
+        "status",
+        "apps",
+        "deployments",
+        "openapi",
+        "v3",
+        "scale",
+        "finalize",
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "version",
+        "serviceaccounts",
+        "token",
+        "services",
+        "events",
+    ]);
+    prop_oneof![4 => known.prop_map(str::to_owned), 1 => "[a-z%/.~-]{0,6}"]
+}
+
+fn values() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[a-zA-Z0-9./-]{0,8}".prop_map(Value::from),
+    ];
+    let keys = prop::sample::select(vec![
+        "metadata",
+        "name",
+        "namespace",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+        "managedFields",
+        "uid",
+        "spec",
+        "status",
+        "data",
+        "kind",
+        "apiVersion",
+        "op",
+        "path",
+        "value",
+        "group",
+        "names",
+        "versions",
+        "schema",
+        "openAPIV3Schema",
+        "ports",
+        "template",
+        "containers",
+        "replicas",
+        "preconditions",
+    ]);
+    leaf.prop_recursive(4, 32, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(keys.clone().prop_map(str::to_owned), inner, 0..6)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_panics(
+        requests in prop::collection::vec(
+            (
+                prop::sample::select(vec!["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]),
+                prop::collection::vec(words(), 0..7),
+                "[a-zA-Z=&%,!.()]{0,20}",
+                prop::sample::select(vec![
+                    "", "application/json", "application/yaml", "application/json-patch+json",
+                    "application/merge-patch+json", "application/strategic-merge-patch+json",
+                    "application/apply-patch+yaml", "application/vnd.kubernetes.protobuf",
+                ]),
+                values(),
+            ),
+            1..8,
+        )
+    ) {
+        let mut bench = Bench::new();
+        for (method, path, query, media_type, body) in requests {
+            let uri = format!("/{}?fieldManager=f&{query}", path.join("/"));
+            if uri.parse::<http::Uri>().is_ok() {
+                bench.send(method, &uri, media_type, &body);
+                bench.now += SignedDuration::from_secs(1);
+                bench.actors.tick(&mut bench.server, bench.now);
+            }
+        }
+    }
+}
