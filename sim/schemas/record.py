@@ -60,7 +60,8 @@ def record(resource, case):
             path += "/" + name + ("/" + step["subresource"] if step.get("subresource") else "")
             step["body"].setdefault("metadata", {})["resourceVersion"] = version
         code, reply, warnings = call(step["method"], path + "?fieldValidation=Warn", step["body"])
-        step["body"].get("metadata", {}).pop("resourceVersion", None)
+        if step["method"] == "PUT":
+            del step["body"]["metadata"]["resourceVersion"]
         if code < 300:
             name = reply["metadata"]["name"]
             version = reply["metadata"]["resourceVersion"]

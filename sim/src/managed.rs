@@ -70,7 +70,7 @@ pub fn conflict_message(conflicts: &[(String, String)]) -> String {
 /// Recomputes `new`'s managed fields after a create, update or (non-apply) patch.
 pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, manager: Manager<'_>) {
     let live = || entries::decode(old).unwrap_or_default();
-    let mut managed = if manager.subresource.is_some() {
+    let mut owners = if manager.subresource.is_some() {
         live()
     } else {
         match entries::listed(new).map(Vec::as_slice) {
@@ -80,7 +80,7 @@ pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, manag
                 entries::Entries::new()
             }
             _ => match entries::decode(Some(new)) {
-                Ok(managed) if !managed.is_empty() => managed,
+                Ok(owners) if !owners.is_empty() => owners,
                 _ => live(),
             },
         }
@@ -89,16 +89,16 @@ pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, manag
     let stripped = configuration::without_managed(new);
     let before = old
         .map_or_else(|| schema.empty_object(), |old| schema.completed(&configuration::without_managed(old)));
-    // What does not fit the type loses its managed fields, and so does what never had any.
+    // What does not fit the type loses its owners fields, and so does what never had any.
     let fits = typed::check(schema.root(), &stripped, true).is_ok()
         && typed::check(schema.root(), &before, true).is_ok();
     if !fits {
-        managed.clear();
-    } else if is_create || !managed.is_empty() {
-        ownership::update(schema, &before, &schema.completed(&stripped), &mut managed, manager);
+        owners.clear();
+    } else if is_create || !owners.is_empty() {
+        ownership::update(schema, &before, &schema.completed(&stripped), &mut owners, manager);
     }
     *new = stripped;
-    entries::encode(new, &managed);
+    entries::encode(new, &owners);
 }
 
 /// Merges an applied configuration into the live object and returns the result with its managed fields.

@@ -198,3 +198,6 @@ impl Schema {
         At { arena: &self.arena, id: self.arena.root }
     }
 }
+
+#[cfg(test)]
+mod tests;

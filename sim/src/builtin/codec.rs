@@ -168,6 +168,13 @@ impl Reader {
                     zero(shape)
                 }
             },
+            (Shape::Bytes, Value::Array(items)) => {
+                let byte = Shape::Integer { name: "uint8", min: 0, max: u8::MAX.into() };
+                let bytes = items.iter().map(|item| self.scalar(&byte, &byte, item).as_u64());
+                let bytes: Vec<u8> =
+                    bytes.map(|byte| byte.and_then(|byte| byte.try_into().ok()).unwrap_or(0)).collect();
+                encoding::encode(&bytes).into()
+            }
             (Shape::Integer { min, max, .. }, Value::Number(number)) => match number.as_i64() {
                 Some(integer) if (*min..=*max).contains(&integer) => value.clone(),
                 _ => {

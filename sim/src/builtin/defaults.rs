@@ -36,7 +36,12 @@ fn visit_named(name: &'static str, value: &mut Value) {
             let Some(object) = value.as_object_mut() else { return };
             rules::apply(name, object);
             for (field, default) in tables::of_type(name) {
-                set(object, field, default.value());
+                let is_pointer =
+                    fields.get(field).is_some_and(|field| matches!(field.shape, Shape::Pointer(_)));
+                // Only behind a pointer is an empty text a value.
+                if !is_pointer || object.get(*field).is_none_or(Value::is_null) {
+                    set(object, field, default.value());
+                }
             }
             for (key, field) in fields {
                 if let Some(child) = object.get_mut(*key) {

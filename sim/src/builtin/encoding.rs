@@ -8,6 +8,11 @@ pub(super) fn check(text: &str) -> Result<String, usize> {
     decode(text).map(|bytes| STANDARD.encode(bytes))
 }
 
+/// Encodes bytes.
+pub(super) fn encode(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
 /// Decodes; on error the position of the byte at fault.
 pub(super) fn decode(text: &str) -> Result<Vec<u8>, usize> {
     let significant: Vec<(usize, u8)> =

@@ -249,6 +249,15 @@ fn secret_names_only(account: &mut Value) {
 /// `dataSource` and `dataSourceRef` mirror each other unless the reference crosses namespaces.
 fn twin_data_sources(claim: &mut Value) {
     let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let group = |source: &Value| source["apiGroup"].as_str().unwrap_or_default().to_owned();
+    let is_known = |source: &Value| match source["kind"].as_str() {
+        Some("PersistentVolumeClaim") => group(source).is_empty(),
+        Some("VolumeSnapshot") => group(source) == "snapshot.storage.k8s.io",
+        _ => false,
+    };
+    if spec.get("dataSource").is_some_and(|source| !is_known(source)) {
+        spec.remove("dataSource");
+    }
     let crosses = |reference: &Value| reference.get("namespace").is_some();
     match (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned()) {
         (Some(source), None) => spec.insert("dataSourceRef".to_owned(), source),

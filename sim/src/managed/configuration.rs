@@ -27,7 +27,7 @@ pub(super) fn apply(
     manager: Manager<'_>,
     force: bool,
 ) -> Result<Value, ApplyError> {
-    let mut managed = entries::decode(live)
+    let mut owners = entries::decode(live)
         .map_err(|error| ApplyError::Invalid(format!("failed to decode managed fields: {error}")))?;
     if entries::listed(config).is_some() {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
@@ -35,9 +35,9 @@ pub(super) fn apply(
     let empty = schema.empty_object();
     let complete = |value: &Value| schema.completed(value);
     let live_value = live.map_or_else(|| bare(config), Value::clone);
-    if let (Some(live), true) = (live, managed.is_empty()) {
+    if let (Some(live), true) = (live, owners.is_empty()) {
         let before = Manager { name: BEFORE_FIRST_APPLY, ..manager };
-        ownership::update(schema, &empty, &complete(&without_managed(live)), &mut managed, before);
+        ownership::update(schema, &empty, &complete(&without_managed(live)), &mut owners, before);
     }
     let typed = |what: &str, value: &Value, duplicates: bool| {
         check(schema.root(), value, duplicates).map_err(|error| {
@@ -47,7 +47,7 @@ pub(super) fn apply(
     typed("patch", config, false)?;
     typed("live", &live_value, true)?;
 
-    let attempt = |force: bool| merged(schema, &live_value, config, managed.clone(), manager, force);
+    let attempt = |force: bool| merged(schema, &live_value, config, owners.clone(), manager, force);
     let outcome = match attempt(force) {
         Err(conflicts) if manager.name == "kubectl" => {
             let allowed = allowed_by_last_applied(schema, &live_value, manager);
@@ -57,11 +57,11 @@ pub(super) fn apply(
         }
         outcome => outcome,
     };
-    let (mut object, managed) = outcome.map_err(|conflicts| ApplyError::Conflicts(described(conflicts)))?;
+    let (mut object, owners) = outcome.map_err(|conflicts| ApplyError::Conflicts(described(&conflicts)))?;
     if manager.name == "kubectl" {
         update_last_applied(&mut object, config);
     }
-    entries::encode(&mut object, &managed);
+    entries::encode(&mut object, &owners);
     Ok(object)
 }
 
@@ -70,7 +70,7 @@ fn merged(
     schema: &Schema,
     live: &Value,
     config: &Value,
-    mut managed: Entries,
+    mut owners: Entries,
     manager: Manager<'_>,
     force: bool,
 ) -> Result<(Value, Entries), Vec<Conflict>> {
@@ -85,43 +85,43 @@ fn merged(
         set: fields(root, config).without(&reset),
     };
     let id = entry.id();
-    let last = managed.get(&id).map(|last| last.set.clone());
-    entry.time = managed.get(&id).and_then(|last| last.time.clone());
+    let last = owners.get(&id).map(|last| last.set.clone());
+    entry.time = owners.get(&id).and_then(|last| last.time.clone());
     let stored = live;
     let live = &schema.completed(live);
     let combined = merge(root, Some(live), Some(config), 0).unwrap_or(Value::Null);
-    managed.insert(id.clone(), entry);
+    owners.insert(id.clone(), entry);
     let mut object = match last {
-        Some(last) if !last.is_empty() => pruned(root, combined, &managed, &last),
+        Some(last) if !last.is_empty() => pruned(root, &combined, &owners, &last),
         _ => combined,
     };
     let changes = Changes::between(root, live, &object).ignoring(&reset);
-    ownership::disown(&mut managed, &changes, &id, force)?;
+    ownership::disown(&mut owners, &changes, &id, force)?;
 
-    let changed = !equal(live, &object);
-    if let Some(entry) = managed.remove(&id)
+    let is_write = !equal(live, &object);
+    if let Some(entry) = owners.remove(&id)
         && let Some(mut entry) = ownership::strip(entry)
     {
-        if changed {
+        if is_write {
             entry.time = Some(manager.time.to_owned());
         }
-        managed.insert(id, entry);
+        owners.insert(id, entry);
     }
-    if changed {
+    if is_write {
         schema.settle(&mut object);
-        Ok((object, managed))
+        Ok((object, owners))
     } else {
-        Ok((stored.clone(), managed))
+        Ok((stored.clone(), owners))
     }
 }
 
 /// Removes what the manager applied before and doesn't now, unless someone else owns it.
-fn pruned(root: At<'_>, combined: Value, managed: &Entries, last: &Set) -> Value {
+fn pruned(root: At<'_>, combined: &Value, owners: &Entries, last: &Set) -> Value {
     let named = |set: &Set| set.with_named_fields(Some(root));
-    let take = |gone: &Set| remove(root, &combined, gone, 0).unwrap_or(Value::Null);
+    let take = |gone: &Set| remove(root, combined, gone, 0).unwrap_or(Value::Null);
     let last = named(last);
-    let owned = managed.values().fold(Set::default(), |all, entry| all.union(&entry.set));
-    let all = named(&fields(root, &combined));
+    let owned = owners.values().fold(Set::default(), |all, entry| all.union(&entry.set));
+    let all = named(&fields(root, combined));
 
     // What others own comes back.
     let kept = named(&fields(root, &take(&last))).union(&named(&owned));
@@ -146,8 +146,8 @@ pub(super) fn without_managed(object: &Value) -> Value {
     object
 }
 
-fn described(conflicts: Vec<Conflict>) -> Vec<(String, String)> {
-    conflicts.into_iter().map(|conflict| (conflict.owner.describe(), show_path(&conflict.path))).collect()
+fn described(conflicts: &[Conflict]) -> Vec<(String, String)> {
+    conflicts.iter().map(|conflict| (conflict.owner.describe(), show_path(&conflict.path))).collect()
 }
 
 fn name(object: &Value) -> String {

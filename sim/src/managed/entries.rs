@@ -1,6 +1,7 @@
 //! The entries of `metadata.managedFields`.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
@@ -30,10 +31,10 @@ impl Entry {
             self.operation()
         );
         if !self.applies {
-            id.push_str(&format!(",\"apiVersion\":{}", text::json(&json!(self.api_version))));
+            let _ = write!(id, ",\"apiVersion\":{}", text::json(&json!(self.api_version)));
         }
         if !self.subresource.is_empty() {
-            id.push_str(&format!(",\"subresource\":{}", text::json(&json!(self.subresource))));
+            let _ = write!(id, ",\"subresource\":{}", text::json(&json!(self.subresource)));
         }
         id.push('}');
         id
@@ -43,10 +44,10 @@ impl Entry {
     pub(super) fn describe(&self) -> String {
         let mut name = text::quote(&self.manager);
         if !self.subresource.is_empty() {
-            name.push_str(&format!(" with subresource {}", text::quote(&self.subresource)));
+            let _ = write!(name, " with subresource {}", text::quote(&self.subresource));
         }
         if !self.applies {
-            name.push_str(&format!(" using {}", self.api_version));
+            let _ = write!(name, " using {}", self.api_version);
         }
         name
     }

@@ -132,7 +132,7 @@ fn show(value: &Value) -> String {
         Value::Bool(_) | Value::Number(_) => text::plain(value),
         Value::Array(list) => format!("[{}]", list.iter().map(show).collect::<Vec<_>>().join(",")),
         Value::Object(map) => {
-            map.iter().map(|(key, value)| format!("{key}={}", show(value))).collect::<String>()
+            map.iter().map(|(key, value)| format!("{key}={}", show(value))).collect::<Vec<_>>().concat()
         }
     }
 }

@@ -24,6 +24,7 @@ fn custom() -> Schema {
     .unwrap()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "literals read better")]
 fn object(spec: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Custom", "metadata": {"name": "x"}, "spec": spec})
 }
@@ -181,9 +182,9 @@ fn what_the_type_does_not_know_is_refused() {
         invalid(json!({"ports": [{"port": 1}, {"port": 1}]})),
         format!("{prefix}.spec.ports: duplicate entries for key [port=1,protocol=\"TCP\"]")
     );
-    let mut managed = object(json!({}));
-    managed["metadata"]["managedFields"] = json!([]);
-    let error = apply(&schema, None, &managed, manager, false).unwrap_err();
+    let mut listed = object(json!({}));
+    listed["metadata"]["managedFields"] = json!([]);
+    let error = apply(&schema, None, &listed, manager, false).unwrap_err();
     assert_eq!(error, ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
 }
 

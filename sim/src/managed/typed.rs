@@ -1,6 +1,6 @@
 //! Values seen through their types: which form a value takes, whether it fits, and what fields it has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -249,12 +249,15 @@ fn collect(at: At<'_>, value: &Value, path: &mut Vec<Step>, set: &mut Set) {
             let Some(items) = at.items() else { return };
             let list = value.as_array().map_or(&[][..], Vec::as_slice);
             let steps: Vec<Option<Step>> = list.iter().map(|item| item_step(at, item).ok()).collect();
+            let mut times: BTreeMap<&Step, usize> = BTreeMap::new();
+            for step in steps.iter().flatten() {
+                *times.entry(step).or_default() += 1;
+            }
             for (step, item) in steps.iter().zip(list) {
                 let Some(step) = step else { continue };
                 path.push(step.clone());
                 // Of items with the same key only the item as such is a field.
-                let twins = steps.iter().flatten().filter(|other| *other == step).count();
-                if twins == 1 {
+                if times.get(step) == Some(&1) {
                     collect(items, item, path, set);
                 }
                 set.insert(path);

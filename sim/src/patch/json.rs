@@ -180,7 +180,7 @@ impl Operation<'_> {
 /// The container that a path's last token is looked up in, and that token.
 fn find<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, String)> {
     let tokens: Vec<&str> = path.split('/').skip(1).collect();
-    let (last, parents) = tokens.split_last()?;
+    let (key, parents) = tokens.split_last()?;
     let mut at = document;
     for token in parents {
         let token = decode(token);
@@ -196,7 +196,7 @@ fn find<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, Strin
             return None;
         }
     }
-    Some((at, decode(last)))
+    Some((at, decode(key)))
 }
 
 fn decode(token: &str) -> String {

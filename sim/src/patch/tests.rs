@@ -28,6 +28,7 @@ fn pod() -> Schema {
     Schema::from_open_api(components.as_object().unwrap(), "Pod").unwrap()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "literals read better")]
 fn merged(current: Value, patch: Value) -> Value {
     strategic(&pod(), &current, &patch).unwrap()
 }

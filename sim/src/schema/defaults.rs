@@ -71,7 +71,9 @@ pub(super) fn drop_nulls(at: At<'_>, value: &mut Value, depth: usize) {
         }),
         Value::Array(list) => {
             if let Some(items) = at.items() {
-                list.iter_mut().for_each(|value| drop_nulls(items, value, depth + 1));
+                for value in list {
+                    drop_nulls(items, value, depth + 1);
+                }
             }
         }
         _ => {}
@@ -112,7 +114,9 @@ pub(super) fn complete(at: At<'_>, value: &mut Value, depth: usize) {
         }
         Value::Array(list) => {
             if let Some(items) = at.items() {
-                list.iter_mut().for_each(|value| complete(items, value, depth + 1));
+                for value in list {
+                    complete(items, value, depth + 1);
+                }
             }
         }
         _ => {}

@@ -130,6 +130,7 @@ pub(crate) enum Extra {
 
 /// One place in an object.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a keyword of the schema")]
 pub(crate) struct Node {
     pub(crate) kind: Kind,
     pub(crate) format: Option<String>,

@@ -1,8 +1,10 @@
 //! Removal of fields that a schema does not know.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
-use super::node::{Extra, NodeId};
+use super::node::Extra;
 use super::{At, DEPTH_MAX};
 
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -50,15 +52,12 @@ impl<'a> Walk<'a> {
             Value::Object(map) => {
                 let keys: Vec<String> = map.keys().cloned().collect();
                 for key in keys {
-                    match at.child(&key) {
-                        Some(child) => {
-                            let Some(value) = map.get_mut(&key) else { continue };
-                            self.below(&key, |walk| walk.built_in(child, value, depth + 1));
-                        }
-                        None => {
-                            self.record(&key);
-                            map.remove(&key);
-                        }
+                    if let Some(child) = at.child(&key) {
+                        let Some(value) = map.get_mut(&key) else { continue };
+                        self.below(&key, |walk| walk.built_in(child, value, depth + 1));
+                    } else {
+                        self.record(&key);
+                        map.remove(&key);
                     }
                 }
             }
@@ -86,15 +85,12 @@ impl<'a> Walk<'a> {
                     if at.is_some_and(|at| self.keeps_meta(at)) && META_FIELDS.contains(&key.as_str()) {
                         continue;
                     }
-                    match at.and_then(|at| known(at, &key)) {
-                        Some(child) => {
-                            let Some(value) = map.get_mut(&key) else { continue };
-                            self.below(&key, |walk| walk.prune(child, value, depth + 1));
-                        }
-                        None => {
-                            self.record(&key);
-                            map.remove(&key);
-                        }
+                    if let Some(child) = at.and_then(|at| known(at, &key)) {
+                        let Some(value) = map.get_mut(&key) else { continue };
+                        self.below(&key, |walk| walk.prune(child, value, depth + 1));
+                    } else {
+                        self.record(&key);
+                        map.remove(&key);
                     }
                 }
             }
@@ -189,13 +185,14 @@ impl<'a> Walk<'a> {
 
     fn at_index(&mut self, index: usize, then: impl FnOnce(&mut Self)) {
         let length = self.path.len();
-        self.path.push_str(&format!("[{index}]"));
+        let _ = write!(self.path, "[{index}]");
         then(self);
         self.path.truncate(length);
     }
 }
 
 /// The type of a known key; known keys without a type (`additionalProperties: true`) hold nothing that is known.
+#[expect(clippy::option_option, reason = "whether a key is known, and whether its value has a type")]
 fn known<'a>(at: At<'a>, key: &str) -> Option<Option<At<'a>>> {
     if let Some(field) = at.field(key) {
         return Some(Some(field));
@@ -203,6 +200,6 @@ fn known<'a>(at: At<'a>, key: &str) -> Option<Option<At<'a>>> {
     match at.node().extra {
         Extra::Absent => None,
         Extra::Allowed(_) => Some(None),
-        Extra::Of(id) => Some(Some(at.to(id as NodeId))),
+        Extra::Of(id) => Some(Some(at.to(id))),
     }
 }

@@ -28,25 +28,48 @@ pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
         return vec![Cause::required(path, "")];
     };
     let mut causes = Vec::new();
-    invariants(map, Level::Root, path, 0, &mut causes);
-    nested::completeness(map, map, path, path, 0, &mut causes);
-    causes.sort_by_key(ToString::to_string);
     if flag(map, "nullable") {
-        causes.insert(0, Cause::forbidden(format!("{path}.nullable"), "nullable cannot be true at the root"));
+        causes.push(Cause::forbidden(format!("{path}.nullable"), "nullable cannot be true at the root"));
     }
-    let mut arena = None;
-    if causes.is_empty() {
-        let read = arena.insert(read::custom_resource(schema));
-        defaults(At { arena: read, id: read.root }, path, 0, &mut causes);
-    }
-    let is_sound = causes.is_empty();
     let mut found = Vec::new();
     keywords::check(map, path, keywords::Scope::root(), 0, &mut found);
-    if is_sound && found.is_empty() {
-        compile(map, path, None, 0, &mut found);
+    // With keywords that can't be converted there is no structure to look at.
+    if is_convertible(schema, 0) {
+        let mut structure = Vec::new();
+        invariants(map, Level::Root, path, 0, &mut structure);
+        nested::completeness(map, map, path, path, 0, &mut structure);
+        structure.sort_by_key(ToString::to_string);
+        if structure.is_empty() {
+            let read = read::custom_resource(schema);
+            defaults(At { arena: &read, id: read.root }, path, 0, &mut structure);
+        }
+        if structure.is_empty() {
+            let mut broken = Vec::new();
+            compile(map, path, None, &found, 0, &mut broken);
+            found.extend(broken);
+        }
+        causes.extend(structure);
     }
     causes.extend(found);
     causes
+}
+
+fn is_convertible(schema: &Value, depth: usize) -> bool {
+    const UNSUPPORTED: [&str; 6] =
+        ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
+    const SINGLE: [&str; 3] = ["items", "not", "additionalProperties"];
+    let Some(map) = schema.as_object().filter(|_| depth <= DEPTH_MAX) else { return true };
+    let is_set = |key: &str| map.get(key).is_some_and(|value| !value.is_null());
+    if UNSUPPORTED.iter().any(|key| is_set(key))
+        || map.get("items").is_some_and(Value::is_array)
+        || map.get(PRESERVE) == Some(&Value::Bool(false))
+    {
+        return false;
+    }
+    let single = SINGLE.iter().filter_map(|key| map.get(*key));
+    let listed = ["allOf", "anyOf", "oneOf"].iter().filter_map(|key| map.get(*key)?.as_array()).flatten();
+    let named = map.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::values);
+    single.chain(listed).chain(named).all(|below| is_convertible(below, depth + 1))
 }
 
 fn invariants(schema: &Map<String, Value>, level: Level, path: &str, depth: usize, causes: &mut Vec<Cause>) {
@@ -185,14 +208,19 @@ fn compile(
     schema: &Map<String, Value>,
     path: &str,
     unmatched: Option<&str>,
+    found: &[Cause],
     depth: usize,
     causes: &mut Vec<Cause>,
 ) {
     if depth > DEPTH_MAX {
         return;
     }
+    // Where keywords are wrong, here or below, rules are not looked at.
+    let is_here =
+        |cause: &Cause| cause.field.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
+    let is_sound = !found.iter().any(is_here);
     let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
-    for (index, source) in rules.enumerate() {
+    for (index, source) in rules.enumerate().filter(|_| is_sound) {
         let path = format!("{path}.x-kubernetes-validations[{index}]");
         let rule = Rule::read(source);
         if let Some((_, error)) = rule.error() {
@@ -208,15 +236,15 @@ fn compile(
         }
     }
     for (name, property) in entries(schema, "properties") {
-        compile(property, &format!("{path}.properties[{name}]"), unmatched, depth + 1, causes);
+        compile(property, &format!("{path}.properties[{name}]"), unmatched, found, depth + 1, causes);
     }
     if let Some(extra) = schema.get("additionalProperties").and_then(Value::as_object) {
-        compile(extra, &format!("{path}.additionalProperties"), unmatched, depth + 1, causes);
+        compile(extra, &format!("{path}.additionalProperties"), unmatched, found, depth + 1, causes);
     }
     if let Some(items) = schema.get("items").and_then(Value::as_object) {
         let is_matched = text(schema, "x-kubernetes-list-type") == "map";
         let unmatched = unmatched.or((!is_matched).then_some(path));
-        compile(items, &format!("{path}.items"), unmatched, depth + 1, causes);
+        compile(items, &format!("{path}.items"), unmatched, found, depth + 1, causes);
     }
 }
 

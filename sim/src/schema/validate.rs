@@ -6,15 +6,17 @@ mod embedded;
 mod format;
 mod lists;
 mod number;
+mod ratchet;
 
 use serde_json::{Map, Value};
 
-use super::node::{Checks, Extra, Kind, ListType};
+use super::node::{Checks, Extra, Kind};
 use super::{At, DEPTH_MAX};
 use crate::cause::{Cause, text};
 
 pub(super) use embedded::embedded;
 pub(super) use lists::lists;
+pub(super) use ratchet::{matching, unchanged};
 
 /// Something wrong, with the text that tells two findings apart.
 #[derive(Debug, Clone)]
@@ -195,7 +197,7 @@ impl Walk<'_> {
                 verdict.push(self.wrong_type(path, format, actual_format));
             }
             Some(_) if is_text && !types.contains(&"number") && !types.contains(&"integer") => {
-                verdict.matched += 1
+                verdict.matched += 1;
             }
             _ if !fits => verdict.push(self.wrong_type(path, &expected, actual)),
             _ => verdict.matched += 1,
@@ -315,7 +317,7 @@ impl Walk<'_> {
         for key in checks.required.iter().filter(|key| !map.contains_key(*key)) {
             let text = format!("{path}.{key} in body is required");
             let cause = Cause::required(self.field(&format!("{path}.{key}")), "");
-            verdict.push(Finding { cause, text });
+            verdict.push(Finding { text, cause });
         }
     }
 
@@ -404,44 +406,6 @@ fn same(allowed: &Value, value: &Value) -> bool {
             allowed == value || left.total_cmp(&right).is_eq()
         }
         _ => allowed == value,
-    }
-}
-
-/// The old item that a new one of a list with keys stems from.
-pub(in crate::schema) fn matching<'v>(at: At<'_>, old: &'v Value, item: &Value) -> Option<&'v Value> {
-    let Some(ListType::Map(keys)) = &at.node().list else { return None };
-    // Items that lack a key can't be told from each other.
-    let key =
-        |item: &Value| -> Option<Vec<Value>> { keys.iter().map(|key| item.get(key).cloned()).collect() };
-    let wanted = key(item)?;
-    old.as_array()?.iter().find(|other| key(other).as_ref() == Some(&wanted))
-}
-
-/// Whether nothing changed, as far as the schema lets old and new be matched.
-pub(in crate::schema) fn unchanged(at: At<'_>, old: &Value, new: &Value, depth: usize) -> bool {
-    if depth > DEPTH_MAX {
-        return false;
-    }
-    match (old, new) {
-        (Value::Array(old_list), Value::Array(list)) => {
-            if old_list.len() != list.len() {
-                return false;
-            }
-            if !matches!(at.node().list, Some(ListType::Map(_))) {
-                return old_list == list;
-            }
-            let Some(items) = at.items() else { return false };
-            list.iter()
-                .all(|item| matching(at, old, item).is_some_and(|old| unchanged(items, old, item, depth + 1)))
-        }
-        (Value::Object(old), Value::Object(new)) => {
-            old.len() == new.len()
-                && new.iter().all(|(key, new)| match (at.declared(key), old.get(key)) {
-                    (Some(child), Some(old)) => unchanged(child, old, new, depth + 1),
-                    _ => false,
-                })
-        }
-        _ => old == new,
     }
 }
 

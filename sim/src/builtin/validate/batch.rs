@@ -25,11 +25,13 @@ pub(super) fn job(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) 
     job_spec(spec, &path, causes);
     let labels = part(part(part(spec, "template"), "metadata"), "labels");
     let selector = given(spec, "selector");
+    let before = causes.len();
     match selector {
         Some(selector) => label_selector(selector, &path.child("selector"), causes),
         None => causes.push(path.child("selector").required("")),
     }
-    if selector.is_none_or(|selector| !selects(selector, labels)) {
+    let is_sound = selector.is_none() || causes.len() == before;
+    if is_sound && selector.is_none_or(|selector| !selects(selector, labels)) {
         let path = path.child("template").child("metadata").child("labels");
         causes.push(path.invalid(labels.clone(), "`selector` does not match template `labels`"));
     }

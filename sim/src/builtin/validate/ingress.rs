@@ -68,7 +68,10 @@ fn rule(rule: &Value, path: &Path, causes: &mut Vec<Cause>) {
 fn http_path(entry: &Value, path: &Path, causes: &mut Vec<Cause>) {
     let target = text(entry, "path");
     match text(entry, "pathType") {
-        "" => causes.push(path.child("pathType").required("pathType must be specified")),
+        "" => {
+            causes.push(path.child("pathType").required("pathType must be specified"));
+            return;
+        }
         "Exact" | "Prefix" => {
             if !target.starts_with('/') {
                 causes.push(path.child("path").invalid(target, "must be an absolute path"));

@@ -54,8 +54,10 @@ pub(super) fn autoscaler(object: &Value, causes: &mut Vec<Cause>) {
     if let Some(least) = least.filter(|least| *least < 1) {
         causes.push(path.child("minReplicas").invalid(least, "must be greater than or equal to 1"));
     }
-    if most < 1 {
+    if most == 0 {
         causes.push(path.child("maxReplicas").required("must be set and greater than 0"));
+    } else if most < 0 {
+        causes.push(path.child("maxReplicas").invalid(most, "must be greater than or equal to 1"));
     }
     if least.is_some_and(|least| most < least) {
         causes
@@ -64,6 +66,31 @@ pub(super) fn autoscaler(object: &Value, causes: &mut Vec<Cause>) {
     target_reference(part(spec, "scaleTargetRef"), &path.child("scaleTargetRef"), causes);
     for (index, entry) in list(spec, "metrics").iter().enumerate() {
         metric(entry, &path.child("metrics").index(index), causes);
+    }
+    for field in ["scaleUp", "scaleDown"] {
+        let policies = list(part(part(spec, "behavior"), field), "policies");
+        for (index, policy) in policies.iter().enumerate() {
+            let path = path.child("behavior").child(field).child("policies").index(index);
+            scaling_policy(policy, &path, causes);
+        }
+    }
+}
+
+fn scaling_policy(policy: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    /// Seconds that a policy may look back.
+    const PERIOD_SECONDS_MAX: i64 = 1800;
+    let kind = text(policy, "type");
+    if !["Percent", "Pods"].contains(&kind) {
+        causes.push(path.child("type").not_supported(kind, &["Percent", "Pods"]));
+    }
+    for field in ["value", "periodSeconds"] {
+        if let Some(number) = integer(policy, field).filter(|number| *number <= 0) {
+            causes.push(path.child(field).invalid(number, "must be greater than zero"));
+        }
+    }
+    if let Some(seconds) = integer(policy, "periodSeconds").filter(|seconds| *seconds > PERIOD_SECONDS_MAX) {
+        let message = format!("must be less than or equal to {PERIOD_SECONDS_MAX}");
+        causes.push(path.child("periodSeconds").invalid(seconds, &message));
     }
 }
 
@@ -85,6 +112,9 @@ fn target_reference(target: &Value, path: &Path, causes: &mut Vec<Cause>) {
 fn metric(metric: &Value, path: &Path, causes: &mut Vec<Cause>) {
     let kind = text(metric, "type");
     let Some((_, source)) = SOURCES.iter().find(|(name, _)| *name == kind) else {
+        if kind.is_empty() {
+            causes.push(path.child("type").required("must specify a metric source type"));
+        }
         let refusal = path.child("type").not_supported(kind, &SOURCES.map(|(name, _)| name));
         // Both the generated and the written checks of the server say so.
         causes.push(refusal.clone());
@@ -109,7 +139,8 @@ fn resource_target(target: &Value, path: &Path, causes: &mut Vec<Cause>) {
     let kind = text(target, "type");
     if kind.is_empty() {
         causes.push(path.child("type").required("must specify a metric target type"));
-    } else if !["Utilization", "Value", "AverageValue"].contains(&kind) {
+    }
+    if !["Utilization", "Value", "AverageValue"].contains(&kind) {
         causes.push(path.child("type").invalid(kind, "must be either Utilization, Value, or AverageValue"));
     }
     let utilization = integer(target, "averageUtilization");

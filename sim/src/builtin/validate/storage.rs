@@ -14,8 +14,14 @@ const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "Rea
 const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 
 pub(super) fn claim(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
-    let path = Path::root("spec");
-    let spec = part(object, "spec");
+    claim_spec(part(object, "spec"), &Path::root("spec"), causes);
+    if let Some(old) = old {
+        claim_update(object, old, causes);
+    }
+}
+
+/// A `PersistentVolumeClaimSpec`.
+pub(super) fn claim_spec(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     access_modes(spec, "at least 1 access mode is required", &path.child("accessModes"), causes);
     if let Some(selector) = given(spec, "selector") {
         label_selector(selector, &path.child("selector"), causes);
@@ -34,10 +40,7 @@ pub(super) fn claim(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>
     if !class.is_empty() {
         causes.extend(path.child("storageClassName").all_invalid(class, names::dns_subdomain(class)));
     }
-    volume_mode(spec, &path, causes);
-    if let Some(old) = old {
-        claim_update(object, old, causes);
-    }
+    volume_mode(spec, path, causes);
 }
 
 /// Only what is requested of a bound claim can change, and the volume of an unbound one can be chosen.
@@ -78,8 +81,9 @@ fn access_modes(spec: &Value, required: &str, path: &Path, causes: &mut Vec<Caus
 }
 
 fn volume_mode(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
-    let mode = text(spec, "volumeMode");
-    if !mode.is_empty() && !VOLUME_MODES.contains(&mode) {
+    if let Some(mode) = given(spec, "volumeMode").and_then(Value::as_str)
+        && !VOLUME_MODES.contains(&mode)
+    {
         causes.push(path.child("volumeMode").not_supported(mode, &VOLUME_MODES));
     }
 }

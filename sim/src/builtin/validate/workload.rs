@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::common::{label_selector, not_negative, selects};
-use super::{immutable, pod};
+use super::{immutable, pod, storage};
 use crate::builtin::field::Path;
 use crate::builtin::names;
 use crate::builtin::view::{given, integer, list, part, text};
@@ -69,6 +69,12 @@ pub(super) fn stateful_set(object: &Value, old: Option<&Value>, causes: &mut Vec
             causes.push(strategy_path.invalid_as(&shown, "must be 'RollingUpdate' or 'OnDelete'"));
         }
     }
+    if old.is_none() {
+        for (index, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {
+            let path = path.child("volumeClaimTemplates").index(index).child("spec");
+            storage::claim_spec(part(claim, "spec"), &path, causes);
+        }
+    }
     for field in ["replicas", "minReadySeconds"] {
         not_negative(spec, field, &path, causes);
     }
@@ -77,7 +83,8 @@ pub(super) fn stateful_set(object: &Value, old: Option<&Value>, causes: &mut Vec
         causes.extend(path.child("serviceName").all_invalid(service, names::dns_label(service)));
     }
     if selector(spec, "statefulset", &path.child("selector"), causes) {
-        template(&with_claimed_volumes(spec), &path.child("template"), causes);
+        template_labels(spec, &path.child("template"), causes);
+        running_template(&with_claimed_volumes(spec), "StatefulSet", &path.child("template"), causes);
     } else {
         causes.push(path.child("selector").invalid(part(spec, "selector").clone(), ""));
     }
@@ -129,15 +136,20 @@ fn with_claimed_volumes(spec: &Value) -> Value {
 pub(super) fn daemon_set(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let path = Path::root("spec");
     let spec = part(object, "spec");
-    if let Some(given) = given(spec, "selector") {
-        label_selector(given, &path.child("selector"), causes);
-        if is_empty(given) {
-            causes.push(
-                path.child("selector").invalid(given.clone(), "empty selector is invalid for daemonset"),
-            );
-        }
+    let before = causes.len();
+    if let Some(selector) = given(spec, "selector") {
+        label_selector(selector, &path.child("selector"), causes);
     }
-    template(spec, &path.child("template"), causes);
+    let is_sound = causes.len() == before;
+    if is_sound {
+        template_labels(spec, &path.child("template"), causes);
+    }
+    if let Some(selector) = given(spec, "selector").filter(|selector| is_empty(selector)) {
+        causes.push(
+            path.child("selector").invalid(selector.clone(), "empty selector is invalid for daemonset"),
+        );
+    }
+    running_template(spec, "DaemonSet", &path.child("template"), causes);
     not_negative(spec, "minReadySeconds", &path, causes);
     let strategy = part(spec, "updateStrategy");
     let path_of = path.child("updateStrategy");
@@ -193,23 +205,30 @@ fn is_empty(selector: &Value) -> bool {
 
 /// A template must be picked by the selector and keep its Pods running.
 fn template(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
-    let template = part(spec, "template");
-    let labels = part(part(template, "metadata"), "labels");
+    template_labels(spec, path, causes);
+    running_template(spec, "ReplicaSet", path, causes);
+}
+
+fn template_labels(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    let labels = part(part(part(spec, "template"), "metadata"), "labels");
     let selector = given(spec, "selector");
     if selector.is_none_or(|selector| !is_empty(selector) && !selects(selector, labels)) {
         let message = "`selector` does not match template `labels`";
         causes.push(path.child("metadata").child("labels").invalid(labels.clone(), message));
     }
-    pod::template(template, path, causes);
-    let spec = part(template, "spec");
+}
+
+fn running_template(spec: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) {
+    pod::template(part(spec, "template"), path, causes);
+    let spec = part(part(spec, "template"), "spec");
     let path = path.child("spec");
     let policy = text(spec, "restartPolicy");
     if policy != "Always" {
         causes.push(path.child("restartPolicy").not_supported(policy, &["Always"]));
     }
     if given(spec, "activeDeadlineSeconds").is_some() {
-        let message = "activeDeadlineSeconds in ReplicaSet is not Supported";
-        causes.push(path.child("activeDeadlineSeconds").forbidden(message));
+        let message = format!("activeDeadlineSeconds in {kind} is not Supported");
+        causes.push(path.child("activeDeadlineSeconds").forbidden(&message));
     }
 }
 

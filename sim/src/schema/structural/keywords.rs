@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{DEPTH_MAX, EMBEDDED, PRESERVE, entries, flag, text};
+use super::{DEPTH_MAX, EMBEDDED, PRESERVE, entries, flag, is_convertible, text};
 use crate::cause::Cause;
 
 /// What a place in the schema forbids.
@@ -308,7 +308,7 @@ fn rules(schema: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
             causes.push(Cause::unsupported(field("reason"), reason, &REASONS));
         }
         let below = text(rule, "fieldPath");
-        if !below.is_empty() && !is_path(schema, below) {
+        if !below.is_empty() && !is_path(schema, below) && is_convertible(&Value::Object(schema.clone()), 0) {
             causes.push(Cause::invalid(field("fieldPath"), &Value::from(below), "must be a valid path"));
         }
     }

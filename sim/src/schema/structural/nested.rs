@@ -139,7 +139,7 @@ fn nested_completeness(
         let (structure_path, path) = (format!("{structure_path}{step}"), format!("{path}{step}"));
         match structure.and_then(Value::as_object) {
             Some(structure) => {
-                nested_completeness(nested, structure, &structure_path, &path, depth + 1, causes)
+                nested_completeness(nested, structure, &structure_path, &path, depth + 1, causes);
             }
             None => causes.push(Cause::required(structure_path, &format!("because it is defined in {path}"))),
         }

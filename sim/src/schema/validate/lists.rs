@@ -1,5 +1,7 @@
 //! Lists that are sets, or maps by key, hold nothing twice.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::cause::Cause;
@@ -74,7 +76,11 @@ fn by_key(keys: &[String], list: &[Value], path: &str, causes: &mut Vec<Cause>) 
 
 /// The indexes of second occurrences.
 fn twins(list: &[Value]) -> Vec<usize> {
-    (0..list.len())
-        .filter(|&index| list[..index].iter().filter(|other| **other == list[index]).count() == 1)
-        .collect()
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut second = |item: &Value| {
+        let times = seen.entry(item.to_string()).or_default();
+        *times += 1;
+        *times == 2
+    };
+    list.iter().enumerate().filter(|(_, item)| second(item)).map(|(index, _)| index).collect()
 }

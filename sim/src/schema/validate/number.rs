@@ -101,8 +101,7 @@ impl Range {
             }
             // 2^63 is the first float that no integer of 64 bits holds.
             ("integer", _) => {
-                value.fract() == 0.0
-                    && (-9.223_372_036_854_775_8e18..9.223_372_036_854_775_8e18).contains(&value)
+                value.fract() == 0.0 && (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(&value)
             }
             ("number", Some("float")) => value.abs() <= f64::from(f32::MAX),
             _ => true,

@@ -13,6 +13,7 @@ use crate::builtin::validate::{choice, resources};
 use crate::builtin::view::{entries, flag, given, integer, list, part, text};
 use crate::cause::Cause;
 
+const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
 /// What holds for containers of every sort.
@@ -29,6 +30,11 @@ pub(super) fn common(container: &Value, volumes: &BTreeSet<&str>, path: &Path, c
     environment::variables(container, &path.child("env"), causes);
     environment::sources(container, &path.child("envFrom"), causes);
     mounts(container, volumes, &path.child("volumeMounts"), causes);
+    if let Some(policy) = given(container, "restartPolicy").and_then(Value::as_str)
+        && !RESTART_POLICIES.contains(&policy)
+    {
+        causes.push(path.child("restartPolicy").not_supported(policy, &RESTART_POLICIES));
+    }
     choice(path, container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], causes);
     requirements(part(container, "resources"), &path.child("resources"), causes);
     security_context(container, &path.child("securityContext"), causes);
