@@ -3,7 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
-use lockstep_tests::conformance::{ModelArm, RealArm, Report, Scenario, compare, install_widgets, sequences};
+use lockstep_tests::conformance::{
+    CONFIG_MAPS, DEPLOYMENTS, Kind, ModelArm, RealArm, Report, Scenario, WIDGETS, compare, install_widgets,
+    sequences,
+};
 use lockstep_tests::control_plane::ControlPlane;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use tokio::runtime::Runtime;
