@@ -67,10 +67,19 @@ impl<'a> Request<'a> {
         let text = |name: HeaderName| {
             request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
         };
+        let mut segments: Vec<String> =
+            request.uri().path().split('/').filter(|part| !part.is_empty()).map(decode).collect();
+        let mut query = Query::parse(request.uri().query().unwrap_or_default());
+        let version = if segments.first().is_some_and(|first| first == "api") { 1 } else { 2 };
+        // The old form of a watch: `watch` in the path.
+        if segments.get(version + 1).is_some_and(|word| word == "watch") {
+            segments.remove(version + 1);
+            query.0.push(("watch".to_owned(), "true".to_owned()));
+        }
         Self {
             method: request.method(),
-            segments: request.uri().path().split('/').filter(|part| !part.is_empty()).map(decode).collect(),
-            query: Query::parse(request.uri().query().unwrap_or_default()),
+            segments,
+            query,
             accept: text(header::ACCEPT),
             content_type: text(header::CONTENT_TYPE),
             user_agent: text(header::USER_AGENT),

@@ -51,12 +51,6 @@ impl std::fmt::Display for Qualified<'_> {
 }
 
 impl Status {
-    /// The same failure in other words.
-    pub(crate) fn with_message(mut self, message: String) -> Self {
-        self.message = message;
-        self
-    }
-
     /// A failure without details.
     pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: Box::default() }
@@ -147,6 +141,13 @@ impl Status {
     pub(crate) fn generic(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         let mut status = Self::new(code, reason, message);
         status.details.even_if_empty = true;
+        status
+    }
+
+    /// A failure inside the server.
+    pub(crate) fn internal(why: &str) -> Self {
+        let mut status = Self::new(500, "InternalError", format!("Internal error occurred: {why}"));
+        status.details.causes.push((String::new(), why.to_owned(), String::new()));
         status
     }
 

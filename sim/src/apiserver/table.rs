@@ -20,7 +20,7 @@ pub(super) fn render(scope: &Scope, objects: &[Arc<Value>], include: Include, no
         .map(|object| {
             let mut row = json!({"cells": cells(scope, object, now)});
             match include {
-                Include::Nothing => {}
+                Include::Nothing => row["object"] = Value::Null,
                 Include::Metadata => {
                     row["object"] = json!({
                         "kind": "PartialObjectMetadata",

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::respond::Answer;
 use super::scope::{Scope, Validation, WriteOptions};
-use super::status::{Status, quote};
+use super::status::{Qualified, Status, quote};
 use super::store::key;
-use super::{ApiServer, crd, meta, namespace, strategy, validate};
+use super::{ApiServer, body, crd, meta, namespace, strategy, validate};
 use crate::managed::{self, Manager};
 
 /// Who keeps the managed fields of a write.
@@ -28,6 +28,7 @@ pub(super) fn admit_body(
     options: &mut WriteOptions,
     object: Value,
     duplicates: Vec<String>,
+    raw: &[u8],
 ) -> Result<Value, Status> {
     let kind = &scope.resource.kind;
     let version = quote(&scope.version().name);
@@ -38,7 +39,7 @@ pub(super) fn admit_body(
         let found = validate::type_name(&object);
         return Err(unreadable(format!("json: cannot unmarshal {found} into Go value of type {kind}")));
     }
-    check_type(scope, &object, &scope.resource.api_version(scope.version()))?;
+    check_type(scope, &object, raw)?;
     admit_patched(scope, options, object, duplicates).map_err(unreadable)
 }
 
@@ -70,32 +71,33 @@ pub(super) fn admit_patched(
 }
 
 /// Whether the body says that it is what the path stands for; a built-in kind may leave that out.
-fn check_type(scope: &Scope, object: &Value, api_version: &str) -> Result<(), Status> {
+fn check_type(scope: &Scope, object: &Value, raw: &[u8]) -> Result<(), Status> {
+    let api_version = &scope.resource.api_version(scope.version());
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (found_version, found_kind) = (text("apiVersion"), text("kind"));
     let kind = &scope.resource.kind;
     if scope.resource.is_custom() {
         for (key, name) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
             if text(key).is_empty() {
-                return Err(Status::bad_request(format!("Object '{name}' is missing in '{object}'")));
+                let why = format!("Object '{name}' is missing in '{}'", String::from_utf8_lossy(raw));
+                return Err(body::unrecognized(kind, &why, raw));
             }
         }
-        if found_version != api_version {
+        if found_version != *api_version {
             return Err(Status::bad_request(format!(
                 "the API version in the data ({found_version}) does not match the expected API version ({api_version})"
             )));
         }
         if found_kind != kind {
-            return Err(Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): no kind {} is registered",
-                quote(found_kind)
-            )));
+            let cause = validate::invalid("kind", &quote(found_kind), &format!("must be {kind}"));
+            let found = Qualified { group: &scope.resource.group, name: found_kind };
+            return Err(Status::invalid(found, meta::name(object), &[cause]));
         }
         return Ok(());
     }
-    let version = if found_version.is_empty() { api_version } else { found_version };
+    let version = if found_version.is_empty() { api_version.as_str() } else { found_version };
     let found_kind = if found_kind.is_empty() { kind } else { found_kind };
-    if version == api_version && found_kind == kind {
+    if version == *api_version && found_kind == kind {
         return Ok(());
     }
     let (group, short) = version.split_once('/').unwrap_or(("", version));
@@ -237,6 +239,27 @@ fn track(
     let manager = Manager { name: &options.manager, api_version: &api_version, subresource, time: &time };
     let live = live.map(|live| scope.resource.view(scope.version(), live));
     managed::track_update(schema, live.as_deref(), object, manager);
+    if tracking != Tracking::Update
+        && let Some(Value::Array(entries)) = meta::metadata_mut(object).get_mut("managedFields")
+    {
+        without_time(entries, &options.manager, subresource);
+    }
+}
+
+/// Writes through another kind leave no time, and entries without one come first among the updates.
+fn without_time(entries: &mut Vec<Value>, manager: &str, subresource: Option<&str>) {
+    let own = |entry: &Value| {
+        entry["manager"] == manager
+            && entry["subresource"].as_str() == subresource
+            && entry["operation"] == "Update"
+    };
+    let Some(index) = entries.iter().position(own) else { return };
+    let mut entry = entries.remove(index);
+    if let Some(entry) = entry.as_object_mut() {
+        entry.remove("time");
+    }
+    let first = entries.iter().position(|entry| entry["operation"] == "Update").unwrap_or(entries.len());
+    entries.insert(first, entry);
 }
 
 /// Checks the resource version of an update, or fills in the live one where that may be left out.
