@@ -276,7 +276,7 @@ impl ApiServer {
         options: &mut WriteOptions,
     ) -> Result<Answer, Status> {
         let body = body::decode(request.media_type(), request.body, &scope.resource.kind)?;
-        let object = write::admit_body(scope, options, body.value, body.duplicates, request.body)?;
+        let object = write::admit_body(scope, options, body.value, &body.duplicates, request.body)?;
         self.create_object(scope, object, options, Tracking::Update)
     }
 
@@ -287,7 +287,7 @@ impl ApiServer {
         options: &mut WriteOptions,
     ) -> Result<Answer, Status> {
         let body = body::decode(request.media_type(), request.body, &scope.resource.kind)?;
-        let object = write::admit_body(scope, options, body.value, body.duplicates, request.body)?;
+        let object = write::admit_body(scope, options, body.value, &body.duplicates, request.body)?;
         scope.check_name(&object)?;
         let live = self.store.get(scope.resource.table, &scope.key()).cloned();
         let Some(live) = live else {
@@ -296,12 +296,12 @@ impl ApiServer {
             }
             return Err(scope.not_found());
         };
-        self.check_uid(scope, &live, &object)?;
+        Self::check_uid(scope, &live, &object)?;
         self.update_object(scope, &live, object, options, Tracking::Update)
     }
 
     /// A PUT that names a uid wants that very object.
-    fn check_uid(&self, scope: &Scope, live: &Value, object: &Value) -> Result<(), Status> {
+    fn check_uid(scope: &Scope, live: &Value, object: &Value) -> Result<(), Status> {
         let (wanted, found) = (meta::uid(object), meta::uid(live));
         if wanted.is_empty() || wanted == found {
             return Ok(());

@@ -155,10 +155,10 @@ impl ApiServer {
         match deleted {
             Deleted::Pending(object) => {
                 let waits = matches!(options.propagation, Some(Propagation::Foreground));
-                Ok(Answer::object(if waits { 202 } else { 200 }, scope, object))
+                Ok(Answer::object(if waits { 202 } else { 200 }, scope, &object))
             }
             Deleted::Gone(object) if strategy::returns_deleted_object(resource) => {
-                Ok(Answer::object(200, scope, object))
+                Ok(Answer::object(200, scope, &object))
             }
             Deleted::Gone(object) => Ok(Answer::Json(200, success(resource, &object))),
         }

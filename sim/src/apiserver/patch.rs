@@ -58,7 +58,7 @@ impl ApiServer {
             }
         };
         let shown = if media_type == STRATEGIC { patch.value.to_string() } else { patched.to_string() };
-        let object = write::admit_patched(scope, options, patched, patch.duplicates)
+        let object = write::admit_patched(scope, options, patched, &patch.duplicates)
             .map_err(|why| unreadable(&shown, &why))?;
         scope.check_path_name(&object)?;
         self.update_object(scope, &live, object, options, Tracking::Update)
@@ -93,17 +93,13 @@ impl ApiServer {
         let mut applied =
             managed::apply(schema, current.as_deref(), &config, manager, force).map_err(conflict)?;
         meta::set(&mut applied, "name", scope.name.clone());
-        let mut applied = write::admit_body(scope, options, applied, body.duplicates, request.body)?;
-        match live {
-            Some(live) => {
-                meta::copy(&live, &mut applied, "resourceVersion");
-                self.update_object(scope, &live, applied, options, Tracking::Applied)
-            }
-            None => {
-                meta::remove(&mut applied, "resourceVersion");
-                self.create_object(scope, applied, options, Tracking::Applied)
-            }
-        }
+        let mut applied = write::admit_body(scope, options, applied, &body.duplicates, request.body)?;
+        let Some(live) = live else {
+            meta::remove(&mut applied, "resourceVersion");
+            return self.create_object(scope, applied, options, Tracking::Applied);
+        };
+        meta::copy(&live, &mut applied, "resourceVersion");
+        self.update_object(scope, &live, applied, options, Tracking::Applied)
     }
 }
 

@@ -65,7 +65,7 @@ impl ApiServer {
         let version = parse_version(request.query.text("resourceVersion")).map_err(Status::unknown)?;
         self.check_future(version)?;
         let object = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
-        Ok(Answer::object(200, scope, Arc::clone(object)))
+        Ok(Answer::object(200, scope, object))
     }
 
     pub(super) fn list(&self, scope: &Scope, request: &Request<'_>) -> Result<Answer, Status> {

@@ -158,15 +158,12 @@ fn decode(text: &str) -> String {
     let mut index = 0;
     while index < bytes.len() {
         let escape = (bytes[index] == b'%').then(|| Some(hex(index + 1)? * 16 + hex(index + 2)?)).flatten();
-        match escape.and_then(|value| u8::try_from(value).ok()) {
-            Some(byte) => {
-                decoded.push(byte);
-                index += 3;
-            }
-            None => {
-                decoded.push(bytes[index]);
-                index += 1;
-            }
+        if let Some(byte) = escape.and_then(|value| u8::try_from(value).ok()) {
+            decoded.push(byte);
+            index += 3;
+        } else {
+            decoded.push(bytes[index]);
+            index += 1;
         }
     }
     String::from_utf8_lossy(&decoded).into_owned()

@@ -79,13 +79,13 @@ impl ApiServer {
         let live = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
         let live = Arc::clone(live);
         let paths = Paths::of(scope);
-        if scope.resource.is_custom() && live.pointer(&paths.spec).is_none() {
-            let field = paths.spec.replace('/', ".");
-            let why = format!("the spec replicas field \"{field}\" does not exist");
-            return Err(Status::internal(&why));
-        }
+        let missing = scope.resource.is_custom() && live.pointer(&paths.spec).is_none();
         let current = scale(scope, &live);
         let wanted = match *request.method {
+            Method::GET if missing => {
+                let field = paths.spec.replace('/', ".");
+                return Err(Status::internal(&format!("the spec replicas field \"{field}\" does not exist")));
+            }
             Method::GET => return Ok(Answer::Json(200, current)),
             Method::PUT => body::decode(request.media_type(), request.body, "Scale")?.value,
             Method::PATCH => patch::scale(request, &current)?,

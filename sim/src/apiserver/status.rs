@@ -1,6 +1,7 @@
 //! `Status`: how the server answers when there is no object to answer with.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
@@ -226,7 +227,9 @@ pub(crate) fn quote(text: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\r' => quoted.push_str("\\r"),
             '\t' => quoted.push_str("\\t"),
-            c if c.is_ascii_control() => quoted.push_str(&format!("\\x{:02x}", c as u32)),
+            c if c.is_ascii_control() => {
+                write!(quoted, "\\x{:02x}", u32::from(c)).expect("a string takes all writes");
+            }
             c => quoted.push(c),
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn admit_body(
     scope: &Scope,
     options: &mut WriteOptions,
     object: Value,
-    duplicates: Vec<String>,
+    duplicates: &[String],
     raw: &[u8],
 ) -> Result<Value, Status> {
     let kind = &scope.resource.kind;
@@ -48,7 +48,7 @@ pub(super) fn admit_patched(
     scope: &Scope,
     options: &mut WriteOptions,
     mut object: Value,
-    duplicates: Vec<String>,
+    duplicates: &[String],
 ) -> Result<Value, String> {
     if !object.is_object() {
         return Err(format!("json: cannot unmarshal {} into Go value", validate::type_name(&object)));
@@ -178,7 +178,7 @@ impl ApiServer {
         }
         let stored = strategy::to_storage(scope, object);
         let object = if options.dry_run { Arc::new(stored) } else { self.commit(resource, &key, stored) };
-        Ok(Answer::object(201, scope, object))
+        Ok(Answer::object(201, scope, &object))
     }
 
     /// Replaces `live` with `new`, which carries what the client wants.
@@ -206,17 +206,17 @@ impl ApiServer {
         }
         let new = strategy::to_storage(scope, new);
         if same_but_for_times(&new, live) {
-            return Ok(Answer::object(200, scope, Arc::clone(live)));
+            return Ok(Answer::object(200, scope, live));
         }
         let key = scope.key();
         if strategy::is_finished(resource, &new) {
             if !options.dry_run {
                 self.erase(resource, &key);
             }
-            return Ok(Answer::object(200, scope, Arc::new(new)));
+            return Ok(Answer::object(200, scope, &Arc::new(new)));
         }
         let object = if options.dry_run { Arc::new(new) } else { self.commit(resource, &key, new) };
-        Ok(Answer::object(200, scope, object))
+        Ok(Answer::object(200, scope, &object))
     }
 }
 
@@ -234,16 +234,29 @@ fn track(
         Tracking::Applied => return,
     };
     let Some(schema) = scope.version().schema() else { return };
+    let nulls = take_nulls(object);
     let api_version = scope.resource.api_version(scope.version());
     let time = meta::timestamp(options.now);
     let manager = Manager { name: &options.manager, api_version: &api_version, subresource, time: &time };
     let live = live.map(|live| scope.resource.view(scope.version(), live));
     managed::track_update(schema, live.as_deref(), object, manager);
+    for key in nulls {
+        object[key] = Value::Null;
+    }
     if tracking != Tracking::Update
         && let Some(Value::Array(entries)) = meta::metadata_mut(object).get_mut("managedFields")
     {
         without_time(entries, &options.manager, subresource);
     }
+}
+
+/// Takes out the fields that are there but null, which nobody owns, and returns their names.
+fn take_nulls(object: &mut Value) -> Vec<String> {
+    let Some(fields) = object.as_object_mut() else { return Vec::new() };
+    let nulls = fields.iter().filter(|(_, value)| value.is_null());
+    let nulls: Vec<String> = nulls.map(|(key, _)| key.clone()).collect();
+    fields.retain(|_, value| !value.is_null());
+    nulls
 }
 
 /// Writes through another kind leave no time, and entries without one come first among the updates.
