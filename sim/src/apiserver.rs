@@ -238,7 +238,7 @@ impl ApiServer {
                 self.watch(scope, request, negotiated, now).map(Answer::Watch)
             }
             (&Method::GET, true) => self.list(scope, request),
-            (&Method::GET, false) => self.get(scope),
+            (&Method::GET, false) => self.get(scope, request),
             (&Method::POST, true) if scope.resource.namespaced && scope.namespace.is_empty() => {
                 Err(Status::method_not_allowed())
             }
@@ -275,8 +275,8 @@ impl ApiServer {
         request: &Request<'_>,
         options: &mut WriteOptions,
     ) -> Result<Answer, Status> {
-        let body = body::decode(request.media_type(), request.body)?;
-        let object = write::admit_body(scope, options, body.value, body.duplicates)?;
+        let body = body::decode(request.media_type(), request.body, &scope.resource.kind)?;
+        let object = write::admit_body(scope, options, body.value, &body.duplicates, request.body)?;
         self.create_object(scope, object, options, Tracking::Update)
     }
 
@@ -286,8 +286,8 @@ impl ApiServer {
         request: &Request<'_>,
         options: &mut WriteOptions,
     ) -> Result<Answer, Status> {
-        let body = body::decode(request.media_type(), request.body)?;
-        let object = write::admit_body(scope, options, body.value, body.duplicates)?;
+        let body = body::decode(request.media_type(), request.body, &scope.resource.kind)?;
+        let object = write::admit_body(scope, options, body.value, &body.duplicates, request.body)?;
         scope.check_name(&object)?;
         let live = self.store.get(scope.resource.table, &scope.key()).cloned();
         let Some(live) = live else {
@@ -296,12 +296,12 @@ impl ApiServer {
             }
             return Err(scope.not_found());
         };
-        self.check_uid(scope, &live, &object)?;
+        Self::check_uid(scope, &live, &object)?;
         self.update_object(scope, &live, object, options, Tracking::Update)
     }
 
     /// A PUT that names a uid wants that very object.
-    fn check_uid(&self, scope: &Scope, live: &Value, object: &Value) -> Result<(), Status> {
+    fn check_uid(scope: &Scope, live: &Value, object: &Value) -> Result<(), Status> {
         let (wanted, found) = (meta::uid(object), meta::uid(live));
         if wanted.is_empty() || wanted == found {
             return Ok(());

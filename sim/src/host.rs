@@ -80,7 +80,6 @@ impl Shared {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the host is where time enters")]
 fn now() -> Timestamp {
     Timestamp::now()
 }

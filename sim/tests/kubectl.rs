@@ -149,8 +149,10 @@ fn custom_resources_are_served_explained_and_validated() {
     assert!(cluster.kubectl("explain widget.spec").contains("size"));
     let refused = cluster.refused("apply --server-side -f -", &widget.replace("size: 3", "size: 0"));
     assert!(refused.contains("should be greater than or equal to 1"), "{refused}");
-    let refused = cluster
-        .refused("create -f -", &widget.replace("size: 3", "size: 3, x: 1").replace("name: w", "name: other"));
+    let refused = cluster.refused(
+        "create -f -",
+        &widget.replace("size: 3", "size: 3, x: 1").replace("name: w", "name: other"),
+    );
     assert!(refused.contains(r#"unknown field "spec.x""#), "{refused}");
     cluster.kubectl("scale wd/w --replicas=7");
     assert_eq!(cluster.kubectl("get widget w -o jsonpath={.spec.size}"), "7");

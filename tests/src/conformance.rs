@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 
 pub use self::arm::{Answer, Arm, ModelArm, RealArm};
 pub use self::difference::differences;
-pub use self::generate::{install_widgets, sequences};
+pub use self::generate::{CONFIG_MAPS, DEPLOYMENTS, Kind, WIDGETS, install_widgets, sequences};
 pub use self::normalise::{Normaliser, Pairs};
 pub use self::scenario::{Scenario, Step};
 

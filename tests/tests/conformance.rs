@@ -3,13 +3,16 @@
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
-use lockstep_tests::conformance::{ModelArm, RealArm, Report, Scenario, compare, install_widgets, sequences};
+use lockstep_tests::conformance::{
+    CONFIG_MAPS, DEPLOYMENTS, Kind, ModelArm, RealArm, Report, Scenario, WIDGETS, compare, install_widgets,
+    sequences,
+};
 use lockstep_tests::control_plane::ControlPlane;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use tokio::runtime::Runtime;
 
-/// How many generated sequences are compared unless `PROPTEST_CASES` says otherwise.
-const SEQUENCES: u32 = 200;
+/// How many generated sequences of each kind are compared unless `PROPTEST_CASES` says otherwise.
+const SEQUENCES: u32 = 150;
 
 /// The hand-written scenarios, in the order of their names; `SCENARIO` picks one.
 fn scenarios() -> anyhow::Result<Vec<PathBuf>> {
@@ -40,7 +43,22 @@ async fn hand_written_scenarios_agree() -> anyhow::Result<()> {
 }
 
 #[test]
-fn generated_sequences_agree() -> anyhow::Result<()> {
+fn generated_sequences_about_config_maps_agree() -> anyhow::Result<()> {
+    sequences_agree("config-maps", CONFIG_MAPS)
+}
+
+#[test]
+fn generated_sequences_about_deployments_agree() -> anyhow::Result<()> {
+    sequences_agree("deployments", DEPLOYMENTS)
+}
+
+#[test]
+fn generated_sequences_about_widgets_agree() -> anyhow::Result<()> {
+    sequences_agree("widgets", WIDGETS)
+}
+
+/// Compares sequences, the same in every run, each in a namespace of its own; a failing one is shrunk.
+fn sequences_agree(name: &str, kind: Kind) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
     let mut arms = (ModelArm::default(), RealArm::new(runtime.block_on(ControlPlane::shared().client())?));
     runtime.block_on(install_widgets(&mut arms.0))?;
@@ -51,9 +69,9 @@ fn generated_sequences_agree() -> anyhow::Result<()> {
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { config.cases } else { SEQUENCES };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config { cases, ..config }, rng);
-    let verdict = runner.run(&sequences(), |scenario| {
+    let verdict = runner.run(&sequences(kind), |scenario| {
         number.set(number.get() + 1);
-        let scenario = Scenario { namespace: format!("generated-{}", number.get()), ..scenario };
+        let scenario = Scenario { namespace: format!("generated-{name}-{}", number.get()), ..scenario };
         let (model, real) = &mut *arms.borrow_mut();
         let report = runtime
             .block_on(compare(&scenario, model, real))
@@ -64,6 +82,6 @@ fn generated_sequences_agree() -> anyhow::Result<()> {
             Some(first) => Err(TestCaseError::fail(first.clone())),
         }
     });
-    println!("{} requests of {} sequences compared", compared.get(), number.get());
+    println!("{name}: {} requests of {} sequences compared", compared.get(), number.get());
     verdict.map_err(|error| anyhow::anyhow!("{error}"))
 }

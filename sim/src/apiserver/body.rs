@@ -15,19 +15,36 @@ pub(crate) struct Body {
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Reads JSON, YAML or protobuf by the media type; without one, JSON is assumed.
-pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Body, Status> {
+/// Reads JSON, YAML or protobuf by the media type; without one, JSON is assumed. `kind` is what it should be.
+pub(crate) fn decode(media_type: &str, bytes: &[u8], kind: &str) -> Result<Body, Status> {
     match media_type {
-        "" | "application/json" | "*/*" => json(bytes).map_err(Status::bad_request),
+        "" | "application/json" | "*/*" => json(bytes).map_err(|why| {
+            unrecognized(kind, &format!("couldn't get version/kind; json parse error: {why}"), bytes)
+        }),
         "application/yaml" => yaml(bytes).map_err(Status::bad_request),
         protobuf::MEDIA_TYPE => {
             let value = protobuf::decode(bytes).map_err(Status::bad_request)?;
             Ok(Body { value, duplicates: Vec::new() })
         }
-        other => Err(Status::unsupported_media_type(format!(
-            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf (not {other})"
-        ))),
+        _ => Err(Status::unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        )),
     }
+}
+
+/// The answer to a body that is nothing like an object; it shows how the body begins.
+pub(crate) fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
+    const SHOWN_BYTES: usize = 30;
+    let shown = match bytes.len() {
+        0 => "<empty>".to_owned(),
+        length if length > SHOWN_BYTES => {
+            format!("{} ...", String::from_utf8_lossy(&bytes[..SHOWN_BYTES]))
+        }
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    };
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+    ))
 }
 
 /// Reads JSON.
@@ -35,9 +52,14 @@ pub(crate) fn json(bytes: &[u8]) -> Result<Body, String> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let seed = Tree { path: Path::Root, duplicates: &mut duplicates };
-    let value = seed.deserialize(&mut deserializer).map_err(|error| error.to_string())?;
-    deserializer.end().map_err(|error| error.to_string())?;
+    let value = seed.deserialize(&mut deserializer).map_err(|error| syntax(&error))?;
+    deserializer.end().map_err(|error| syntax(&error))?;
     Ok(Body { value, duplicates })
+}
+
+/// An error of the JSON reader, in Go's words where they are always the same.
+fn syntax(error: &serde_json::Error) -> String {
+    if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() }
 }
 
 /// Reads one YAML document.

@@ -37,10 +37,18 @@ impl DeleteOptions {
         let body = if request.body.is_empty() {
             Value::Null
         } else {
-            body::decode(request.media_type(), request.body)?.value
+            body::decode(request.media_type(), request.body, "DeleteOptions")?.value
         };
         if !body.is_null() && !body.is_object() {
             return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));
+        }
+        let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
+        if !matches!(text("kind"), "" | "DeleteOptions") {
+            return Err(Status::bad_request(format!(
+                "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+                quote(text("kind")),
+                quote(text("apiVersion"))
+            )));
         }
         let from_query = |key: &str| request.query.get(key).map(Value::from).unwrap_or_default();
         let (policy, orphan, dry) = if body.is_null() {
@@ -147,10 +155,10 @@ impl ApiServer {
         match deleted {
             Deleted::Pending(object) => {
                 let waits = matches!(options.propagation, Some(Propagation::Foreground));
-                Ok(Answer::object(if waits { 202 } else { 200 }, scope, object))
+                Ok(Answer::object(if waits { 202 } else { 200 }, scope, &object))
             }
             Deleted::Gone(object) if strategy::returns_deleted_object(resource) => {
-                Ok(Answer::object(200, scope, object))
+                Ok(Answer::object(200, scope, &object))
             }
             Deleted::Gone(object) => Ok(Answer::Json(200, success(resource, &object))),
         }

@@ -26,10 +26,13 @@ pub(super) fn wants_aggregated(accept: &str) -> bool {
     })
 }
 
+/// What one group version serves.
+type Served<'a> = Vec<(&'a Arc<Resource>, &'a Version)>;
+
 /// One group with its versions, the preferred one first, and what each serves.
 struct Group<'a> {
     name: &'a str,
-    versions: Vec<(&'a str, Vec<(&'a Arc<Resource>, &'a Version)>)>,
+    versions: Vec<(&'a str, Served<'a>)>,
 }
 
 /// Sorts versions as Kubernetes prefers them: released ones first, newer before older.
@@ -70,7 +73,7 @@ impl ApiServer {
 
     fn group<'a>(&'a self, name: &'a str) -> Option<Group<'a>> {
         let resources = self.registry.groups().get(name)?;
-        let mut versions: BTreeMap<&str, Vec<(&Arc<Resource>, &Version)>> = BTreeMap::new();
+        let mut versions: BTreeMap<&str, Served<'_>> = BTreeMap::new();
         for resource in resources.values() {
             for version in resource.versions.iter().filter(|version| version.served) {
                 versions.entry(&version.name).or_default().push((resource, version));

@@ -31,9 +31,12 @@ impl ApiServer {
         if media_type == APPLY {
             return self.apply_request(scope, request, options);
         }
-        let known = matches!(media_type, JSON | MERGE | STRATEGIC);
-        if !known || (media_type == STRATEGIC && scope.resource.is_custom()) {
-            return Err(unsupported(scope));
+        let custom = scope.resource.is_custom();
+        match media_type {
+            JSON | MERGE => {}
+            STRATEGIC if !custom => {}
+            _ if custom => return Err(unsupported(scope)),
+            _ => return Err(Status::generic(415, "UnsupportedMediaType", "415: Unsupported Media Type")),
         }
         let live = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
         let live = Arc::clone(live);
@@ -55,9 +58,9 @@ impl ApiServer {
             }
         };
         let shown = if media_type == STRATEGIC { patch.value.to_string() } else { patched.to_string() };
-        let object = write::admit_patched(scope, options, patched, patch.duplicates)
+        let object = write::admit_patched(scope, options, patched, &patch.duplicates)
             .map_err(|why| unreadable(&shown, &why))?;
-        scope.check_name(&object)?;
+        scope.check_path_name(&object)?;
         self.update_object(scope, &live, object, options, Tracking::Update)
     }
 
@@ -90,17 +93,13 @@ impl ApiServer {
         let mut applied =
             managed::apply(schema, current.as_deref(), &config, manager, force).map_err(conflict)?;
         meta::set(&mut applied, "name", scope.name.clone());
-        let mut applied = write::admit_body(scope, options, applied, body.duplicates)?;
-        match live {
-            Some(live) => {
-                meta::copy(&live, &mut applied, "resourceVersion");
-                self.update_object(scope, &live, applied, options, Tracking::Applied)
-            }
-            None => {
-                meta::remove(&mut applied, "resourceVersion");
-                self.create_object(scope, applied, options, Tracking::Applied)
-            }
-        }
+        let mut applied = write::admit_body(scope, options, applied, &body.duplicates, request.body)?;
+        let Some(live) = live else {
+            meta::remove(&mut applied, "resourceVersion");
+            return self.create_object(scope, applied, options, Tracking::Applied);
+        };
+        meta::copy(&live, &mut applied, "resourceVersion");
+        self.update_object(scope, &live, applied, options, Tracking::Applied)
     }
 }
 
@@ -142,7 +141,6 @@ fn unsupported(scope: &Scope) -> Status {
         types.push(STRATEGIC);
     }
     types.push(APPLY);
-    types.push("application/apply-patch+cbor");
     Status::unsupported_media_type(format!(
         "the body of the request was in an unknown format - accepted media types include: {}",
         types.join(", ")

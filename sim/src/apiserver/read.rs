@@ -61,9 +61,11 @@ struct Start {
 }
 
 impl ApiServer {
-    pub(super) fn get(&self, scope: &Scope) -> Result<Answer, Status> {
+    pub(super) fn get(&self, scope: &Scope, request: &Request<'_>) -> Result<Answer, Status> {
+        let version = parse_version(request.query.text("resourceVersion")).map_err(Status::unknown)?;
+        self.check_future(version)?;
         let object = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
-        Ok(Answer::object(200, scope, Arc::clone(object)))
+        Ok(Answer::object(200, scope, object))
     }
 
     pub(super) fn list(&self, scope: &Scope, request: &Request<'_>) -> Result<Answer, Status> {
@@ -109,7 +111,8 @@ impl ApiServer {
                 .ok_or_else(|| Status::bad_request("invalid continue token: continue key is not valid"))?;
             return Ok(Start { revision: Some(revision), after: Some(after), continued: true });
         }
-        let version = parse_version(version)?;
+        let version = parse_version(version)
+            .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
         self.check_future(version)?;
         let exact = rule == "Exact" || (rule.is_empty() && limited);
         let revision = version.filter(|version| *version > 0 && exact);
@@ -172,17 +175,13 @@ fn parse_token(token: &str) -> Option<(u64, String)> {
 }
 
 /// Reads a resource version; none if it is unset.
-pub(super) fn parse_version(text: &str) -> Result<Option<u64>, Status> {
+pub(super) fn parse_version(text: &str) -> Result<Option<u64>, String> {
     if text.is_empty() {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        let why = format!("strconv.ParseUint: parsing {}: invalid syntax", quote(text));
-        let cause = super::validate::invalid("resourceVersion", &quote(text), &why);
-        Status::invalid(Qualified { group: "", name: "" }, "", &[cause]).with_message(format!(
-            "invalid resource version: resourceVersion: Invalid value: {}: {why}",
-            quote(text)
-        ))
+        let text = quote(text);
+        format!("resourceVersion: Invalid value: {text}: strconv.ParseUint: parsing {text}: invalid syntax")
     })
 }
 

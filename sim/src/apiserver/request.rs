@@ -67,10 +67,19 @@ impl<'a> Request<'a> {
         let text = |name: HeaderName| {
             request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
         };
+        let mut segments: Vec<String> =
+            request.uri().path().split('/').filter(|part| !part.is_empty()).map(decode).collect();
+        let mut query = Query::parse(request.uri().query().unwrap_or_default());
+        let version = if segments.first().is_some_and(|first| first == "api") { 1 } else { 2 };
+        // The old form of a watch: `watch` in the path.
+        if segments.get(version + 1).is_some_and(|word| word == "watch") {
+            segments.remove(version + 1);
+            query.0.push(("watch".to_owned(), "true".to_owned()));
+        }
         Self {
             method: request.method(),
-            segments: request.uri().path().split('/').filter(|part| !part.is_empty()).map(decode).collect(),
-            query: Query::parse(request.uri().query().unwrap_or_default()),
+            segments,
+            query,
             accept: text(header::ACCEPT),
             content_type: text(header::CONTENT_TYPE),
             user_agent: text(header::USER_AGENT),
@@ -149,15 +158,12 @@ fn decode(text: &str) -> String {
     let mut index = 0;
     while index < bytes.len() {
         let escape = (bytes[index] == b'%').then(|| Some(hex(index + 1)? * 16 + hex(index + 2)?)).flatten();
-        match escape.and_then(|value| u8::try_from(value).ok()) {
-            Some(byte) => {
-                decoded.push(byte);
-                index += 3;
-            }
-            None => {
-                decoded.push(bytes[index]);
-                index += 1;
-            }
+        if let Some(byte) = escape.and_then(|value| u8::try_from(value).ok()) {
+            decoded.push(byte);
+            index += 3;
+        } else {
+            decoded.push(bytes[index]);
+            index += 1;
         }
     }
     String::from_utf8_lossy(&decoded).into_owned()

@@ -32,8 +32,8 @@ pub(super) enum Answer {
 
 impl Answer {
     /// An object of the scope's resource, in the scope's version.
-    pub(super) fn object(code: u16, scope: &Scope, object: Arc<Value>) -> Self {
-        let object = scope.resource.view(scope.version(), &object);
+    pub(super) fn object(code: u16, scope: &Scope, object: &Arc<Value>) -> Self {
+        let object = scope.resource.view(scope.version(), object);
         Self::Object { code, scope: scope.clone(), object }
     }
 }
@@ -175,9 +175,10 @@ impl Serialize for Untyped<'_> {
 }
 
 impl List {
-    fn metadata(&self) -> Value {
+    /// The list's metadata; `whole` if the items are objects of the kind itself.
+    fn metadata(&self, whole: bool) -> Value {
         let mut metadata = json!({"resourceVersion": self.revision.to_string()});
-        if !self.token.is_empty() {
+        if !self.token.is_empty() || whole && self.scope.resource.is_custom() {
             metadata["continue"] = self.token.clone().into();
         }
         if let Some(remaining) = self.remaining.filter(|remaining| *remaining > 0) {
@@ -189,7 +190,7 @@ impl List {
     fn write(&self, out: &mut Vec<u8>, form: &Form, now: jiff::Timestamp) {
         if let Form::Table(include) = form {
             let mut table = table::render(&self.scope, &self.items, *include, now);
-            table["metadata"] = self.metadata();
+            table["metadata"] = self.metadata(false);
             write(out, &table);
             return;
         }
@@ -203,7 +204,7 @@ impl List {
         out.extend_from_slice(b",\"apiVersion\":");
         write(out, &version);
         out.extend_from_slice(b",\"metadata\":");
-        write(out, &self.metadata());
+        write(out, &self.metadata(*form == Form::Full));
         out.extend_from_slice(b",\"items\":[");
         for (index, item) in self.items.iter().enumerate() {
             if index > 0 {

@@ -28,7 +28,7 @@ pub(super) fn answer(path: &ResourcePath, request: &Request<'_>) -> Option<Resul
 }
 
 fn review(path: &ResourcePath, kind: &str, request: &Request<'_>) -> Result<Answer, Status> {
-    let mut object = body::decode(request.media_type(), request.body)?.value;
+    let mut object = body::decode(request.media_type(), request.body, kind)?.value;
     if !object.is_object() {
         return Err(Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind})"
@@ -62,7 +62,7 @@ impl ApiServer {
         if self.store.get(scope.resource.table, &scope.key()).is_none() {
             return Err(scope.not_found());
         }
-        let mut object = body::decode(request.media_type(), request.body)?.value;
+        let mut object = body::decode(request.media_type(), request.body, "TokenRequest")?.value;
         if !object.is_object() {
             return Err(Status::bad_request(
                 "the object provided is unrecognized (must be of type TokenRequest)",

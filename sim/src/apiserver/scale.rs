@@ -78,10 +78,16 @@ impl ApiServer {
     ) -> Result<Answer, Status> {
         let live = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
         let live = Arc::clone(live);
+        let paths = Paths::of(scope);
+        let missing = scope.resource.is_custom() && live.pointer(&paths.spec).is_none();
         let current = scale(scope, &live);
         let wanted = match *request.method {
+            Method::GET if missing => {
+                let field = paths.spec.replace('/', ".");
+                return Err(Status::internal(&format!("the spec replicas field \"{field}\" does not exist")));
+            }
             Method::GET => return Ok(Answer::Json(200, current)),
-            Method::PUT => body::decode(request.media_type(), request.body)?.value,
+            Method::PUT => body::decode(request.media_type(), request.body, "Scale")?.value,
             Method::PATCH => patch::scale(request, &current)?,
             _ => return Err(Status::method_not_allowed()),
         };
@@ -103,7 +109,7 @@ impl ApiServer {
             return Err(Status::invalid(kind, &scope.name, &[cause]));
         }
         let mut object = (*scope.resource.view(scope.version(), &live)).clone();
-        set(&mut object, &Paths::of(scope).spec, replicas);
+        set(&mut object, &paths.spec, replicas);
         let version = meta::resource_version(&wanted);
         let version = if version.is_empty() { meta::resource_version(&live) } else { version }.to_owned();
         meta::set(&mut object, "resourceVersion", version);

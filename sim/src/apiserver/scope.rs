@@ -45,8 +45,8 @@ impl Scope {
         Some(self.subresource.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Refuses a body whose name or namespace is not that of the path.
-    pub(super) fn check_name(&self, object: &Value) -> Result<(), Status> {
+    /// Refuses a body whose name is not that of the path.
+    pub(super) fn check_path_name(&self, object: &Value) -> Result<(), Status> {
         let name = meta::name(object);
         if name != self.name {
             return Err(Status::bad_request(if name.is_empty() {
@@ -58,6 +58,12 @@ impl Scope {
                 format!("the name of the object ({name}) does not match the name on the URL ({})", self.name)
             }));
         }
+        Ok(())
+    }
+
+    /// Refuses a body whose name or namespace is not that of the path.
+    pub(super) fn check_name(&self, object: &Value) -> Result<(), Status> {
+        self.check_path_name(object)?;
         let namespace = meta::namespace(object);
         if self.resource.namespaced && !namespace.is_empty() && namespace != self.namespace {
             return Err(Status::bad_request(format!(
@@ -133,6 +139,10 @@ impl WriteOptions {
                 field: "fieldManager".to_owned(),
                 message: "Too long: may not be more than 128 bytes".to_owned(),
             });
+        }
+        if let Some((position, c)) = manager.chars().enumerate().find(|(_, c)| c.is_control()) {
+            let why = format!("invalid character U+{:04X} (at position {position})", u32::from(c));
+            causes.push(super::validate::invalid("fieldManager", &quote(manager), &why));
         }
         if !causes.is_empty() {
             let kind = super::status::Qualified { group: "meta.k8s.io", name: kind };

@@ -177,7 +177,7 @@ fn set(tokens: &mut Tokens<'_>, key: String, operator: Operator) -> Result<Requi
         match tokens.next() {
             Some(Token::Word(word)) => {
                 check_value(&key, word)?;
-                *values.last_mut().expect("starts with one element") = word.clone();
+                values.last_mut().expect("starts with one element").clone_from(word);
             }
             Some(Token::Symbol(",")) => values.push(String::new()),
             Some(Token::Symbol(")")) => return Ok(Requirement { key, operator, values }),

@@ -1,6 +1,7 @@
 //! `Status`: how the server answers when there is no object to answer with.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
@@ -51,12 +52,6 @@ impl std::fmt::Display for Qualified<'_> {
 }
 
 impl Status {
-    /// The same failure in other words.
-    pub(crate) fn with_message(mut self, message: String) -> Self {
-        self.message = message;
-        self
-    }
-
     /// A failure without details.
     pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: Box::default() }
@@ -150,6 +145,13 @@ impl Status {
         status
     }
 
+    /// A failure inside the server.
+    pub(crate) fn internal(why: &str) -> Self {
+        let mut status = Self::new(500, "InternalError", format!("Internal error occurred: {why}"));
+        status.details.causes.push((String::new(), why.to_owned(), String::new()));
+        status
+    }
+
     /// An error that the server has no reason for.
     pub(crate) fn unknown(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
@@ -225,7 +227,9 @@ pub(crate) fn quote(text: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\r' => quoted.push_str("\\r"),
             '\t' => quoted.push_str("\\t"),
-            c if c.is_ascii_control() => quoted.push_str(&format!("\\x{:02x}", c as u32)),
+            c if c.is_ascii_control() => {
+                write!(quoted, "\\x{:02x}", u32::from(c)).expect("a string takes all writes");
+            }
             c => quoted.push(c),
         }
     }

@@ -20,7 +20,7 @@ pub(super) fn render(scope: &Scope, objects: &[Arc<Value>], include: Include, no
         .map(|object| {
             let mut row = json!({"cells": cells(scope, object, now)});
             match include {
-                Include::Nothing => {}
+                Include::Nothing => row["object"] = Value::Null,
                 Include::Metadata => {
                     row["object"] = json!({
                         "kind": "PartialObjectMetadata",
@@ -96,7 +96,7 @@ fn cells(scope: &Scope, object: &Value, now: Timestamp) -> Vec<Value> {
             let mut cells = vec![Value::from(super::meta::name(object))];
             cells.extend(printer_columns(entry).iter().map(|printer| {
                 let text = |key: &str| printer.get(key).and_then(Value::as_str).unwrap_or_default();
-                cell(jsonpath::find(object, text("jsonPath")), text("type"), now)
+                cell(&jsonpath::find(object, text("jsonPath")), text("type"), now)
             }));
             cells
         }
@@ -104,7 +104,7 @@ fn cells(scope: &Scope, object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 /// One cell of a custom column.
-fn cell(found: Vec<&Value>, kind: &str, now: Timestamp) -> Value {
+fn cell(found: &[&Value], kind: &str, now: Timestamp) -> Value {
     let Some(first) = found.first() else { return Value::Null };
     match kind {
         "integer" => first.as_i64().map_or(Value::Null, Value::from),

@@ -243,10 +243,8 @@ pub(crate) fn shape(object: &Value) -> Result<(), String> {
                     return Err(mismatch(wrong, &path, "v1.OwnerReference"));
                 }
             }
-            "generation" | "deletionGracePeriodSeconds" => {
-                if !value.is_i64() && !value.is_u64() {
-                    return Err(mismatch(value, &path, "int64"));
-                }
+            "generation" | "deletionGracePeriodSeconds" if !value.is_i64() => {
+                return Err(mismatch(value, &path, "int64"));
             }
             _ => {}
         }

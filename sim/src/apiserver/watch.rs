@@ -94,7 +94,7 @@ impl ApiServer {
         now: Timestamp,
     ) -> Result<WatchId, Status> {
         let selection = Selection::parse(scope, request)?;
-        let version = parse_version(request.query.text("resourceVersion"))?;
+        let version = parse_version(request.query.text("resourceVersion")).map_err(Status::unknown)?;
         let initial_events = check_initial_events(request)?;
         let bookmarks = request.query.flag("allowWatchBookmarks").unwrap_or_default();
         let starts_with_state = initial_events.unwrap_or(version.unwrap_or_default() == 0);
@@ -252,7 +252,7 @@ impl Watch {
     }
 
     fn bookmark(&self, end_of_initial: bool) -> WatchEvent {
-        let mut metadata = json!({"resourceVersion": self.cursor.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": self.cursor.to_string()});
         if end_of_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
@@ -282,6 +282,14 @@ fn later(now: Timestamp, seconds: i64) -> Timestamp {
 /// The rules for `sendInitialEvents` on watches; gives its value.
 fn check_initial_events(request: &Request<'_>) -> Result<Option<bool>, Status> {
     let rule = request.query.text("resourceVersionMatch");
+    if !request.query.text("continue").is_empty() {
+        let cause = Cause {
+            reason: "FieldValueForbidden",
+            field: "resourceVersionMatch".to_owned(),
+            message: "Forbidden: resourceVersionMatch is forbidden when continue is provided".to_owned(),
+        };
+        return Err(Status::invalid(Qualified { group: "meta.k8s.io", name: "ListOptions" }, "", &[cause]));
+    }
     let initial = request.query.flag("sendInitialEvents");
     let cause = match (initial, rule) {
         (None, "") | (Some(_), "NotOlderThan") => return Ok(initial),

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::respond::Answer;
 use super::scope::{Scope, Validation, WriteOptions};
-use super::status::{Status, quote};
+use super::status::{Qualified, Status, quote};
 use super::store::key;
-use super::{ApiServer, crd, meta, namespace, strategy, validate};
+use super::{ApiServer, body, crd, meta, namespace, strategy, validate};
 use crate::managed::{self, Manager};
 
 /// Who keeps the managed fields of a write.
@@ -27,7 +27,8 @@ pub(super) fn admit_body(
     scope: &Scope,
     options: &mut WriteOptions,
     object: Value,
-    duplicates: Vec<String>,
+    duplicates: &[String],
+    raw: &[u8],
 ) -> Result<Value, Status> {
     let kind = &scope.resource.kind;
     let version = quote(&scope.version().name);
@@ -38,7 +39,7 @@ pub(super) fn admit_body(
         let found = validate::type_name(&object);
         return Err(unreadable(format!("json: cannot unmarshal {found} into Go value of type {kind}")));
     }
-    check_type(scope, &object, &scope.resource.api_version(scope.version()))?;
+    check_type(scope, &object, raw)?;
     admit_patched(scope, options, object, duplicates).map_err(unreadable)
 }
 
@@ -47,7 +48,7 @@ pub(super) fn admit_patched(
     scope: &Scope,
     options: &mut WriteOptions,
     mut object: Value,
-    duplicates: Vec<String>,
+    duplicates: &[String],
 ) -> Result<Value, String> {
     if !object.is_object() {
         return Err(format!("json: cannot unmarshal {} into Go value", validate::type_name(&object)));
@@ -70,32 +71,33 @@ pub(super) fn admit_patched(
 }
 
 /// Whether the body says that it is what the path stands for; a built-in kind may leave that out.
-fn check_type(scope: &Scope, object: &Value, api_version: &str) -> Result<(), Status> {
+fn check_type(scope: &Scope, object: &Value, raw: &[u8]) -> Result<(), Status> {
+    let api_version = &scope.resource.api_version(scope.version());
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (found_version, found_kind) = (text("apiVersion"), text("kind"));
     let kind = &scope.resource.kind;
     if scope.resource.is_custom() {
         for (key, name) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
             if text(key).is_empty() {
-                return Err(Status::bad_request(format!("Object '{name}' is missing in '{object}'")));
+                let why = format!("Object '{name}' is missing in '{}'", String::from_utf8_lossy(raw));
+                return Err(body::unrecognized(kind, &why, raw));
             }
         }
-        if found_version != api_version {
+        if found_version != *api_version {
             return Err(Status::bad_request(format!(
                 "the API version in the data ({found_version}) does not match the expected API version ({api_version})"
             )));
         }
         if found_kind != kind {
-            return Err(Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): no kind {} is registered",
-                quote(found_kind)
-            )));
+            let cause = validate::invalid("kind", &quote(found_kind), &format!("must be {kind}"));
+            let found = Qualified { group: &scope.resource.group, name: found_kind };
+            return Err(Status::invalid(found, meta::name(object), &[cause]));
         }
         return Ok(());
     }
-    let version = if found_version.is_empty() { api_version } else { found_version };
+    let version = if found_version.is_empty() { api_version.as_str() } else { found_version };
     let found_kind = if found_kind.is_empty() { kind } else { found_kind };
-    if version == api_version && found_kind == kind {
+    if version == *api_version && found_kind == kind {
         return Ok(());
     }
     let (group, short) = version.split_once('/').unwrap_or(("", version));
@@ -176,7 +178,7 @@ impl ApiServer {
         }
         let stored = strategy::to_storage(scope, object);
         let object = if options.dry_run { Arc::new(stored) } else { self.commit(resource, &key, stored) };
-        Ok(Answer::object(201, scope, object))
+        Ok(Answer::object(201, scope, &object))
     }
 
     /// Replaces `live` with `new`, which carries what the client wants.
@@ -204,17 +206,17 @@ impl ApiServer {
         }
         let new = strategy::to_storage(scope, new);
         if same_but_for_times(&new, live) {
-            return Ok(Answer::object(200, scope, Arc::clone(live)));
+            return Ok(Answer::object(200, scope, live));
         }
         let key = scope.key();
         if strategy::is_finished(resource, &new) {
             if !options.dry_run {
                 self.erase(resource, &key);
             }
-            return Ok(Answer::object(200, scope, Arc::new(new)));
+            return Ok(Answer::object(200, scope, &Arc::new(new)));
         }
         let object = if options.dry_run { Arc::new(new) } else { self.commit(resource, &key, new) };
-        Ok(Answer::object(200, scope, object))
+        Ok(Answer::object(200, scope, &object))
     }
 }
 
@@ -232,11 +234,45 @@ fn track(
         Tracking::Applied => return,
     };
     let Some(schema) = scope.version().schema() else { return };
+    let nulls = take_nulls(object);
     let api_version = scope.resource.api_version(scope.version());
     let time = meta::timestamp(options.now);
     let manager = Manager { name: &options.manager, api_version: &api_version, subresource, time: &time };
     let live = live.map(|live| scope.resource.view(scope.version(), live));
     managed::track_update(schema, live.as_deref(), object, manager);
+    for key in nulls {
+        object[key] = Value::Null;
+    }
+    if tracking != Tracking::Update
+        && let Some(Value::Array(entries)) = meta::metadata_mut(object).get_mut("managedFields")
+    {
+        without_time(entries, &options.manager, subresource);
+    }
+}
+
+/// Takes out the fields that are there but null, which nobody owns, and returns their names.
+fn take_nulls(object: &mut Value) -> Vec<String> {
+    let Some(fields) = object.as_object_mut() else { return Vec::new() };
+    let nulls = fields.iter().filter(|(_, value)| value.is_null());
+    let nulls: Vec<String> = nulls.map(|(key, _)| key.clone()).collect();
+    fields.retain(|_, value| !value.is_null());
+    nulls
+}
+
+/// Writes through another kind leave no time, and entries without one come first among the updates.
+fn without_time(entries: &mut Vec<Value>, manager: &str, subresource: Option<&str>) {
+    let own = |entry: &Value| {
+        entry["manager"] == manager
+            && entry["subresource"].as_str() == subresource
+            && entry["operation"] == "Update"
+    };
+    let Some(index) = entries.iter().position(own) else { return };
+    let mut entry = entries.remove(index);
+    if let Some(entry) = entry.as_object_mut() {
+        entry.remove("time");
+    }
+    let first = entries.iter().position(|entry| entry["operation"] == "Update").unwrap_or(entries.len());
+    entries.insert(first, entry);
 }
 
 /// Checks the resource version of an update, or fills in the live one where that may be left out.

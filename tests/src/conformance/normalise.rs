@@ -4,7 +4,7 @@
 //! shows where two of them are equal, such as before and after a write that changed nothing.
 //! [`Pairs`] then says which number of one arm stands for which of the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -43,7 +43,7 @@ fn stand_ins(text: &str) -> Vec<String> {
     let parts = text.split('(').skip(1).filter_map(|rest| rest.split_once(')'));
     let numbered = parts.filter(|(inside, _)| {
         let (kind, number) = inside.split_once(' ').unwrap_or_default();
-        ["uid", "version", "name"].contains(&kind) && number.parse::<usize>().is_ok()
+        ["uid", "version"].contains(&kind) && number.parse::<usize>().is_ok()
     });
     numbered.map(|(inside, _)| format!("({inside})")).collect()
 }
@@ -53,13 +53,16 @@ fn stand_ins(text: &str) -> Vec<String> {
 pub struct Normaliser {
     uids: BTreeMap<String, usize>,
     versions: BTreeMap<String, usize>,
-    /// Generated names and what stands for them.
-    names: BTreeMap<String, String>,
+    /// What the names that the server generates begin with.
+    prefixes: BTreeSet<String>,
 }
 
 impl Normaliser {
     /// Normalises an answer; answers come in the order of their requests.
     pub fn normalise(&mut self, step: &Step, mut answer: Answer) -> Answer {
+        if let Some(prefix) = step.body.as_ref().and_then(|body| body["metadata"]["generateName"].as_str()) {
+            self.prefixes.insert(prefix.to_owned());
+        }
         if !step.keep.is_empty() {
             keep(&mut answer.body, &step.keep);
         }
@@ -95,14 +98,6 @@ impl Normaliser {
     fn object(&mut self, object: &mut Map<String, Value>) {
         let is_list = object.contains_key("items") || object.contains_key("rows");
         let is_bookmark = object.get("type").is_some_and(|kind| kind == "BOOKMARK");
-        if let Some(prefix) = object.get("generateName").and_then(Value::as_str)
-            && let Some(name) = object.get("name").and_then(Value::as_str)
-            && name.len() > prefix.len()
-            && name.starts_with(prefix)
-        {
-            let number = self.names.len() + 1;
-            self.names.entry(name.to_owned()).or_insert_with(|| format!("{prefix}(name {number})"));
-        }
         if is_list && let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             for (key, stand_in) in [("resourceVersion", "(list version)"), ("continue", "(continue)")] {
                 if metadata.get(key).and_then(Value::as_str).is_some_and(|value| !value.is_empty()) {
@@ -127,17 +122,41 @@ impl Normaliser {
         if (key == "clusterIP" || key == "clusterIPs") && text.starts_with("10.") {
             return "(cluster address)".to_owned();
         }
+        if key == "serverAddress" {
+            return "(address)".to_owned();
+        }
         if key == "cells" && is_age(text) {
             return "(age)".to_owned();
         }
         if is_time(text) {
             return if text.contains('.') { "(time with fraction)" } else { "(time)" }.to_owned();
         }
+        if key == "message"
+            && let Some(text) = self.invalid_value(text)
+        {
+            return text;
+        }
         let mut result = self.replace_uids(text);
-        for (name, stand_in) in &self.names {
-            result = result.replace(name, stand_in);
+        for prefix in &self.prefixes {
+            result = replace_generated(&result, prefix);
         }
         result
+    }
+
+    /// Normalises the value that a cause quotes: an object goes by its fields, not by their order.
+    fn invalid_value(&mut self, message: &str) -> Option<String> {
+        let rest = message.strip_prefix("Invalid value: ")?;
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        let mut value = values.next()?.ok()?;
+        let end = values.byte_offset();
+        if let Some(quoted) = value.as_str() {
+            value = serde_json::from_str(quoted).ok()?;
+        }
+        if !value.is_object() && !value.is_array() {
+            return None;
+        }
+        self.value("", &mut value);
+        Some(format!("Invalid value: {value}{}", &rest[end..]))
     }
 
     fn replace_uids(&mut self, text: &str) -> String {
@@ -160,6 +179,21 @@ impl Normaliser {
         }
         result
     }
+}
+
+/// Puts a stand-in for the random end of names that begin with a prefix.
+fn replace_generated(text: &str, prefix: &str) -> String {
+    const RANDOM: usize = 5;
+    let mut parts = text.split(prefix);
+    let mut result = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        result.push_str(prefix);
+        match part.get(..RANDOM).filter(|random| random.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
+            Some(_) => result.push_str(&format!("(random){}", &part[RANDOM..])),
+            None => result.push_str(part),
+        }
+    }
+    result
 }
 
 fn is_uid(text: &str) -> bool {

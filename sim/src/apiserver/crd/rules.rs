@@ -8,8 +8,8 @@ use crate::apiserver::{meta, names};
 use crate::cause::Cause;
 use crate::schema::Schema;
 
-fn required(field: &str, why: &str) -> Cause {
-    Cause { reason: "FieldValueRequired", field: field.to_owned(), message: format!("Required value: {why}") }
+fn required(field: &str) -> Cause {
+    Cause { reason: "FieldValueRequired", field: field.to_owned(), message: "Required value".to_owned() }
 }
 
 fn invalid(field: &str, value: &str, why: &str) -> Cause {
@@ -32,7 +32,7 @@ pub(in super::super) fn validate(definition: &Value, old: Option<&Value>) -> Vec
     causes.extend(check_group(group));
     match text(definition, "/spec/scope") {
         "Namespaced" | "Cluster" => {}
-        "" => causes.push(required("spec.scope", "")),
+        "" => causes.push(required("spec.scope")),
         other => causes.push(Cause {
             reason: "FieldValueNotSupported",
             field: "spec.scope".to_owned(),
@@ -52,7 +52,7 @@ pub(in super::super) fn validate(definition: &Value, old: Option<&Value>) -> Vec
 
 fn check_group(group: &str) -> Vec<Cause> {
     if group.is_empty() {
-        return vec![required("spec.group", "")];
+        return vec![required("spec.group")];
     }
     let mut causes: Vec<Cause> =
         names::subdomain(group).iter().map(|why| invalid("spec.group", &quote(group), why)).collect();
@@ -68,7 +68,7 @@ fn check_names(definition: &Value) -> Vec<Cause> {
         let name = text(definition, &format!("/spec/names/{key}"));
         let field = format!("spec.names.{key}");
         if name.is_empty() {
-            causes.push(required(&field, ""));
+            causes.push(required(&field));
             continue;
         }
         causes.extend(
@@ -89,6 +89,9 @@ fn check_versions(definition: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     let mut storage = 0;
+    let mut schemas = versions(definition).map(|version| version.get("schema"));
+    let first = schemas.next();
+    let shared = schemas.all(|schema| Some(schema) == first);
     for (index, version) in versions(definition).enumerate() {
         let at = |path: &str| format!("{field}[{index}]{path}");
         let name = text(version, "/name");
@@ -104,32 +107,28 @@ fn check_versions(definition: &Value) -> Vec<Cause> {
         storage += usize::from(version.get("storage") == Some(&Value::Bool(true)));
         match version.pointer("/schema/openAPIV3Schema") {
             None => {
-                causes.push(required(&at(".schema.openAPIV3Schema"), "schemas are required"));
+                causes.push(required(&at(".schema.openAPIV3Schema")));
             }
             Some(schema) => {
                 if let Err(problems) = Schema::from_crd(schema) {
-                    let prefix = at(".schema.openAPIV3Schema");
-                    causes.extend(problems.into_iter().map(|cause| below(&prefix, cause)));
+                    // A schema that all versions share is judged as that of the definition.
+                    let prefix = if shared { "spec.validation".to_owned() } else { at(".schema") };
+                    causes.extend(problems.into_iter().map(|mut cause| {
+                        cause.field = format!("{prefix}.{}", cause.field);
+                        cause
+                    }));
                 }
             }
         }
     }
     if seen.is_empty() {
-        causes.push(invalid(field, "null", "must have exactly one version marked as storage version"));
+        causes.push(invalid(field, "[]", "must have exactly one version marked as storage version"));
+        causes.push(invalid("status.storedVersions", "null", "must have at least one stored version"));
     } else if storage != 1 {
         let list = definition.pointer("/spec/versions").map(ToString::to_string).unwrap_or_default();
         causes.push(invalid(field, &list, "must have exactly one version marked as storage version"));
     }
     causes
-}
-
-/// A cause inside a schema, as seen from the definition.
-fn below(prefix: &str, mut cause: Cause) -> Cause {
-    if !cause.field.starts_with("spec.") {
-        let dot = if cause.field.is_empty() || cause.field.starts_with('[') { "" } else { "." };
-        cause.field = format!("{prefix}{dot}{}", cause.field);
-    }
-    cause
 }
 
 fn check_immutable(definition: &Value, old: &Value) -> Vec<Cause> {

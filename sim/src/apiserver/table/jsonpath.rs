@@ -1,4 +1,4 @@
-//! The part of JSONPath that printer columns use: fields, indexes, wildcards and comparisons.
+//! The part of `JSONPath` that printer columns use: fields, indexes, wildcards and comparisons.
 
 use serde_json::Value;
 
@@ -106,13 +106,9 @@ fn bracket(text: &str) -> Option<Step> {
         return Some(Step::All);
     }
     if let Some(filter) = text.strip_prefix("?(").and_then(|filter| filter.strip_suffix(')')) {
-        let (path, equal, value) = match filter.split_once("!=") {
-            Some((path, value)) => (path, false, value),
-            None => {
-                let (path, value) = filter.split_once("==")?;
-                (path, true, value)
-            }
-        };
+        let unequal = filter.split_once("!=").map(|(path, value)| (path, false, value));
+        let equal = || filter.split_once("==").map(|(path, value)| (path, true, value));
+        let (path, equal, value) = unequal.or_else(equal)?;
         let path = path.trim().strip_prefix('@')?.to_owned();
         return Some(Step::Filter { path, equal, value: unquote(value.trim()).to_owned() });
     }
