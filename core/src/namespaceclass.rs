@@ -22,9 +22,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::engine::action::{Action, Failure, Outcome, Scope};
+use crate::engine::action::{Action, Class as FailureClass, Failure, Outcome, Scope};
 use crate::engine::backoff::Backoff;
-use crate::engine::driver::{Driver, Next, Reconcile, Settings};
+use crate::engine::driver::{Driver, Next, Reconcile, Settings, Verdict};
 use crate::engine::machine::{Deadline, Event, Machine, Note, Step};
 use crate::engine::recorder::{Occurrence, Recorder};
 use crate::object::{Kind, ObjectRef, metadata, resource_version};
@@ -376,6 +376,16 @@ impl Controller {
 
     fn tell(&mut self, occurrence: Occurrence, now: Now) {
         self.requests.extend(self.recorder.record(occurrence, now, &mut self.random));
+    }
+}
+
+/// What follows from the removal of a binding. Its end wakes its namespace; until then nothing is taken for granted.
+fn removed(outcomes: Vec<Outcome>) -> Next<Stage> {
+    match outcomes.into_iter().next() {
+        Some(Err(failure)) if failure.class != FailureClass::NotFound => {
+            Next::Done(Verdict::retry("removing the binding", &failure))
+        }
+        _ => Next::Done(Verdict::Requeue(LAG)),
     }
 }
 

@@ -1,9 +1,12 @@
 //! The program as its users meet it: what it prints, and how it ends.
 
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 fn lockstep(folder: &Path) -> Command {
@@ -40,6 +43,7 @@ fn succeeds(output: &Output) -> String {
 struct Served {
     child: Child,
     url: String,
+    lines: Receiver<String>,
 }
 
 impl Served {
@@ -48,9 +52,24 @@ impl Served {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
         let url = first.strip_prefix("API server  ").expect(&first).to_owned();
-        // Whatever else it prints is read, so that the pipe never fills up.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, url }
+        let (sender, receiver) = mpsc::channel();
+        // All that it prints is read, so that the pipe never fills up.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
+        Self { child, url, lines: receiver }
+    }
+
+    /// Waits for lines that hold the texts, in any order, for ten seconds at most.
+    fn shows(&self, texts: &[&str]) {
+        let end = Instant::now() + Duration::from_secs(10);
+        let mut missing = texts.to_vec();
+        let mut seen = Vec::new();
+        while !missing.is_empty() {
+            let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) else {
+                panic!("{missing:?} not shown in:\n{}", seen.join("\n"));
+            };
+            missing.retain(|text| !line.contains(text));
+            seen.push(line);
+        }
     }
 
     /// Asks it to end and tells how it did; it has two seconds.
@@ -186,4 +205,18 @@ fn dev_tells_in_one_line_why_it_can_not_start() {
     std::fs::write(folder.path().join("precious"), "x").unwrap();
     fails(&run(folder.path(), &[&free[..], &["precious"]].concat()), &["precious", "not ours"]);
     assert_eq!(std::fs::read_to_string(folder.path().join("precious")).unwrap(), "x");
+}
+
+#[test]
+fn dev_runs_the_controllers_on_the_examples() {
+    let folder = folder();
+    let served = Served::start(folder.path(), &["dev", "--listen", "127.0.0.1:0"]);
+    served.shows(&[
+        "shop/web-settings               created by lockstep-namespaceclass",
+        "vault/closed                    created by lockstep-namespaceclass",
+        "shop/shop                       Ready=True",
+        "vault/vault                     Ready=True",
+    ]);
+    assert_eq!(served.terminate(), Some(0));
+    assert!(!folder.path().join("lockstep.kubeconfig").exists());
 }

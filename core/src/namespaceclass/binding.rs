@@ -102,12 +102,7 @@ impl Controller {
     ) -> Next<super::Stage> {
         match stage {
             Stage::SeekingClass => self.class_sought(name, outcomes, now),
-            Stage::Removing => match outcomes.into_iter().next() {
-                Some(Err(failure)) if failure.class != FailureClass::NotFound => {
-                    Next::Done(Verdict::retry("removing the binding", &failure))
-                }
-                _ => Next::Done(Verdict::Converged),
-            },
+            Stage::Removing => super::removed(outcomes),
             Stage::Discovering(work, asked) => match self.learn(asked, outcomes) {
                 Ok(()) => self.survey(name, work),
                 Err(verdict) => Next::Done(verdict),
@@ -237,7 +232,6 @@ impl Controller {
                 work.binding = self.written(name, &object, changed, now);
                 prune(name, work)
             }
-            Some(Err(failure)) if failure.class == FailureClass::NotFound => Next::Done(Verdict::Converged),
             Some(Err(failure)) => Next::Done(Verdict::retry("writing the status ahead", &failure)),
             _ => Next::Done(Verdict::Requeue(LAG)),
         }
@@ -291,10 +285,8 @@ impl Controller {
                 self.written(name, &object, changed, now);
                 Next::Done(verdict)
             }
-            Some(Err(failure)) if failure.class != FailureClass::NotFound => {
-                Next::Done(Verdict::retry("writing the status", &failure))
-            }
-            _ => Next::Done(Verdict::Converged),
+            Some(Err(failure)) => Next::Done(Verdict::retry("writing the status", &failure)),
+            _ => Next::Done(Verdict::Requeue(LAG)),
         }
     }
 }
@@ -341,12 +333,17 @@ fn pruned(name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>) -> Next<super
                 work.troubles.push(Trouble::waiting(&what));
                 work.listed.insert(removal.resource);
             }
-            Err(failure) if failure.class != FailureClass::NotFound => {
+            // It was there a moment ago: it is forgotten once a read has shown that it is gone.
+            Err(failure) if failure.class == FailureClass::NotFound => {
+                work.troubles.push(Trouble::waiting(&what));
+                work.listed.insert(removal.resource);
+            }
+            Err(failure) => {
                 let what = format!("{what}: removing it");
                 work.troubles.push(Trouble::failed(&what, reason::PRUNE_FAILED, &failure));
                 work.listed.insert(removal.resource);
             }
-            Ok(_) | Err(_) => {}
+            Ok(_) => {}
         }
     }
     let applies = work.applies.iter().map(|apply| {

@@ -73,7 +73,7 @@ impl Controller {
                         }
                         self.world.classes.absorb(name.to_owned(), class);
                     }
-                    Some(Err(failure)) if failure.class != FailureClass::NotFound => {
+                    Some(Err(failure)) => {
                         return Next::Done(Verdict::retry("writing the status of the class", &failure));
                     }
                     _ => {}

@@ -75,12 +75,7 @@ impl Controller {
         match stage {
             Stage::Binding => self.bound(name, outcomes),
             Stage::Doubting { binding } => self.doubted(name, binding, outcomes),
-            Stage::Unbinding => match outcomes.into_iter().next() {
-                Some(Err(failure)) if failure.class != FailureClass::NotFound => {
-                    Next::Done(Verdict::retry("removing the binding", &failure))
-                }
-                _ => Next::Done(Verdict::Converged),
-            },
+            Stage::Unbinding => super::removed(outcomes),
         }
     }
 

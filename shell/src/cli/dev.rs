@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use lockstep_crds::CrdSet;
 use lockstep_shell::clock::Clock;
+use lockstep_shell::connect;
 use lockstep_shell::controllers::{self, Settings};
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
-use lockstep_shell::{connect, shutdown};
+use lockstep_shell::shutdown::{self, Shutdown};
 use lockstep_sim::host::{Host, Options};
 use tokio::sync::mpsc;
 
@@ -74,52 +75,62 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         signals.next().await;
         Ok(())
     } else {
-        control(&host, &kubeconfig, &sets, &mut signals).await
+        let (stop, stopping) = shutdown::channel();
+        let controlled = control(&host, &kubeconfig, &sets, stopping);
+        tokio::pin!(controlled);
+        // A signal ends the set-up at once, and what runs in an orderly way.
+        tokio::select! {
+            biased;
+            () = signals.next() => {
+                stop.pull();
+                controlled.await
+            }
+            ended = &mut controlled => ended,
+        }
     };
     host.shutdown().await;
     result
 }
 
-/// Runs the controllers and shows what changes, until a signal.
+/// Runs the controllers and shows what changes, until shutdown is asked for.
 async fn control(
     host: &Host,
     kubeconfig: &Kubeconfig,
     sets: &[CrdSet],
-    signals: &mut Signals,
+    mut stopping: Shutdown,
 ) -> anyhow::Result<()> {
     let client = connect::client(kube::Config::new(host.url().parse()?))?;
-    let (lines, mut shown) = mpsc::unbounded_channel();
     let (told, notes) = mpsc::unbounded_channel();
-    let (stop, stopping) = shutdown::channel();
-
-    setup::install(&client, sets).await?;
-    introduce(host, kubeconfig, sets)?;
-    let view = View::start(&client, notes, lines).await?;
     let mut manager =
         Manager::new(client.clone(), Clock::start(), Metrics::new(prometheus::Registry::new())?);
     manager.send_notes_to(told);
     add_controllers(&mut manager, sets)?;
+    let set_up = async {
+        setup::install(&client, sets).await?;
+        introduce(host, kubeconfig, sets)?;
+        View::start(&client, notes).await
+    };
+    let mut view = tokio::select! {
+        biased;
+        () = stopping.requested() => return Ok(()),
+        view = set_up => view?,
+    };
     let running = manager.run(stopping);
-    tokio::pin!(running);
-
-    let examples = setup::apply_examples(client);
-    tokio::pin!(examples);
+    let examples = setup::apply_examples(client.clone());
+    tokio::pin!(running, examples);
     let mut applied = false;
     loop {
-        // A signal goes first, so that a flood of lines can't keep the program from ending.
+        // The controllers go first, so that a flood of lines can't keep the program from ending.
         tokio::select! {
             biased;
-            () = signals.next() => break,
             ended = &mut running => return Ok(ended?),
             result = &mut examples, if !applied => {
                 result?;
                 applied = true;
             }
-            Some(line) = shown.recv() => view.print(&line)?,
+            line = view.next() => line?,
         }
     }
-    stop.pull();
-    Ok(running.await?)
 }
 
 fn add_controllers(manager: &mut Manager, sets: &[CrdSet]) -> anyhow::Result<()> {
@@ -153,10 +164,10 @@ fn introduce(host: &Host, kubeconfig: &Kubeconfig, sets: &[CrdSet]) -> io::Resul
     for command in [
         "get namespaceclasses",
         "get namespaceclassbindings --all-namespaces",
-        "create namespace mine",
-        "label namespace mine namespaceclass.akuity.io/name=web",
-        "label namespace mine namespaceclass.akuity.io/name=restricted --overwrite",
-        "--namespace mine get all,networkpolicies,resourcequotas,limitranges,configmaps",
+        "--namespace shop get configmaps,serviceaccounts,roles,networkpolicies,resourcequotas",
+        "label namespace default namespaceclass.akuity.io/name=web",
+        "label namespace shop namespaceclass.akuity.io/name=restricted --overwrite",
+        "edit namespaceclass restricted",
         "delete namespaceclass restricted",
     ] {
         writeln!(out, "  {kubectl} {command}")?;

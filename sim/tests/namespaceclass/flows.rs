@@ -1,6 +1,6 @@
 //! The flows of the specification, and that none of them depends on any action being carried out just once.
 
-use lockstep_core::engine::action::Class;
+use lockstep_core::engine::action::{Action, Class};
 use lockstep_sim::cluster::{Carried, Fate};
 
 use super::bench::{Bench, account, secret, settings};
@@ -90,7 +90,7 @@ fn every_flow_asks_for_no_more_than_it_needs() {
 
 fn line(carried: &Carried) -> String {
     let target = match &carried.action {
-        lockstep_core::engine::action::Action::Discover { api_version } => api_version.clone(),
+        Action::Discover { api_version } => api_version.clone(),
         // An event's name ends in random digits.
         action if action.target().is_some_and(|target| target.kind.kind == "Event") => "Event".to_owned(),
         action => action.target().map(ToString::to_string).unwrap_or_default(),
@@ -115,7 +115,7 @@ fn killed_at_any_action_every_flow_ends_the_same() {
         }
     }
     println!("{runs} runs with a crash");
-    assert!(runs > 100);
+    assert!(runs > 90);
 }
 
 #[test]
@@ -140,10 +140,11 @@ fn failed_in_any_way_at_any_action_every_flow_ends_the_same() {
         }
     }
     println!("{runs} runs with a failure");
-    assert!(runs > 500);
+    assert!(runs > 450);
 }
 
 fn is_a_lie(carried: &Carried, fate: Fate) -> bool {
-    let reads = !carried.action.is_write();
-    reads && fate == Fate::Failed(Class::NotFound) && carried.failed.is_none()
+    matches!(carried.action, Action::Get { .. })
+        && fate == Fate::Failed(Class::NotFound)
+        && carried.failed.is_none()
 }

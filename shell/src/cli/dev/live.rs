@@ -4,13 +4,14 @@ mod changes;
 mod line;
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::Client;
 use kube::discovery::{Discovery, verbs};
 use lockstep_core::engine::machine::{Note, ReconcileResult};
 use lockstep_shell::observe::Told;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinSet;
 
 use self::line::{Line, Tone};
@@ -18,23 +19,24 @@ use self::line::{Line, Tone};
 /// Kinds that change all the time without telling anything.
 const NOISE: [&str; 4] = ["Event", "Lease", "ComponentStatus", "APIService"];
 
+/// How long what exists already may take to be listed.
+const LIST_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// Watches everything for as long as it lives.
 pub(super) struct View {
     colours: bool,
+    lines: UnboundedReceiver<Line>,
     _watches: JoinSet<()>,
 }
 
 impl View {
     /// Begins to watch every kind that the server has now, and to listen to the notes; what exists already is not shown.
-    pub(super) async fn start(
-        client: &Client,
-        mut notes: UnboundedReceiver<Told>,
-        lines: UnboundedSender<Line>,
-    ) -> anyhow::Result<Self> {
+    pub(super) async fn start(client: &Client, mut notes: UnboundedReceiver<Told>) -> anyhow::Result<Self> {
+        let (lines, shown) = mpsc::unbounded_channel();
         let discovery =
             Discovery::new(client.clone()).run().await.context("cannot list the kinds of the API")?;
         let mut watches = JoinSet::new();
-        let (listed, mut all_listed) = tokio::sync::mpsc::channel::<()>(1);
+        let (listed, mut all_listed) = mpsc::channel::<()>(1);
         let resources = discovery.groups().flat_map(kube::discovery::ApiGroup::recommended_resources);
         for (resource, capabilities) in resources {
             if capabilities.supports_operation(verbs::WATCH) && !NOISE.contains(&resource.kind.as_str()) {
@@ -42,8 +44,9 @@ impl View {
             }
         }
         drop(listed);
-        // Ends when every watch has let go of its sender: nothing that happens from here on is missed.
-        let _ = all_listed.recv().await;
+        // Ends when every watch has let go of its sender: nothing that happens from here on is missed. A watch that can't
+        // list is not worth waiting for.
+        let _ = tokio::time::timeout(LIST_TIMEOUT, all_listed.recv()).await;
         watches.spawn(async move {
             while let Some(told) = notes.recv().await {
                 if let Some(line) = told_line(told)
@@ -55,11 +58,12 @@ impl View {
         });
         let colours =
             io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
-        Ok(Self { colours, _watches: watches })
+        Ok(Self { colours, lines: shown, _watches: watches })
     }
 
-    /// Prints a line.
-    pub(super) fn print(&self, line: &Line) -> io::Result<()> {
+    /// Prints the next line.
+    pub(super) async fn next(&mut self) -> io::Result<()> {
+        let Some(line) = self.lines.recv().await else { return std::future::pending().await };
         let mut out = io::stdout().lock();
         writeln!(out, "{}", line.render(self.colours))?;
         out.flush()
@@ -70,6 +74,8 @@ fn told_line(told: Told) -> Option<Line> {
     Some(match told.note {
         Note::Reconciled { reconciler, object, result, took } => {
             let (what, tone) = match result {
+                // It found nothing to ask for, let alone to change.
+                ReconcileResult::Converged if took.is_zero() => return None,
                 ReconcileResult::Converged => {
                     (format!("{reconciler} reconciled in {} ms", took.as_millis()), Tone::Quiet)
                 }

@@ -1,6 +1,6 @@
 //! What happens to objects, read from a watch of their metadata.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use futures::{StreamExt as _, pin_mut};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
@@ -9,6 +9,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use tokio::sync::mpsc::{Sender, UnboundedSender};
+use tracing::debug;
 
 use super::line::{Line, Tone};
 
@@ -23,14 +24,23 @@ pub(super) async fn follow(
     let stream = watcher(api, watcher::Config::default()).default_backoff();
     pin_mut!(stream);
     let mut listed = Some(listed);
-    let mut known = BTreeSet::new();
+    let mut known = BTreeMap::new();
     while let Some(event) = stream.next().await {
-        // A failed watch is tried again; the view has nothing to say about it.
-        let Ok(event) = event else { continue };
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                debug!(kind = resource.kind, "live view: {error}");
+                if is_refused(&error) {
+                    return;
+                }
+                // It is tried again; changes of this kind show up once it works.
+                continue;
+            }
+        };
         let line = match event {
             Event::Init => None,
             Event::InitApply(object) => {
-                known.insert(object.metadata.uid);
+                known.insert(object.metadata.uid, object.metadata.managed_fields.unwrap_or_default());
                 None
             }
             Event::InitDone => {
@@ -38,8 +48,9 @@ pub(super) async fn follow(
                 None
             }
             Event::Apply(object) => {
-                let is_new = known.insert(object.metadata.uid.clone());
-                let (what, tone) = applied(&object.metadata, is_new);
+                let fields = object.metadata.managed_fields.clone().unwrap_or_default();
+                let before = known.insert(object.metadata.uid.clone(), fields);
+                let (what, tone) = applied(&object.metadata, before.as_deref());
                 Some(about(&resource, &object.metadata, what, tone))
             }
             Event::Delete(object) => {
@@ -60,7 +71,13 @@ fn about(resource: &ApiResource, metadata: &ObjectMeta, what: String, tone: Tone
     Line::now(&resource.kind, metadata.namespace.as_deref(), name, what, tone)
 }
 
-fn applied(metadata: &ObjectMeta, is_new: bool) -> (String, Tone) {
+/// Whether the kind can't be watched at all.
+fn is_refused(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 405)
+}
+
+/// What became of an object, of which the managed fields before are known unless it is new.
+fn applied(metadata: &ObjectMeta, before: Option<&[ManagedFieldsEntry]>) -> (String, Tone) {
     if metadata.deletion_timestamp.is_some() {
         let held_by = metadata.finalizers.as_deref().unwrap_or_default();
         let what = if held_by.is_empty() {
@@ -70,20 +87,22 @@ fn applied(metadata: &ObjectMeta, is_new: bool) -> (String, Tone) {
         };
         return (what, Tone::Gone);
     }
-    let verb = if is_new { "created" } else { "updated" };
-    let what = match last_writer(metadata.managed_fields.as_deref().unwrap_or_default()) {
-        Some((manager, Some("status"))) if !is_new => format!("status updated by {manager}"),
+    let verb = if before.is_some() { "updated" } else { "created" };
+    let what = match writer(metadata.managed_fields.as_deref().unwrap_or_default(), before) {
+        Some((manager, Some("status"))) => format!("status {verb} by {manager}"),
         Some((manager, _)) => format!("{verb} by {manager}"),
         None => verb.to_owned(),
     };
     (what, Tone::Plain)
 }
 
-/// Who wrote last, and to which subresource; none if several wrote within the second that times are told in.
-fn last_writer(entries: &[ManagedFieldsEntry]) -> Option<(&str, Option<&str>)> {
-    let last = entries.iter().max_by_key(|entry| entry.time.as_ref())?;
-    let mut same_second = entries.iter().filter(|entry| entry.time == last.time);
-    let single = same_second.next().filter(|_| same_second.next().is_none())?;
+/// Who wrote, and to which subresource: whoever's entry is new. None where that is not certain.
+fn writer<'a>(
+    entries: &'a [ManagedFieldsEntry],
+    before: Option<&[ManagedFieldsEntry]>,
+) -> Option<(&'a str, Option<&'a str>)> {
+    let mut new = entries.iter().filter(|entry| before.is_none_or(|before| !before.contains(entry)));
+    let single = new.next().filter(|_| new.next().is_none())?;
     Some((single.manager.as_deref()?, single.subresource.as_deref()))
 }
 
@@ -93,9 +112,8 @@ mod tests {
 
     use super::*;
 
-    fn entry(manager: &str, second: &str, subresource: Option<&str>) -> Value {
-        let time = format!("2024-05-06T07:08:{second}Z");
-        json!({"manager": manager, "time": time, "subresource": subresource})
+    fn entry(manager: &str, field: &str, subresource: Option<&str>) -> Value {
+        json!({"manager": manager, "fieldsV1": {field: {}}, "subresource": subresource})
     }
 
     fn metadata(fields: Value) -> ObjectMeta {
@@ -103,19 +121,21 @@ mod tests {
     }
 
     #[test]
-    fn the_last_writer_is_named_where_it_is_certain() {
-        let one = metadata(json!({"managedFields": [entry("a", "01", None)]}));
-        assert_eq!(applied(&one, true).0, "created by a");
-        let status = json!({"managedFields": [entry("a", "01", None), entry("b", "02", Some("status"))]});
-        assert_eq!(applied(&metadata(status), false).0, "status updated by b");
-        let tie = json!({"managedFields": [entry("a", "01", None), entry("b", "01", None)]});
-        assert_eq!(applied(&metadata(tie), false).0, "updated");
+    fn the_writer_is_named_where_it_is_certain() {
+        let one = metadata(json!({"managedFields": [entry("a", "f:x", None)]}));
+        assert_eq!(applied(&one, None).0, "created by a");
+        let before = one.managed_fields.unwrap();
+        let two = json!({"managedFields": [entry("a", "f:x", None), entry("b", "f:y", Some("status"))]});
+        assert_eq!(applied(&metadata(two.clone()), Some(&before)).0, "status updated by b");
+        assert_eq!(applied(&metadata(two), None).0, "created");
+        let other = json!({"managedFields": [entry("a", "f:z", None)]});
+        assert_eq!(applied(&metadata(other), Some(&before)).0, "updated by a");
     }
 
     #[test]
     fn a_deletion_tells_what_it_waits_for() {
         let held = json!({"deletionTimestamp": "2024-05-06T07:08:09Z", "finalizers": ["x/y"]});
         let expected = ("is being deleted; waits for x/y".to_owned(), Tone::Gone);
-        assert_eq!(applied(&metadata(held), false), expected);
+        assert_eq!(applied(&metadata(held), None), expected);
     }
 }

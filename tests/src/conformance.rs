@@ -1,0 +1,84 @@
+//! Comparison of the API server model with a real kube-apiserver.
+//!
+//! ```text
+//!   scenario (YAML or generated) ──► request ─┬─► real arm  ──► answer ──► normalise ─┐
+//!                                             └─► model arm ──► answer ──► normalise ─┴─► differences
+//! ```
+//!
+//! Both arms get the same requests, apart from values that only a server can know (uids, resource versions, continue
+//! tokens), which a scenario takes from earlier answers of the same arm.
+
+mod arm;
+mod difference;
+mod generate;
+mod normalise;
+mod scenario;
+
+use std::fmt::Write as _;
+
+pub use self::arm::{Answer, Arm, ModelArm, RealArm};
+pub use self::difference::differences;
+pub use self::generate::{CONFIG_MAPS, DEPLOYMENTS, Kind, WIDGETS, install_widgets, sequences};
+pub use self::normalise::{Normaliser, Pairs};
+pub use self::scenario::{Scenario, Step};
+
+/// What a comparison found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// How many requests went to both servers and were compared.
+    pub compared: usize,
+    /// A readable account of each disagreement.
+    pub disagreements: Vec<String>,
+}
+
+impl Report {
+    /// Adds what another comparison found.
+    pub fn absorb(&mut self, other: Self) {
+        self.compared += other.compared;
+        self.disagreements.extend(other.disagreements);
+    }
+}
+
+/// Runs a scenario in both arms and compares every answer.
+pub async fn compare(
+    scenario: &Scenario,
+    model: &mut impl Arm,
+    real: &mut impl Arm,
+) -> anyhow::Result<Report> {
+    let (model, real) = (transcript(scenario, model).await?, transcript(scenario, real).await?);
+    let mut report = Report { compared: scenario.steps.len(), disagreements: Vec::new() };
+    let mut pairs = Pairs::default();
+    for (index, step) in scenario.steps.iter().enumerate() {
+        let found = differences(&model[index], &real[index], &mut pairs);
+        if !found.is_empty() {
+            report.disagreements.push(describe(scenario, index, step, &found));
+        }
+    }
+    Ok(report)
+}
+
+/// Runs a scenario in one arm and returns the normalised answers.
+pub async fn transcript(scenario: &Scenario, arm: &mut impl Arm) -> anyhow::Result<Vec<Answer>> {
+    let mut variables = scenario.variables();
+    let mut normaliser = Normaliser::default();
+    let mut answers = Vec::new();
+    arm.prepare(&scenario.namespace).await?;
+    for step in &scenario.steps {
+        let answer = arm.send(step, &variables).await?;
+        step.save(&answer, &mut variables);
+        answers.push(normaliser.normalise(step, answer));
+    }
+    Ok(answers)
+}
+
+fn describe(scenario: &Scenario, index: usize, step: &Step, found: &[String]) -> String {
+    let mut text = format!("{}, step {}: {} {}", scenario.name, index + 1, step.method, step.path);
+    if let Some(body) = &step.body {
+        // Writing to a String can't fail.
+        let _ = write!(text, "\n    body  {body}");
+    }
+    for difference in found {
+        let _ = write!(text, "\n    {difference}");
+    }
+    text
+}

@@ -1,0 +1,86 @@
+//! The model.
+
+use bytes::Bytes;
+use jiff::{SignedDuration, Timestamp};
+use lockstep_sim::apiserver::{Actors, ApiServer, Options, Response, WatchId};
+use serde_json::{Value, json};
+
+use super::{Answer, Arm, body, head, request};
+use crate::conformance::scenario::{Step, Variables};
+
+/// How many seconds of virtual time to wait for what a step's `until` names.
+const PATIENCE_SECONDS: u32 = 60;
+
+/// A server of its own, with a garbage collector and a namespace controller that work only while a step waits.
+pub struct ModelArm {
+    server: ApiServer,
+    actors: Actors,
+    now: Timestamp,
+}
+
+impl Default for ModelArm {
+    fn default() -> Self {
+        let options = Options::default();
+        let now = options.start + SignedDuration::from_hours(24 * 365 * 50);
+        let server = ApiServer::new(&Options { start: now, ..options });
+        Self { server, actors: Actors::default(), now }
+    }
+}
+
+impl ModelArm {
+    fn once(&mut self, step: &Step, variables: &Variables) -> anyhow::Result<Answer> {
+        self.now += SignedDuration::from_millis(1);
+        let request = request(step, variables)?.map(Bytes::from);
+        match self.server.handle(&request, self.now) {
+            Response::Complete(response) => {
+                let (parts, bytes) = response.into_parts();
+                Ok(head(parts, body(&bytes)))
+            }
+            Response::Watch(response, id) => {
+                let events = self.events(id, step.events.unwrap_or_default())?;
+                Ok(head(response.into_parts().0, events))
+            }
+        }
+    }
+
+    /// Takes events off a watch until there are enough or no more wait.
+    fn events(&mut self, id: WatchId, wanted: usize) -> anyhow::Result<Value> {
+        let mut events = Vec::new();
+        while events.len() < wanted {
+            let poll = self.server.poll_watch(id, self.now);
+            let silent = poll.events.is_empty();
+            for event in poll.events {
+                events.push(serde_json::from_slice(&event.encode())?);
+            }
+            if silent || poll.closed {
+                break;
+            }
+        }
+        self.server.cancel_watch(id);
+        events.truncate(wanted);
+        Ok(Value::Array(events))
+    }
+}
+
+impl Arm for ModelArm {
+    async fn prepare(&mut self, namespace: &str) -> anyhow::Result<()> {
+        let object = json!({"metadata": {"name": namespace}});
+        let step = Step::new(http::Method::POST, "/api/v1/namespaces", Some(object));
+        let answer = self.once(&step, &Variables::new())?;
+        anyhow::ensure!(answer.code == 201, "creating the namespace {namespace}: {}", answer.body);
+        Ok(())
+    }
+
+    async fn send(&mut self, step: &Step, variables: &Variables) -> anyhow::Result<Answer> {
+        let mut answer = self.once(step, variables)?;
+        for _ in 0..PATIENCE_SECONDS {
+            if step.until.is_none_or(|code| code == answer.code) {
+                break;
+            }
+            self.now += SignedDuration::from_secs(1);
+            self.actors.tick(&mut self.server, self.now);
+            answer = self.once(step, variables)?;
+        }
+        Ok(answer)
+    }
+}

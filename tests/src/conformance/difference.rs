@@ -1,0 +1,75 @@
+//! Where two answers differ.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::arm::Answer;
+use super::normalise::Pairs;
+
+/// How many differences of one answer are told; the rest are counted.
+const TOLD_MAX: usize = 12;
+
+/// How much of a body is told where the codes differ.
+const BODY_MAX: usize = 300;
+
+/// Lists what the model's answer has otherwise than the real one's; empty if they agree.
+pub fn differences(model: &Answer, real: &Answer, pairs: &mut Pairs) -> Vec<String> {
+    if model.code != real.code {
+        let tell = |answer: &Answer| {
+            let body = answer.body["message"].as_str().map_or_else(|| answer.body.to_string(), str::to_owned);
+            format!("{} {}", answer.code, body.chars().take(BODY_MAX).collect::<String>())
+        };
+        return vec![account("code", &tell(model), &tell(real))];
+    }
+    let mut found = Vec::new();
+    if model.media_type != real.media_type {
+        found.push(account("media type", &model.media_type, &real.media_type));
+    }
+    if model.warnings != real.warnings {
+        found.push(account("warnings", &model.warnings.join(", "), &real.warnings.join(", ")));
+    }
+    walk("", &model.body, &real.body, pairs, &mut found);
+    if found.len() > TOLD_MAX {
+        let rest = found.len() - TOLD_MAX;
+        found.truncate(TOLD_MAX);
+        found.push(format!("and {rest} more"));
+    }
+    found
+}
+
+fn account(what: &str, model: &str, real: &str) -> String {
+    format!("{what}\n        model {model}\n        real  {real}")
+}
+
+fn walk(path: &str, model: &Value, real: &Value, pairs: &mut Pairs, found: &mut Vec<String>) {
+    match (model, real) {
+        (Value::Object(model), Value::Object(real)) => {
+            let keys: BTreeSet<&String> = model.keys().chain(real.keys()).collect();
+            // The message of a Status is prose: reason and causes carry what it says.
+            let is_status = path.is_empty() && real.get("kind").is_some_and(|kind| kind == "Status");
+            for key in keys.into_iter().filter(|key| !(is_status && *key == "message")) {
+                let path = format!("{path}.{key}");
+                match (model.get(key), real.get(key)) {
+                    (Some(model), Some(real)) => walk(&path, model, real, pairs, found),
+                    (model, real) => found.push(account(&path, &or_absent(model), &or_absent(real))),
+                }
+            }
+        }
+        (Value::Array(model), Value::Array(real)) if model.len() == real.len() => {
+            for (index, (model, real)) in model.iter().zip(real).enumerate() {
+                walk(&format!("{path}[{index}]"), model, real, pairs, found);
+            }
+        }
+        (Value::String(model), Value::String(real)) if pairs.agree(model, real) => {}
+        (Value::String(_), Value::String(_)) => {
+            found.push(account(path, &model.to_string(), &real.to_string()))
+        }
+        _ if model == real => {}
+        _ => found.push(account(path, &model.to_string(), &real.to_string())),
+    }
+}
+
+fn or_absent(value: Option<&Value>) -> String {
+    value.map_or_else(|| "(absent)".to_owned(), Value::to_string)
+}

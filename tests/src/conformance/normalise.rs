@@ -1,0 +1,249 @@
+//! Puts stable stand-ins for values that each server chooses by itself.
+//!
+//! A uid or an object's resource version becomes the number of its first appearance in the scenario, so that it still
+//! shows where two of them are equal, such as before and after a write that changed nothing.
+//! [`Pairs`] then says which number of one arm stands for which of the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::arm::Answer;
+use super::scenario::Step;
+
+/// What the stand-ins of one arm are in the other.
+#[derive(Debug, Default)]
+pub struct Pairs {
+    to_real: BTreeMap<String, String>,
+    to_model: BTreeMap<String, String>,
+}
+
+impl Pairs {
+    /// Whether two texts agree, if what stands for something is replaced by its pair; new ones become pairs.
+    ///
+    /// A pair that is broken is replaced, so that one disagreement is told once.
+    pub fn agree(&mut self, model: &str, real: &str) -> bool {
+        let (of_model, of_real) = (stand_ins(model), stand_ins(real));
+        let mut agree = of_model.len() == of_real.len();
+        let (mut model, mut real) = (model.to_owned(), real.to_owned());
+        for (ours, theirs) in of_model.iter().zip(&of_real) {
+            let known = self.to_real.insert(ours.clone(), theirs.clone());
+            let known_back = self.to_model.insert(theirs.clone(), ours.clone());
+            agree &=
+                known.is_none_or(|known| known == *theirs) && known_back.is_none_or(|known| known == *ours);
+            model = model.replace(ours, "");
+            real = real.replace(theirs, "");
+        }
+        agree && model == real
+    }
+}
+
+/// The numbered stand-ins in a text, in order.
+fn stand_ins(text: &str) -> Vec<String> {
+    let parts = text.split('(').skip(1).filter_map(|rest| rest.split_once(')'));
+    let numbered = parts.filter(|(inside, _)| {
+        let (kind, number) = inside.split_once(' ').unwrap_or_default();
+        ["uid", "version"].contains(&kind) && number.parse::<usize>().is_ok()
+    });
+    numbered.map(|(inside, _)| format!("({inside})")).collect()
+}
+
+/// The stand-ins of one arm in one scenario.
+#[derive(Debug, Default)]
+pub struct Normaliser {
+    uids: BTreeMap<String, usize>,
+    versions: BTreeMap<String, usize>,
+    /// What the names that the server generates begin with.
+    prefixes: BTreeSet<String>,
+}
+
+impl Normaliser {
+    /// Normalises an answer; answers come in the order of their requests.
+    pub fn normalise(&mut self, step: &Step, mut answer: Answer) -> Answer {
+        if let Some(prefix) = step.body.as_ref().and_then(|body| body["metadata"]["generateName"].as_str()) {
+            self.prefixes.insert(prefix.to_owned());
+        }
+        if !step.keep.is_empty() {
+            keep(&mut answer.body, &step.keep);
+        }
+        self.value("", &mut answer.body);
+        if answer.body["kind"] == "Status" {
+            status(&mut answer.body);
+        }
+        answer.warnings.sort();
+        answer
+    }
+
+    fn value(&mut self, key: &str, value: &mut Value) {
+        match value {
+            Value::Object(object) => self.object(object),
+            Value::Array(items) => {
+                for item in items.iter_mut() {
+                    self.value(key, item);
+                }
+                if key == "managedFields" {
+                    // The server sorts by time, of which both arms have their own.
+                    items.sort_by_cached_key(|entry| {
+                        ["manager", "operation", "subresource", "apiVersion"]
+                            .map(|key| entry[key].to_string())
+                    });
+                }
+            }
+            Value::String(text) => *text = self.text(key, text),
+            Value::Number(_) if key == "nodePort" => *value = Value::from("(node port)"),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn object(&mut self, object: &mut Map<String, Value>) {
+        let is_list = object.contains_key("items") || object.contains_key("rows");
+        let is_bookmark = object.get("type").is_some_and(|kind| kind == "BOOKMARK");
+        if is_list && let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+            for (key, stand_in) in [("resourceVersion", "(list version)"), ("continue", "(continue)")] {
+                if metadata.get(key).and_then(Value::as_str).is_some_and(|value| !value.is_empty()) {
+                    metadata.insert(key.to_owned(), stand_in.into());
+                }
+            }
+        }
+        if is_bookmark && let Some(version) = object["object"].pointer_mut("/metadata/resourceVersion") {
+            *version = "(bookmark version)".into();
+        }
+        for (key, value) in object.iter_mut() {
+            self.value(key, value);
+        }
+    }
+
+    fn text(&mut self, key: &str, text: &str) -> String {
+        if key == "resourceVersion" && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
+            let next = self.versions.len() + 1;
+            let number = *self.versions.entry(text.to_owned()).or_insert(next);
+            return format!("(version {number})");
+        }
+        if (key == "clusterIP" || key == "clusterIPs") && text.starts_with("10.") {
+            return "(cluster address)".to_owned();
+        }
+        if key == "serverAddress" {
+            return "(address)".to_owned();
+        }
+        if key == "cells" && is_age(text) {
+            return "(age)".to_owned();
+        }
+        if is_time(text) {
+            return if text.contains('.') { "(time with fraction)" } else { "(time)" }.to_owned();
+        }
+        if key == "message"
+            && let Some(text) = self.invalid_value(text)
+        {
+            return text;
+        }
+        let mut result = self.replace_uids(text);
+        for prefix in &self.prefixes {
+            result = replace_generated(&result, prefix);
+        }
+        result
+    }
+
+    /// Normalises the value that a cause quotes: an object goes by its fields, not by their order.
+    fn invalid_value(&mut self, message: &str) -> Option<String> {
+        let rest = message.strip_prefix("Invalid value: ")?;
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        let mut value = values.next()?.ok()?;
+        let end = values.byte_offset();
+        if let Some(quoted) = value.as_str() {
+            value = serde_json::from_str(quoted).ok()?;
+        }
+        if !value.is_object() && !value.is_array() {
+            return None;
+        }
+        self.value("", &mut value);
+        Some(format!("Invalid value: {value}{}", &rest[end..]))
+    }
+
+    fn replace_uids(&mut self, text: &str) -> String {
+        const UID: usize = 36;
+        let mut result = String::new();
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            match rest.get(..UID).filter(|candidate| is_uid(candidate)) {
+                Some(uid) => {
+                    let next = self.uids.len() + 1;
+                    let number = *self.uids.entry(uid.to_owned()).or_insert(next);
+                    result.push_str(&format!("(uid {number})"));
+                    rest = &rest[UID..];
+                }
+                None => {
+                    result.push(first);
+                    rest = &rest[first.len_utf8()..];
+                }
+            }
+        }
+        result
+    }
+}
+
+/// Puts a stand-in for the random end of names that begin with a prefix.
+fn replace_generated(text: &str, prefix: &str) -> String {
+    const RANDOM: usize = 5;
+    let mut parts = text.split(prefix);
+    let mut result = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        result.push_str(prefix);
+        match part.get(..RANDOM).filter(|random| random.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
+            Some(_) => result.push_str(&format!("(random){}", &part[RANDOM..])),
+            None => result.push_str(part),
+        }
+    }
+    result
+}
+
+fn is_uid(text: &str) -> bool {
+    text.bytes().enumerate().all(|(index, byte)| match index {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    })
+}
+
+fn is_time(text: &str) -> bool {
+    text.len() >= 20
+        && text.ends_with('Z')
+        && text.as_bytes()[4] == b'-'
+        && text.as_bytes()[10] == b'T'
+        && text.as_bytes()[13] == b':'
+}
+
+/// Whether a cell of a table tells an age, such as `5s` or `3m10s`.
+fn is_age(text: &str) -> bool {
+    text.ends_with(|last| "smhd".contains(last))
+        && text.starts_with(|first: char| first.is_ascii_digit())
+        && text.chars().all(|each| each.is_ascii_digit() || "smhd".contains(each))
+}
+
+/// Puts the causes in an order.
+fn status(status: &mut Value) {
+    if let Some(Value::Array(causes)) = status.pointer_mut("/details/causes") {
+        causes.sort_by_cached_key(Value::to_string);
+    }
+}
+
+/// Drops those elements of lists that have a name which is not among `names`.
+fn keep(value: &mut Value, names: &[String]) {
+    match value {
+        Value::Array(items) => {
+            items.retain(|item| name_of(item).is_none_or(|name| names.iter().any(|kept| kept == name)));
+            for item in items {
+                keep(item, names);
+            }
+        }
+        Value::Object(object) => {
+            for value in object.values_mut() {
+                keep(value, names);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn name_of(item: &Value) -> Option<&str> {
+    let candidates = [&item["name"], &item["resource"], &item["subresource"], &item["metadata"]["name"]];
+    candidates.into_iter().find_map(Value::as_str)
+}

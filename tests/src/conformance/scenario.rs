@@ -1,0 +1,218 @@
+//! Sequences of requests, as data.
+//!
+//! A file of hand-written scenarios looks like this; `${ns}` is a namespace of its own:
+//!
+//! ```yaml
+//! vars: {maps: "/api/v1/namespaces/${ns}/configmaps"}
+//! steps:
+//! - post: ${maps}
+//!   body: {metadata: {name: a}}
+//!   save: {uid: /metadata/uid}
+//! - patch: ${maps}/a?fieldManager=me
+//!   type: merge                       # json, merge, strategic or apply
+//!   body: {metadata: {uid: "${uid}"}, data: {k: v}}
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context;
+use http::Method;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::arm::Answer;
+
+/// The media type of a merge patch.
+pub(super) const MERGE: &str = "application/merge-patch+json";
+/// The media type of a strategic merge patch.
+pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
+/// The media type of an applied configuration.
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
+
+/// Values that stand for `${name}` in paths and bodies.
+pub(super) type Variables = BTreeMap<String, String>;
+
+/// A sequence of requests in a namespace of its own.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// What a report calls it.
+    pub name: String,
+    /// The namespace, which exists at the start: `${ns}`.
+    pub namespace: String,
+    /// Values known beforehand; they may use `${ns}`.
+    pub vars: Variables,
+    /// The requests.
+    pub steps: Vec<Step>,
+}
+
+/// One request, and what to do with its answer.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// The method.
+    pub method: Method,
+    /// Path and query.
+    pub path: String,
+    /// The media type of the body.
+    pub content_type: &'static str,
+    /// The accepted media type.
+    pub accept: &'static str,
+    /// The body; a string goes out as it is, anything else as JSON.
+    pub body: Option<Value>,
+    /// Values to take from the answer: variable name to JSON pointer.
+    pub save: Variables,
+    /// Repeat the request until it is answered with this code.
+    pub until: Option<u16>,
+    /// How many events to take from a watch.
+    pub events: Option<usize>,
+    /// If not empty, named elements of lists are compared only if they are named here.
+    pub keep: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileForm {
+    #[serde(default)]
+    vars: Variables,
+    steps: Vec<StepForm>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StepForm {
+    get: Option<String>,
+    post: Option<String>,
+    put: Option<String>,
+    patch: Option<String>,
+    delete: Option<String>,
+    #[serde(rename = "type")]
+    content_type: Option<String>,
+    accept: Option<String>,
+    body: Option<Value>,
+    #[serde(default)]
+    save: Variables,
+    until: Option<u16>,
+    events: Option<usize>,
+    #[serde(default)]
+    keep: Vec<String>,
+}
+
+impl Scenario {
+    /// Reads a hand-written scenario; it is named like its file.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let name = path.file_stem().context("a scenario without a name")?.to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(path)?;
+        let form: FileForm = serde_yaml::from_str(&text).with_context(|| path.display().to_string())?;
+        let steps = form
+            .steps
+            .into_iter()
+            .enumerate()
+            .map(|(index, step)| Step::read(step).with_context(|| format!("{name}, step {}", index + 1)))
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Self { namespace: format!("conformance-{name}"), name, vars: form.vars, steps })
+    }
+
+    /// The variables at the start.
+    pub fn variables(&self) -> Variables {
+        let own = Variables::from([("ns".to_owned(), self.namespace.clone())]);
+        let given = self.vars.iter().map(|(name, value)| (name.clone(), substitute(value, &own)));
+        given.chain(own.clone()).collect()
+    }
+}
+
+impl Step {
+    /// A request with a JSON body or none.
+    pub fn new(method: Method, path: impl Into<String>, body: Option<Value>) -> Self {
+        Self {
+            method,
+            path: path.into(),
+            content_type: "application/json",
+            accept: "application/json",
+            body,
+            save: Variables::new(),
+            until: None,
+            events: None,
+            keep: Vec::new(),
+        }
+    }
+
+    fn read(form: StepForm) -> anyhow::Result<Self> {
+        let methods = [
+            (Method::GET, form.get),
+            (Method::POST, form.post),
+            (Method::PUT, form.put),
+            (Method::PATCH, form.patch),
+            (Method::DELETE, form.delete),
+        ];
+        let mut given = methods.into_iter().filter_map(|(method, path)| Some((method, path?)));
+        let (method, path) = given.next().context("a step needs a method")?;
+        anyhow::ensure!(given.next().is_none(), "a step has one method");
+        Ok(Self {
+            content_type: content_type(form.content_type.as_deref().unwrap_or("plain"))?,
+            accept: accept(form.accept.as_deref().unwrap_or("json"))?,
+            save: form.save,
+            until: form.until,
+            events: form.events,
+            keep: form.keep,
+            ..Self::new(method, path, form.body)
+        })
+    }
+
+    /// The body as it goes out.
+    pub fn body(&self, variables: &Variables) -> Vec<u8> {
+        match &self.body {
+            None => Vec::new(),
+            Some(Value::String(raw)) => substitute(raw, variables).into_bytes(),
+            Some(body) => substitute(&body.to_string(), variables).into_bytes(),
+        }
+    }
+
+    /// Path and query as they go out.
+    pub fn path(&self, variables: &Variables) -> String {
+        substitute(&self.path, variables)
+    }
+
+    /// Takes values out of the answer.
+    pub fn save(&self, answer: &Answer, variables: &mut Variables) {
+        for (name, pointer) in &self.save {
+            if let Some(value) = answer.body.pointer(pointer) {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                variables.insert(name.clone(), text);
+            }
+        }
+    }
+}
+
+/// The media types of bodies by their short names.
+fn content_type(name: &str) -> anyhow::Result<&'static str> {
+    Ok(match name {
+        "plain" => "application/json",
+        "yaml" => "application/yaml",
+        "json" => "application/json-patch+json",
+        "merge" => MERGE,
+        "strategic" => STRATEGIC,
+        "apply" => APPLY,
+        "text" => "text/plain",
+        other => anyhow::bail!("unknown type {other}"),
+    })
+}
+
+fn accept(name: &str) -> anyhow::Result<&'static str> {
+    Ok(match name {
+        "json" => "application/json",
+        "table" => "application/json;as=Table;v=v1;g=meta.k8s.io",
+        "metadata" => "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+        "metadata-list" => "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+        "aggregated" => "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io",
+        "text" => "text/plain",
+        other => anyhow::bail!("unknown accept {other}"),
+    })
+}
+
+fn substitute(text: &str, variables: &Variables) -> String {
+    let mut result = text.to_owned();
+    for (name, value) in variables {
+        result = result.replace(&format!("${{{name}}}"), value);
+    }
+    result
+}

@@ -1,0 +1,87 @@
+//! The API server model answers as a real kube-apiserver does.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+
+use lockstep_tests::conformance::{
+    CONFIG_MAPS, DEPLOYMENTS, Kind, ModelArm, RealArm, Report, Scenario, WIDGETS, compare, install_widgets,
+    sequences,
+};
+use lockstep_tests::control_plane::ControlPlane;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use tokio::runtime::Runtime;
+
+/// How many generated sequences of each kind are compared unless `PROPTEST_CASES` says otherwise.
+const SEQUENCES: u32 = 150;
+
+/// The hand-written scenarios, in the order of their names; `SCENARIO` picks one.
+fn scenarios() -> anyhow::Result<Vec<PathBuf>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
+    let picked = std::env::var_os("SCENARIO");
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        if picked.is_none() || path.file_stem() == picked.as_deref() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+#[tokio::test]
+async fn hand_written_scenarios_agree() -> anyhow::Result<()> {
+    let mut real = RealArm::new(ControlPlane::shared().client().await?);
+    let mut report = Report::default();
+    for path in scenarios()? {
+        let found = compare(&Scenario::read(&path)?, &mut ModelArm::default(), &mut real).await?;
+        report.absorb(found);
+    }
+    println!("{} requests compared, {} disagreements", report.compared, report.disagreements.len());
+    assert!(report.disagreements.is_empty(), "{}", report.disagreements.join("\n\n"));
+    Ok(())
+}
+
+#[test]
+fn generated_sequences_about_config_maps_agree() -> anyhow::Result<()> {
+    sequences_agree("config-maps", CONFIG_MAPS)
+}
+
+#[test]
+fn generated_sequences_about_deployments_agree() -> anyhow::Result<()> {
+    sequences_agree("deployments", DEPLOYMENTS)
+}
+
+#[test]
+fn generated_sequences_about_widgets_agree() -> anyhow::Result<()> {
+    sequences_agree("widgets", WIDGETS)
+}
+
+/// Compares sequences, the same in every run, each in a namespace of its own; a failing one is shrunk.
+fn sequences_agree(name: &str, kind: Kind) -> anyhow::Result<()> {
+    let runtime = Runtime::new()?;
+    let mut arms = (ModelArm::default(), RealArm::new(runtime.block_on(ControlPlane::shared().client())?));
+    runtime.block_on(install_widgets(&mut arms.0))?;
+    runtime.block_on(install_widgets(&mut arms.1))?;
+    let (arms, number, compared) = (RefCell::new(arms), Cell::new(0), Cell::new(0));
+
+    let config = Config { failure_persistence: None, ..Config::default() };
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { config.cases } else { SEQUENCES };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(Config { cases, ..config }, rng);
+    let verdict = runner.run(&sequences(kind), |scenario| {
+        number.set(number.get() + 1);
+        let scenario = Scenario { namespace: format!("generated-{name}-{}", number.get()), ..scenario };
+        let (model, real) = &mut *arms.borrow_mut();
+        let report = runtime
+            .block_on(compare(&scenario, model, real))
+            .map_err(|error| TestCaseError::fail(format!("{error:#}")))?;
+        compared.set(compared.get() + report.compared);
+        match report.disagreements.first() {
+            None => Ok(()),
+            Some(first) => Err(TestCaseError::fail(first.clone())),
+        }
+    });
+    println!("{name}: {} requests of {} sequences compared", compared.get(), number.get());
+    verdict.map_err(|error| anyhow::anyhow!("{error}"))
+}
