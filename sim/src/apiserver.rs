@@ -39,6 +39,7 @@ mod body;
 mod crd;
 mod delete;
 mod discovery;
+mod events;
 mod fields;
 mod general;
 mod ids;

@@ -208,12 +208,6 @@ pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) 
     }
 }
 
-/// The object in the version that is stored.
-pub(super) fn to_storage(scope: &Scope, mut object: Value) -> Value {
-    object["apiVersion"] = scope.resource.api_version(scope.resource.storage_version()).into();
-    object
-}
-
 /// Whether an object under deletion has nothing left to wait for.
 pub(super) fn is_finished(resource: &Resource, object: &Value) -> bool {
     let grace = meta::field(object, "deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
