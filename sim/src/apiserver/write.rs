@@ -247,6 +247,10 @@ fn track(
     if tracking != Tracking::Update
         && let Some(Value::Array(entries)) = meta::metadata_mut(object).get_mut("managedFields")
     {
+        if scope.resource.is_custom() {
+            // What a scale sets in a custom resource is nobody's.
+            entries.retain(|entry| entry["subresource"] != subresource.unwrap_or_default());
+        }
         without_time(entries, &options.manager, subresource);
     }
 }
