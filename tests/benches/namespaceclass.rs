@@ -3,6 +3,8 @@
 //! `cargo bench -p lockstep-tests --bench namespaceclass -- [NAMESPACES]` (1,000 unless told) starts the real control
 //! plane and runs the operator as a process of its own, as it would run in a cluster, built with the same profile.
 
+#![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
+
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
