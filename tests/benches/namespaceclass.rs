@@ -27,7 +27,7 @@ const LABEL: &str = "namespaceclass.akuity.io/name";
 const RAW_CONCURRENCY: [usize; 3] = [8, 16, 64];
 
 fn main() -> anyhow::Result<()> {
-    let namespaces = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(1000);
+    let namespaces = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(1000);
     core_steps()?;
     let plane = ControlPlane::start()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
