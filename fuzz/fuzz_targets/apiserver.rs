@@ -1,3 +1,7 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| lockstep_tests::fuzz::apiserver(data));
+// The ordinary tests replay the corpus through the same function.
+#[path = "../../tests/src/fuzz/apiserver.rs"]
+mod target;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| target::apiserver(data));

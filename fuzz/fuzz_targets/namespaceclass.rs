@@ -1,3 +1,7 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| lockstep_tests::fuzz::namespaceclass(data));
+// The ordinary tests replay the corpus through the same function.
+#[path = "../../tests/src/fuzz/namespaceclass.rs"]
+mod target;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| target::namespaceclass(data));

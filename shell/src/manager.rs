@@ -131,3 +131,6 @@ async fn change_leadership(controllers: &[Handle], leading: bool) {
         controller.send(Event::LeadershipChanged { leading }).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

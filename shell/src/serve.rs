@@ -65,3 +65,56 @@ fn verdict(bad: &[&str], what: &str) -> Response {
         (StatusCode::SERVICE_UNAVAILABLE, format!("{what}: {}\n", bad.join(", "))).into_response()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use lockstep_core::time::Monotonic;
+    use prometheus::Registry;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn get(routes: &Router, path: &str) -> (u16, String) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let answer = routes.clone().oneshot(request).await.unwrap();
+        let code = answer.status().as_u16();
+        let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        (code, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn probes_name_who_is_not_ready_or_stalled() {
+        let (one, two) = (Health::new("one"), Health::new("two"));
+        let clock = Clock::start();
+        let routes = probe_routes(vec![one.clone(), two.clone()], clock);
+        assert_eq!(get(&routes, "/healthz").await, (200, "ok\n".to_owned()));
+        assert_eq!(get(&routes, "/readyz").await, (503, "not yet synced: one, two\n".to_owned()));
+        one.turned(None, true);
+        two.turned(Some(Monotonic::START + Duration::from_secs(5)), true);
+        assert_eq!(get(&routes, "/readyz").await, (200, "ok\n".to_owned()));
+        tokio::time::advance(Duration::from_secs(66)).await;
+        assert_eq!(get(&routes, "/healthz").await, (503, "stalled: two\n".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn every_metric_is_served() {
+        let metrics = Metrics::new(Registry::new()).unwrap();
+        metrics.set_leader(true);
+        metrics.queue_depth("namespaceclass", "binding", 3);
+        metrics.watch_failed("namespaceclass", "Namespace", "forbidden");
+        let (code, text) = get(&metrics_routes(metrics), "/metrics").await;
+        assert_eq!(code, 200);
+        for line in [
+            "lockstep_leader 1",
+            r#"lockstep_queue_depth{controller="namespaceclass",reconciler="binding"} 3"#,
+            r#"lockstep_watch_errors_total{class="forbidden",controller="namespaceclass",kind="Namespace"} 1"#,
+            concat!("lockstep_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+        ] {
+            assert!(text.lines().any(|served| served == line), "{line} is not in {text}");
+        }
+    }
+}

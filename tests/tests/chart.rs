@@ -32,7 +32,7 @@ namespaceclass:
   env: [{name: LOCKSTEP_LOG_LEVEL, value: debug}]
   rbac:
     rules:
-      secrets: null
+      networking: null
       widgets: {apiGroups: [example.com], resources: [widgets]}
       roles: {apiGroups: [rbac.authorization.k8s.io], resources: [roles], verbs: [get, bind]}
   serviceAccount: {annotations: {a: b}}
@@ -204,6 +204,22 @@ fn values_that_mean_nothing_are_refused_by_name() -> anyhow::Result<()> {
         let message = refusal.to_string();
         assert!(message.contains("schema") && message.contains(names), "{values}: {message}");
     }
+    Ok(())
+}
+
+#[test]
+fn rules_are_merged_with_the_defaults() -> anyhow::Result<()> {
+    let objects = render("chart-rules", EVERYTHING)?;
+    let rules = only(&objects, "ClusterRole")?["rules"].as_array().context("no rules")?;
+    let verbs = |resource: &str| {
+        let holds =
+            |rule: &&Value| rule["resources"].as_array().is_some_and(|all| all.contains(&json!(resource)));
+        rules.iter().find(holds).map(|rule| &rule["verbs"])
+    };
+    assert_eq!(verbs("configmaps"), Some(&json!(["get", "list", "watch", "create", "patch", "delete"])));
+    assert_eq!(verbs("widgets"), verbs("configmaps"));
+    assert_eq!(verbs("roles"), Some(&json!(["get", "bind"])));
+    assert_eq!(verbs("networkpolicies"), None);
     Ok(())
 }
 

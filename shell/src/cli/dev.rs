@@ -164,10 +164,10 @@ fn introduce(host: &Host, kubeconfig: &Kubeconfig, sets: &[CrdSet]) -> io::Resul
     for command in [
         "get namespaceclasses",
         "get namespaceclassbindings --all-namespaces",
-        "create namespace mine",
-        "label namespace mine namespaceclass.akuity.io/name=web",
-        "label namespace mine namespaceclass.akuity.io/name=restricted --overwrite",
-        "--namespace mine get all,networkpolicies,resourcequotas,limitranges,configmaps",
+        "--namespace shop get configmaps,serviceaccounts,roles,networkpolicies,resourcequotas",
+        "label namespace default namespaceclass.akuity.io/name=web",
+        "label namespace shop namespaceclass.akuity.io/name=restricted --overwrite",
+        "edit namespaceclass restricted",
         "delete namespaceclass restricted",
     ] {
         writeln!(out, "  {kubectl} {command}")?;

@@ -161,7 +161,7 @@ async fn until_signalled(manager: Manager, signals: &mut Signals) -> anyhow::Res
     tokio::select! {
         biased;
         ended = &mut running => Ok(ended?),
-        () = signals.next() => bail!("stopped by a second signal, before the writes in flight had ended"),
+        () = signals.interrupted() => bail!("interrupted before the writes in flight had ended"),
     }
 }
 

@@ -23,4 +23,9 @@ impl Signals {
             _ = self.terminate.recv() => {}
         }
     }
+
+    /// Returns at the next Ctrl-C. SIGTERM doesn't count: supervisors may send it several times.
+    pub(crate) async fn interrupted(&mut self) {
+        self.interrupt.recv().await;
+    }
 }

@@ -274,3 +274,45 @@ async fn a_failing_watch_tells_and_goes_on_with_backoff() {
     // The delay doubles up to 30 s, with up to as much again as jitter.
     assert!(failures.windows(2).all(|pair| pair[1].0 - pair[0].0 <= 60_000));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_was_replaced_tells_nothing_more() {
+    let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+    let (machine, seen) = Scripted::new(move |event, _| {
+        let watch = |selector: &str| Action::Watch {
+            kind: Arc::clone(&kind),
+            scope: Scope { selector: selector.to_owned(), metadata_only: true },
+        };
+        match event {
+            Event::Started => vec![(1, watch("old"))],
+            // By now the first watch has told that it lists, and waits for room in the queue or for its list.
+            Event::Woke => {
+                vec![(2, watch("new")), (3, Action::Unwatch { kind: Arc::clone(&kind) }), (4, watch("new"))]
+            }
+            _ => Vec::new(),
+        }
+    });
+    let client = client(|request| async move {
+        if request.uri().query().unwrap_or_default().contains("labelSelector=old") {
+            sleep(SECOND).await;
+        }
+        list_and_watch(request).await
+    });
+    let driver = driver(machine, client, Options::default());
+    let handle = driver.handle();
+    let (trigger, shutdown) = shutdown::channel();
+    let task = tokio::spawn(driver.run(shutdown));
+    sleep(SECOND / 2).await;
+    handle.send(Event::Woke).await;
+    sleep(SECOND * 5).await;
+    trigger.pull();
+    task.await.unwrap();
+    let seen = seen.lock().unwrap();
+    let after = seen.iter().position(|(_, event)| *event == Event::Woke).unwrap();
+    let started = |event: &Event| matches!(event, Event::ListStarted { .. });
+    let completed = |event: &Event| matches!(event, Event::ListCompleted { .. });
+    assert!(seen[..after].iter().any(|(_, event)| started(event)));
+    assert_eq!(seen[after..].iter().filter(|(_, event)| started(event)).count(), 1);
+    assert_eq!(seen[after..].iter().filter(|(_, event)| completed(event)).count(), 1);
+    assert!(!seen[..after].iter().any(|(_, event)| completed(event)));
+}

@@ -31,7 +31,8 @@ pub(super) fn read(scope: &Scope, object: &mut Value) -> Result<Vec<String>, Str
 fn read_builtin(resource: &builtin::Resource, object: &mut Value) -> Vec<String> {
     let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
     let fields = object.as_object().into_iter().flatten();
-    let empty: Vec<String> = fields.filter(|(_, value)| is_empty(value)).map(|(key, _)| key.clone()).collect();
+    let empty: Vec<String> =
+        fields.filter(|(_, value)| is_empty(value)).map(|(key, _)| key.clone()).collect();
     let forgets_managers = meta::field(object, "managedFields").is_some_and(is_empty);
     let unknown = builtin::normalise(resource, object);
     for key in empty {
@@ -234,19 +235,6 @@ pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) 
         },
         (Origin::Custom(_), None) => Vec::new(),
     }
-}
-
-/// The object in the version and the form that is stored, which for built-in kinds has no empty lists.
-pub(super) fn to_storage(scope: &Scope, mut object: Value) -> Value {
-    if !scope.resource.is_custom() {
-        for value in object.as_object_mut().into_iter().flat_map(serde_json::Map::values_mut) {
-            if value.as_array().is_some_and(Vec::is_empty) {
-                *value = Value::Null;
-            }
-        }
-    }
-    object["apiVersion"] = scope.resource.api_version(scope.resource.storage_version()).into();
-    object
 }
 
 /// Whether an object under deletion has nothing left to wait for.

@@ -28,6 +28,7 @@ pub(crate) struct Rule {
     message_program: Option<Program>,
     reason: Option<String>,
     field_path: String,
+    uses_self: bool,
     uses_old: bool,
     optional_old: bool,
 }
@@ -38,6 +39,7 @@ impl Rule {
         let text = |key: &str| rule.get(key).and_then(Value::as_str).map(str::trim).unwrap_or_default();
         let source = text("rule").to_owned();
         let program = Program::compile(&source).map_err(|error| error.to_string());
+        let uses_self = program.as_ref().is_ok_and(|program| program.references().has_variable("self"));
         let uses_old = program.as_ref().is_ok_and(|program| program.references().has_variable("oldSelf"));
         Self {
             program,
@@ -47,6 +49,7 @@ impl Rule {
                 .filter(|_| !text("messageExpression").is_empty()),
             reason: rule.get("reason").and_then(Value::as_str).map(str::to_owned),
             field_path: field_path(text("fieldPath")),
+            uses_self,
             uses_old,
             optional_old: rule.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false),
             source,
@@ -188,7 +191,7 @@ impl Walk<'_> {
             if rule.uses_old && former.is_none() && !rule.optional_old {
                 continue;
             }
-            if let Some(error) = values::misfit(at, value) {
+            if let Some(error) = values::misfit(at, value).filter(|_| rule.uses_self) {
                 let detail = format!("{error} evaluating rule: {}", rule.name());
                 self.causes.push(Cause::invalid(field, &kind, &detail));
                 continue;

@@ -1,0 +1,247 @@
+//! What the NamespaceClass operator costs, measured and told; nothing here passes or fails.
+//!
+//! `cargo bench -p lockstep-tests --bench namespaceclass -- [NAMESPACES]` (1,000 unless told) starts the real control
+//! plane and runs the operator as a process of its own, as it would run in a cluster, built with the same profile.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use futures::stream::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use lockstep_core::engine::machine::{Event, Machine};
+use lockstep_core::namespaceclass::{Config, Operator, names};
+use lockstep_core::time::{Monotonic, Now, Wall};
+use lockstep_crds::namespaceclass::{NamespaceClass, NamespaceClassBinding, NamespaceClassSpec};
+use lockstep_tests::control_plane::ControlPlane;
+use lockstep_tests::ground::install_crds;
+use serde_json::{Value, json};
+
+const LABEL: &str = "namespaceclass.akuity.io/name";
+/// How many requests the raw client has in flight; the better of these counts.
+const RAW_CONCURRENCY: [usize; 3] = [8, 16, 64];
+
+fn main() -> anyhow::Result<()> {
+    let namespaces = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(1000);
+    core_steps()?;
+    let plane = ControlPlane::start()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(cluster(&plane, namespaces))
+}
+
+/// Steps of the core alone: events of a thousand namespaces that carry no label, again and again.
+fn core_steps() -> anyhow::Result<()> {
+    const STEPS: u32 = 1_000_000;
+    let mut operator = Operator::new(Config {
+        concurrency: 16,
+        resync: Duration::from_mins(10),
+        instance: "bench".to_owned(),
+        seed: 1,
+    });
+    let now =
+        Now { wall: Wall::from_timestamp("2026-01-01T00:00:00Z".parse()?), monotonic: Monotonic::START };
+    let _ = operator.step(Event::Started, now);
+    let _ = operator.step(Event::LeadershipChanged { leading: true }, now);
+    for kind in [names::namespace(), names::class(), names::binding()] {
+        let _ = operator.step(Event::ListStarted { kind: kind.clone() }, now);
+        let _ = operator.step(Event::ListCompleted { kind }, now);
+    }
+    let began = Instant::now();
+    let mut told = 0;
+    for number in 0..STEPS {
+        let object = json!({ "metadata": {
+            "name": format!("ns-{}", number % 1000), "uid": "u", "resourceVersion": (number + 1).to_string(),
+        } });
+        let event = Event::Observed { kind: names::namespace(), object: object.into() };
+        told += operator.step(event, now).notes.len();
+    }
+    let rate = f64::from(STEPS) / began.elapsed().as_secs_f64();
+    println!("core: {rate:.0} steps/s, each with a reconcile ({told} reconciles)");
+    Ok(())
+}
+
+async fn cluster(plane: &ControlPlane, namespaces: usize) -> anyhow::Result<()> {
+    let client = plane.client().await?;
+    install_crds(&client).await?;
+    let mut operator = start(plane)?;
+    let result = measure(plane, &client, namespaces, operator.id()).await;
+    operator.kill()?;
+    operator.wait()?;
+    result
+}
+
+async fn measure(plane: &ControlPlane, client: &Client, namespaces: usize, pid: u32) -> anyhow::Result<()> {
+    let classes: Api<NamespaceClass> = Api::all(client.clone());
+    let spec = NamespaceClassSpec { resources: resources(0) };
+    classes.create(&PostParams::default(), &NamespaceClass::new("bench", spec)).await?;
+    println!("operator: {} MiB resident before any namespace", resident_mib(pid)?);
+
+    let began = Instant::now();
+    make_namespaces(client, "led", namespaces, Some("bench")).await?;
+    until_applied(client, namespaces, 1).await?;
+    report("rollout to new namespaces (their creation included)", namespaces, began.elapsed());
+
+    make_namespaces(client, "raw", namespaces, None).await?;
+    raw(client, namespaces, 64, 0).await?;
+    let mut fastest = Duration::MAX;
+    for (round, concurrency) in RAW_CONCURRENCY.into_iter().enumerate() {
+        let began = Instant::now();
+        raw(client, namespaces, concurrency, round + 1).await?;
+        report(&format!("raw client, {concurrency} in flight, 3 applies each"), namespaces, began.elapsed());
+        fastest = fastest.min(began.elapsed());
+    }
+    for (generation, changed) in [(2, 3), (3, 1)] {
+        let began = Instant::now();
+        let patch = Patch::Merge(json!({ "spec": { "resources": changed_resources(generation, changed) } }));
+        classes.patch("bench", &PatchParams::default(), &patch).await?;
+        until_applied(client, namespaces, i64::try_from(generation)?).await?;
+        let took = began.elapsed();
+        report(&format!("operator, update of {changed} of 3 resources, status included"), namespaces, took);
+        println!("  ratio to the raw client: {:.2}", fastest.as_secs_f64() / took.as_secs_f64());
+    }
+    println!("operator: {} MiB resident at {namespaces} labelled namespaces", resident_mib(pid)?);
+    idle(plane, client, pid).await
+}
+
+/// What the operator asks for in a quiet minute.
+async fn idle(plane: &ControlPlane, client: &Client, pid: u32) -> anyhow::Result<()> {
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let before = requests(client).await?;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let after = requests(client).await?;
+    println!("idle: {} requests in a minute (writes to our kinds and applies, all clients)", after - before);
+    println!("operator: {} MiB resident after it", resident_mib(pid)?);
+    let _ = plane;
+    Ok(())
+}
+
+/// Requests of all clients, but for watches, leases and this measurement.
+async fn requests(client: &Client) -> anyhow::Result<u64> {
+    let request = http::Request::get("/metrics").body(Vec::new())?;
+    let metrics = client.request_text(request).await?;
+    let counts = metrics.lines().filter(|line| {
+        line.starts_with("apiserver_request_total{")
+            && ["configmaps", "secrets", "serviceaccounts", "namespaceclass"]
+                .iter()
+                .any(|kind| line.contains(kind))
+            && !line.contains("verb=\"WATCH\"")
+    });
+    let count = |line: &str| line.rsplit(' ').next().and_then(|count| count.parse::<f64>().ok());
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of requests")]
+    Ok(counts.filter_map(count).sum::<f64>() as u64)
+}
+
+fn resources(generation: usize) -> Vec<Value> {
+    changed_resources(generation, 3)
+}
+
+/// Three resources, of which the first few say the generation and the others say something constant.
+fn changed_resources(generation: usize, changed: usize) -> Vec<Value> {
+    let value = |index: usize| {
+        if index < changed { format!("generation {generation}") } else { "constant".to_owned() }
+    };
+    let map = |index: usize| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": format!("settings-{index}") },
+            "data": { "value": value(index), "constant": "x".repeat(200) },
+        })
+    };
+    vec![map(0), map(1), map(2)]
+}
+
+async fn make_namespaces(
+    client: &Client,
+    prefix: &str,
+    count: usize,
+    class: Option<&str>,
+) -> anyhow::Result<()> {
+    let api: Api<Namespace> = Api::all(client.clone());
+    futures::stream::iter(0..count)
+        .map(|number| {
+            let labels = class.map(|class| [(LABEL.to_owned(), class.to_owned())].into());
+            let name = Some(format!("{prefix}-{number}"));
+            let namespace = Namespace {
+                metadata: ObjectMeta { name, labels, ..ObjectMeta::default() },
+                ..Namespace::default()
+            };
+            let api = api.clone();
+            async move { api.create(&PostParams::default(), &namespace).await.map(drop) }
+        })
+        .buffer_unordered(16)
+        .try_collect()
+        .await
+        .map_err(Into::into)
+}
+
+/// The same server-side applies by a client that knows what it wants and keeps no status.
+async fn raw(client: &Client, namespaces: usize, concurrency: usize, round: usize) -> anyhow::Result<()> {
+    let applies = (0..namespaces).flat_map(|number| resources(round).into_iter().map(move |r| (number, r)));
+    futures::stream::iter(applies)
+        .map(|(number, resource)| {
+            let api: Api<ConfigMap> = Api::namespaced(client.clone(), &format!("raw-{number}"));
+            async move {
+                let name = resource["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                api.patch(&name, &PatchParams::apply("raw").force(), &Patch::Apply(&resource)).await.map(drop)
+            }
+        })
+        .buffer_unordered(concurrency)
+        .try_collect()
+        .await
+        .map_err(Into::into)
+}
+
+async fn until_applied(client: &Client, namespaces: usize, generation: i64) -> anyhow::Result<()> {
+    let api: Api<NamespaceClassBinding> = Api::all(client.clone());
+    let began = Instant::now();
+    loop {
+        let bindings = api.list(&ListParams::default().match_any()).await?;
+        let applied = bindings.items.iter().filter(|binding| {
+            binding.status.as_ref().is_some_and(|status| {
+                status.observed_class_generation == generation
+                    && status.conditions.iter().any(|condition| condition.status == "True")
+            })
+        });
+        if applied.count() == namespaces {
+            return Ok(());
+        }
+        ensure!(began.elapsed() < Duration::from_mins(10), "not applied within ten minutes");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+fn report(what: &str, namespaces: usize, took: Duration) {
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
+    let rate = namespaces as f64 / took.as_secs_f64();
+    println!("{what}: {:.2} s, {rate:.0} namespaces/s", took.as_secs_f64());
+}
+
+fn start(plane: &ControlPlane) -> anyhow::Result<Child> {
+    Command::new(binary()?)
+        .args(["run", "--controllers", "namespaceclass", "--metrics-bind-address", "0"])
+        .args(["--health-probe-bind-address", "0", "--log-level", "warn", "--kubeconfig"])
+        .arg(plane.kubeconfig())
+        .stdout(Stdio::null())
+        .spawn()
+        .context("starting the operator")
+}
+
+/// The `lockstep` binary of the profile that this benchmark was built with; built now if need be.
+fn binary() -> anyhow::Result<PathBuf> {
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--locked", "-p", "lockstep-shell", "--bin", "lockstep"])
+        .status()?;
+    ensure!(status.success(), "the operator does not build");
+    let own = std::env::current_exe()?;
+    let profile = own.ancestors().nth(2).context("a benchmark lies in target/<profile>/deps")?;
+    Ok(profile.join("lockstep"))
+}
+
+fn resident_mib(pid: u32) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let kib: u64 = line.split_whitespace().next().context("no figure")?.parse()?;
+    Ok(kib / 1024)
+}
