@@ -58,6 +58,7 @@ fn generated_sequences_about_widgets_agree() -> anyhow::Result<()> {
 }
 
 /// Compares sequences, the same in every run, each in a namespace of its own; a failing one is shrunk.
+#[expect(clippy::print_stdout, reason = "the figures belong to what the test tells")]
 fn sequences_agree(name: &str, kind: Kind) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
     let mut arms = (ModelArm::default(), RealArm::new(runtime.block_on(ControlPlane::shared().client())?));

@@ -149,6 +149,14 @@ impl Resource {
 
     /// An object of one of the versions as it is stored.
     pub(crate) fn to_storage(&self, mut object: Value) -> Value {
+        if !self.is_custom() {
+            // An empty list is stored like none at all.
+            for value in object.as_object_mut().into_iter().flat_map(serde_json::Map::values_mut) {
+                if value.as_array().is_some_and(Vec::is_empty) {
+                    *value = Value::Null;
+                }
+            }
+        }
         if self.is_second_face() {
             events::to_storage(&mut object);
             object["apiVersion"] = "v1".into();

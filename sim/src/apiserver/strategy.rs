@@ -18,13 +18,32 @@ pub(super) fn read(scope: &Scope, object: &mut Value) -> Result<Vec<String>, Str
             let (_, why) = error.split_once(" cannot be handled as a ").unwrap_or(("", &error));
             return Err(why.split_once(": ").map_or(why, |(_, why)| why).to_owned());
         }
-        return Ok(builtin::normalise(resource, object));
+        return Ok(read_builtin(resource, object));
     }
     clean_metadata(object);
     let Some(schema) = version.schema() else { return Ok(Vec::new()) };
     let unknown = schema.prune(object);
     schema.drop_nulls(object);
     Ok(unknown)
+}
+
+/// Reads a built-in kind. A list that was given, if empty, is its giver's, though it is stored like none at all.
+fn read_builtin(resource: &builtin::Resource, object: &mut Value) -> Vec<String> {
+    let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+    let fields = object.as_object().into_iter().flatten();
+    let empty: Vec<String> =
+        fields.filter(|(_, value)| is_empty(value)).map(|(key, _)| key.clone()).collect();
+    let forgets_managers = meta::field(object, "managedFields").is_some_and(is_empty);
+    let unknown = builtin::normalise(resource, object);
+    for key in empty {
+        if object.get(&key).is_some_and(Value::is_null) {
+            object[key] = Value::Array(Vec::new());
+        }
+    }
+    if forgets_managers {
+        meta::set(object, "managedFields", Value::Array(Vec::new()));
+    }
+    unknown
 }
 
 /// Takes the metadata of a custom resource through its type, which has neither nulls nor empty lists and maps.

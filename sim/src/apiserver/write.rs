@@ -39,6 +39,9 @@ pub(super) fn admit_body(
         let found = validate::type_name(&object);
         return Err(unreadable(format!("json: cannot unmarshal {found} into Go value of type {kind}")));
     }
+    if options.validation == Validation::Warn {
+        options.warnings.extend(fields_of_no_version(scope, &object));
+    }
     check_type(scope, &object, raw)?;
     admit_patched(scope, options, object, duplicates).map_err(unreadable)
 }
@@ -70,6 +73,19 @@ pub(super) fn admit_patched(
     Ok(object)
 }
 
+/// Warns of the fields of a custom resource in a version that is not served, which has none.
+fn fields_of_no_version(scope: &Scope, object: &Value) -> Vec<String> {
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    let version = text("apiVersion");
+    let is_served = version == scope.resource.api_version(scope.version());
+    if !scope.resource.is_custom() || is_served || version.is_empty() || text("kind").is_empty() {
+        return Vec::new();
+    }
+    let fields = object.as_object().into_iter().flat_map(serde_json::Map::keys);
+    let unknown = fields.filter(|key| !["apiVersion", "kind", "metadata"].contains(&key.as_str()));
+    unknown.map(|key| format!("unknown field {}", quote(key))).collect()
+}
+
 /// Whether the body says that it is what the path stands for; a built-in kind may leave that out.
 fn check_type(scope: &Scope, object: &Value, raw: &[u8]) -> Result<(), Status> {
     let api_version = &scope.resource.api_version(scope.version());
@@ -89,9 +105,13 @@ fn check_type(scope: &Scope, object: &Value, raw: &[u8]) -> Result<(), Status> {
             )));
         }
         if found_kind != kind {
-            let cause = validate::invalid("kind", &quote(found_kind), &format!("must be {kind}"));
+            let mut causes = vec![validate::invalid("kind", &quote(found_kind), &format!("must be {kind}"))];
+            // It is judged all the same, as it came: another kind has no defaults.
+            causes.extend(
+                scope.version().schema().map(|schema| schema.validate(object, None)).unwrap_or_default(),
+            );
             let found = Qualified { group: &scope.resource.group, name: found_kind };
-            return Err(Status::invalid(found, meta::name(object), &[cause]));
+            return Err(Status::invalid(found, meta::name(object), &causes));
         }
         return Ok(());
     }

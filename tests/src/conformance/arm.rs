@@ -47,7 +47,7 @@ fn request(step: &Step, variables: &Variables) -> anyhow::Result<http::Request<V
 }
 
 /// Reads the head of a response.
-fn head(response: http::response::Parts, body: Value) -> Answer {
+fn head(response: &http::response::Parts, body: Value) -> Answer {
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let media_type = response.headers.get(http::header::CONTENT_TYPE).map(text).unwrap_or_default();
     Answer {

@@ -63,7 +63,7 @@ fn walk(path: &str, model: &Value, real: &Value, pairs: &mut Pairs, found: &mut 
         }
         (Value::String(model), Value::String(real)) if pairs.agree(model, real) => {}
         (Value::String(_), Value::String(_)) => {
-            found.push(account(path, &model.to_string(), &real.to_string()))
+            found.push(account(path, &model.to_string(), &real.to_string()));
         }
         _ if model == real => {}
         _ => found.push(account(path, &model.to_string(), &real.to_string())),

@@ -17,7 +17,7 @@ const LENGTH_MAX: usize = 14;
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
     api_version: &'static str,
-    kind: &'static str,
+    name: &'static str,
     path: &'static str,
     fields: fn() -> BoxedStrategy<Value>,
 }
@@ -25,7 +25,7 @@ pub struct Kind {
 /// Two maps of texts, without defaults.
 pub const CONFIG_MAPS: Kind = Kind {
     api_version: "v1",
-    kind: "ConfigMap",
+    name: "ConfigMap",
     path: "/api/v1/namespaces/${ns}/configmaps",
     fields: config_map,
 };
@@ -33,7 +33,7 @@ pub const CONFIG_MAPS: Kind = Kind {
 /// Lists with one and with two keys, many defaults, validation in code.
 pub const DEPLOYMENTS: Kind = Kind {
     api_version: "apps/v1",
-    kind: "Deployment",
+    name: "Deployment",
     path: "/apis/apps/v1/namespaces/${ns}/deployments",
     fields: deployment,
 };
@@ -41,7 +41,7 @@ pub const DEPLOYMENTS: Kind = Kind {
 /// A custom resource with each type of list and map, and a rule.
 pub const WIDGETS: Kind = Kind {
     api_version: "generated.lockstep.test/v1",
-    kind: "Widget",
+    name: "Widget",
     path: "/apis/generated.lockstep.test/v1/namespaces/${ns}/widgets",
     fields: widget,
 };
@@ -82,7 +82,7 @@ fn step(kind: Kind) -> impl Strategy<Value = Step> {
     };
     let object = move |name: &str, fields: Value| {
         let mut object =
-            json!({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}});
+            json!({"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}});
         merge(&mut object, fields);
         object
     };

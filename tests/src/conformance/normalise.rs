@@ -167,17 +167,14 @@ impl Normaliser {
         let mut result = String::new();
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
-            match rest.get(..UID).filter(|candidate| is_uid(candidate)) {
-                Some(uid) => {
-                    let next = self.uids.len() + 1;
-                    let number = *self.uids.entry(uid.to_owned()).or_insert(next);
-                    result.push_str(&format!("(uid {number})"));
-                    rest = &rest[UID..];
-                }
-                None => {
-                    result.push(first);
-                    rest = &rest[first.len_utf8()..];
-                }
+            if let Some(uid) = rest.get(..UID).filter(|candidate| is_uid(candidate)) {
+                let next = self.uids.len() + 1;
+                let number = *self.uids.entry(uid.to_owned()).or_insert(next);
+                result.extend(["(uid ", &number.to_string(), ")"]);
+                rest = &rest[UID..];
+            } else {
+                result.push(first);
+                rest = &rest[first.len_utf8()..];
             }
         }
         result
@@ -191,9 +188,12 @@ fn replace_generated(text: &str, prefix: &str) -> String {
     let mut result = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         result.push_str(prefix);
-        match part.get(..RANDOM).filter(|random| random.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
-            Some(_) => result.push_str(&format!("(random){}", &part[RANDOM..])),
-            None => result.push_str(part),
+        let random = part.get(..RANDOM);
+        if random.is_some_and(|random| random.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
+            result.push_str("(random)");
+            result.push_str(&part[RANDOM..]);
+        } else {
+            result.push_str(part);
         }
     }
     result

@@ -34,11 +34,11 @@ impl ModelArm {
         match self.server.handle(&request, self.now) {
             Response::Complete(response) => {
                 let (parts, bytes) = response.into_parts();
-                Ok(head(parts, body(&bytes)))
+                Ok(head(&parts, body(&bytes)))
             }
             Response::Watch(response, id) => {
                 let events = self.events(id, step.events.unwrap_or_default())?;
-                Ok(head(response.into_parts().0, events))
+                Ok(head(&response.into_parts().0, events))
             }
         }
     }

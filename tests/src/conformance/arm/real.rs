@@ -36,7 +36,7 @@ impl RealArm {
             Some(wanted) if parts.status.is_success() => events(stream, wanted).await?,
             _ => body(&stream.collect_bytes().await?),
         };
-        Ok(head(parts, body))
+        Ok(head(&parts, body))
     }
 }
 
