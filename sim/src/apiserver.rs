@@ -21,7 +21,7 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub use self::actors::{Accounts, Actors, GarbageCollector, NamespaceController};
+pub use self::actors::{Accounts, Actors, GarbageCollector, NamespaceController, StorageProtection};
 use self::ids::Ids;
 use self::registry::{Registry, Resource};
 use self::request::{Request, ResourcePath};
@@ -39,6 +39,7 @@ mod body;
 mod crd;
 mod delete;
 mod discovery;
+mod events;
 mod fields;
 mod general;
 mod ids;

@@ -85,6 +85,7 @@ pub fn normalise(resource: &Resource, object: &mut Value) -> Vec<String> {
 /// Fills in what the real server defaults in code; the object has been [normalised](normalise).
 pub fn apply_defaults(resource: &Resource, object: &mut Value) {
     defaults::apply(resource, object);
+    strategy::complete(resource, object);
 }
 
 /// What the registry's strategy does to a new object before validation (for example: clear `status`).

@@ -150,9 +150,9 @@ impl Cluster {
     }
 
     /// Sends a request as a user would. A body that is no object is an empty body.
-    pub fn request(&mut self, request: http::Request<Bytes>) -> http::Response<Bytes> {
+    pub fn request(&mut self, request: &http::Request<Bytes>) -> http::Response<Bytes> {
         let now = self.timestamp();
-        match self.server.handle(&request, now) {
+        match self.server.handle(request, now) {
             Response::Complete(response) => response,
             Response::Watch(head, id) => {
                 self.server.cancel_watch(id);
@@ -300,7 +300,7 @@ impl Cluster {
     fn serve(&mut self, index: usize, action: &Action) -> Outcome {
         let manager = wire::field_manager(self.processes[index].machine.name());
         let request = wire::encode(action, &manager)?.map(Bytes::from);
-        let response = self.request(request);
+        let response = self.request(&request);
         let retry_after = response.headers().get(http::header::RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| value.to_str().ok());
         wire::decode(action, response.status(), retry_after, response.body())

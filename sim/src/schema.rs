@@ -182,13 +182,10 @@ impl Schema {
         object
     }
 
-    /// Brings a merged object into the form that decoding gives.
+    /// Prunes and defaults a merged custom resource; nulls stay, as it is not decoded again.
     pub(crate) fn settle(&self, object: &mut Value) {
         if !self.is_built_in() {
             self.prune(object);
-        }
-        self.drop_nulls(object);
-        if !self.is_built_in() {
             self.apply_defaults(object);
         }
     }

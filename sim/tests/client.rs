@@ -1,5 +1,7 @@
 //! The host as the kube client sees it.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 

@@ -1,5 +1,11 @@
 //! The host as kubectl sees it: what people type works, and says what it says on a real cluster.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests fail like tests, and skip loudly"
+)]
+
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

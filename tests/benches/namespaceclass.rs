@@ -3,6 +3,8 @@
 //! `cargo bench -p lockstep-tests --bench namespaceclass -- [NAMESPACES]` (1,000 unless told) starts the real control
 //! plane and runs the operator as a process of its own, as it would run in a cluster, built with the same profile.
 
+#![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
+
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -25,7 +27,7 @@ const LABEL: &str = "namespaceclass.akuity.io/name";
 const RAW_CONCURRENCY: [usize; 3] = [8, 16, 64];
 
 fn main() -> anyhow::Result<()> {
-    let namespaces = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(1000);
+    let namespaces = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(1000);
     core_steps()?;
     let plane = ControlPlane::start()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;

@@ -17,6 +17,7 @@ use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::shutdown::{self, Trigger};
 use lockstep_sim::host::{Host, Options};
+use prometheus::Registry;
 use tokio::runtime::Runtime;
 
 use crate::control_plane::ControlPlane;
@@ -115,7 +116,7 @@ pub fn start_operator(client: Client) -> anyhow::Result<Trigger> {
         instance: "lockstep-tests".to_owned(),
         seed: 1,
     };
-    let mut manager = Manager::new(client, Clock::start(), Metrics::new(Default::default())?);
+    let mut manager = Manager::new(client, Clock::start(), Metrics::new(Registry::default())?);
     for set in lockstep_crds::all() {
         manager.add(controllers::machine(set.controller, &settings).context("a controller")?);
     }

@@ -12,10 +12,12 @@ use super::store::{Change, TableId};
 mod accounts;
 mod garbage;
 mod namespaces;
+mod protection;
 
 pub use self::accounts::Accounts;
 pub use self::garbage::GarbageCollector;
 pub use self::namespaces::NamespaceController;
+pub use self::protection::StorageProtection;
 
 /// The actors of a whole control plane.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +26,8 @@ pub struct Actors {
     pub garbage: GarbageCollector,
     /// Empties namespaces that are being deleted.
     pub namespaces: NamespaceController,
+    /// Lets volumes and claims go once nobody uses them.
+    pub protection: StorageProtection,
     /// Gives namespaces their default objects, if wanted.
     pub accounts: Option<Accounts>,
 }
@@ -39,6 +43,7 @@ impl Actors {
         let before = server.revision();
         self.garbage.tick(server, now);
         self.namespaces.tick(server, now);
+        self.protection.tick(server, now);
         if let Some(accounts) = &mut self.accounts {
             accounts.tick(server, now);
         }

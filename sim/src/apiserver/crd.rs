@@ -41,18 +41,22 @@ fn versions(definition: &Value) -> impl Iterator<Item = &Value> {
     definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Names that follow from others, and the version that objects have been stored in.
-pub(super) fn prepare(definition: &mut Value) {
+/// Names that follow from others, and no conversion.
+pub(super) fn apply_defaults(definition: &mut Value) {
     let kind = text(definition, "/spec/names/kind").to_owned();
-    let storage = versions(definition)
-        .find(|version| version.get("storage") == Some(&Value::Bool(true)))
-        .map(|version| text(version, "/name").to_owned());
     let spec = meta::map_at(definition, "spec");
     spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
         names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
         names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
     }
+}
+
+/// The version that objects have been stored in.
+pub(super) fn prepare(definition: &mut Value) {
+    let storage = versions(definition)
+        .find(|version| version.get("storage") == Some(&Value::Bool(true)))
+        .map(|version| text(version, "/name").to_owned());
     let Some(storage) = storage else { return };
     let status = meta::map_at(definition, "status");
     let stored = status.entry("storedVersions").or_insert_with(|| json!([]));

@@ -60,9 +60,9 @@ impl ApiServer {
     /// The groups in the order of the real server: built-in ones first, then those of CRDs by name.
     fn discovered(&self) -> Vec<Group<'_>> {
         let mut order: Vec<&str> = Vec::new();
-        for resource in self.registry.all().filter(|resource| !resource.is_custom()) {
-            if !order.contains(&resource.group.as_str()) {
-                order.push(&resource.group);
+        for resource in builtin::resources() {
+            if !order.contains(&resource.group) {
+                order.push(resource.group);
             }
         }
         let custom = self.registry.groups().keys().map(String::as_str);

@@ -9,7 +9,7 @@ use super::respond::Answer;
 use super::scope::{Scope, WriteOptions};
 use super::status::{Qualified, Status, quote};
 use super::write::{self, Tracking};
-use super::{ApiServer, body, meta, validate};
+use super::{ApiServer, body, meta, strategy, validate};
 use crate::cause::Cause;
 use crate::managed::{self, ApplyError, Manager};
 use crate::patch::{self, PatchError};
@@ -57,7 +57,11 @@ impl ApiServer {
                 patch::strategic(schema, &current, &patch.value).map_err(refusal)?
             }
         };
-        let shown = if media_type == STRATEGIC { patch.value.to_string() } else { patched.to_string() };
+        let shown = if media_type == STRATEGIC {
+            crate::cause::text::plain(&patch.value)
+        } else {
+            patched.to_string()
+        };
         let object = write::admit_patched(scope, options, patched, &patch.duplicates)
             .map_err(|why| unreadable(&shown, &why))?;
         scope.check_path_name(&object)?;
@@ -93,7 +97,11 @@ impl ApiServer {
         let mut applied =
             managed::apply(schema, current.as_deref(), &config, manager, force).map_err(conflict)?;
         meta::set(&mut applied, "name", scope.name.clone());
-        let mut applied = write::admit_body(scope, options, applied, &body.duplicates, request.body)?;
+        if scope.resource.is_custom() {
+            strategy::clean_metadata(&mut applied);
+        } else {
+            applied = write::admit_body(scope, options, applied, &body.duplicates, request.body)?;
+        }
         let Some(live) = live else {
             meta::remove(&mut applied, "resourceVersion");
             return self.create_object(scope, applied, options, Tracking::Applied);

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde_json::Value;
 
+use super::events;
 use super::status::Qualified;
 use super::store::TableId;
 use crate::builtin;
@@ -141,12 +142,31 @@ impl Resource {
         if self.group.is_empty() { version.name.clone() } else { format!("{}/{}", self.group, version.name) }
     }
 
+    /// Whether the objects are those of another resource, in other words: `events.k8s.io` and the core events.
+    pub(crate) fn is_second_face(&self) -> bool {
+        self.is("events.k8s.io", "events")
+    }
+
+    /// An object of one of the versions as it is stored.
+    pub(crate) fn to_storage(&self, mut object: Value) -> Value {
+        if self.is_second_face() {
+            events::to_storage(&mut object);
+            object["apiVersion"] = "v1".into();
+        } else {
+            object["apiVersion"] = self.api_version(self.storage_version()).into();
+        }
+        object
+    }
+
     /// A stored object as one of the versions shows it.
     pub(crate) fn view(&self, version: &Version, object: &Arc<Value>) -> Arc<Value> {
-        if version.storage {
+        if version.storage && !self.is_second_face() {
             return Arc::clone(object);
         }
         let mut converted = (**object).clone();
+        if self.is_second_face() {
+            events::from_storage(&mut converted);
+        }
         converted["apiVersion"] = self.api_version(version).into();
         Arc::new(converted)
     }
@@ -173,7 +193,13 @@ static BUILTIN: LazyLock<Vec<Arc<Resource>>> = LazyLock::new(|| {
             known.versions.push(version);
         } else {
             let table = TableId(u32::try_from(resources.len()).expect("a few dozen built-in resources"));
-            resources.push(from_builtin(table, resource));
+            let mut resource = from_builtin(table, resource);
+            if let Some(first) =
+                resources.iter().find(|first| resource.is_second_face() && first.is("", "events"))
+            {
+                resource.table = first.table;
+            }
+            resources.push(resource);
         }
     }
     resources.into_iter().map(Arc::new).collect()
@@ -246,7 +272,9 @@ impl Registry {
 
     /// Adds a resource or replaces it.
     pub(crate) fn insert(&mut self, resource: Arc<Resource>) {
-        self.by_table.insert(resource.table, Arc::clone(&resource));
+        if !resource.is_second_face() {
+            self.by_table.insert(resource.table, Arc::clone(&resource));
+        }
         self.groups.entry(resource.group.clone()).or_default().insert(resource.plural.clone(), resource);
     }
 

@@ -20,6 +20,15 @@ pub(super) fn read(scope: &Scope, object: &mut Value) -> Result<Vec<String>, Str
         }
         return Ok(builtin::normalise(resource, object));
     }
+    clean_metadata(object);
+    let Some(schema) = version.schema() else { return Ok(Vec::new()) };
+    let unknown = schema.prune(object);
+    schema.drop_nulls(object);
+    Ok(unknown)
+}
+
+/// Takes the metadata of a custom resource through its type, which has neither nulls nor empty lists and maps.
+pub(super) fn clean_metadata(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata") {
         without_nulls(metadata);
     }
@@ -34,10 +43,6 @@ pub(super) fn read(scope: &Scope, object: &mut Value) -> Result<Vec<String>, Str
             metadata.remove(key);
         }
     }
-    let Some(schema) = version.schema() else { return Ok(Vec::new()) };
-    let unknown = schema.prune(object);
-    schema.drop_nulls(object);
-    Ok(unknown)
 }
 
 fn without_nulls(value: &mut Value) {
@@ -53,7 +58,12 @@ fn without_nulls(value: &mut Value) {
 
 pub(super) fn apply_defaults(scope: &Scope, object: &mut Value) {
     match &scope.version().origin {
-        Origin::Builtin(resource) => builtin::apply_defaults(resource, object),
+        Origin::Builtin(resource) => {
+            builtin::apply_defaults(resource, object);
+            if crd::is_definition(&scope.resource) {
+                crd::apply_defaults(object);
+            }
+        }
         Origin::Custom(_) => {
             if let Some(schema) = scope.version().schema() {
                 schema.apply_defaults(object);
@@ -206,12 +216,6 @@ pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) 
         },
         (Origin::Custom(_), None) => Vec::new(),
     }
-}
-
-/// The object in the version that is stored.
-pub(super) fn to_storage(scope: &Scope, mut object: Value) -> Value {
-    object["apiVersion"] = scope.resource.api_version(scope.resource.storage_version()).into();
-    object
 }
 
 /// Whether an object under deletion has nothing left to wait for.

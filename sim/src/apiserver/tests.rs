@@ -158,6 +158,57 @@ fn an_object_with_one_living_owner_is_kept() {
 }
 
 #[test]
+fn claims_go_once_no_pod_uses_them() {
+    let mut bench = Bench::new();
+    let core = "/api/v1/namespaces/default";
+    bench.create(
+        &format!("{core}/persistentvolumeclaims"),
+        &json!({
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }),
+    );
+    let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    bench.create(
+        &format!("{core}/pods"),
+        &json!({
+            "metadata": {"name": "user"},
+            "spec": {"containers": [{"name": "main", "image": "nginx"}], "volumes": volumes},
+        }),
+    );
+    bench.delete(&format!("{core}/persistentvolumeclaims/data"), &Value::Null);
+    bench.settle();
+    assert_eq!(bench.get(&format!("{core}/persistentvolumeclaims/data")).0, 200);
+    bench.delete(&format!("{core}/pods/user"), &Value::Null);
+    bench.settle();
+    assert_eq!(bench.get(&format!("{core}/persistentvolumeclaims/data")).0, 404);
+}
+
+#[test]
+fn events_have_two_faces() {
+    let mut bench = Bench::new();
+    let event = json!({
+        "metadata": {"name": "e"}, "type": "Normal", "reason": "Done", "note": "It is done.", "action": "Do",
+        "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "example.com/c",
+        "reportingInstance": "c-0", "regarding": {"kind": "ConfigMap", "namespace": "default", "name": "a"},
+    });
+    bench.create("/apis/events.k8s.io/v1/namespaces/default/events", &event);
+    let (code, core) = bench.get("/api/v1/namespaces/default/events/e");
+    assert_eq!(
+        (code, &core["message"], &core["involvedObject"]["name"]),
+        (200, &json!("It is done."), &json!("a"))
+    );
+    let patch = json!({"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}});
+    let path = "/apis/events.k8s.io/v1/namespaces/default/events/e";
+    let (code, patched) = bench.send("PATCH", path, "application/merge-patch+json", &patch);
+    assert_eq!(
+        (code, &patched["note"], &patched["apiVersion"]),
+        (200, &json!("It is done."), &json!("events.k8s.io/v1"))
+    );
+    assert_eq!(bench.get("/api/v1/events").1["items"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn watches_tell_what_their_selector_sees() {
     let mut bench = Bench::new();
     let all = bench.watch(&format!("{MAPS}?watch=true"));

@@ -176,7 +176,7 @@ impl ApiServer {
             }
             return Err(status);
         }
-        let stored = strategy::to_storage(scope, object);
+        let stored = resource.to_storage(object);
         let object = if options.dry_run { Arc::new(stored) } else { self.commit(resource, &key, stored) };
         Ok(Answer::object(201, scope, &object))
     }
@@ -191,6 +191,8 @@ impl ApiServer {
         tracking: Tracking,
     ) -> Result<Answer, Status> {
         let resource = &scope.resource;
+        let stored = live;
+        let live = &resource.view(scope.version(), stored);
         check_version(scope, live, &mut new)?;
         scope.settle_namespace(&mut new)?;
         strategy::apply_defaults(scope, &mut new);
@@ -204,9 +206,9 @@ impl ApiServer {
         if !causes.is_empty() {
             return Err(Status::invalid(resource.qualified_kind(), &scope.name, &causes));
         }
-        let new = strategy::to_storage(scope, new);
-        if same_but_for_times(&new, live) {
-            return Ok(Answer::object(200, scope, live));
+        let new = resource.to_storage(new);
+        if same_but_for_times(&new, stored) {
+            return Ok(Answer::object(200, scope, stored));
         }
         let key = scope.key();
         if strategy::is_finished(resource, &new) {
@@ -238,14 +240,17 @@ fn track(
     let api_version = scope.resource.api_version(scope.version());
     let time = meta::timestamp(options.now);
     let manager = Manager { name: &options.manager, api_version: &api_version, subresource, time: &time };
-    let live = live.map(|live| scope.resource.view(scope.version(), live));
-    managed::track_update(schema, live.as_deref(), object, manager);
+    managed::track_update(schema, live.map(AsRef::as_ref), object, manager);
     for key in nulls {
         object[key] = Value::Null;
     }
     if tracking != Tracking::Update
         && let Some(Value::Array(entries)) = meta::metadata_mut(object).get_mut("managedFields")
     {
+        if scope.resource.is_custom() {
+            // What a scale sets in a custom resource is nobody's.
+            entries.retain(|entry| entry["subresource"] != subresource.unwrap_or_default());
+        }
         without_time(entries, &options.manager, subresource);
     }
 }

@@ -210,7 +210,7 @@ pub(super) fn drop_by_type(service: &mut Value, old: &Value) {
         }
     };
     if before != "ExternalName" && kind == "ExternalName" {
-        drop_same(&["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]);
+        drop_same(&["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]);
     }
     if before == "LoadBalancer" && kind != "LoadBalancer" {
         drop_same(&["allocateLoadBalancerNodePorts", "loadBalancerClass", "healthCheckNodePort"]);

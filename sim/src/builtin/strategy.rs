@@ -266,6 +266,13 @@ fn twin_data_sources(claim: &mut Value) {
     };
 }
 
+/// Adds the annotation that the server's conversion gives every `DaemonSet`.
+pub(super) fn complete(resource: &Resource, object: &mut Value) {
+    if (resource.group, resource.kind) == ("apps", "DaemonSet") && template_generation(object).is_none() {
+        set_template_generation(object, 0);
+    }
+}
+
 fn template_generation(daemon_set: &Value) -> Option<i64> {
     daemon_set.get("metadata")?.get("annotations")?.get(TEMPLATE_GENERATION)?.as_str()?.parse().ok()
 }

@@ -97,9 +97,24 @@ fn others(resource: &Resource, object: &Value, old: Option<&Value>, causes: &mut
 
 fn status(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
     match (resource.group, resource.kind) {
+        ("", "Namespace") => namespace_phase(object, causes),
         ("", "ResourceQuota") => quota::resource_quota_status(object, causes),
         ("", "Service") => service::status(object, causes),
         _ => {}
+    }
+}
+
+/// A namespace is terminating if, and only if, it is being deleted.
+fn namespace_phase(namespace: &Value, causes: &mut Vec<Cause>) {
+    let phase = text(part(namespace, "status"), "phase");
+    let (wanted, when) = if part(namespace, "metadata").get("deletionTimestamp").is_some() {
+        ("Terminating", "not empty")
+    } else {
+        ("Active", "empty")
+    };
+    if phase != wanted {
+        let message = format!("may only be '{wanted}' if `deletionTimestamp` is {when}");
+        causes.push(Path::root("status").child("Phase").invalid(phase, &message));
     }
 }
 

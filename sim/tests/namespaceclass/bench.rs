@@ -51,7 +51,7 @@ impl Bench {
         let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
         let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
         let request = request.header("accept", "application/json").header("user-agent", "user/1");
-        let response = self.cluster.request(request.body(body).expect("a request"));
+        let response = self.cluster.request(&request.body(body).expect("a request"));
         (response.status().as_u16(), serde_json::from_slice(response.body()).unwrap_or_default())
     }
 

@@ -27,7 +27,7 @@ fn a_lasting_failure_backs_off_from_half_a_second_to_five_minutes() {
         .filter(|carried| is_apply(&carried.action))
         .map(|carried| carried.at)
         .collect();
-    let pauses: Vec<Duration> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let pauses: Vec<Duration> = tries.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
     assert!(tries.len() < 35, "{} tries in an hour", tries.len());
     // Two passes may be woken by the operator's own status; after that, each pause is within its bounds.
     let longest = pauses.iter().max().expect("several tries");

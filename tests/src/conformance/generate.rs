@@ -153,18 +153,17 @@ fn config_map() -> BoxedStrategy<Value> {
 }
 
 fn deployment() -> BoxedStrategy<Value> {
-    let env = vec((select(vec!["A", "B"]), select(vec!["1", "2"])), 0..3).prop_map(|env| {
+    // Nothing is there twice: who repeats a name or a port gets a warning, which the model does not give.
+    let env = btree_map(select(vec!["A", "B"]), select(vec!["1", "2"]), 0..3).prop_map(|env| {
         let variables = env.into_iter().map(|(name, value)| json!({"name": name, "value": value}));
         Value::Array(variables.collect())
     });
-    let ports = vec(select(vec![80, 81]), 0..3).prop_map(|ports| {
-        Value::Array(ports.into_iter().map(|port| json!({"containerPort": port})).collect())
-    });
-    let container =
-        (select(vec!["one", "two"]), select(vec!["i:1", "i:2"]), option::of(env), option::of(ports))
-            .prop_map(|(name, image, env, ports)| {
-                only(json!({"name": name, "image": image, "env": env, "ports": ports}))
-            });
+    let container = (select(vec!["one", "two"]), select(vec!["i:1", "i:2"]), option::of(env), any::<bool>())
+        .prop_map(|(name, image, env, listens)| {
+            let (port, protocol) = if name == "one" { (80, "TCP") } else { (81, "UDP") };
+            let ports = listens.then(|| json!([{"containerPort": port, "protocol": protocol}]));
+            only(json!({"name": name, "image": image, "env": env, "ports": ports}))
+        });
     let spec = (option::of(0..3), vec(container, 1..3)).prop_map(|(replicas, containers)| {
         let template = json!({"metadata": {"labels": {"app": "d"}}, "spec": {"containers": containers}});
         let selector = json!({"matchLabels": {"app": "d"}});

@@ -108,9 +108,12 @@ impl Normaliser {
         if is_bookmark && let Some(version) = object["object"].pointer_mut("/metadata/resourceVersion") {
             *version = "(bookmark version)".into();
         }
-        for (key, value) in object.iter_mut() {
-            self.value(key, value);
-        }
+        // Field sets name list items by their keys, which may be uids.
+        let renamed = std::mem::take(object).into_iter().map(|(key, mut value)| {
+            self.value(&key, &mut value);
+            (self.replace_uids(&key), value)
+        });
+        *object = renamed.collect();
     }
 
     fn text(&mut self, key: &str, text: &str) -> String {

@@ -1,0 +1,99 @@
+//! Storage protection: a volume claim that is being deleted stays until no pod uses it; so do volumes and claims.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Cursor, News};
+use crate::apiserver::registry::Resource;
+use crate::apiserver::request::ResourcePath;
+use crate::apiserver::scope::{Scope, WriteOptions};
+use crate::apiserver::store::Prefix;
+use crate::apiserver::write::Tracking;
+use crate::apiserver::{ApiServer, meta};
+
+const CLAIMS: &str = "persistentvolumeclaims";
+const VOLUMES: &str = "persistentvolumes";
+
+/// Takes the protection finalizer off claims and volumes that nobody uses any more.
+#[derive(Debug, Clone, Default)]
+pub struct StorageProtection {
+    cursor: Cursor,
+    /// Keys of claims and volumes that wait to go.
+    waiting: BTreeSet<(&'static str, String)>,
+}
+
+impl StorageProtection {
+    /// Does what is due.
+    pub fn tick(&mut self, server: &mut ApiServer, now: Timestamp) {
+        let wanted = |resource: &Resource| {
+            resource.group.is_empty() && matches!(resource.plural.as_str(), "pods" | CLAIMS | VOLUMES)
+        };
+        let news = self.cursor.news(server, wanted);
+        if news.is_empty() {
+            return;
+        }
+        for (resource, news) in news {
+            let plural = match resource.plural.as_str() {
+                CLAIMS => CLAIMS,
+                VOLUMES => VOLUMES,
+                _ => continue,
+            };
+            let (News::Changes(changes) | News::Relist(changes)) = news;
+            for change in changes {
+                let key = (plural, change.key.to_string());
+                if meta::is_deleting(&change.object) && !change.deleted {
+                    self.waiting.insert(key);
+                } else {
+                    self.waiting.remove(&key);
+                }
+            }
+        }
+        for (plural, key) in self.waiting.clone() {
+            release(server, plural, &key, now);
+        }
+    }
+}
+
+/// Takes the finalizer off one object if nothing uses it.
+fn release(server: &mut ApiServer, plural: &'static str, key: &str, now: Timestamp) {
+    let Some(resource) = server.registry.get("", plural).cloned() else { return };
+    let Some(live) = server.store.get(resource.table, key).cloned() else { return };
+    let (finalizer, used) = if plural == CLAIMS {
+        ("kubernetes.io/pvc-protection", is_mounted(server, &live))
+    } else {
+        ("kubernetes.io/pv-protection", live.pointer("/status/phase") == Some(&Value::from("Bound")))
+    };
+    let finalizers = meta::finalizers(&live);
+    if used || !finalizers.contains(&finalizer) {
+        return;
+    }
+    let kept: Vec<String> =
+        finalizers.into_iter().filter(|name| *name != finalizer).map(str::to_owned).collect();
+    let mut object = (*live).clone();
+    meta::set_finalizers(&mut object, &kept);
+    let path = ResourcePath {
+        namespace: meta::namespace(&live).to_owned(),
+        name: meta::name(&live).to_owned(),
+        ..ResourcePath::default()
+    };
+    let options = WriteOptions::internal("kube-controller-manager", now);
+    // What the server refuses is tried again after the next change.
+    let _refused =
+        server.update_object(&Scope::new(resource, 0, path), &live, object, &options, Tracking::Update);
+}
+
+/// Whether a pod of the namespace uses a claim.
+fn is_mounted(server: &ApiServer, claim: &Value) -> bool {
+    let Some(pods) = server.registry.get("", "pods") else { return false };
+    let prefix = Prefix::namespace(meta::namespace(claim));
+    let uses = |pod: &Arc<Value>| {
+        let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+        volumes
+            .filter_map(|volume| volume.pointer("/persistentVolumeClaim/claimName"))
+            .any(|name| name == meta::name(claim))
+    };
+    server.store.list(pods.table, &prefix, None).any(|(_, pod)| uses(pod))
+}

@@ -1,0 +1,36 @@
+//! Events have two faces, `v1` and `events.k8s.io/v1`, and are stored as the former.
+
+use serde_json::Value;
+
+/// What the fields are called in `v1` and in `events.k8s.io/v1`, where that differs.
+const NAMES: [(&str, &str); 7] = [
+    ("message", "note"),
+    ("involvedObject", "regarding"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+];
+
+/// From the stored form to that of `events.k8s.io/v1`.
+pub(super) fn from_storage(event: &mut Value) {
+    for (stored, shown) in NAMES {
+        rename(event, stored, shown);
+    }
+}
+
+/// From the form of `events.k8s.io/v1` to the stored one.
+pub(super) fn to_storage(event: &mut Value) {
+    for (stored, shown) in NAMES {
+        rename(event, shown, stored);
+    }
+}
+
+fn rename(event: &mut Value, from: &str, to: &str) {
+    if let Some(fields) = event.as_object_mut()
+        && let Some(value) = fields.remove(from)
+    {
+        fields.insert(to.to_owned(), value);
+    }
+}
