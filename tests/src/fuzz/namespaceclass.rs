@@ -139,17 +139,19 @@ impl World {
             Action::Apply { target, manifest: change }
             | Action::Update { target, manifest: change }
             | Action::Patch { target, patch: change, .. } => {
+                let applied = matches!(action, Action::Apply { .. });
                 if target.kind.namespaced && target.kind.group != names::binding().group {
                     assert!(
                         target.kind.group == "events.k8s.io"
                             || target.namespace.as_deref() == Some(NAMESPACE)
                     );
-                    if matches!(action, Action::Apply { .. }) {
+                    if applied {
                         check_manifest(change);
                     }
                 }
-                let object = self.write(target, change);
-                events.push_back(Event::Observed { kind: Arc::clone(&target.kind), object });
+                if let Some(object) = self.write(target, change, applied) {
+                    events.push_back(Event::Observed { kind: Arc::clone(&target.kind), object });
+                }
             }
             Action::Delete { target, .. } => {
                 if let Some(object) = self.objects.remove(target) {
@@ -161,20 +163,31 @@ impl World {
         }
     }
 
-    fn write(&mut self, target: &ObjectRef, change: &Value) -> Arc<Value> {
-        self.version += 1;
-        let mut object = self.objects.get(target).map_or_else(|| json!({}), |object| Value::clone(object));
+    /// As a server does it: the managed fields name who applied, and a write that changes nothing is none.
+    fn write(&mut self, target: &ObjectRef, change: &Value, applied: bool) -> Option<Arc<Value>> {
+        let before = self.objects.get(target).cloned();
+        let mut object = before.as_deref().cloned().unwrap_or_else(|| json!({}));
+        let version = object["metadata"]["resourceVersion"].take();
         merge(&mut object, change);
         if !object["metadata"].is_object() {
             object["metadata"] = json!({});
         }
+        object["metadata"]["resourceVersion"] = version;
+        if applied {
+            let entry = json!({ "manager": names::FIELD_MANAGER, "operation": "Apply", "fieldsV1": {} });
+            object["metadata"]["managedFields"] = json!([entry]);
+        }
+        if before.is_some_and(|before| *before == object) {
+            return None;
+        }
+        self.version += 1;
         if object["metadata"]["uid"].is_null() {
             object["metadata"]["uid"] = json!(format!("u{}", self.version));
         }
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let object = Arc::new(object);
         self.objects.insert(target.clone(), Arc::clone(&object));
-        object
+        Some(object)
     }
 
     fn outcome(&self, action: &Action) -> Outcome {
