@@ -5,7 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -29,9 +29,10 @@ const RAW_CONCURRENCY: [usize; 3] = [8, 16, 64];
 fn main() -> anyhow::Result<()> {
     let namespaces = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(1000);
     core_steps()?;
+    let operator = binary()?;
     let plane = ControlPlane::start()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(cluster(&plane, namespaces))
+    runtime.block_on(cluster(&plane, &operator, namespaces))
 }
 
 /// Steps of the core alone: events of a thousand namespaces that carry no label, again and again.
@@ -65,17 +66,17 @@ fn core_steps() -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn cluster(plane: &ControlPlane, namespaces: usize) -> anyhow::Result<()> {
+async fn cluster(plane: &ControlPlane, operator: &Path, namespaces: usize) -> anyhow::Result<()> {
     let client = plane.client().await?;
     install_crds(&client).await?;
-    let mut operator = start(plane)?;
-    let result = measure(plane, &client, namespaces, operator.id()).await;
+    let mut operator = start(plane, operator)?;
+    let result = measure(&client, namespaces, operator.id()).await;
     operator.kill()?;
     operator.wait()?;
     result
 }
 
-async fn measure(plane: &ControlPlane, client: &Client, namespaces: usize, pid: u32) -> anyhow::Result<()> {
+async fn measure(client: &Client, namespaces: usize, pid: u32) -> anyhow::Result<()> {
     let classes: Api<NamespaceClass> = Api::all(client.clone());
     let spec = NamespaceClassSpec { resources: resources(0) };
     classes.create(&PostParams::default(), &NamespaceClass::new("bench", spec)).await?;
@@ -105,18 +106,17 @@ async fn measure(plane: &ControlPlane, client: &Client, namespaces: usize, pid: 
         println!("  ratio to the raw client: {:.2}", fastest.as_secs_f64() / took.as_secs_f64());
     }
     println!("operator: {} MiB resident at {namespaces} labelled namespaces", resident_mib(pid)?);
-    idle(plane, client, pid).await
+    idle(client, pid).await
 }
 
 /// What the operator asks for in a quiet minute.
-async fn idle(plane: &ControlPlane, client: &Client, pid: u32) -> anyhow::Result<()> {
+async fn idle(client: &Client, pid: u32) -> anyhow::Result<()> {
     tokio::time::sleep(Duration::from_secs(5)).await;
     let before = requests(client).await?;
     tokio::time::sleep(Duration::from_mins(1)).await;
     let after = requests(client).await?;
     println!("idle: {} requests in a minute (writes to our kinds and applies, all clients)", after - before);
     println!("operator: {} MiB resident after it", resident_mib(pid)?);
-    let _ = plane;
     Ok(())
 }
 
@@ -220,8 +220,8 @@ fn report(what: &str, namespaces: usize, took: Duration) {
     println!("{what}: {:.2} s, {rate:.0} namespaces/s", took.as_secs_f64());
 }
 
-fn start(plane: &ControlPlane) -> anyhow::Result<Child> {
-    Command::new(binary()?)
+fn start(plane: &ControlPlane, operator: &Path) -> anyhow::Result<Child> {
+    Command::new(operator)
         .args(["run", "--controllers", "namespaceclass", "--metrics-bind-address", "0"])
         .args(["--health-probe-bind-address", "0", "--log-level", "warn", "--kubeconfig"])
         .arg(plane.kubeconfig())
