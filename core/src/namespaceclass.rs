@@ -11,7 +11,7 @@
 //! | class → content, condition `Valid` | [`class`], [`content`] | flows 1, 5 |
 //! | binding → resources, pruning, removal | [`binding`], [`plan`] | flows 2, 4, 5, 6; "Declarative Pruning" |
 //! | condition `Ready`, status tracking | [`status`] | "Status Tracking" |
-//! | drift of what was applied | [`drift`] | decision on drift repair |
+//! | drift of what was applied, fights over it | [`drift`], [`repair`] | decisions on drift repair |
 //! | what is known of the cluster | [`world`] | "Field Indexing" |
 //!
 //! Owner references do the cleaning up: the namespace owns its binding, the binding owns the resources, and the garbage
@@ -38,6 +38,7 @@ pub mod drift;
 pub mod names;
 pub mod namespace;
 pub mod plan;
+pub mod repair;
 pub mod status;
 pub mod world;
 
@@ -305,6 +306,7 @@ impl Controller {
             }
             Watched::Bindings => {
                 if metadata(object, "namespace") == name && self.world.bindings.vanish(&name, version) {
+                    self.world.repairs.remove(&name);
                     self.woken.push(Key::Namespace(name));
                 }
             }
@@ -432,7 +434,7 @@ impl Reconcile for Controller {
         match key {
             Key::Class(name) => self.begin_class(name),
             Key::Namespace(name) => self.begin_namespace(name, now),
-            Key::Binding(name) => self.begin_binding(name),
+            Key::Binding(name) => self.begin_binding(name, now),
         }
     }
 

@@ -14,6 +14,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::{AppliedResource, NamespaceClassBindingStatus};
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 
 use super::names::{self, reason};
 use super::plan::{self, Standing, Trouble, Work};
+use super::repair::Repairs;
 use super::world::{Binding, Class};
 use super::{Controller, Key, LAG, status};
 use crate::engine::action::{Action, Class as FailureClass, Failure, Outcome, Subresource, Success};
@@ -58,7 +60,7 @@ fn binding_ref(namespace: &str) -> ObjectRef {
 }
 
 impl Controller {
-    pub(super) fn begin_binding(&mut self, name: &str) -> Next<super::Stage> {
+    pub(super) fn begin_binding(&mut self, name: &str, now: Now) -> Next<super::Stage> {
         let done = Next::Done(Verdict::Converged);
         let key = name.to_owned();
         let Some(binding) = self.world.bindings.get(&key).filter(|binding| !binding.deleting).cloned() else {
@@ -89,7 +91,8 @@ impl Controller {
         if !settled {
             return done;
         }
-        let work = Box::new(Work::plan(name, &binding, &resolved, &self.world));
+        let mut work = Box::new(Work::plan(name, &binding, &resolved, &self.world));
+        self.pace_repairs(name, &mut work, now);
         self.discover(name, work)
     }
 
@@ -114,6 +117,23 @@ impl Controller {
             Stage::Reporting(verdict, changed) => {
                 self.reported(name, verdict, changed.as_ref(), outcomes, now)
             }
+        }
+    }
+
+    /// Sees to it that a fight over a resource does not spin.
+    fn pace_repairs(&mut self, name: &str, work: &mut Work, now: Now) {
+        let Some(repairs) = self.world.repairs.get(name).copied() else { return };
+        let Some(unsettled) = repairs.unsettled(now.monotonic) else {
+            self.world.repairs.remove(name);
+            return;
+        };
+        if repairs.is_contested() {
+            work.troubles.push(Trouble::contested());
+            work.recheck = Some(unsettled);
+        }
+        if let Some(wait) = repairs.wait(now.monotonic).filter(|_| work.has_repairs()) {
+            work.postpone_repairs();
+            work.recheck = Some(wait);
         }
     }
 
@@ -244,11 +264,15 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<super::Stage> {
+        let mut repaired = false;
         for (apply, outcome) in std::mem::take(&mut work.applies).into_iter().zip(outcomes) {
             let entry = apply.entry;
             work.listed.insert(entry.applied());
             match outcome {
-                Ok(Success::Object(object)) => self.world.absorb_applied(&entry.kind, &object),
+                Ok(Success::Object(object)) => {
+                    repaired |= work.is_repair(&entry);
+                    self.world.absorb_applied(&entry.kind, &object);
+                }
                 Ok(_) => {}
                 Err(failure) => {
                     let what = format!("{}: applying it", plan::title(&entry));
@@ -256,7 +280,11 @@ impl Controller {
                 }
             }
         }
-        let verdict = verdict(&work.troubles);
+        if repaired {
+            let counted = Repairs::count(self.world.repairs.get(name).copied(), now.monotonic);
+            self.world.repairs.insert(name.to_owned(), counted);
+        }
+        let verdict = verdict(&work.troubles, work.recheck);
         let listed = std::mem::take(&mut work.listed);
         let wanted = status::after_pass(&work.binding, &work.resolved, listed, &work.troubles, now);
         report(name, &work.binding, wanted, verdict)
@@ -361,8 +389,8 @@ fn pruned(name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>) -> Next<super
 }
 
 /// Tries again if that may help any of the troubles.
-fn verdict(troubles: &[Trouble]) -> Verdict {
+fn verdict(troubles: &[Trouble], recheck: Option<Duration>) -> Verdict {
     let mut passing = troubles.iter().filter(|trouble| trouble.retry).peekable();
-    let Some(first) = passing.peek() else { return Verdict::Converged };
+    let Some(first) = passing.peek() else { return recheck.map_or(Verdict::Converged, Verdict::Requeue) };
     Verdict::Retry { reason: first.message.clone(), not_before: passing.filter_map(|t| t.not_before).max() }
 }

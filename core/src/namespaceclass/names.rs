@@ -40,6 +40,8 @@ pub mod reason {
     pub const APPLY_FAILED: &str = "ApplyFailed";
     /// A resource of an earlier class could not be removed, for a reason that may pass.
     pub const PRUNE_FAILED: &str = "PruneFailed";
+    /// Somebody keeps changing or removing what was applied.
+    pub const CONTESTED: &str = "Contested";
     /// A resource is being deleted; it is waited for.
     pub const WAITING_FOR_DELETION: &str = "WaitingForDeletion";
 }

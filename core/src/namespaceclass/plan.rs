@@ -66,13 +66,14 @@ pub struct Trouble {
 impl Trouble {
     /// The lower, the more it deserves to be the condition's reason: first what only people can mend.
     pub fn rank(&self) -> usize {
-        const ORDER: [&str; 7] = [
+        const ORDER: [&str; 8] = [
             reason::INVALID_RESOURCES,
             reason::OWNERSHIP_CONFLICT,
             reason::FORBIDDEN,
             reason::REJECTED,
             reason::APPLY_FAILED,
             reason::PRUNE_FAILED,
+            reason::CONTESTED,
             reason::WAITING_FOR_DELETION,
         ];
         ORDER.iter().position(|reason| *reason == self.reason).unwrap_or(ORDER.len())
@@ -100,6 +101,14 @@ impl Trouble {
             retry: true,
             not_before: failure.retry_after,
         }
+    }
+
+    pub(super) fn contested() -> Self {
+        let message =
+            "somebody keeps changing or removing resources of the class here; stop them, or take out of the \
+                       class what they change (metadata.managedFields names the writers)"
+                .to_owned();
+        Self { reason: reason::CONTESTED, message, retry: false, not_before: None }
     }
 
     pub(super) fn waiting(what: &str) -> Self {
@@ -158,6 +167,8 @@ pub struct Work {
     pub listed: BTreeSet<AppliedResource>,
     /// What keeps the binding from being ready.
     pub troubles: Vec<Trouble>,
+    /// When to look again although nothing is wrong.
+    pub recheck: Option<Duration>,
 }
 
 /// Names an entry for people.
@@ -184,6 +195,7 @@ impl Work {
             removals: Vec::new(),
             listed: BTreeSet::new(),
             troubles: Vec::new(),
+            recheck: None,
         };
         for problem in &content.problems {
             let message = format!("spec.resources[{}]: {}", problem.index, problem.message);
@@ -227,6 +239,31 @@ impl Work {
                 self.survey.push(Arc::clone(entry));
             }
         }
+    }
+
+    /// Whether an entry was applied already, as it is: who must apply it again repairs it.
+    pub fn is_repair(&self, entry: &Entry) -> bool {
+        let status = &self.binding.status;
+        (&status.observed_class_name, &status.observed_class_uid, status.observed_class_generation)
+            == (&self.binding.class, &self.resolved.uid, self.resolved.generation)
+            && status.applied_resources.contains(&entry.applied())
+    }
+
+    /// Whether anything is to be repaired.
+    pub fn has_repairs(&self) -> bool {
+        let applies = self.applies.iter().map(|apply| &apply.entry);
+        applies.chain(&self.survey).any(|entry| self.is_repair(entry))
+    }
+
+    /// Leaves what is to be repaired for later.
+    pub fn postpone_repairs(&mut self) {
+        let (mut applies, mut survey) = (std::mem::take(&mut self.applies), std::mem::take(&mut self.survey));
+        applies.retain(|apply| !self.is_repair(&apply.entry));
+        survey.retain(|entry| !self.is_repair(entry));
+        (self.applies, self.survey) = (applies, survey);
+        self.listed.extend(
+            self.binding.status.applied_resources.iter().filter(|l| !self.stale.contains(l)).cloned(),
+        );
     }
 
     /// An entry's object has been looked at.

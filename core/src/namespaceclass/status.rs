@@ -162,6 +162,7 @@ fn event_of(reason: &str) -> Option<(&'static str, Severity)> {
         reason::REJECTED,
         reason::APPLY_FAILED,
         reason::PRUNE_FAILED,
+        reason::CONTESTED,
         reason::WAITING_FOR_DELETION,
     ];
     let told = |known: &[&'static str]| known.iter().copied().find(|known| *known == reason);

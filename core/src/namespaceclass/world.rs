@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::content::{Content, Entry};
 use super::drift;
 use super::names::{self, CLASS_LABEL, CONTENT_ANNOTATION};
+use super::repair::Repairs;
 use crate::engine::action::{Class as FailureClass, Failure};
 use crate::engine::cache::{Cache, Cached};
 use crate::object::{Kind, annotation, controller_uid, is_deleting, label, metadata, resource_version};
@@ -26,6 +27,8 @@ pub struct World {
     pub resources: BTreeMap<Arc<Kind>, Resources>,
     /// The kinds that the cluster serves, as far as they were asked for.
     pub kinds: Kinds,
+    /// The namespaces whose resources had to be repaired lately.
+    pub repairs: BTreeMap<String, Repairs>,
     /// What each class comes to, for one uid and generation of it.
     pub resolved: BTreeMap<String, Resolved>,
     fields: Interner,

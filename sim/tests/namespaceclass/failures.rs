@@ -89,3 +89,27 @@ fn a_jumping_wall_clock_changes_nothing() {
         assert_eq!(bench.config_map("team", "a").expect("is there")["data"]["value"], "2");
     }
 }
+
+#[test]
+fn a_fight_over_a_field_backs_off_is_told_and_ends_when_the_other_gives_up() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "ours"), settings("b", "1")]);
+    bench.namespace("team", Some("web"));
+    bench.settle();
+    bench.cluster.carried.clear();
+    let path = "/api/v1/namespaces/team/configmaps/a";
+    let mut told = false;
+    for _ in 0..7200 {
+        bench.merge(path, &serde_json::json!({ "data": { "value": "theirs" } }));
+        bench.cluster.advance(Duration::from_millis(500));
+        told |= bench.ready("team").starts_with("False Contested");
+    }
+    let repairs = bench.cluster.carried.iter().filter(|carried| carried.action.name() == "apply").count();
+    assert!((10..40).contains(&repairs), "{repairs} repairs in an hour");
+    assert!(told);
+    insta::assert_snapshot!(bench.ready("team"));
+
+    bench.cluster.advance(Duration::from_mins(20));
+    assert_eq!(bench.config_map("team", "a").expect("is there")["data"]["value"], "ours");
+    assert!(bench.ready("team").starts_with("True ResourcesApplied"));
+}
