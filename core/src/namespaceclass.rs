@@ -12,22 +12,19 @@
 //! | binding → resources, pruning, removal | [`binding`], [`plan`] | flows 2, 4, 5, 6; "Declarative Pruning" |
 //! | condition `Ready`, status tracking | [`status`] | "Status Tracking" |
 //! | drift of what was applied, fights over it | [`drift`], [`repair`] | decisions on drift repair |
-//! | what is known of the cluster | [`world`] | "Field Indexing" |
+//! | what is known of the cluster, what each event wakes | [`world`], `watches` | "Field Indexing", "Event-Driven Architecture" |
 //!
 //! Owner references do the cleaning up: the namespace owns its binding, the binding owns the resources, and the garbage
 //! collector removes what has lost its owner.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-
-use crate::engine::action::{Action, Class as FailureClass, Failure, Outcome, Scope};
+use crate::engine::action::{Action, Class as FailureClass, Outcome};
 use crate::engine::backoff::Backoff;
 use crate::engine::driver::{Driver, Next, Reconcile, Settings, Verdict};
 use crate::engine::machine::{Deadline, Event, Machine, Note, Step};
-use crate::engine::recorder::{Occurrence, Recorder};
-use crate::object::{Kind, ObjectRef, metadata, resource_version};
+use crate::engine::recorder::Recorder;
+use crate::object::ObjectRef;
 use crate::random::Random;
 use crate::time::Now;
 
@@ -40,9 +37,10 @@ pub mod namespace;
 pub mod plan;
 pub mod repair;
 pub mod status;
+mod watches;
 pub mod world;
 
-use world::{Binding, Class, Namespace, Resources, World};
+use world::World;
 
 /// How long a failing key is left alone: half a second, doubled up to five minutes.
 pub const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_mins(5) };
@@ -208,179 +206,6 @@ impl Machine for Operator {
     }
 }
 
-impl Controller {
-    fn start(&mut self) {
-        for (kind, metadata_only) in
-            [(names::namespace(), true), (names::class(), false), (names::binding(), false)]
-        {
-            let scope = Scope { selector: String::new(), metadata_only };
-            self.requests.push(Action::Watch { kind, scope });
-        }
-    }
-
-    fn list_started(&mut self, kind: &Arc<Kind>) {
-        match Watched::of(kind) {
-            Watched::Namespaces => self.world.namespaces.start_list(),
-            Watched::Classes => self.world.classes.start_list(),
-            Watched::Bindings => self.world.bindings.start_list(),
-            Watched::Resources => {
-                if let Some(resources) = self.world.resources.get_mut(kind) {
-                    resources.cache.start_list();
-                }
-            }
-        }
-    }
-
-    fn list_completed(&mut self, kind: &Arc<Kind>) {
-        match Watched::of(kind) {
-            Watched::Namespaces => {
-                let gone = self.world.namespaces.complete_list();
-                self.woken.extend(gone.into_iter().map(Key::Namespace));
-            }
-            Watched::Classes => {
-                let gone = self.world.classes.complete_list();
-                self.woken.extend(gone.into_iter().map(Key::Class));
-            }
-            Watched::Bindings => {
-                let gone = self.world.bindings.complete_list();
-                self.woken.extend(gone.into_iter().map(Key::Namespace));
-            }
-            Watched::Resources => {
-                let Some(resources) = self.world.resources.get_mut(kind) else { return };
-                let was_settled = resources.cache.is_synced() && resources.refused.is_none();
-                resources.refused = None;
-                for (namespace, _) in resources.cache.complete_list() {
-                    self.woken.push(Key::Binding(namespace));
-                }
-                if !was_settled {
-                    self.wake_bindings_using(kind);
-                }
-            }
-        }
-    }
-
-    fn observed(&mut self, kind: &Arc<Kind>, object: &Arc<Value>) {
-        let name = metadata(object, "name").to_owned();
-        match Watched::of(kind) {
-            Watched::Namespaces => {
-                if self.world.namespaces.observe(name.clone(), Namespace::read(object)) {
-                    self.woken.push(Key::Namespace(name.clone()));
-                    // Its binding may have waited for the namespace to be known.
-                    if self.world.bindings.get(&name).is_some() {
-                        self.woken.push(Key::Binding(name));
-                    }
-                }
-            }
-            Watched::Classes => {
-                if self.world.classes.observe(name.clone(), Class::read(object)) {
-                    self.woken.push(Key::Class(name));
-                }
-            }
-            Watched::Bindings => {
-                let namespace = metadata(object, "namespace").to_owned();
-                // One binding a namespace, named like it; any other name is not ours to act upon.
-                if name == namespace && self.world.bindings.observe(name.clone(), Binding::read(object)) {
-                    self.woken.push(Key::Namespace(name.clone()));
-                    self.woken.push(Key::Binding(name));
-                }
-            }
-            Watched::Resources => {
-                if self.world.observe_resource(kind, object) {
-                    self.woken.push(Key::Binding(metadata(object, "namespace").to_owned()));
-                }
-            }
-        }
-    }
-
-    fn vanished(&mut self, kind: &Arc<Kind>, object: &Value) {
-        let name = metadata(object, "name").to_owned();
-        let version = resource_version(object);
-        match Watched::of(kind) {
-            Watched::Namespaces => {
-                self.world.namespaces.vanish(&name, version);
-            }
-            Watched::Classes => {
-                if self.world.classes.vanish(&name, version) {
-                    self.woken.push(Key::Class(name));
-                }
-            }
-            Watched::Bindings => {
-                if metadata(object, "namespace") == name && self.world.bindings.vanish(&name, version) {
-                    self.world.repairs.remove(&name);
-                    self.woken.push(Key::Namespace(name));
-                }
-            }
-            Watched::Resources => {
-                let key = world::resource_key(object);
-                let Some(resources) = self.world.resources.get_mut(kind) else { return };
-                if resources.cache.vanish(&key, version) {
-                    self.woken.push(Key::Binding(key.0));
-                }
-            }
-        }
-    }
-
-    fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
-        if self.world.refuse(kind, failure) {
-            // Perhaps the kind is gone altogether: ask again before its classes are judged anew.
-            self.world.kinds.forget(&kind.api_version());
-            self.wake_classes_using(kind);
-            self.wake_bindings_using(kind);
-        }
-    }
-
-    fn wake_bindings_of(&mut self, class: &str) {
-        let class = class.to_owned();
-        let namespaces = self.world.bindings.keys_by(&class);
-        self.woken.extend(namespaces.map(|namespace| Key::Binding(namespace.clone())));
-    }
-
-    fn wake_bindings_using(&mut self, kind: &Kind) {
-        for class in self.classes_using(kind) {
-            self.wake_bindings_of(&class);
-        }
-    }
-
-    fn wake_classes_using(&mut self, kind: &Kind) {
-        let classes = self.classes_using(kind);
-        self.woken.extend(classes.into_iter().map(Key::Class));
-    }
-
-    fn classes_using(&self, kind: &Kind) -> Vec<String> {
-        let uses =
-            |resolved: &&world::Resolved| resolved.content.entries.iter().any(|entry| *entry.kind == *kind);
-        let using = self.world.resolved.iter().filter(|(_, resolved)| uses(resolved));
-        using.map(|(class, _)| class.clone()).collect()
-    }
-
-    /// Watches a kind, metadata only and only what carries our label, unless it is watched already. Returns whether
-    /// decisions about the kind can be made yet.
-    fn watch_resources(&mut self, kind: &Arc<Kind>) -> bool {
-        if let Some(resources) = self.world.resources.get(kind) {
-            return resources.is_settled();
-        }
-        self.world.resources.insert(Arc::clone(kind), Resources::default());
-        let scope = Scope { selector: names::CLASS_LABEL.to_owned(), metadata_only: true };
-        self.requests.push(Action::Watch { kind: Arc::clone(kind), scope });
-        false
-    }
-
-    /// Ends the watches of kinds that no class holds any more.
-    fn unwatch_unused(&mut self) {
-        let in_use = self.world.kinds_in_use();
-        let unused: Vec<Arc<Kind>> =
-            self.world.resources.keys().filter(|kind| !in_use.contains(*kind)).cloned().collect();
-        for kind in unused {
-            self.world.resources.remove(&kind);
-            self.requests.push(Action::Unwatch { kind });
-        }
-    }
-
-    fn tell(&mut self, occurrence: Occurrence, now: Now) {
-        self.requests.extend(self.recorder.record(occurrence, now, &mut self.random));
-    }
-}
-
 /// What follows from the removal of a binding. Its end wakes its namespace; until then nothing is taken for granted.
 fn removed(outcomes: Vec<Outcome>) -> Next<Stage> {
     match outcomes.into_iter().next() {
@@ -388,25 +213,6 @@ fn removed(outcomes: Vec<Outcome>) -> Next<Stage> {
             Next::Done(Verdict::retry("removing the binding", &failure))
         }
         _ => Next::Done(Verdict::Requeue(LAG)),
-    }
-}
-
-/// What a watch of a kind is for.
-enum Watched {
-    Namespaces,
-    Classes,
-    Bindings,
-    Resources,
-}
-
-impl Watched {
-    fn of(kind: &Kind) -> Self {
-        match (kind.group.as_str(), kind.kind.as_str()) {
-            ("", "Namespace") => Self::Namespaces,
-            (lockstep_crds::namespaceclass::GROUP, "NamespaceClass") => Self::Classes,
-            (lockstep_crds::namespaceclass::GROUP, "NamespaceClassBinding") => Self::Bindings,
-            _ => Self::Resources,
-        }
     }
 }
 
