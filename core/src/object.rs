@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// One served resource: what a path to its objects needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -104,6 +104,19 @@ pub fn is_deleting(object: &Value) -> bool {
 /// The resource version as a number, so that two of one resource can be compared; zero if there is none.
 pub fn resource_version(object: &Value) -> u64 {
     metadata(object, "resourceVersion").parse().unwrap_or(0)
+}
+
+/// The reference by which an object owns another as its controller. The garbage collector deletes what is left without
+/// an owner; an owner that is deleted in the foreground waits for it.
+pub fn controller_reference(kind: &Kind, name: &str, uid: &str) -> Value {
+    json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "name": name,
+        "uid": uid,
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
 }
 
 /// The uid of the owner that is marked as controller.

@@ -14,7 +14,7 @@ use super::{Controller, Key};
 use crate::engine::action::{Action, Class as FailureClass, Outcome, Success};
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::recorder::{Occurrence, Severity};
-use crate::object::ObjectRef;
+use crate::object::{ObjectRef, controller_reference};
 use crate::time::Now;
 
 /// What the reconcile of a namespace waits for.
@@ -149,21 +149,15 @@ fn doubt(name: &str, binding: &Binding, label: Option<&str>) -> Next<super::Stag
 }
 
 fn manifest(name: &str, namespace: &Namespace, class: &str) -> Value {
-    let (kind, owner) = (names::binding(), names::namespace());
+    let kind = names::binding();
+    let owner = controller_reference(&names::namespace(), name, &namespace.uid);
     json!({
         "apiVersion": kind.api_version(),
         "kind": kind.kind,
         "metadata": {
             "namespace": name,
             "name": name,
-            "ownerReferences": [{
-                "apiVersion": owner.api_version(),
-                "kind": owner.kind,
-                "name": name,
-                "uid": namespace.uid,
-                "controller": true,
-                "blockOwnerDeletion": true,
-            }],
+            "ownerReferences": [owner],
         },
         "spec": { "className": class },
     })

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassStatus};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::content::{Content, Entry};
 use super::drift;
@@ -12,7 +12,9 @@ use super::names::{self, CLASS_LABEL, CONTENT_ANNOTATION};
 use super::repair::Repairs;
 use crate::engine::action::{Class as FailureClass, Failure};
 use crate::engine::cache::{Cache, Cached};
-use crate::object::{Kind, annotation, controller_uid, is_deleting, label, metadata, resource_version};
+use crate::object::{
+    Kind, annotation, controller_reference, controller_uid, is_deleting, label, metadata, resource_version,
+};
 
 /// Everything that watches and answers have shown.
 #[derive(Debug, Default)]
@@ -162,15 +164,7 @@ impl Binding {
 
     /// The reference by which the binding owns its resources. A binding is named like its namespace.
     pub fn owner_reference(&self, namespace: &str) -> Value {
-        let kind = names::binding();
-        json!({
-            "apiVersion": kind.api_version(),
-            "kind": kind.kind,
-            "name": namespace,
-            "uid": self.uid,
-            "controller": true,
-            "blockOwnerDeletion": true,
-        })
+        controller_reference(&names::binding(), namespace, &self.uid)
     }
 }
 
