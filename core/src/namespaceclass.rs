@@ -19,9 +19,9 @@
 
 use std::time::Duration;
 
-use crate::engine::action::{Action, Class as FailureClass, Outcome};
+use crate::engine::action::{Action, Outcome};
 use crate::engine::backoff::Backoff;
-use crate::engine::driver::{Driver, Next, Reconcile, Settings, Verdict};
+use crate::engine::driver::{Driver, Next, Reconcile, Settings};
 use crate::engine::machine::{Deadline, Event, Machine, Note, Step};
 use crate::engine::recorder::Recorder;
 use crate::object::ObjectRef;
@@ -135,7 +135,10 @@ impl Operator {
     /// Hands on what the controller left besides the pass's own actions.
     fn flush(&mut self, step: &mut Step) {
         for key in self.controller.woken.drain(..) {
-            self.driver.enqueue(key);
+            // Who begins to lead looks at everything; until then nothing needs to be remembered.
+            if self.driver.is_leading() {
+                self.driver.enqueue(key);
+            }
         }
         for action in std::mem::take(&mut self.controller.requests) {
             step.requests.push(self.driver.request(action));
@@ -203,16 +206,6 @@ impl Machine for Operator {
 
     fn is_synced(&self) -> bool {
         self.controller.world.is_synced()
-    }
-}
-
-/// What follows from the removal of a binding. Its end wakes its namespace; until then nothing is taken for granted.
-fn removed(outcomes: Vec<Outcome>) -> Next<Stage> {
-    match outcomes.into_iter().next() {
-        Some(Err(failure)) if failure.class != FailureClass::NotFound => {
-            Next::Done(Verdict::retry("removing the binding", &failure))
-        }
-        _ => Next::Done(Verdict::Requeue(LAG)),
     }
 }
 

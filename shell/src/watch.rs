@@ -81,8 +81,9 @@ async fn keep_watching<K, T>(
                 if let Some(delay) = backoff.next() {
                     tokio::time::sleep(delay).await;
                 }
-                // A watch that is refused for its age would be resumed from the same version for ever: list anew.
-                if class == Class::Gone {
+                // A watch that is refused for its age would be resumed from the same version for ever. One that was
+                // refused otherwise may have missed anything, and whoever was told of it waits for a new list.
+                if matches!(class, Class::Gone | Class::Forbidden | Class::NotFound) {
                     break;
                 }
             }

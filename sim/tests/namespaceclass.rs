@@ -7,4 +7,5 @@ mod namespaceclass {
     mod flows;
     mod ownership;
     mod quiet;
+    mod races;
 }

@@ -114,9 +114,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         if value.resource_version() <= self.watched_up_to.max(held) {
             return false;
         }
-        if let Some(listed) = &mut self.listing {
-            listed.insert(key.clone());
-        }
+        // During a list it is not entered as told: if the list lacks it, either it is gone or the watch tells it next.
         self.put(key, value);
         true
     }

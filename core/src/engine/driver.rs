@@ -135,6 +135,11 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         Request { id: ActionId(self.next_id), action }
     }
 
+    /// Whether passes may ask for actions.
+    pub fn is_leading(&self) -> bool {
+        self.leading
+    }
+
     /// Begins or ceases to lead. A pass in flight ends when its last answer comes, without asking for more.
     pub fn set_leading(&mut self, leading: bool) {
         self.leading = leading;
@@ -191,8 +196,10 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
     /// When the driver wants to be woken.
     pub fn deadline(&self) -> Option<Deadline> {
         let resync = self.next_resync.map(|at| Deadline { at, reason: "resync" });
+        // Where no key can be taken, an answer comes first, and its step takes what has become due.
+        let can_start = self.leading && self.queue.has_room();
         let requeue =
-            self.queue.next_due().filter(|_| self.leading).map(|at| Deadline { at, reason: "requeue" });
+            self.queue.next_due().filter(|_| can_start).map(|at| Deadline { at, reason: "requeue" });
         resync.into_iter().chain(requeue).min_by_key(|deadline| deadline.at)
     }
 

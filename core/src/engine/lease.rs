@@ -167,6 +167,12 @@ impl Election {
         }
         self.next_try = now.monotonic + RETRY;
         match outcome {
+            // Granted, but so long ago that others may have taken over since.
+            Ok(Success::Object(lease))
+                if flight.write && now.monotonic.since(flight.sent) >= RENEW_DEADLINE =>
+            {
+                self.observe(lease, now);
+            }
             Ok(Success::Object(lease)) if flight.write => {
                 self.observe(lease, now);
                 if self.phase == Phase::Standby {

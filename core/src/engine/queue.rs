@@ -57,7 +57,7 @@ impl<K: Ord + Clone> Queue<K> {
     /// Takes the next ready key, if there is one and the limit lets it; it is in flight until [`Queue::done`].
     pub fn take(&mut self, now: Monotonic) -> Option<K> {
         self.release_due(now);
-        if self.in_flight.len() >= self.concurrency {
+        if !self.has_room() {
             return None;
         }
         let key = self.ready.pop_front()?;
@@ -66,10 +66,15 @@ impl<K: Ord + Clone> Queue<K> {
         Some(key)
     }
 
+    /// Whether another key may be in flight.
+    pub fn has_room(&self) -> bool {
+        self.in_flight.len() < self.concurrency
+    }
+
     /// Whether [`Queue::take`] would return a key.
     pub fn can_take(&self, now: Monotonic) -> bool {
         let waits = !self.ready.is_empty() || self.next_due().is_some_and(|at| at <= now);
-        waits && self.in_flight.len() < self.concurrency
+        waits && self.has_room()
     }
 
     /// Ends the reconcile of a key.

@@ -76,8 +76,9 @@ impl Recorder {
     }
 
     /// Takes an occurrence in; returns what is to be written, if anything is.
-    pub fn record(&mut self, occurrence: Occurrence, now: Now, random: &mut Random) -> Option<Action> {
+    pub fn record(&mut self, mut occurrence: Occurrence, now: Now, random: &mut Random) -> Option<Action> {
         let at = now.monotonic;
+        occurrence.note = cut(occurrence.note, NOTE_MAX_BYTES);
         let key = (occurrence.uid.clone(), occurrence.reason, occurrence.note.clone());
         if let Some(series) = self.series.get_mut(&key)
             && at.since(series.last) < SERIES_WINDOW
@@ -117,7 +118,7 @@ impl Recorder {
             "type": match occurrence.severity { Severity::Normal => "Normal", Severity::Warning => "Warning" },
             "reason": occurrence.reason,
             "action": occurrence.action,
-            "note": cut(occurrence.note, NOTE_MAX_BYTES),
+            "note": occurrence.note,
             "regarding": {
                 "apiVersion": regarding.kind.api_version(),
                 "kind": regarding.kind.kind,

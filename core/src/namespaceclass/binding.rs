@@ -1,7 +1,7 @@
 //! The reconcile of a binding: the resources of its class, and no others, are in its namespace.
 //!
 //! ```text
-//!  begin ─┬─ class unknown ──▶ SeekingClass ──▶ Removing            (flow 6)
+//!  begin ─┬─ class unknown ──▶ SeekingClass ──▶ the reconcile of the namespace removes the binding   (flow 6)
 //!         └─▶ Discovering ─▶ Surveying ─▶ Fencing ─▶ Pruning ─▶ Applying ─▶ Reporting
 //! ```
 //!
@@ -33,10 +33,8 @@ use crate::time::Now;
 /// What the reconcile of a binding waits for.
 #[derive(Debug)]
 pub enum Stage {
-    /// The class is read, because the cache doesn't know it or knows an older one than was applied.
-    SeekingClass,
-    /// The binding is being removed, because its class is gone.
-    Removing,
+    /// This class is read, because the cache doesn't know it or knows an older one than was applied.
+    SeekingClass(String),
     /// The kinds of listed resources that no class entry names any more.
     Discovering(Box<Work>, BTreeSet<String>),
     /// The metadata of objects: first those of entries, then those of stale resources.
@@ -76,8 +74,15 @@ impl Controller {
         });
         let Some(class) = known else {
             let target = ObjectRef::cluster(&names::class(), &binding.class);
-            return wait(vec![Action::Get { target, metadata_only: false }], Stage::SeekingClass);
+            let stage = Stage::SeekingClass(binding.class);
+            return wait(vec![Action::Get { target, metadata_only: false }], stage);
         };
+        let class = class.clone();
+        self.work_on(name, &binding, &class, now)
+    }
+
+    fn work_on(&mut self, name: &str, binding: &Binding, class: &Class, now: Now) -> Next<super::Stage> {
+        let done = Next::Done(Verdict::Converged);
         // Until the class has been judged at this generation there is nothing to go by; its reconcile wakes this one.
         let Some(resolved) = self.world.resolved.get(&binding.class).cloned() else { return done };
         if (&resolved.uid, resolved.generation) != (&class.uid, class.generation) {
@@ -91,7 +96,7 @@ impl Controller {
         if !settled {
             return done;
         }
-        let mut work = Box::new(Work::plan(name, &binding, &resolved, &self.world));
+        let mut work = Box::new(Work::plan(name, binding, &resolved, &self.world));
         self.pace_repairs(name, &mut work, now);
         self.discover(name, work)
     }
@@ -104,12 +109,12 @@ impl Controller {
         now: Now,
     ) -> Next<super::Stage> {
         match stage {
-            Stage::SeekingClass => self.class_sought(name, outcomes, now),
-            Stage::Removing => super::removed(outcomes),
-            Stage::Discovering(work, asked) => match self.learn(asked, outcomes) {
-                Ok(()) => self.survey(name, work),
-                Err(verdict) => Next::Done(verdict),
-            },
+            Stage::SeekingClass(asked) => self.class_sought(name, &asked, outcomes, now),
+
+            Stage::Discovering(work, asked) => {
+                self.learn(asked, outcomes);
+                self.survey(name, work)
+            }
             Stage::Surveying(work, left_over) => self.surveyed(name, work, left_over, outcomes, now),
             Stage::Fencing(work, changed) => self.fenced(name, work, changed.as_ref(), outcomes, now),
             Stage::Pruning(work) => pruned(name, work, outcomes),
@@ -137,25 +142,38 @@ impl Controller {
         }
     }
 
-    fn class_sought(&mut self, name: &str, outcomes: Vec<Outcome>, now: Now) -> Next<super::Stage> {
-        let Some(binding) = self.world.bindings.get(&name.to_owned()).cloned() else {
-            return Next::Done(Verdict::Converged);
-        };
+    /// A class that is gone takes the binding along, but that is for the namespace to say: it may have moved on to another
+    /// class since.
+    fn class_sought(
+        &mut self,
+        name: &str,
+        asked: &str,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        let binding = self.world.bindings.get(&name.to_owned()).filter(|binding| binding.class == asked);
+        // It changed while the class was read; that has woken it.
+        let Some(binding) = binding.cloned() else { return Next::Done(Verdict::Converged) };
         match outcomes.into_iter().next() {
             Some(Err(failure)) if failure.class == FailureClass::NotFound => {
                 let namespace = self.world.namespaces.get(&name.to_owned());
                 let is_ours = namespace.is_some_and(|ns| binding.controller.as_ref() == Some(&ns.uid));
                 if is_ours {
-                    let target = binding_ref(name);
-                    let delete = Action::Delete { target, uid: binding.uid, resource_version: None };
-                    return wait(vec![delete], Stage::Removing);
+                    self.woken.push(Key::Namespace(name.to_owned()));
+                    return Next::Done(Verdict::Converged);
                 }
-                let wanted = status::class_not_found(&binding, now);
-                report(name, &binding, wanted, Verdict::Converged)
+                report(name, &binding, status::class_not_found(&binding, now), Verdict::Converged)
             }
             Some(Err(failure)) => Next::Done(Verdict::retry("reading the class", &failure)),
             Some(Ok(Success::Object(object))) => {
-                if self.world.classes.absorb(binding.class.clone(), Class::read(&object)) {
+                let class = Class::read(&object);
+                let known = self.world.classes.get(&binding.class);
+                if known.is_some_and(|known| (&known.uid, known.generation) == (&class.uid, class.generation))
+                {
+                    // What the cache holds is the truth, whatever the status says was applied before.
+                    return self.work_on(name, &binding, &class, now);
+                }
+                if self.world.classes.absorb(binding.class.clone(), class) {
                     self.woken.push(Key::Class(binding.class));
                 }
                 Next::Done(Verdict::Requeue(LAG))
@@ -176,13 +194,18 @@ impl Controller {
     }
 
     fn survey(&mut self, name: &str, mut work: Box<Work>) -> Next<super::Stage> {
-        // A kind that is served no more has no objects left.
-        let stale: Vec<(AppliedResource, Arc<Kind>)> = std::mem::take(&mut work.stale)
-            .into_iter()
-            .filter_map(|stale| {
-                Some((stale.clone(), self.world.kinds.find(&stale.api_version, &stale.kind)?))
-            })
-            .collect();
+        let mut stale = Vec::new();
+        for resource in std::mem::take(&mut work.stale) {
+            let kinds = &self.world.kinds;
+            if let Some(kind) = kinds.find(&resource.api_version, &resource.kind) {
+                stale.push((resource, kind));
+            } else if let Some(failure) = kinds.failure(&resource.api_version) {
+                let what = format!("{} {}: finding its kind", resource.kind, resource.name);
+                work.troubles.push(Trouble::failed(&what, reason::PRUNE_FAILED, failure));
+                work.listed.insert(resource);
+            }
+            // A kind that is served no more has no objects left.
+        }
         let entries = work.survey.iter().map(|entry| (&entry.kind, entry.name.as_str()));
         let listed = stale.iter().map(|(resource, kind)| (kind, resource.name.as_str()));
         let reads = entries.chain(listed).map(|(kind, resource)| Action::Get {
@@ -202,7 +225,7 @@ impl Controller {
     ) -> Next<super::Stage> {
         let mut outcomes = outcomes.into_iter();
         for entry in std::mem::take(&mut work.survey) {
-            match self.judge(&work.binding, outcomes.next()) {
+            match self.judge(name, &work.binding, outcomes.next()) {
                 Ok(found) => work.surveyed(&entry, found),
                 Err(failure) => {
                     let what = format!("{}: reading it", plan::title(&entry));
@@ -212,7 +235,7 @@ impl Controller {
             }
         }
         for (resource, kind) in stale {
-            match self.judge(&work.binding, outcomes.next()) {
+            match self.judge(name, &work.binding, outcomes.next()) {
                 Ok(found) => work.surveyed_stale(resource, &kind, found),
                 Err(failure) => {
                     let what = format!("{} {}: reading it", resource.kind, resource.name);
@@ -226,13 +249,22 @@ impl Controller {
 
     fn judge(
         &mut self,
+        name: &str,
         binding: &Binding,
         outcome: Option<Outcome>,
     ) -> Result<Option<(Standing, String)>, Failure> {
         match outcome {
             Some(Ok(Success::Object(object))) => {
                 let resource = self.world.read_resource(&object);
-                Ok(Some((plan::standing(&resource, binding), plan::owner_title(&object))))
+                let owner = plan::owner_title(&object);
+                let standing = match plan::standing(&resource, binding) {
+                    // Left over from a binding of this namespace that is gone: the garbage collector is on its way.
+                    Standing::Foreign if owner == format!("{} {name}", names::binding().kind) => {
+                        Standing::Going
+                    }
+                    standing => standing,
+                };
+                Ok(Some((standing, owner)))
             }
             Some(Err(failure)) if failure.class != FailureClass::NotFound => Err(failure),
             _ => Ok(None),

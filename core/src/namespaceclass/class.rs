@@ -55,10 +55,10 @@ impl Controller {
         now: Now,
     ) -> Next<super::Stage> {
         match stage {
-            Stage::Discovering(asked) => match self.learn(asked, outcomes) {
-                Ok(()) => self.judge_class(name, now),
-                Err(verdict) => Next::Done(verdict),
-            },
+            Stage::Discovering(asked) => {
+                self.learn(asked, outcomes);
+                self.judge_class(name, now)
+            }
             Stage::Reporting { may_pass, changed } => {
                 match outcomes.into_iter().next() {
                     Some(Ok(Success::Object(object))) => {
@@ -83,22 +83,18 @@ impl Controller {
         }
     }
 
-    /// Enters what API versions serve. One that isn't served has no kinds; one that can't be asked settles nothing.
-    pub(super) fn learn(&mut self, asked: BTreeSet<String>, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
-        let mut verdict = Ok(());
+    /// Enters what API versions serve. One that isn't served has no kinds; one that can't be asked is asked again later.
+    pub(super) fn learn(&mut self, asked: BTreeSet<String>, outcomes: Vec<Outcome>) {
         for (api_version, outcome) in asked.into_iter().zip(outcomes) {
             match outcome {
                 Ok(Success::Kinds(kinds)) => self.world.kinds.learn(&api_version, kinds),
                 Err(failure) if failure.class == FailureClass::NotFound => {
                     self.world.kinds.learn(&api_version, Vec::new());
                 }
-                Err(failure) => {
-                    verdict = Err(Verdict::retry(&format!("discovering {api_version}"), &failure));
-                }
+                Err(failure) => self.world.kinds.fail(&api_version, failure),
                 Ok(_) => {}
             }
         }
-        verdict
     }
 
     fn forget_class(&mut self, name: &str) {

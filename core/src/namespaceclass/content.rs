@@ -86,7 +86,8 @@ pub struct Content {
 pub fn unknown_api_versions(resources: &[Value], kinds: &Kinds) -> BTreeSet<String> {
     let named = resources.iter().filter_map(|resource| {
         let (api_version, kind) = (resource["apiVersion"].as_str()?, resource["kind"].as_str()?);
-        kinds.find(api_version, kind).is_none().then(|| api_version.to_owned())
+        let unknown = is_api_version(api_version) && kinds.find(api_version, kind).is_none();
+        unknown.then(|| api_version.to_owned())
     });
     named.collect()
 }
@@ -119,6 +120,13 @@ fn named(resource: &Value) -> Option<ResourceId> {
     ))
 }
 
+/// Whether this can be asked for: a version, or a group and a version.
+fn is_api_version(text: &str) -> bool {
+    let mut parts = text.split('/');
+    let first = parts.next().is_some_and(|part| !part.is_empty());
+    first && parts.next().is_none_or(|part| !part.is_empty()) && parts.next().is_none()
+}
+
 /// The group of an API version: `apps` of `apps/v1`, nothing of `v1`.
 pub fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
@@ -145,7 +153,19 @@ fn judge(
              created in every namespace of the class"
         )));
     }
+    if !is_api_version(api_version) {
+        return Err(problem(format!(
+            "{kind} {name}: {api_version:?} is no apiVersion; write a version, or group/version"
+        )));
+    }
     let Some(found) = kinds.find(api_version, kind) else {
+        if let Some(failure) = kinds.failure(api_version) {
+            let message = format!(
+                "{kind} {name}: the API server could not be asked for the kinds of {api_version} ({failure}); it is \
+                 asked again"
+            );
+            return Err(Problem { index, message, may_pass: true });
+        }
         let message = format!(
             "{kind} {name}: the cluster serves no kind {kind} in {api_version}; correct it, or install the CRD that \
              defines it"

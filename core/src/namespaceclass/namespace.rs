@@ -25,7 +25,9 @@ pub enum Stage {
     /// The namespace, and the class that its label names, are read again before the binding is removed.
     Doubting {
         /// The uid of the binding that seems unwanted.
-        binding: String,
+        uid: String,
+        /// Its resource version: who has changed it since may want it.
+        version: String,
     },
     /// The binding is being removed.
     Unbinding,
@@ -74,8 +76,8 @@ impl Controller {
     ) -> Next<super::Stage> {
         match stage {
             Stage::Binding => self.bound(name, outcomes),
-            Stage::Doubting { binding } => self.doubted(name, binding, outcomes),
-            Stage::Unbinding => super::removed(outcomes),
+            Stage::Doubting { uid, version } => self.doubted(name, uid, version, outcomes),
+            Stage::Unbinding => unbound(outcomes),
         }
     }
 
@@ -93,7 +95,13 @@ impl Controller {
 
     /// Removes the binding only if the namespace still is the one that owns it and its label still asks for no class
     /// that exists.
-    fn doubted(&mut self, name: &str, binding: String, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+    fn doubted(
+        &mut self,
+        name: &str,
+        uid: String,
+        version: String,
+        outcomes: Vec<Outcome>,
+    ) -> Next<super::Stage> {
         let mut outcomes = outcomes.into_iter();
         let namespace = match outcomes.next() {
             Some(Ok(Success::Object(object))) => Namespace::read(&object),
@@ -116,7 +124,7 @@ impl Controller {
             return Next::Done(Verdict::Requeue(super::LAG));
         }
         let target = ObjectRef::namespaced(&names::binding(), name, name);
-        let delete = Action::Delete { target, uid: binding, resource_version: None };
+        let delete = Action::Delete { target, uid, resource_version: Some(version) };
         Next::Await(vec![delete], super::Stage::Namespace(Stage::Unbinding))
     }
 
@@ -145,7 +153,8 @@ fn doubt(name: &str, binding: &Binding, label: Option<&str>) -> Next<super::Stag
     let class = label.map(|class| ObjectRef::cluster(&names::class(), class));
     let reads = [Some(namespace), class].into_iter().flatten();
     let reads = reads.map(|target| Action::Get { target, metadata_only: true }).collect();
-    Next::Await(reads, super::Stage::Namespace(Stage::Doubting { binding: binding.uid.clone() }))
+    let (uid, version) = (binding.uid.clone(), binding.version.clone());
+    Next::Await(reads, super::Stage::Namespace(Stage::Doubting { uid, version }))
 }
 
 fn manifest(name: &str, namespace: &Namespace, class: &str) -> Value {
@@ -161,4 +170,14 @@ fn manifest(name: &str, namespace: &Namespace, class: &str) -> Value {
         },
         "spec": { "className": class },
     })
+}
+
+/// What follows from the removal of a binding. Its end wakes its namespace; until then nothing is taken for granted.
+fn unbound(outcomes: Vec<Outcome>) -> Next<super::Stage> {
+    match outcomes.into_iter().next() {
+        Some(Err(failure)) if failure.class != FailureClass::NotFound => {
+            Next::Done(Verdict::retry("removing the binding", &failure))
+        }
+        _ => Next::Done(Verdict::Requeue(super::LAG)),
+    }
 }

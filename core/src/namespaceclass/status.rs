@@ -57,6 +57,14 @@ pub(super) fn before_writing(
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
     wanted.applied_resources = listed.into_iter().collect();
+    // A further try at the same goal tells nothing new until it has ended.
+    let same_goal =
+        (&wanted.observed_class_name, &wanted.observed_class_uid, wanted.observed_class_generation)
+            == (&binding.class, &resolved.uid, resolved.generation);
+    let is_told = wanted.conditions.iter().any(|c| c.type_ == READY && c.status == Status::False.as_str());
+    if same_goal && is_told {
+        return (wanted, None);
+    }
     let message = format!("bringing the namespace to {}", class_title(&binding.class, resolved));
     let finding = Finding { condition: READY, status: Status::False, reason: reason::APPLYING, message };
     let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::names;
 use super::world::{self, Binding, Class, Namespace, Resources};
 use super::{Controller, Key};
-use crate::engine::action::{Action, Failure, Scope};
+use crate::engine::action::{Action, Class as FailureClass, Failure, Scope};
 use crate::engine::recorder::Occurrence;
 use crate::object::{Kind, metadata, resource_version};
 use crate::time::Now;
@@ -49,6 +49,9 @@ impl Controller {
             }
             Watched::Bindings => {
                 let gone = self.world.bindings.complete_list();
+                for name in &gone {
+                    self.world.repairs.remove(name);
+                }
                 self.woken.extend(gone.into_iter().map(Key::Namespace));
             }
             Watched::Resources => {
@@ -127,10 +130,13 @@ impl Controller {
     }
 
     pub(super) fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
-        if self.world.refuse(kind, failure) {
-            // Perhaps the kind is gone altogether: ask again before its classes are judged anew.
+        // Perhaps the kind is gone altogether: ask again before its classes are judged anew. Discovery may lag, so this
+        // is done each time that the watch is told so.
+        if failure.class == FailureClass::NotFound {
             self.world.kinds.forget(&kind.api_version());
             self.wake_classes_using(kind);
+        }
+        if self.world.refuse(kind, failure) {
             self.wake_bindings_using(kind);
         }
     }

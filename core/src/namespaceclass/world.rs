@@ -289,11 +289,15 @@ impl World {
         resources.cache.absorb(key, resource);
     }
 
-    /// A watch failed. Only a refusal settles anything; all else passes.
+    /// A watch failed. A refusal settles the kind, and so does whatever keeps it from being listed at all: what can't be
+    /// watched must be told, not waited for. Returns whether that was news.
     pub fn refuse(&mut self, kind: &Arc<Kind>, failure: Failure) -> bool {
         let refusal = matches!(failure.class, FailureClass::Forbidden | FailureClass::NotFound);
+        let passing = matches!(failure.class, FailureClass::Throttled | FailureClass::Gone);
         match self.resources.get_mut(kind) {
-            Some(resources) if refusal && resources.refused.is_none() => {
+            Some(resources)
+                if resources.refused.is_none() && (refusal || (!passing && !resources.cache.is_synced())) =>
+            {
                 resources.refused = Some(failure);
                 true
             }
@@ -315,23 +319,38 @@ pub fn resource_key(object: &Value) -> (String, String) {
 
 /// The kinds that the cluster serves, by API version, as far as they were asked for.
 #[derive(Debug, Default)]
-pub struct Kinds(BTreeMap<String, BTreeMap<String, Arc<Kind>>>);
+pub struct Kinds {
+    served: BTreeMap<String, BTreeMap<String, Arc<Kind>>>,
+    /// The API versions that could not be asked for.
+    failed: BTreeMap<String, Failure>,
+}
 
 impl Kinds {
     /// A kind, if it is known to be served.
     pub fn find(&self, api_version: &str, kind: &str) -> Option<Arc<Kind>> {
-        self.0.get(api_version)?.get(kind).cloned()
+        self.served.get(api_version)?.get(kind).cloned()
     }
 
     /// Enters what an API version serves. A kind that is known already keeps its identity.
     pub fn learn(&mut self, api_version: &str, served: Vec<Arc<Kind>>) {
         let by_name = served.into_iter().map(|kind| (kind.kind.clone(), kind)).collect();
-        self.0.insert(api_version.to_owned(), by_name);
+        self.failed.remove(api_version);
+        self.served.insert(api_version.to_owned(), by_name);
+    }
+
+    /// An API version could not be asked for.
+    pub fn fail(&mut self, api_version: &str, failure: Failure) {
+        self.failed.insert(api_version.to_owned(), failure);
+    }
+
+    /// Why it is not known what an API version serves.
+    pub fn failure(&self, api_version: &str) -> Option<&Failure> {
+        self.failed.get(api_version)
     }
 
     /// Forgets an API version, because one of its kinds turned out to be gone.
     pub fn forget(&mut self, api_version: &str) {
-        self.0.remove(api_version);
+        self.served.remove(api_version);
     }
 }
 

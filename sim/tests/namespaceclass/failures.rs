@@ -113,3 +113,41 @@ fn a_fight_over_a_field_backs_off_is_told_and_ends_when_the_other_gives_up() {
     assert_eq!(bench.config_map("team", "a").expect("is there")["data"]["value"], "ours");
     assert!(bench.ready("team").starts_with("True ResourcesApplied"));
 }
+
+#[test]
+fn a_removal_that_is_forbidden_is_told_once_and_does_not_flap() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "1"), settings("b", "1")]);
+    bench.namespace("team", Some("web"));
+    bench.settle();
+    bench.cluster.interfere(Box::new(|_, action| match action {
+        Action::Delete { target, .. } if target.kind.kind == "ConfigMap" => Fate::Failed(Class::Forbidden),
+        _ => Fate::Served,
+    }));
+    bench.update("web", &[settings("a", "1")]);
+    bench.cluster.advance(Duration::from_mins(1));
+    bench.cluster.notes.clear();
+    let before = bench.binding("team").expect("is bound");
+    bench.cluster.advance(Duration::from_hours(1));
+    assert_eq!(bench.binding("team").expect("is bound"), before, "the status stands still");
+    assert_eq!(bench.transitions(), "");
+    insta::assert_snapshot!(bench.ready("team"));
+}
+
+#[test]
+fn kinds_that_cannot_be_asked_for_hold_nothing_else_back() {
+    let mut bench = Bench::new();
+    bench.cluster.interfere(Box::new(|_, action| match action {
+        Action::Discover { api_version } if api_version == "example.com/v1" => {
+            Fate::Failed(Class::Unavailable)
+        }
+        _ => Fate::Served,
+    }));
+    let widget = |api_version: &str| serde_json::json!({ "apiVersion": api_version, "kind": "Widget", "metadata": { "name": "w" } });
+    bench.define("web", &[settings("a", "1"), widget("example.com/v1"), widget("example.com/")]);
+    bench.namespace("team", Some("web"));
+    bench.cluster.advance(Duration::from_mins(5));
+    assert!(bench.config_map("team", "a").is_some());
+    assert!(bench.cluster.carried.len() < 60, "{} requests in five minutes", bench.cluster.carried.len());
+    insta::assert_snapshot!(bench.ready("team"));
+}

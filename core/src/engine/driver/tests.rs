@@ -96,6 +96,20 @@ fn a_failure_backs_off_and_the_server_may_ask_for_longer() {
 }
 
 #[test]
+fn a_driver_whose_hands_are_full_asks_for_no_wake_up_that_changes_nothing() {
+    let (mut driver, mut counter) = (driver(1), Counter::default());
+    driver.enqueue(1);
+    driver.queue.add_at(2, at(1000).monotonic);
+    let mut step = Step::default();
+    driver.run(&mut counter, at(0), &mut step);
+    assert_eq!(driver.deadline(), None);
+    for request in std::mem::take(&mut step.requests) {
+        driver.finish(&mut counter, request.id, Err(Failure::new(Class::Unknown, "cut")), at(0), &mut step);
+    }
+    assert_eq!(driver.deadline().map(|deadline| deadline.reason), Some("requeue"));
+}
+
+#[test]
 fn who_no_longer_leads_asks_for_nothing() {
     let (mut driver, mut counter) = (driver(5), Counter::default());
     driver.enqueue(7);
