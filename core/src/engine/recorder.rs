@@ -44,7 +44,7 @@ pub struct Occurrence {
     /// Good or bad news.
     pub severity: Severity,
     /// Why, for machines: `CamelCase`.
-    pub reason: &'static str,
+    pub reason: String,
     /// What was being done, for machines: `CamelCase`.
     pub action: &'static str,
     /// What happened, for people.
@@ -57,7 +57,7 @@ pub struct Recorder {
     kind: Arc<Kind>,
     controller: &'static str,
     instance: String,
-    series: BTreeMap<(String, &'static str, String), Series>,
+    series: BTreeMap<(String, String, String), Series>,
 }
 
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Recorder {
     pub fn record(&mut self, mut occurrence: Occurrence, now: Now, random: &mut Random) -> Option<Action> {
         let at = now.monotonic;
         occurrence.note = cut(occurrence.note, NOTE_MAX_BYTES);
-        let key = (occurrence.uid.clone(), occurrence.reason, occurrence.note.clone());
+        let key = (occurrence.uid.clone(), occurrence.reason.clone(), occurrence.note.clone());
         if let Some(series) = self.series.get_mut(&key)
             && at.since(series.last) < SERIES_WINDOW
         {
@@ -130,6 +130,9 @@ impl Recorder {
     }
 
     fn make_room(&mut self, now: Monotonic) {
+        if self.series.len() < SERIES_MAX {
+            return;
+        }
         self.series.retain(|_, series| now.since(series.last) < SERIES_WINDOW);
         if self.series.len() >= SERIES_MAX {
             let silent = self.series.iter().min_by_key(|(_, series)| series.last).map(|(key, _)| key.clone());
@@ -164,7 +167,7 @@ mod tests {
             regarding: ObjectRef::cluster(&kind, "team"),
             uid: "1".to_owned(),
             severity: Severity::Warning,
-            reason: "ClassNotFound",
+            reason: "ClassNotFound".to_owned(),
             action: "Bind",
             note: note.to_owned(),
         }

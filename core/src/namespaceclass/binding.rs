@@ -24,7 +24,7 @@ use super::names::{self, reason};
 use super::plan::{self, Standing, Trouble, Work};
 use super::repair::Repairs;
 use super::world::{Binding, Class};
-use super::{Controller, Key, LAG, status};
+use super::{Controller, Key, LAG, class, status};
 use crate::engine::action::{Action, Class as FailureClass, Failure, Outcome, Subresource, Success};
 use crate::engine::driver::{Next, Verdict};
 use crate::object::{Kind, ObjectRef, is_deleting};
@@ -110,7 +110,6 @@ impl Controller {
     ) -> Next<super::Stage> {
         match stage {
             Stage::SeekingClass(asked) => self.class_sought(name, &asked, outcomes, now),
-
             Stage::Discovering(work, asked) => {
                 self.learn(asked, outcomes);
                 self.survey(name, work)
@@ -189,8 +188,7 @@ impl Controller {
         if asked.is_empty() {
             return self.survey(name, work);
         }
-        let discover = |api_version: &String| Action::Discover { api_version: api_version.clone() };
-        wait(asked.iter().map(discover).collect(), Stage::Discovering(work, asked))
+        wait(class::discoveries(&asked), Stage::Discovering(work, asked))
     }
 
     fn survey(&mut self, name: &str, mut work: Box<Work>) -> Next<super::Stage> {
@@ -388,23 +386,15 @@ fn prune(name: &str, work: Box<Work>) -> Next<super::Stage> {
 fn pruned(name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>) -> Next<super::Stage> {
     for (removal, outcome) in std::mem::take(&mut work.removals).into_iter().zip(outcomes) {
         let what = format!("{} {}", removal.resource.kind, removal.resource.name);
-        match outcome {
-            Ok(Success::Object(object)) if is_deleting(&object) => {
-                work.troubles.push(Trouble::waiting(&what));
-                work.listed.insert(removal.resource);
-            }
+        let trouble = match outcome {
+            Ok(Success::Object(object)) if is_deleting(&object) => Trouble::waiting(&what),
+            Ok(_) => continue,
             // It was there a moment ago: it is forgotten once a read has shown that it is gone.
-            Err(failure) if failure.class == FailureClass::NotFound => {
-                work.troubles.push(Trouble::waiting(&what));
-                work.listed.insert(removal.resource);
-            }
-            Err(failure) => {
-                let what = format!("{what}: removing it");
-                work.troubles.push(Trouble::failed(&what, reason::PRUNE_FAILED, &failure));
-                work.listed.insert(removal.resource);
-            }
-            Ok(_) => {}
-        }
+            Err(failure) if failure.class == FailureClass::NotFound => Trouble::waiting(&what),
+            Err(failure) => Trouble::failed(&format!("{what}: removing it"), reason::PRUNE_FAILED, &failure),
+        };
+        work.troubles.push(trouble);
+        work.listed.insert(removal.resource);
     }
     let applies = work.applies.iter().map(|apply| {
         let mut manifest = apply.entry.manifest(name, &work.binding);

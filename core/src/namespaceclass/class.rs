@@ -43,8 +43,7 @@ impl Controller {
             return Next::Done(Verdict::Converged);
         };
         let unknown = content::unknown_api_versions(class.resources(), &self.world.kinds);
-        let discover = |api_version: &String| Action::Discover { api_version: api_version.clone() };
-        Next::Await(unknown.iter().map(discover).collect(), super::Stage::Class(Stage::Discovering(unknown)))
+        Next::Await(discoveries(&unknown), super::Stage::Class(Stage::Discovering(unknown)))
     }
 
     pub(super) fn resume_class(
@@ -150,6 +149,12 @@ impl Controller {
         }
         content
     }
+}
+
+/// The requests that tell the kinds of these API versions.
+pub(super) fn discoveries(api_versions: &BTreeSet<String>) -> Vec<Action> {
+    let discover = |api_version: &String| Action::Discover { api_version: api_version.clone() };
+    api_versions.iter().map(discover).collect()
 }
 
 fn verdict(may_pass: bool) -> Verdict {

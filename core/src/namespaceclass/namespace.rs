@@ -133,7 +133,7 @@ impl Controller {
             regarding: ObjectRef::cluster(&names::namespace(), name),
             uid,
             severity: Severity::Warning,
-            reason: reason::CLASS_NOT_FOUND,
+            reason: reason::CLASS_NOT_FOUND.to_owned(),
             action: "Bind",
             note: format!(
                 "label {}: there is no NamespaceClass {class}; create it, or correct the label",

@@ -104,10 +104,9 @@ impl Trouble {
     }
 
     pub(super) fn contested() -> Self {
-        let message =
-            "somebody keeps changing or removing resources of the class here; stop them, or take out of the \
-                       class what they change (metadata.managedFields names the writers)"
-                .to_owned();
+        let message = "somebody keeps changing or removing resources of the class here; stop them, or take out of the \
+                       class what they change (metadata.managedFields names the writers)";
+        let message = message.to_owned();
         Self { reason: reason::CONTESTED, message, retry: false, not_before: None }
     }
 
@@ -243,10 +242,8 @@ impl Work {
 
     /// Whether an entry was applied already, as it is: who must apply it again repairs it.
     pub fn is_repair(&self, entry: &Entry) -> bool {
-        let status = &self.binding.status;
-        (&status.observed_class_name, &status.observed_class_uid, status.observed_class_generation)
-            == (&self.binding.class, &self.resolved.uid, self.resolved.generation)
-            && status.applied_resources.contains(&entry.applied())
+        self.binding.has_applied(&self.resolved)
+            && self.binding.status.applied_resources.contains(&entry.applied())
     }
 
     /// Whether anything is to be repaired.

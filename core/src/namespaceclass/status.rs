@@ -58,11 +58,9 @@ pub(super) fn before_writing(
     wanted.observed_generation = binding.generation;
     wanted.applied_resources = listed.into_iter().collect();
     // A further try at the same goal tells nothing new until it has ended.
-    let same_goal =
-        (&wanted.observed_class_name, &wanted.observed_class_uid, wanted.observed_class_generation)
-            == (&binding.class, &resolved.uid, resolved.generation);
+
     let is_told = wanted.conditions.iter().any(|c| c.type_ == READY && c.status == Status::False.as_str());
-    if same_goal && is_told {
+    if binding.has_applied(resolved) && is_told {
         return (wanted, None);
     }
     let message = format!("bringing the namespace to {}", class_title(&binding.class, resolved));
@@ -145,36 +143,19 @@ impl Controller {
             reason: condition.reason.clone(),
             message: condition.message.clone(),
         });
-        // A reason without an event tells that nothing has happened yet.
-        let Some((reason, severity)) = event_of(&condition.reason) else { return };
+        // Nothing has happened yet.
+        if condition.reason == reason::APPLYING {
+            return;
+        }
+        let holds = condition.status == Status::True.as_str();
         let occurrence = Occurrence {
             regarding: object.clone(),
             uid: uid.to_owned(),
-            severity,
-            reason,
+            severity: if holds { Severity::Normal } else { Severity::Warning },
+            reason: condition.reason.clone(),
             action: "Reconcile",
             note: condition.message.clone(),
         };
         self.tell(occurrence, now);
     }
-}
-
-/// The event that goes with a condition's reason.
-fn event_of(reason: &str) -> Option<(&'static str, Severity)> {
-    let good = [reason::ALL_RESOURCES_VALID, reason::RESOURCES_APPLIED];
-    let bad = [
-        reason::INVALID_RESOURCES,
-        reason::CLASS_NOT_FOUND,
-        reason::OWNERSHIP_CONFLICT,
-        reason::FORBIDDEN,
-        reason::REJECTED,
-        reason::APPLY_FAILED,
-        reason::PRUNE_FAILED,
-        reason::CONTESTED,
-        reason::WAITING_FOR_DELETION,
-    ];
-    let told = |known: &[&'static str]| known.iter().copied().find(|known| *known == reason);
-    told(&good)
-        .map(|reason| (reason, Severity::Normal))
-        .or_else(|| told(&bad).map(|reason| (reason, Severity::Warning)))
 }

@@ -162,6 +162,13 @@ impl Binding {
         }
     }
 
+    /// Whether the status says that the class is applied as it is now.
+    pub fn has_applied(&self, resolved: &Resolved) -> bool {
+        let status = &self.status;
+        (&status.observed_class_name, &status.observed_class_uid, status.observed_class_generation)
+            == (&self.class, &resolved.uid, resolved.generation)
+    }
+
     /// The reference by which the binding owns its resources. A binding is named like its namespace.
     pub fn owner_reference(&self, namespace: &str) -> Value {
         controller_reference(&names::binding(), namespace, &self.uid)

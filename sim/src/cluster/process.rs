@@ -137,9 +137,10 @@ impl Watch {
     fn list(&mut self, kind: &Arc<Kind>, server: &mut ApiServer, timestamp: Timestamp, clock: Duration) {
         let selector = self.scope.selector.replace('/', "%2F");
         let path = format!("{}?labelSelector={selector}", wire::path::collection(kind, None));
-        let Some((200, Some(list))) = ask(server, &path, timestamp).map(|(code, body, _)| (code, body))
-        else {
-            let failure = Failure::new(Class::NotFound, format!("{kind} can't be listed"));
+        let answer = ask(server, &path, timestamp);
+        let Some((200, Some(list), _)) = answer else {
+            let class = answer.map_or(Class::Invalid, |(code, _, _)| wire::class(code, ""));
+            let failure = Failure::new(class, format!("{kind} can't be listed"));
             self.seen.push_back(Event::WatchFailed { kind: Arc::clone(kind), failure });
             self.state = State::Listing(clock + WATCH_RETRY);
             return;

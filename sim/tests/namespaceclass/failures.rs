@@ -105,6 +105,7 @@ fn a_fight_over_a_field_backs_off_is_told_and_ends_when_the_other_gives_up() {
         told |= bench.ready("team").starts_with("False Contested");
     }
     let repairs = bench.cluster.carried.iter().filter(|carried| carried.action.name() == "apply").count();
+    println!("{repairs} repairs in an hour");
     assert!((10..40).contains(&repairs), "{repairs} repairs in an hour");
     assert!(told);
     insta::assert_snapshot!(bench.ready("team"));
