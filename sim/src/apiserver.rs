@@ -276,8 +276,7 @@ impl ApiServer {
         request: &Request<'_>,
         options: &mut WriteOptions,
     ) -> Result<Answer, Status> {
-        let body = body::decode(request.media_type(), request.body, &scope.resource.kind)?;
-        let object = write::admit_body(scope, options, body.value, &body.duplicates, request.body)?;
+        let object = object_of(scope, request, options)?;
         self.create_object(scope, object, options, Tracking::Update)
     }
 
@@ -287,8 +286,7 @@ impl ApiServer {
         request: &Request<'_>,
         options: &mut WriteOptions,
     ) -> Result<Answer, Status> {
-        let body = body::decode(request.media_type(), request.body, &scope.resource.kind)?;
-        let object = write::admit_body(scope, options, body.value, &body.duplicates, request.body)?;
+        let object = object_of(scope, request, options)?;
         scope.check_name(&object)?;
         let live = self.store.get(scope.resource.table, &scope.key()).cloned();
         let Some(live) = live else {
@@ -342,6 +340,12 @@ impl ApiServer {
         }
         Some(object)
     }
+}
+
+/// The object that a request carries, as its kind reads it.
+fn object_of(scope: &Scope, request: &Request<'_>, options: &mut WriteOptions) -> Result<Value, Status> {
+    let body = body::decode(request.media_type(), request.body, &scope.resource.kind)?;
+    write::admit_body(scope, options, body.value, &body.duplicates, request.body)
 }
 
 #[cfg(test)]

@@ -74,6 +74,17 @@ impl<'a> At<'a> {
         })
     }
 
+    /// The path of the value under a key: a key of a map stands in brackets, a field behind a dot.
+    pub(crate) fn path_of(self, path: &str, key: &str) -> String {
+        let node = self.node();
+        let is_key = !node.fields.contains_key(key) && matches!(node.extra, Extra::Of(_));
+        match (is_key, path.is_empty()) {
+            (true, _) => format!("{path}[{key}]"),
+            (false, true) => key.to_owned(),
+            (false, false) => format!("{path}.{key}"),
+        }
+    }
+
     /// The type of a list's items.
     pub(crate) fn items(self) -> Option<At<'a>> {
         self.node().items.map(|id| self.to(id))

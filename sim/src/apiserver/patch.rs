@@ -10,7 +10,7 @@ use super::scope::{Scope, WriteOptions};
 use super::status::{Qualified, Status, quote};
 use super::write::{self, Tracking};
 use super::{ApiServer, body, meta, strategy, validate};
-use crate::cause::Cause;
+use crate::cause::{Cause, text};
 use crate::managed::{self, ApplyError, Manager};
 use crate::patch::{self, PatchError};
 
@@ -47,7 +47,7 @@ impl ApiServer {
             JSON => patch::json(&current, &patch.value).map_err(refusal)?,
             MERGE if patch.value.is_object() => patch::merge(&current, &patch.value),
             MERGE => {
-                let kind = validate::type_name(&patch.value);
+                let kind = text::json_type(&patch.value);
                 return Err(Status::bad_request(format!(
                     "error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
                 )));
@@ -57,11 +57,7 @@ impl ApiServer {
                 patch::strategic(schema, &current, &patch.value).map_err(refusal)?
             }
         };
-        let shown = if media_type == STRATEGIC {
-            crate::cause::text::plain(&patch.value)
-        } else {
-            patched.to_string()
-        };
+        let shown = if media_type == STRATEGIC { text::plain(&patch.value) } else { patched.to_string() };
         let object = write::admit_patched(scope, options, patched, &patch.duplicates)
             .map_err(|why| unreadable(&shown, &why))?;
         scope.check_path_name(&object)?;

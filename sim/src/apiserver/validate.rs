@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::names::{self, NameRule};
 use super::status::quote;
 use super::{meta, registry::Resource};
-use crate::cause::Cause;
+use crate::cause::{Cause, text};
 
 /// Annotations may hold this many bytes in total: keys and values.
 const ANNOTATIONS_SIZE_MAX_BYTES: usize = 256 * 1024;
@@ -256,19 +256,7 @@ fn is_string(value: &Value, path: &str) -> Result<(), String> {
     if value.is_string() { Ok(()) } else { Err(mismatch(value, path, "string")) }
 }
 
-/// The type of a value as Go's decoder names it.
-pub(crate) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 fn mismatch(value: &Value, path: &str, wanted: &str) -> String {
-    let found = type_name(value);
+    let found = text::json_type(value);
     format!("json: cannot unmarshal {found} into Go struct field ObjectMeta.{path} of type {wanted}")
 }

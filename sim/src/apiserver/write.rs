@@ -9,6 +9,7 @@ use super::scope::{Scope, Validation, WriteOptions};
 use super::status::{Qualified, Status, quote};
 use super::store::key;
 use super::{ApiServer, body, crd, meta, namespace, strategy, validate};
+use crate::cause::text;
 use crate::managed::{self, Manager};
 
 /// Who keeps the managed fields of a write.
@@ -36,7 +37,7 @@ pub(super) fn admit_body(
         Status::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
     };
     if !object.is_object() {
-        let found = validate::type_name(&object);
+        let found = text::json_type(&object);
         return Err(unreadable(format!("json: cannot unmarshal {found} into Go value of type {kind}")));
     }
     if options.validation == Validation::Warn {
@@ -54,7 +55,7 @@ pub(super) fn admit_patched(
     duplicates: &[String],
 ) -> Result<Value, String> {
     if !object.is_object() {
-        return Err(format!("json: cannot unmarshal {} into Go value", validate::type_name(&object)));
+        return Err(format!("json: cannot unmarshal {} into Go value", text::json_type(&object)));
     }
     object["apiVersion"] = scope.resource.api_version(scope.version()).into();
     object["kind"] = scope.resource.kind.clone().into();

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::quantity::Quantity;
 use super::types::{self, Definition, Field, Shape};
 use super::{Resource, encoding, time};
+use crate::cause::text;
 
 /// What came of reading an object.
 pub(super) struct Decoded {
@@ -201,14 +202,14 @@ impl Reader {
                 value.clone()
             }
             ("IntOrString", _) => {
-                self.fail_mismatch(kind_of(value), "int32");
+                self.fail_mismatch(text::json_type(value), "int32");
                 Value::Null
             }
             ("Time" | "MicroTime", Value::Null) => Value::Null,
             ("Time", Value::String(text)) => self.time(time::seconds(text)),
             ("MicroTime", Value::String(text)) => self.time(time::micros(text)),
             ("Time" | "MicroTime", _) => {
-                self.fail_mismatch(kind_of(value), "string");
+                self.fail_mismatch(text::json_type(value), "string");
                 Value::Null
             }
             _ => value.clone(),
@@ -247,7 +248,7 @@ impl Reader {
     }
 
     fn mismatch(&mut self, value: &Value, told: &Shape) {
-        self.save_mismatch(kind_of(value), &types::go_name(told));
+        self.save_mismatch(text::json_type(value), &types::go_name(told));
     }
 
     fn save_mismatch(&mut self, what: &str, of_type: &str) {
@@ -272,18 +273,6 @@ impl Reader {
         if self.fatal.is_none() {
             self.error.get_or_insert(error);
         }
-    }
-}
-
-/// The word for a JSON value in errors.
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

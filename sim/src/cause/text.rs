@@ -96,6 +96,18 @@ pub(crate) fn float(float: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
+/// The type of a value as Go's decoder names it.
+pub(crate) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 /// The name of a value's type.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::PatchError;
+use crate::cause::text;
 
 /// The most operations that one patch may hold.
 const OPERATIONS_MAX: usize = 10_000;
@@ -13,13 +14,7 @@ const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// Applies the operations in order; the first that fails refuses the patch.
 pub(super) fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations = patch.as_array().ok_or_else(|| {
-        let kind = match patch {
-            Value::Object(_) => "object",
-            Value::String(_) => "string",
-            Value::Number(_) => "number",
-            Value::Bool(_) => "bool",
-            Value::Null | Value::Array(_) => "null",
-        };
+        let kind = text::json_type(patch);
         PatchError::BadRequest(format!(
             "error decoding patch: json: cannot unmarshal {kind} into Go value of type []handlers.jsonPatchOp"
         ))
@@ -220,10 +215,9 @@ fn decode(token: &str) -> String {
 fn number(key: &str) -> Result<i64, String> {
     let digits = key.strip_prefix(['+', '-']).unwrap_or(key);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("strconv.Atoi: parsing {}: invalid syntax", crate::cause::text::quote(key)));
+        return Err(format!("strconv.Atoi: parsing {}: invalid syntax", text::quote(key)));
     }
-    key.parse()
-        .map_err(|_| format!("strconv.Atoi: parsing {}: value out of range", crate::cause::text::quote(key)))
+    key.parse().map_err(|_| format!("strconv.Atoi: parsing {}: value out of range", text::quote(key)))
 }
 
 /// An index into a list of that length; negative ones count from the end.

@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use crate::cause::Cause;
-use crate::schema::node::Extra;
 use crate::schema::{At, DEPTH_MAX};
 
 /// What is wrong with the types that embedded objects give themselves.
@@ -24,13 +23,7 @@ fn walk(at: At<'_>, value: &Value, path: &str, depth: usize, causes: &mut Vec<Ca
             }
             for (key, value) in map {
                 let Some(child) = at.declared(key) else { continue };
-                let is_key = !at.node().fields.contains_key(key) && matches!(at.node().extra, Extra::Of(_));
-                let below = match (is_key, path.is_empty()) {
-                    (true, _) => format!("{path}[{key}]"),
-                    (false, true) => key.clone(),
-                    (false, false) => format!("{path}.{key}"),
-                };
-                walk(child, value, &below, depth + 1, causes);
+                walk(child, value, &at.path_of(path, key), depth + 1, causes);
             }
         }
         Value::Array(list) => {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::cause::Cause;
-use crate::schema::node::{Extra, ListType};
+use crate::schema::node::ListType;
 use crate::schema::{At, DEPTH_MAX};
 
 /// The items that stand twice.
@@ -25,13 +25,7 @@ fn walk(at: At<'_>, value: &Value, path: &str, depth: usize, causes: &mut Vec<Ca
         Value::Object(map) => {
             for (key, value) in map {
                 let Some(child) = at.declared(key) else { continue };
-                let is_key = !at.node().fields.contains_key(key) && matches!(at.node().extra, Extra::Of(_));
-                let below = match (is_key, path.is_empty()) {
-                    (true, _) => format!("{path}[{key}]"),
-                    (false, true) => key.clone(),
-                    (false, false) => format!("{path}.{key}"),
-                };
-                walk(child, value, &below, depth + 1, causes);
+                walk(child, value, &at.path_of(path, key), depth + 1, causes);
             }
         }
         Value::Array(list) => {
