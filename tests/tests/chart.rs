@@ -95,6 +95,17 @@ async fn install(client: &Client, release: &str, objects: &[Value]) -> anyhow::R
             Ok(conditions.iter().any(established).then_some(()))
         })
         .await?;
+        // A definition is established a moment before its watch cache is filled; until then watches are put off with 429,
+        // which is neither the chart's fault nor the operator's.
+        let (spec, version) = (&crd["spec"], &crd["spec"]["versions"][0]["name"]);
+        let part = |part: &Value| part.as_str().unwrap_or_default().to_owned();
+        let (group, plural) = (part(&spec["group"]), part(&spec["names"]["plural"]));
+        let path = format!("/apis/{group}/{}/{plural}?resourceVersion=0", part(version));
+        until("the kind is listed from the watch cache", || async {
+            let request = http::Request::get(&path).body(Vec::new())?;
+            Ok(client.request::<Value>(request).await.is_ok().then_some(()))
+        })
+        .await?;
     }
     for object in objects.iter().filter(|object| !is_crd(object) && !is_foreign(object)) {
         apply(client, object).await?;
