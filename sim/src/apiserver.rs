@@ -23,6 +23,7 @@ use serde_json::Value;
 
 pub use self::actors::{Accounts, Actors, GarbageCollector, NamespaceController, StorageProtection};
 use self::ids::Ids;
+pub use self::inspect::Changed;
 use self::registry::{Registry, Resource};
 use self::request::{Request, ResourcePath};
 use self::respond::{Answer, Negotiated};
@@ -43,6 +44,7 @@ mod events;
 mod fields;
 mod general;
 mod ids;
+mod inspect;
 mod meta;
 mod names;
 mod namespace;

@@ -1,72 +1,34 @@
 //! A whole cluster in one place under virtual time: the API server model, its actors, and processes that run machines.
 //!
-//! Nothing waits: when nothing is left to do now, the clock jumps to the next thing that is due. Everything follows from
-//! the inputs, so the same calls give the same run. What may go wrong is decided by an [`Interference`].
+//! Everything that is under way (requests, answers, what watches have seen) lies in one queue by the time at which it
+//! arrives; the clock jumps from one arrival or deadline to the next. Everything follows from the inputs, so the same
+//! calls give the same run. What goes wrong, and how long things take, is decided by a [`Weather`].
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use jiff::Timestamp;
-use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Request, Success};
-use lockstep_core::engine::machine::{Event, Machine, Note, Step};
+use jiff::{SignedDuration, Timestamp};
+use lockstep_core::engine::action::{Action, ActionId, Class, Failure, Outcome, Request, Scope, Success};
+use lockstep_core::engine::machine::{Event, Note};
 use lockstep_core::engine::wire;
+use lockstep_core::object::Kind;
 use lockstep_core::time::{Monotonic, Now, Wall};
 
 use crate::apiserver::{Actors, ApiServer, Options, Response};
 
+mod journal;
 mod process;
+mod stream;
+mod weather;
 
-use process::Process;
+pub use self::journal::{Author, Carried, Change, Entry, What};
+pub use self::process::Program;
+pub use self::weather::{Calm, Fate, Hop, Interference, Weather};
 
-/// What becomes of one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It is carried out and answered.
-    Served,
-    /// It is not carried out; the answer is this failure.
-    Failed(Class),
-    /// It is carried out; the answer is lost ([`Class::Unknown`]).
-    AnswerLost,
-    /// The process dies before it is carried out.
-    CrashedBefore,
-    /// The process dies after it was carried out, before the answer.
-    CrashedAfter,
-}
-
-/// Decides the fate of each request; the number counts the requests of the cluster from zero.
-pub type Interference = Box<dyn FnMut(u64, &Action) -> Fate>;
-
-/// One request that was carried out, or would have been.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Carried {
-    /// When, since the beginning.
-    pub at: Duration,
-    /// What.
-    pub action: Action,
-    /// What became of it.
-    pub fate: Fate,
-    /// The class of the failure that was answered, if one was.
-    pub failed: Option<Class>,
-}
-
-/// Everything that went into a machine and came out of it, in order.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Recording {
-    /// The inputs with what each gave out.
-    pub steps: Vec<(Now, Event, Step)>,
-}
-
-impl Recording {
-    /// Feeds the inputs to a new machine and returns the number of the first step that gives out anything else.
-    pub fn replay(&self, machine: &mut dyn Machine) -> Result<(), usize> {
-        for (number, (now, event, step)) in self.steps.iter().enumerate() {
-            if machine.step(event.clone(), *now) != *step {
-                return Err(number);
-            }
-        }
-        Ok(())
-    }
-}
+use self::process::Process;
+use self::stream::{Sight, Stream};
 
 /// Why a cluster did not come to rest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -79,59 +41,198 @@ pub struct Restless {
 }
 
 /// The cluster.
-pub struct Cluster {
+pub struct Cluster<W: Weather = Box<dyn Weather>> {
     /// The API server.
     pub server: ApiServer,
-    /// What its processes asked for, in order.
-    pub carried: Vec<Carried>,
-    /// What the machines told, in order.
-    pub notes: Vec<Note>,
-    actors: Actors,
+    /// The rest of the control plane.
+    pub actors: Actors,
+    /// What happened, in order, since it was last taken away.
+    pub journal: Vec<Entry>,
+    /// What goes wrong.
+    pub weather: W,
     processes: Vec<Process>,
+    under_way: BTreeMap<(Duration, u64), Arrival>,
+    /// Numbers what is sent on its way: of two that arrive at the same time, the one that was sent first comes first.
+    sent: u64,
+    carried: u64,
+    /// When the actors look again.
+    tick_at: Option<Duration>,
     start: Timestamp,
     clock: Duration,
-    /// How far the wall clock is off, in milliseconds.
-    skew_ms: i64,
-    interference: Interference,
 }
 
-/// How long nothing may happen before the cluster counts as at rest; longer than any actor's delay.
-const REST: Duration = Duration::from_secs(30);
-/// How far the clock jumps when nothing is due.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Something that arrives somewhere.
+#[derive(Debug)]
+enum Arrival {
+    /// A request, at the server.
+    Request { process: usize, life: u32, request: Request },
+    /// A request whose sender has given it up, at the server.
+    Straggler { process: usize, action: Action },
+    /// An answer, at the process.
+    Answer { process: usize, life: u32, id: ActionId, outcome: Outcome },
+    /// What a watch has seen, at the process.
+    Seen { process: usize, life: u32, stream: u64, event: Event },
+    /// The time to list for a watch.
+    List { process: usize, life: u32, kind: Arc<Kind>, stream: u64 },
+    /// The time for a process to begin anew.
+    Start { process: usize, life: u32 },
+}
 
 impl Cluster {
     /// A cluster without processes, in which nothing goes wrong.
     pub fn new(seed: u64) -> Self {
-        let start = Timestamp::from_second(1_700_000_000).unwrap_or(Timestamp::UNIX_EPOCH);
-        Self {
-            server: ApiServer::new(&Options { seed, start, ..Options::default() }),
-            carried: Vec::new(),
-            notes: Vec::new(),
-            actors: Actors::default(),
-            processes: Vec::new(),
-            start,
-            clock: Duration::ZERO,
-            skew_ms: 0,
-            interference: Box::new(|_, _| Fate::Served),
-        }
-    }
-
-    /// Starts a process that leads at once and runs the machine that `make` makes; after a crash it starts anew.
-    pub fn start(&mut self, make: impl Fn() -> Box<dyn Machine> + 'static) {
-        let process = Process::new(Box::new(make), self.clock);
-        self.processes.push(process);
-        self.boot(self.processes.len() - 1);
+        Self::with_weather(seed, Box::new(Calm))
     }
 
     /// Lets things go wrong from now on.
-    pub fn interfere(&mut self, interference: Interference) {
-        self.interference = interference;
+    pub fn interfere(&mut self, fate: impl FnMut(u64, &Action) -> Fate + 'static) {
+        self.weather = Box::new(Interference(fate));
+        self.carried = 0;
+    }
+}
+
+impl<W: Weather> Cluster<W> {
+    /// A cluster without processes.
+    pub fn with_weather(seed: u64, weather: W) -> Self {
+        let start = Timestamp::from_second(1_700_000_000).unwrap_or(Timestamp::UNIX_EPOCH);
+        Self::around(ApiServer::new(&Options { seed, start, ..Options::default() }), start, weather)
     }
 
-    /// Moves the wall clock, and it alone.
-    pub fn skew(&mut self, by_ms: i64) {
-        self.skew_ms += by_ms;
+    /// A cluster without processes around a server whose time is `start`.
+    pub fn around(server: ApiServer, start: Timestamp, weather: W) -> Self {
+        Self {
+            server,
+            actors: Actors::default(),
+            journal: Vec::new(),
+            weather,
+            processes: Vec::new(),
+            under_way: BTreeMap::new(),
+            sent: 0,
+            carried: 0,
+            tick_at: Some(Duration::ZERO),
+            start,
+            clock: Duration::ZERO,
+        }
+    }
+
+    /// Starts a process that runs a program, leading or not, and returns its number. After a crash it starts anew.
+    pub fn start(&mut self, program: impl Program + 'static, leading: bool) -> usize {
+        let process = self.processes.len();
+        self.processes.push(Process::new(Box::new(program), leading, self.clock));
+        self.boot(process);
+        process
+    }
+
+    /// Kills a process; it begins anew after the delay, or never.
+    pub fn crash(&mut self, process: usize, restart_after: Option<Duration>) {
+        let it = &mut self.processes[process];
+        if !it.alive {
+            return;
+        }
+        it.alive = false;
+        it.life += 1;
+        for stream in std::mem::take(&mut it.streams).values_mut() {
+            stream.close(&mut self.server);
+        }
+        let life = it.life;
+        let weather = &mut self.weather;
+        self.under_way.retain(|_, arrival| match arrival {
+            Arrival::Request { process: whose, request, .. } if *whose == process => {
+                weather.outlives(&request.action)
+            }
+            _ => true,
+        });
+        self.note(What::Died { process });
+        if let Some(delay) = restart_after {
+            self.send(delay, Arrival::Start { process, life });
+        }
+    }
+
+    /// Lets a process lead, or no longer.
+    pub fn lead(&mut self, process: usize, leading: bool) {
+        let changed = std::mem::replace(&mut self.processes[process].leading, leading) != leading;
+        if changed && self.processes[process].alive {
+            self.deliver(process, Event::LeadershipChanged { leading });
+        }
+    }
+
+    /// Stops a process for a while, as an overloaded machine does: it lives, but nothing reaches it.
+    pub fn pause(&mut self, process: usize, by: Duration) {
+        let until = self.clock + by;
+        let paused = &mut self.processes[process].paused_until;
+        *paused = until.max(*paused);
+    }
+
+    /// Lets a paused process go on.
+    pub fn resume(&mut self, process: usize) {
+        self.processes[process].paused_until = self.clock;
+    }
+
+    /// Moves the wall clock of a process, and it alone.
+    pub fn skew(&mut self, process: usize, by_ms: i64) {
+        self.processes[process].skew_ms += by_ms;
+    }
+
+    /// Cuts the watches of a process, of one kind or of all: what they had under way is lost, and they list anew.
+    pub fn cut_watches(&mut self, process: usize, kind: Option<&Kind>) {
+        let it = &mut self.processes[process];
+        let mut lists = Vec::new();
+        for (watched, stream) in &mut it.streams {
+            if kind.is_none_or(|kind| *kind == **watched) {
+                stream.close(&mut self.server);
+                stream.id = self.sent;
+                self.sent += 1;
+                lists.push((Arc::clone(watched), stream.id));
+            }
+        }
+        let life = it.life;
+        for (kind, stream) in lists {
+            self.send(Duration::ZERO, Arrival::List { process, life, kind, stream });
+        }
+    }
+
+    /// The requests in the journal, with the times at which they reached the server or would have.
+    pub fn carried(&self) -> impl Iterator<Item = (Duration, &Carried)> {
+        self.journal.iter().filter_map(|entry| match &entry.what {
+            What::Carried(carried) => Some((entry.at, carried)),
+            _ => None,
+        })
+    }
+
+    /// What machines told, as far as the journal goes back.
+    pub fn notes(&self) -> impl Iterator<Item = &Note> {
+        self.journal.iter().flat_map(|entry| match &entry.what {
+            What::Stepped { step, .. } => step.notes.as_slice(),
+            _ => &[],
+        })
+    }
+
+    /// The number of processes, those that died included.
+    pub fn processes(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// Whether a process lives.
+    pub fn is_alive(&self, process: usize) -> bool {
+        self.processes[process].alive
+    }
+
+    /// Whether a process leads, now or as soon as it lives.
+    pub fn is_leading(&self, process: usize) -> bool {
+        self.processes[process].leading
+    }
+
+    /// The kinds that a process watches.
+    pub fn watched(&self, process: usize) -> Vec<Arc<Kind>> {
+        self.processes[process].streams.keys().cloned().collect()
+    }
+
+    /// The requests that are under way to the server, in the order of their arrival.
+    pub fn requests_under_way(&self) -> impl Iterator<Item = (usize, &Action)> {
+        self.under_way.values().filter_map(|arrival| match arrival {
+            Arrival::Request { process, request, .. } => Some((*process, &request.action)),
+            _ => None,
+        })
     }
 
     /// The time that has passed.
@@ -144,174 +245,331 @@ impl Cluster {
         self.start.checked_add(self.clock).unwrap_or(Timestamp::MAX)
     }
 
-    /// What went into the first process's machine since it last started, and what came out.
-    pub fn recording(&self) -> Recording {
-        self.processes.first().map(|process| process.recording.clone()).unwrap_or_default()
+    /// Sends a request as a user would. The answer to a watch is its head.
+    pub fn request(&mut self, request: &http::Request<Bytes>) -> http::Response<Bytes> {
+        self.request_as(Author::Client("user"), request)
     }
 
-    /// Sends a request as a user would. A body that is no object is an empty body.
-    pub fn request(&mut self, request: &http::Request<Bytes>) -> http::Response<Bytes> {
-        let now = self.timestamp();
-        match self.server.handle(request, now) {
+    /// Sends a request.
+    pub fn request_as(&mut self, author: Author, request: &http::Request<Bytes>) -> http::Response<Bytes> {
+        let (now, before) = (self.timestamp(), self.server.revision());
+        let response = match self.server.handle(request, now) {
             Response::Complete(response) => response,
             Response::Watch(head, id) => {
                 self.server.cancel_watch(id);
                 head.map(|()| Bytes::new())
             }
-        }
+        };
+        self.changed(author, before);
+        response
     }
 
-    /// Runs until nothing happens any more, or gives up after `steps_max` steps.
+    /// Runs until nothing is left to do, or gives up after `steps_max` steps.
     ///
-    /// Resyncs don't count as something that happens; [`Cluster::advance`] brings them about.
+    /// Resyncs don't count as something to do; [`Cluster::advance`] brings them about.
     pub fn settle(&mut self, steps_max: u64) -> Result<u64, Restless> {
-        let (began, mut steps, mut idle_since) = (self.clock, 0, self.clock);
-        loop {
-            if self.step() {
-                steps += 1;
-                idle_since = self.clock;
-                if steps >= steps_max {
-                    return Err(Restless { steps, elapsed: self.clock.saturating_sub(began) });
-                }
-                continue;
+        let (began, mut steps) = (self.clock, 0);
+        while let Some((at, next)) = self.next(false) {
+            if steps >= steps_max {
+                return Err(Restless { steps, elapsed: self.clock.saturating_sub(began) });
             }
-            match self.next_deadline() {
-                Some(at) if at <= self.clock => self.wake(),
-                due => {
-                    let rested = self.clock.saturating_sub(idle_since) >= REST;
-                    match due {
-                        None if rested => return Ok(steps),
-                        None => self.clock += PAUSE,
-                        Some(at) => {
-                            self.clock = at.min(self.clock + PAUSE);
-                            // Something is planned: the cluster is not at rest before it has been done.
-                            idle_since = idle_since.max(self.clock.saturating_sub(REST / 2));
-                        }
-                    }
-                }
-            }
+            self.take(at, next);
+            steps += 1;
         }
+        Ok(steps)
     }
 
     /// Lets time pass, resyncs included.
     pub fn advance(&mut self, by: Duration) {
         let end = self.clock + by;
-        while self.clock < end {
-            while self.step() {}
-            self.clock = (self.clock + PAUSE).min(end);
-            self.wake();
-        }
-        while self.step() {}
+        while self.step(end) {}
+        self.clock = end;
     }
 
-    /// Does the next thing that can be done now: deliver what watches have seen, carry out a request, let the actors act.
-    /// Returns false if there is nothing.
-    pub fn step(&mut self) -> bool {
-        for index in 0..self.processes.len() {
-            let now = self.now(index);
-            let timestamp = self.timestamp();
-            if let Some(event) = self.processes[index].next_event(&mut self.server, timestamp, self.clock) {
-                self.deliver(index, event, now);
-                return true;
+    /// Does the next thing that is due by then, if there is one.
+    pub fn step(&mut self, until: Duration) -> bool {
+        match self.next(true) {
+            Some((at, next)) if at <= until => {
+                self.take(at, next);
+                true
             }
+            _ => false,
         }
-        for index in 0..self.processes.len() {
-            if let Some(request) = self.processes[index].open.pop_front() {
-                self.carry_out(index, &request);
-                return true;
-            }
-        }
-        let timestamp = self.timestamp();
-        self.actors.tick(&mut self.server, timestamp)
     }
 
-    fn now(&self, index: usize) -> Now {
-        let elapsed = self.clock.saturating_sub(self.processes[index].began);
-        let wall = self.timestamp().as_millisecond().saturating_add(self.skew_ms);
+    fn next(&self, resyncs: bool) -> Option<(Duration, Next)> {
+        let arrival = self.under_way.first_key_value().map(|((at, _), _)| (*at, Next::Arrival));
+        let wake = self
+            .processes
+            .iter()
+            .enumerate()
+            .filter_map(|(index, process)| Some((process.deadline(resyncs)?, Next::Wake(index))));
+        let tick = self.tick_at.map(|at| (at, Next::Tick));
+        // Of what is due at the same time, arrivals come first and the control plane comes last.
+        let all = arrival.into_iter().chain(wake).chain(tick);
+        all.map(|(at, next)| (at.max(self.clock), next)).min_by_key(|(at, next)| (*at, *next))
+    }
+
+    fn take(&mut self, at: Duration, next: Next) {
+        self.clock = at;
+        match next {
+            Next::Arrival => {
+                if let Some((key, arrival)) = self.under_way.pop_first() {
+                    self.arrive(key.1, arrival);
+                }
+            }
+            Next::Wake(process) => self.deliver(process, Event::Woke),
+            Next::Tick => {
+                let (now, before) = (self.timestamp(), self.server.revision());
+                self.actors.tick(&mut self.server, now);
+                let due = self.actors.next_due().map(|due| due.duration_since(self.start));
+                let due = due.and_then(|due: SignedDuration| Duration::try_from(due).ok());
+                self.tick_at = due;
+                self.changed(Author::ControlPlane, before);
+            }
+        }
+    }
+
+    fn arrive(&mut self, number: u64, arrival: Arrival) {
+        // What is meant for a process that does not run waits for it, in its order.
+        if let Some(process) = arrival.meant_for() {
+            let until = self.processes[process].paused_until;
+            if until > self.clock {
+                self.under_way.insert((until, number), arrival);
+                return;
+            }
+        }
+        match arrival {
+            Arrival::Request { process, life, request } => self.carry_out(process, life, request),
+            Arrival::Straggler { process, action } => {
+                let _ = self.serve(process, &action);
+            }
+            Arrival::Answer { process, life, id, outcome } if self.lives(process, life) => {
+                self.deliver(process, Event::Finished { id, outcome });
+            }
+            Arrival::Seen { process, life, stream, event } if self.lives(process, life) => {
+                let current = self.processes[process].streams.values().any(|open| open.id == stream);
+                if current {
+                    self.deliver(process, event);
+                }
+            }
+            Arrival::List { process, life, kind, stream } if self.lives(process, life) => {
+                self.list(process, &kind, stream);
+            }
+            Arrival::Start { process, life } if self.processes[process].life == life => self.boot(process),
+            Arrival::Answer { .. } | Arrival::Seen { .. } | Arrival::List { .. } | Arrival::Start { .. } => {}
+        }
+    }
+
+    fn lives(&self, process: usize, life: u32) -> bool {
+        let it = &self.processes[process];
+        it.alive && it.life == life
+    }
+
+    fn send(&mut self, delay: Duration, arrival: Arrival) {
+        self.send_at(self.clock + delay, arrival);
+    }
+
+    fn send_at(&mut self, at: Duration, arrival: Arrival) {
+        self.under_way.insert((at, self.sent), arrival);
+        self.sent += 1;
+    }
+
+    fn note(&mut self, what: What) {
+        self.journal.push(Entry { at: self.clock, what });
+    }
+
+    fn now(&self, process: usize) -> Now {
+        let process = &self.processes[process];
+        let elapsed = self.clock.saturating_sub(process.began);
+        let wall = self.timestamp().as_millisecond().saturating_add(process.skew_ms);
         let wall = Timestamp::from_millisecond(wall).unwrap_or(Timestamp::MAX);
         Now { wall: Wall::from_timestamp(wall), monotonic: Monotonic::from_elapsed(elapsed) }
     }
 
-    fn boot(&mut self, index: usize) {
-        let now = self.now(index);
-        self.deliver(index, Event::Started, now);
-        self.deliver(index, Event::LeadershipChanged { leading: true }, now);
-    }
-
-    fn deliver(&mut self, index: usize, event: Event, now: Now) {
-        let process = &mut self.processes[index];
-        let step = process.machine.step(event.clone(), now);
-        process.recording.steps.push((now, event, step.clone()));
-        process.open.extend(step.requests);
-        self.notes.extend(step.notes);
-    }
-
-    fn wake(&mut self) {
-        for index in 0..self.processes.len() {
-            let now = self.now(index);
-            let due = self.processes[index].machine.deadline();
-            if due.is_some_and(|deadline| deadline.at <= now.monotonic) {
-                self.deliver(index, Event::Woke, now);
-            }
+    fn boot(&mut self, process: usize) {
+        let it = &mut self.processes[process];
+        it.machine = it.program.machine();
+        it.alive = true;
+        it.began = self.clock;
+        it.paused_until = self.clock;
+        let leading = it.leading;
+        self.note(What::Started { process });
+        self.deliver(process, Event::Started);
+        if leading {
+            self.deliver(process, Event::LeadershipChanged { leading });
         }
     }
 
-    fn next_deadline(&self) -> Option<Duration> {
-        let deadlines = self.processes.iter().filter_map(|process| {
-            let deadline = process.machine.deadline().filter(|deadline| deadline.reason != "resync")?;
-            Some(process.began + deadline.at.elapsed())
-        });
-        deadlines.min()
+    fn deliver(&mut self, process: usize, event: Event) {
+        let now = self.now(process);
+        let it = &mut self.processes[process];
+        let life = it.life;
+        let step = it.machine.step(event.clone(), now);
+        for request in step.requests.iter().cloned() {
+            let delay = match &request.action {
+                // These ask the process itself, which asks the server.
+                Action::Watch { .. } | Action::Unwatch { .. } => Duration::ZERO,
+                action => self.weather.delay(self.clock, process, Hop::Request(action)),
+            };
+            self.send(delay, Arrival::Request { process, life, request });
+        }
+        self.note(What::Stepped { process, now, event, step });
     }
 
-    fn carry_out(&mut self, index: usize, request: &Request) {
-        let now = self.now(index);
-        match &request.action {
-            Action::Watch { kind, scope } => {
-                self.processes[index].watch(kind, scope.clone());
-                self.answer(index, request, Ok(Success::Done), now);
-            }
-            Action::Unwatch { kind } => {
-                self.processes[index].unwatch(kind, &mut self.server);
-                self.answer(index, request, Ok(Success::Done), now);
-            }
-            action => {
-                let number = self.carried.len() as u64;
-                let fate = (self.interference)(number, action);
-                let outcome = match fate {
-                    Fate::Served | Fate::AnswerLost | Fate::CrashedAfter => self.serve(index, action),
-                    Fate::Failed(class) => Err(Failure::new(class, "injected")),
-                    Fate::CrashedBefore => Err(Failure::new(Class::Unknown, "the process died")),
-                };
-                let failed = outcome.as_ref().err().map(|failure| failure.class);
-                self.carried.push(Carried { at: self.clock, action: action.clone(), fate, failed });
-                match fate {
-                    Fate::Served | Fate::Failed(_) => self.answer(index, request, outcome, now),
-                    Fate::AnswerLost => {
-                        let lost = Failure::new(Class::Unknown, "the answer was lost");
-                        self.answer(index, request, Err(lost), now);
-                    }
-                    Fate::CrashedBefore | Fate::CrashedAfter => self.crash(index),
+    /// The server has changed: tells the journal and the watches, and wakes the actors.
+    fn changed(&mut self, by: Author, before: u64) {
+        if self.server.revision() == before {
+            return;
+        }
+        for changed in self.server.changes_since(before) {
+            let change = Change { by, object: changed.object, old: changed.old, new: changed.new };
+            self.note(What::Changed(change));
+        }
+        self.tick_at = Some(self.clock);
+        self.look();
+    }
+
+    /// Sends what watches have seen on its way.
+    fn look(&mut self) {
+        let now = self.timestamp();
+        for process in 0..self.processes.len() {
+            let mut sights = Vec::new();
+            for stream in self.processes[process].streams.values_mut() {
+                let sight = stream.look(&mut self.server, now);
+                if sight.over || !sight.events.is_empty() {
+                    sights.push((Arc::clone(&stream.kind), sight));
                 }
             }
+            for (kind, sight) in sights {
+                self.show(process, &kind, sight, Duration::ZERO);
+            }
         }
     }
 
-    fn serve(&mut self, index: usize, action: &Action) -> Outcome {
-        let manager = wire::field_manager(self.processes[index].machine.name());
-        let request = wire::encode(action, &manager)?.map(Bytes::from);
-        let response = self.request(&request);
+    fn list(&mut self, process: usize, kind: &Arc<Kind>, id: u64) {
+        let now = self.timestamp();
+        let lag = self.weather.list_lag(self.clock, process, kind);
+        let Some(stream) = self.processes[process].streams.get_mut(kind) else { return };
+        if stream.id != id {
+            return;
+        }
+        let sight = stream.list(&mut self.server, now, lag);
+        self.show(process, kind, sight, stream::RETRY);
+    }
+
+    fn show(&mut self, process: usize, kind: &Arc<Kind>, sight: Sight, retry: Duration) {
+        let life = self.processes[process].life;
+        let delay = self.weather.delay(self.clock, process, Hop::Watch(kind));
+        let Some(stream) = self.processes[process].streams.get_mut(kind) else { return };
+        let at = stream.last_arrival.max(self.clock + delay);
+        stream.last_arrival = at;
+        let stream = stream.id;
+        for event in sight.events {
+            let is_change = matches!(event, Event::Observed { .. } | Event::Vanished { .. });
+            let twice = is_change && self.weather.repeats(self.clock, process, kind);
+            self.send_at(at, Arrival::Seen { process, life, stream, event: event.clone() });
+            if twice {
+                self.send_at(at, Arrival::Seen { process, life, stream, event });
+            }
+        }
+        if sight.over {
+            let kind = Arc::clone(kind);
+            self.send_at(at + retry, Arrival::List { process, life, kind, stream });
+        }
+    }
+
+    fn carry_out(&mut self, process: usize, life: u32, request: Request) {
+        let Request { id, action } = request;
+        let lives = self.lives(process, life);
+        match action {
+            Action::Watch { .. } | Action::Unwatch { .. } if !lives => {}
+            Action::Watch { kind, scope } => {
+                self.watch(process, &kind, scope);
+                self.deliver(process, Event::Finished { id, outcome: Ok(Success::Done) });
+            }
+            Action::Unwatch { kind } => {
+                if let Some(mut stream) = self.processes[process].streams.remove(&kind) {
+                    stream.close(&mut self.server);
+                }
+                self.deliver(process, Event::Finished { id, outcome: Ok(Success::Done) });
+            }
+            action => self.serve_as_fated(process, life, id, action),
+        }
+    }
+
+    fn watch(&mut self, process: usize, kind: &Arc<Kind>, scope: Scope) {
+        let (id, life) = (self.sent, self.processes[process].life);
+        let stream = Stream::new(Arc::clone(kind), scope, id);
+        let before = self.processes[process].streams.insert(Arc::clone(kind), stream);
+        if let Some(mut before) = before {
+            before.close(&mut self.server);
+        }
+        self.send(Duration::ZERO, Arrival::List { process, life, kind: Arc::clone(kind), stream: id });
+    }
+
+    fn serve_as_fated(&mut self, process: usize, life: u32, id: ActionId, action: Action) {
+        let lives = self.lives(process, life);
+        // Nobody is left whom anything could befall.
+        let fate =
+            if lives { self.weather.fate(self.carried, self.clock, process, &action) } else { Fate::Served };
+        self.carried += 1;
+        let outcome = match &fate {
+            Fate::Served | Fate::AnswerLost | Fate::CrashedAfter => self.serve(process, &action),
+            Fate::Failed(failure) => Err(failure.clone()),
+            Fate::LandsLate(_) | Fate::CrashedBefore => {
+                Err(Failure::new(Class::Unknown, "no answer in time"))
+            }
+        };
+        let failed = outcome.as_ref().err().map(|failure| failure.class);
+        let carried = Carried { process, id, action: action.clone(), fate: fate.clone(), failed };
+        self.note(What::Carried(carried));
+        let outcome = match fate {
+            Fate::Served | Fate::Failed(_) => outcome,
+            Fate::AnswerLost => Err(Failure::new(Class::Unknown, "the answer was lost")),
+            Fate::LandsLate(by) => {
+                self.send(by, Arrival::Straggler { process, action: action.clone() });
+                outcome
+            }
+            Fate::CrashedBefore | Fate::CrashedAfter => {
+                let delay = self.weather.delay(self.clock, process, Hop::Restart);
+                self.crash(process, Some(delay));
+                return;
+            }
+        };
+        if lives {
+            let delay = self.weather.delay(self.clock, process, Hop::Answer(&action));
+            self.send(delay, Arrival::Answer { process, life, id, outcome });
+        }
+    }
+
+    fn serve(&mut self, process: usize, action: &Action) -> Outcome {
+        let it = &self.processes[process];
+        let manager = wire::field_manager(it.machine.name());
+        let request = it.program.encode(action, &manager)?.map(Bytes::from);
+        let response = self.request_as(Author::Process(process), &request);
         let retry_after = response.headers().get(http::header::RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| value.to_str().ok());
         wire::decode(action, response.status(), retry_after, response.body())
     }
+}
 
-    fn answer(&mut self, index: usize, request: &Request, outcome: Outcome, now: Now) {
-        self.deliver(index, Event::Finished { id: request.id, outcome }, now);
-    }
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    Arrival,
+    Wake(usize),
+    Tick,
+}
 
-    fn crash(&mut self, index: usize) {
-        self.processes[index].restart(&mut self.server, self.clock);
-        self.boot(index);
+impl Arrival {
+    /// The process that must run to take it.
+    fn meant_for(&self) -> Option<usize> {
+        match self {
+            Self::Answer { process, .. } | Self::Seen { process, .. } | Self::List { process, .. } => {
+                Some(*process)
+            }
+            Self::Request { .. } | Self::Straggler { .. } | Self::Start { .. } => None,
+        }
     }
 }

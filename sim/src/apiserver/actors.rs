@@ -49,6 +49,12 @@ impl Actors {
         }
         server.revision() != before
     }
+
+    /// When one of them has something to do again, if nothing changes until then.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        let accounts = self.accounts.iter().filter_map(Accounts::next_due);
+        self.garbage.next_due().into_iter().chain(self.namespaces.next_due()).chain(accounts).min()
+    }
 }
 
 /// What an actor has seen of the log.

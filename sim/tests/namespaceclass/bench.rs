@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use lockstep_core::engine::machine::Note;
+use lockstep_core::engine::machine::{Machine, Note};
 use lockstep_core::namespaceclass::{Config, Operator};
-use lockstep_sim::cluster::Cluster;
+use lockstep_sim::cluster::{Carried, Cluster};
 use serde_json::{Value, json};
 
 /// The most steps that any of these scenarios may take to come to rest: far more than they need, far less than a spin.
@@ -24,6 +24,11 @@ pub(crate) fn operator() -> Operator {
     })
 }
 
+/// What the processes of these tests run.
+pub(crate) fn program() -> Box<dyn Machine> {
+    Box::new(operator())
+}
+
 pub(crate) struct Bench {
     pub(crate) cluster: Cluster,
 }
@@ -38,7 +43,7 @@ impl Bench {
                 bench.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd);
             }
         }
-        bench.cluster.start(|| Box::new(operator()));
+        bench.cluster.start(program, true);
         bench.settle();
         bench
     }
@@ -156,9 +161,14 @@ impl Bench {
         objects.into_iter().map(|(name, object)| (name, still(object, &names))).collect()
     }
 
+    /// The requests since the journal was last cleared.
+    pub(crate) fn carried(&self) -> impl Iterator<Item = &Carried> {
+        self.cluster.carried().map(|(_, carried)| carried)
+    }
+
     /// The condition changes told so far, one a line.
     pub(crate) fn transitions(&self) -> String {
-        let lines = self.cluster.notes.iter().filter_map(|note| match note {
+        let lines = self.cluster.notes().filter_map(|note| match note {
             Note::ConditionChanged { object, condition, status, reason, message } => {
                 Some(format!("{object}: {condition}={status} {reason}: {message}"))
             }

@@ -12,21 +12,16 @@ fn a_lasting_failure_backs_off_from_half_a_second_to_five_minutes() {
     let mut bench = Bench::new();
     bench.define("web", &[settings("a", "1")]);
     bench.settle();
-    bench.cluster.interfere(Box::new(|_, action| match action {
-        Action::Apply { target, .. } if target.kind.kind == "ConfigMap" => Fate::Failed(Class::Unavailable),
+    bench.cluster.interfere(|_, action| match action {
+        Action::Apply { target, .. } if target.kind.kind == "ConfigMap" => Fate::failed(Class::Unavailable),
         _ => Fate::Served,
-    }));
+    });
     bench.namespace("team", Some("web"));
     bench.cluster.advance(Duration::from_hours(1));
     let is_apply =
         |action: &Action| matches!(action, Action::Apply { target, .. } if target.kind.kind == "ConfigMap");
-    let tries: Vec<Duration> = bench
-        .cluster
-        .carried
-        .iter()
-        .filter(|carried| is_apply(&carried.action))
-        .map(|carried| carried.at)
-        .collect();
+    let tries: Vec<Duration> =
+        bench.cluster.carried().filter(|(_, carried)| is_apply(&carried.action)).map(|(at, _)| at).collect();
     let pauses: Vec<Duration> = tries.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
     assert!(tries.len() < 35, "{} tries in an hour", tries.len());
     // Two passes may be woken by the operator's own status; after that, each pause is within its bounds.
@@ -34,7 +29,7 @@ fn a_lasting_failure_backs_off_from_half_a_second_to_five_minutes() {
     assert!(*longest <= Duration::from_secs(301) && *longest >= Duration::from_secs(225), "{pauses:?}");
     assert!(bench.ready("team").starts_with("False ApplyFailed"));
 
-    bench.cluster.interfere(Box::new(|_, _| Fate::Served));
+    bench.cluster.interfere(|_, _| Fate::Served);
     bench.cluster.advance(Duration::from_mins(6));
     assert!(bench.ready("team").starts_with("True ResourcesApplied"));
 }
@@ -44,10 +39,10 @@ fn one_namespace_that_fails_does_not_hold_back_another() {
     let mut bench = Bench::new();
     bench.define("web", &[settings("a", "1")]);
     bench.settle();
-    bench.cluster.interfere(Box::new(|_, action| match action.target() {
-        Some(target) if target.namespace.as_deref() == Some("bad") => Fate::Failed(Class::Unknown),
+    bench.cluster.interfere(|_, action| match action.target() {
+        Some(target) if target.namespace.as_deref() == Some("bad") => Fate::failed(Class::Unknown),
         _ => Fate::Served,
-    }));
+    });
     bench.namespace("bad", Some("web"));
     for number in 0..20 {
         bench.namespace(&format!("good-{number}"), Some("web"));
@@ -63,10 +58,10 @@ fn a_forbidden_kind_is_named_with_the_remedy() {
     let mut bench = Bench::new();
     bench.define("web", &[settings("a", "1"), settings("b", "1")]);
     bench.settle();
-    bench.cluster.interfere(Box::new(|_, action| match action {
-        Action::Apply { target, .. } if target.name == "a" => Fate::Failed(Class::Forbidden),
+    bench.cluster.interfere(|_, action| match action {
+        Action::Apply { target, .. } if target.name == "a" => Fate::failed(Class::Forbidden),
         _ => Fate::Served,
-    }));
+    });
     bench.namespace("team", Some("web"));
     bench.cluster.advance(Duration::from_secs(5));
     assert!(bench.config_map("team", "b").is_some());
@@ -80,10 +75,10 @@ fn a_jumping_wall_clock_changes_nothing() {
         bench.define("web", &[settings("a", "1")]);
         bench.namespace("team", Some("web"));
         bench.settle();
-        bench.cluster.carried.clear();
-        bench.cluster.skew(jump);
+        bench.cluster.journal.clear();
+        bench.cluster.skew(0, jump);
         bench.cluster.advance(Duration::from_mins(1));
-        assert_eq!(bench.cluster.carried, []);
+        assert_eq!(bench.carried().next(), None);
         bench.update("web", &[settings("a", "2")]);
         bench.settle();
         assert_eq!(bench.config_map("team", "a").expect("is there")["data"]["value"], "2");
@@ -96,7 +91,7 @@ fn a_fight_over_a_field_backs_off_is_told_and_ends_when_the_other_gives_up() {
     bench.define("web", &[settings("a", "ours"), settings("b", "1")]);
     bench.namespace("team", Some("web"));
     bench.settle();
-    bench.cluster.carried.clear();
+    bench.cluster.journal.clear();
     let path = "/api/v1/namespaces/team/configmaps/a";
     let mut told = false;
     for _ in 0..7200 {
@@ -104,7 +99,7 @@ fn a_fight_over_a_field_backs_off_is_told_and_ends_when_the_other_gives_up() {
         bench.cluster.advance(Duration::from_millis(500));
         told |= bench.ready("team").starts_with("False Contested");
     }
-    let repairs = bench.cluster.carried.iter().filter(|carried| carried.action.name() == "apply").count();
+    let repairs = bench.carried().filter(|carried| carried.action.name() == "apply").count();
     println!("{repairs} repairs in an hour");
     assert!((10..40).contains(&repairs), "{repairs} repairs in an hour");
     assert!(told);
@@ -121,13 +116,13 @@ fn a_removal_that_is_forbidden_is_told_once_and_does_not_flap() {
     bench.define("web", &[settings("a", "1"), settings("b", "1")]);
     bench.namespace("team", Some("web"));
     bench.settle();
-    bench.cluster.interfere(Box::new(|_, action| match action {
-        Action::Delete { target, .. } if target.kind.kind == "ConfigMap" => Fate::Failed(Class::Forbidden),
+    bench.cluster.interfere(|_, action| match action {
+        Action::Delete { target, .. } if target.kind.kind == "ConfigMap" => Fate::failed(Class::Forbidden),
         _ => Fate::Served,
-    }));
+    });
     bench.update("web", &[settings("a", "1")]);
     bench.cluster.advance(Duration::from_mins(1));
-    bench.cluster.notes.clear();
+    bench.cluster.journal.clear();
     let before = bench.binding("team").expect("is bound");
     bench.cluster.advance(Duration::from_hours(1));
     assert_eq!(bench.binding("team").expect("is bound"), before, "the status stands still");
@@ -138,17 +133,17 @@ fn a_removal_that_is_forbidden_is_told_once_and_does_not_flap() {
 #[test]
 fn kinds_that_cannot_be_asked_for_hold_nothing_else_back() {
     let mut bench = Bench::new();
-    bench.cluster.interfere(Box::new(|_, action| match action {
+    bench.cluster.interfere(|_, action| match action {
         Action::Discover { api_version } if api_version == "example.com/v1" => {
-            Fate::Failed(Class::Unavailable)
+            Fate::failed(Class::Unavailable)
         }
         _ => Fate::Served,
-    }));
+    });
     let widget = |api_version: &str| serde_json::json!({ "apiVersion": api_version, "kind": "Widget", "metadata": { "name": "w" } });
     bench.define("web", &[settings("a", "1"), widget("example.com/v1"), widget("example.com/")]);
     bench.namespace("team", Some("web"));
     bench.cluster.advance(Duration::from_mins(5));
     assert!(bench.config_map("team", "a").is_some());
-    assert!(bench.cluster.carried.len() < 60, "{} requests in five minutes", bench.cluster.carried.len());
+    assert!(bench.carried().count() < 60, "{} requests in five minutes", bench.carried().count());
     insta::assert_snapshot!(bench.ready("team"));
 }

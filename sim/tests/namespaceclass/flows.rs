@@ -54,14 +54,13 @@ fn prepared(flow: &Flow) -> Bench {
     let mut bench = Bench::new();
     (flow.before)(&mut bench);
     bench.settle();
-    bench.cluster.notes.clear();
-    bench.cluster.carried.clear();
+    bench.cluster.journal.clear();
     bench
 }
 
 fn run(flow: &Flow, interference: impl Fn(u64) -> Fate + 'static) -> Bench {
     let mut bench = prepared(flow);
-    bench.cluster.interfere(Box::new(move |number, _| interference(number)));
+    bench.cluster.interfere(move |number, _| interference(number));
     (flow.act)(&mut bench);
     bench.settle();
     bench
@@ -83,7 +82,7 @@ fn every_flow_ends_as_the_specification_says() {
 fn every_flow_asks_for_no_more_than_it_needs() {
     for flow in &FLOWS {
         let bench = run(flow, |_| Fate::Served);
-        let lines = bench.cluster.carried.iter().map(line).collect::<Vec<_>>().join("\n");
+        let lines = bench.carried().map(line).collect::<Vec<_>>().join("\n");
         insta::assert_snapshot!(format!("{}_requests", flow.name), lines);
     }
 }
@@ -99,16 +98,20 @@ fn line(carried: &Carried) -> String {
     format!("{} {target}{failed}", carried.action.name())
 }
 
+/// This befalls the request at that position, and nothing befalls any other.
+fn at(position: u64, fate: Fate) -> impl Fn(u64) -> Fate {
+    move |number| if number == position { fate.clone() } else { Fate::Served }
+}
+
 #[test]
 fn killed_at_any_action_every_flow_ends_the_same() {
     let mut runs = 0;
     for flow in &FLOWS {
         let mut undisturbed = run(flow, |_| Fate::Served);
         let expected = undisturbed.world();
-        for position in 0..undisturbed.cluster.carried.len() as u64 {
+        for position in 0..undisturbed.carried().count() as u64 {
             for crash in [Fate::CrashedBefore, Fate::CrashedAfter] {
-                let mut bench =
-                    run(flow, move |number| if number == position { crash } else { Fate::Served });
+                let mut bench = run(flow, at(position, crash.clone()));
                 assert_eq!(bench.world(), expected, "{}: {crash:?} at {position}", flow.name);
                 runs += 1;
             }
@@ -124,16 +127,16 @@ fn failed_in_any_way_at_any_action_every_flow_ends_the_same() {
     for flow in &FLOWS {
         let mut undisturbed = run(flow, |_| Fate::Served);
         let expected = undisturbed.world();
-        let requests = undisturbed.cluster.carried.len();
-        for position in 0..requests as u64 {
-            for fate in Class::ALL.into_iter().map(Fate::Failed).chain([Fate::AnswerLost]) {
+        let carried: Vec<Carried> = undisturbed.carried().cloned().collect();
+        for (position, undisturbed) in (0..).zip(&carried) {
+            for fate in Class::ALL.into_iter().map(Fate::failed).chain([Fate::AnswerLost]) {
                 // A lie is no failure: who is told that an object is gone, when it is there, must believe it.
-                if is_a_lie(&undisturbed.cluster.carried[usize::try_from(position).expect("small")], fate) {
+                if is_a_lie(undisturbed, &fate) {
                     continue;
                 }
-                let mut bench = run(flow, move |number| if number == position { fate } else { Fate::Served });
+                let mut bench = run(flow, at(position, fate.clone()));
                 assert_eq!(bench.world(), expected, "{}: {fate:?} at {position}", flow.name);
-                let more = bench.cluster.carried.len().saturating_sub(requests);
+                let more = bench.carried().count().saturating_sub(carried.len());
                 assert!(more <= 20, "{}: {fate:?} at {position}: {more} more requests", flow.name);
                 runs += 1;
             }
@@ -143,8 +146,8 @@ fn failed_in_any_way_at_any_action_every_flow_ends_the_same() {
     assert!(runs > 450);
 }
 
-fn is_a_lie(carried: &Carried, fate: Fate) -> bool {
+fn is_a_lie(carried: &Carried, fate: &Fate) -> bool {
     matches!(carried.action, Action::Get { .. })
-        && fate == Fate::Failed(Class::NotFound)
+        && *fate == Fate::failed(Class::NotFound)
         && carried.failed.is_none()
 }

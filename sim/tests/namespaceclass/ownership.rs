@@ -67,12 +67,12 @@ fn a_namespace_that_is_being_deleted_is_left_in_peace() {
     let held = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
     bench.merge("/api/v1/namespaces/team/configmaps/a", &held);
     bench.settle();
-    bench.cluster.carried.clear();
+    bench.cluster.journal.clear();
     bench.delete("/api/v1/namespaces/team");
     bench.settle();
     bench.update("web", &[settings("a", "2"), settings("b", "1")]);
     bench.settle();
-    let writes = bench.cluster.carried.iter().filter(|carried| {
+    let writes = bench.carried().filter(|carried| {
         let target = carried.action.target();
         carried.action.is_write() && target.is_some_and(|target| target.namespace.as_deref() == Some("team"))
     });

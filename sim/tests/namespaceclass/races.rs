@@ -13,7 +13,7 @@ fn moved_with_steps_between(steps: u32) -> (Bench, serde_json::Value, serde_json
     let shared = bench.config_map("team", "shared").expect("is applied");
     bench.label("team", Some("new"));
     for _ in 0..steps {
-        bench.cluster.step();
+        bench.cluster.step(bench.cluster.elapsed());
     }
     bench.remove("old");
     bench.settle();
@@ -42,7 +42,7 @@ fn a_class_that_comes_back_at_once_is_applied() {
         bench.settle();
         bench.remove("web");
         for _ in 0..steps {
-            bench.cluster.step();
+            bench.cluster.step(bench.cluster.elapsed());
         }
         bench.define("web", &[settings("a", "2")]);
         bench.settle();

@@ -21,6 +21,10 @@ pub struct Accounts {
 }
 
 impl Accounts {
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.due.values().min().copied()
+    }
+
     /// Does what is due.
     pub fn tick(&mut self, server: &mut ApiServer, now: Timestamp) {
         let news = self.cursor.news(server, |resource| {

@@ -64,6 +64,10 @@ impl GarbageCollector {
         }
     }
 
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.due.values().min().copied()
+    }
+
     fn learn(&mut self, server: &mut ApiServer, now: Timestamp) {
         let due = after(now, self.delay);
         for (resource, news) in self.cursor.news(server, |resource| !resource.is("", "events")) {

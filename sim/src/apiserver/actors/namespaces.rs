@@ -39,6 +39,10 @@ impl NamespaceController {
         }
     }
 
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.due.values().min().copied()
+    }
+
     fn learn(&mut self, server: &ApiServer, now: Timestamp) {
         let due = after(now, self.delay);
         let mut touched = BTreeSet::new();

@@ -1,0 +1,139 @@
+//! One watch of a process: a list, then what changes after it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::ACCEPT;
+use jiff::Timestamp;
+use lockstep_core::engine::action::{Failure, Scope};
+use lockstep_core::engine::machine::Event;
+use lockstep_core::engine::wire;
+use lockstep_core::object::Kind;
+use serde_json::{Value, json};
+
+use crate::apiserver::{ApiServer, Response, WatchId};
+
+/// How long a watch that was refused waits before it tries again.
+pub(super) const RETRY: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) kind: Arc<Kind>,
+    scope: Scope,
+    /// Tells this watch from earlier ones of the same kind, so that what those had under way is not taken for its own.
+    pub(super) id: u64,
+    open: Option<WatchId>,
+    /// When the last of what it has seen arrives: nothing overtakes within one watch.
+    pub(super) last_arrival: Duration,
+}
+
+/// What a watch has seen, and whether it is over.
+#[derive(Debug, Default)]
+pub(super) struct Sight {
+    pub(super) events: Vec<Event>,
+    pub(super) over: bool,
+}
+
+impl Stream {
+    pub(super) fn new(kind: Arc<Kind>, scope: Scope, id: u64) -> Self {
+        Self { kind, scope, id, open: None, last_arrival: Duration::ZERO }
+    }
+
+    pub(super) fn close(&mut self, server: &mut ApiServer) {
+        if let Some(id) = self.open.take() {
+            server.cancel_watch(id);
+        }
+    }
+
+    /// Lists, from a state that lies so many changes behind, and watches from there.
+    pub(super) fn list(&mut self, server: &mut ApiServer, now: Timestamp, lag: u64) -> Sight {
+        self.close(server);
+        let selector = self.scope.selector.replace('/', "%2F");
+        let path = format!("{}?labelSelector={selector}", wire::path::collection(&self.kind, None));
+        let (code, list) = match self.list_of(server, &path, now, lag) {
+            (200, list) => (200, list),
+            // History does not reach back so far.
+            _ if lag > 0 => self.list_of(server, &path, now, 0),
+            refused => refused,
+        };
+        if code != 200 {
+            let failure = Failure::new(wire::class(code, ""), format!("{} can't be listed", self.kind));
+            let failed = Event::WatchFailed { kind: Arc::clone(&self.kind), failure };
+            return Sight { events: vec![failed], over: true };
+        }
+        let mut events = vec![Event::ListStarted { kind: Arc::clone(&self.kind) }];
+        for object in list["items"].as_array().into_iter().flatten() {
+            events.push(self.observed(object));
+        }
+        events.push(Event::ListCompleted { kind: Arc::clone(&self.kind) });
+        let version = list["metadata"]["resourceVersion"].as_str().unwrap_or("0");
+        let path = format!("{path}&watch=true&resourceVersion={version}");
+        match ask(server, &path, now) {
+            Some(Response::Watch(_, id)) => self.open = Some(id),
+            Some(Response::Complete(_)) | None => return Sight { events, over: true },
+        }
+        Sight { events, over: false }
+    }
+
+    fn list_of(&self, server: &mut ApiServer, path: &str, now: Timestamp, lag: u64) -> (u16, Value) {
+        let path = match lag {
+            0 => path.to_owned(),
+            lag => {
+                let version = server.revision().saturating_sub(lag).max(1);
+                format!("{path}&resourceVersion={version}&resourceVersionMatch=Exact")
+            }
+        };
+        match ask(server, &path, now) {
+            Some(Response::Complete(response)) => {
+                let body = serde_json::from_slice(response.body()).unwrap_or_default();
+                (response.status().as_u16(), body)
+            }
+            Some(Response::Watch(..)) | None => (400, Value::Null),
+        }
+    }
+
+    /// What has changed since the last look.
+    pub(super) fn look(&mut self, server: &mut ApiServer, now: Timestamp) -> Sight {
+        let mut sight = Sight::default();
+        let Some(id) = self.open else { return sight };
+        loop {
+            let poll = server.poll_watch(id, now);
+            sight.over |= poll.closed;
+            for event in poll.events {
+                match event.kind {
+                    "ADDED" | "MODIFIED" => sight.events.push(self.observed(&event.object)),
+                    "DELETED" => {
+                        let object = Arc::new(self.trim(&event.object));
+                        sight.events.push(Event::Vanished { kind: Arc::clone(&self.kind), object });
+                    }
+                    "ERROR" => sight.over = true,
+                    _ => {}
+                }
+            }
+            if sight.over || !poll.more {
+                return sight;
+            }
+        }
+    }
+
+    fn observed(&self, object: &Value) -> Event {
+        Event::Observed { kind: Arc::clone(&self.kind), object: Arc::new(self.trim(object)) }
+    }
+
+    /// What the shell's watches hand on: metadata alone where that was asked for; list items with their kind filled in.
+    fn trim(&self, object: &Value) -> Value {
+        if self.scope.metadata_only {
+            return json!({ "metadata": object["metadata"] });
+        }
+        let mut object = object.clone();
+        object["apiVersion"] = json!(self.kind.api_version());
+        object["kind"] = json!(self.kind.kind);
+        object
+    }
+}
+
+fn ask(server: &mut ApiServer, path: &str, now: Timestamp) -> Option<Response> {
+    let request = http::Request::get(path).header(ACCEPT, wire::JSON).body(Bytes::new()).ok()?;
+    Some(server.handle(&request, now))
+}

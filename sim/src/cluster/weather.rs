@@ -1,0 +1,114 @@
+//! What goes wrong in a cluster, and how long everything takes.
+
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Action, Class, Failure};
+use lockstep_core::object::Kind;
+
+/// What becomes of one request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fate {
+    /// It is carried out and answered.
+    Served,
+    /// It is not carried out; the answer is this failure.
+    Failed(Failure),
+    /// It is carried out; the answer is lost, so the process learns of an unknown outcome.
+    AnswerLost,
+    /// The process gives up waiting (unknown outcome), and this much later the request is carried out all the same.
+    LandsLate(Duration),
+    /// The process dies before it is carried out.
+    CrashedBefore,
+    /// The process dies after it was carried out, before the answer.
+    CrashedAfter,
+}
+
+impl Fate {
+    /// A failure of a class, without effect.
+    pub fn failed(class: Class) -> Self {
+        Self::Failed(Failure::new(class, "injected"))
+    }
+}
+
+/// Something that is under way for a while.
+#[derive(Debug, Clone, Copy)]
+pub enum Hop<'a> {
+    /// A request, on its way to the server.
+    Request(&'a Action),
+    /// An answer, on its way back.
+    Answer(&'a Action),
+    /// What a watch of this kind has seen, on its way to the process.
+    Watch(&'a Kind),
+    /// A process that begins anew after a crash.
+    Restart,
+}
+
+/// Decides what goes wrong. Everything that it is asked is asked in an order that follows from the run, so that whatever
+/// it draws by lot follows from its seed. What is left out does not go wrong and takes no time.
+pub trait Weather {
+    /// What becomes of a request that has just reached the server. The number counts the requests of the cluster.
+    fn fate(&mut self, number: u64, at: Duration, process: usize, action: &Action) -> Fate {
+        let _ = (number, at, process, action);
+        Fate::Served
+    }
+
+    /// How long something is under way.
+    fn delay(&mut self, at: Duration, process: usize, hop: Hop<'_>) -> Duration {
+        let _ = (at, process, hop);
+        Duration::ZERO
+    }
+
+    /// Whether a request that is under way when its process dies reaches the server all the same.
+    fn outlives(&mut self, action: &Action) -> bool {
+        let _ = action;
+        false
+    }
+
+    /// By how many changes the state from which a list is served lies behind.
+    fn list_lag(&mut self, at: Duration, process: usize, kind: &Kind) -> u64 {
+        let _ = (at, process, kind);
+        0
+    }
+
+    /// Whether what a watch has seen is told twice.
+    fn repeats(&mut self, at: Duration, process: usize, kind: &Kind) -> bool {
+        let _ = (at, process, kind);
+        false
+    }
+}
+
+impl<W: Weather + ?Sized> Weather for Box<W> {
+    fn fate(&mut self, number: u64, at: Duration, process: usize, action: &Action) -> Fate {
+        (**self).fate(number, at, process, action)
+    }
+
+    fn delay(&mut self, at: Duration, process: usize, hop: Hop<'_>) -> Duration {
+        (**self).delay(at, process, hop)
+    }
+
+    fn outlives(&mut self, action: &Action) -> bool {
+        (**self).outlives(action)
+    }
+
+    fn list_lag(&mut self, at: Duration, process: usize, kind: &Kind) -> u64 {
+        (**self).list_lag(at, process, kind)
+    }
+
+    fn repeats(&mut self, at: Duration, process: usize, kind: &Kind) -> bool {
+        (**self).repeats(at, process, kind)
+    }
+}
+
+/// Nothing goes wrong, nothing takes time.
+#[derive(Debug, Clone, Copy)]
+pub struct Calm;
+
+impl Weather for Calm {}
+
+/// Decides the fate of requests and nothing else, by their number and action.
+pub struct Interference<F>(pub F);
+
+impl<F: FnMut(u64, &Action) -> Fate> Weather for Interference<F> {
+    fn fate(&mut self, number: u64, _: Duration, _: usize, action: &Action) -> Fate {
+        (self.0)(number, action)
+    }
+}
