@@ -13,3 +13,4 @@ pub mod host;
 pub mod managed;
 pub mod patch;
 pub mod schema;
+pub mod simulation;

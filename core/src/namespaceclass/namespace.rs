@@ -48,6 +48,7 @@ impl Controller {
         }
         match &namespace.class {
             Some(class) if self.world.classes.get(class).is_some() => {
+                self.world.told_missing.remove(name);
                 if binding.is_some_and(|binding| is_bound(binding, namespace, class)) {
                     return Next::Done(Verdict::Converged);
                 }
@@ -59,10 +60,8 @@ impl Controller {
                 let doubt = binding
                     .filter(|binding| binding.controller.as_ref() == Some(&namespace.uid))
                     .map(|binding| doubt(name, binding, label.as_deref()));
-                if let Some(class) = label.clone() {
-                    let uid = namespace.uid.clone();
-                    self.tell_class_not_found(name, uid, &class, now);
-                }
+                let missing = label.clone().map(|class| (namespace.uid.clone(), class));
+                self.tell_class_not_found(name, missing, now);
                 doubt.unwrap_or(Next::Done(Verdict::Converged))
             }
         }
@@ -128,7 +127,16 @@ impl Controller {
         Next::Await(vec![delete], super::Stage::Namespace(Stage::Unbinding))
     }
 
-    fn tell_class_not_found(&mut self, name: &str, uid: String, class: &str, now: Now) {
+    /// Tells once of each class that a namespace asks for in vain: nothing is written where nothing has changed.
+    fn tell_class_not_found(&mut self, name: &str, missing: Option<(String, String)>, now: Now) {
+        let Some((uid, class)) = missing else {
+            self.world.told_missing.remove(name);
+            return;
+        };
+        let told = self.world.told_missing.insert(name.to_owned(), (uid.clone(), class.clone()));
+        if told.is_some_and(|told| told == (uid.clone(), class.clone())) {
+            return;
+        }
         let occurrence = Occurrence {
             regarding: ObjectRef::cluster(&names::namespace(), name),
             uid,

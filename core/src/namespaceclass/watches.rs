@@ -107,6 +107,7 @@ impl Controller {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 self.world.namespaces.vanish(&name, version);
+                self.world.told_missing.remove(&name);
             }
             Watched::Classes => {
                 if self.world.classes.vanish(&name, version) {

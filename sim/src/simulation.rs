@@ -1,0 +1,25 @@
+//! The simulator: runs a controller under a plan of faults and checks that what must hold does.
+//!
+//! ```text
+//!   seed ─▶ plan ─▶ run: storm, calm, quiet ─▶ hash, counters ─▶ summary
+//!                     │ each step: invariants
+//!                     └─ violated ─▶ shrink the plan ─▶ replay command, timeline
+//! ```
+
+pub mod bugs;
+pub mod history;
+pub mod invariant;
+pub mod plan;
+pub mod run;
+pub mod search;
+pub mod shrink;
+mod storm;
+pub mod subject;
+pub mod subjects;
+mod trace;
+
+pub use self::plan::Plan;
+pub use self::run::{Run, Simulation, Violation};
+pub use self::search::{Search, Summary};
+pub use self::storm::{Strike, Struck};
+pub use self::subject::{Act, Hand, Subject};

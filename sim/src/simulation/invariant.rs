@@ -1,0 +1,268 @@
+//! What must hold of every controller at every step.
+//!
+//! An invariant is a function of what has happened so far and what happens now; it returns what is wrong, in words. The
+//! order of the table is the order of checking: of two that are violated in one step, the first is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_core::engine::action::Action;
+use lockstep_core::engine::machine::{Event, Note, ReconcileResult};
+use lockstep_core::object::{is_deleting, metadata};
+use serde_json::Value;
+
+use super::history::History;
+use super::subject::Subject;
+use crate::apiserver::ApiServer;
+use crate::cluster::{Author, Change, Entry, What};
+
+/// What an invariant sees.
+pub struct Moment<'a> {
+    /// The controller.
+    pub subject: &'a dyn Subject,
+    /// The server, as it is just after.
+    pub server: &'a ApiServer,
+    /// What happened before.
+    pub history: &'a History,
+    /// What happens.
+    pub entry: &'a Entry,
+}
+
+/// Something that must hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Invariant {
+    /// Its name.
+    pub name: &'static str,
+    /// What it says, in one sentence.
+    pub sentence: &'static str,
+    /// Checks it; an error says what is wrong.
+    pub holds: fn(&Moment<'_>) -> Result<(), String>,
+}
+
+/// The invariants of all controllers.
+pub const SAFETY: &[Invariant] = &[
+    Invariant {
+        name: "nothing_foreign_is_touched",
+        sentence: "The controller creates, changes and deletes only what its specification lets it.",
+        holds: nothing_foreign_is_touched,
+    },
+    Invariant {
+        name: "deletes_only_the_object_meant",
+        sentence: "A delete removes the very object that was looked at, never another one of the same name.",
+        holds: deletes_only_the_object_meant,
+    },
+    Invariant {
+        name: "only_the_leader_writes",
+        sentence: "A process that does not lead asks for no write.",
+        holds: only_the_leader_writes,
+    },
+    Invariant {
+        name: "one_reconcile_a_key",
+        sentence: "In one process a key has one pass at a time.",
+        holds: one_reconcile_a_key,
+    },
+    Invariant {
+        name: "backoff_within_its_table",
+        sentence: "A key that failed is tried again within the bounds of the controller's backoff, later only if the server asked for it.",
+        holds: backoff_within_its_table,
+    },
+    Invariant {
+        name: "write_rate_is_bounded",
+        sentence: "No object is written again and again while nothing else happens.",
+        holds: write_rate_is_bounded,
+    },
+    Invariant {
+        name: "transition_times_move_with_the_status",
+        sentence: "A condition's lastTransitionTime moves when its status changes, and only then.",
+        holds: transition_times_move_with_the_status,
+    },
+    Invariant {
+        name: "observed_generation_exists",
+        sentence: "No status speaks of a generation that its object has not reached.",
+        holds: observed_generation_exists,
+    },
+    Invariant {
+        name: "secrets_stay_secret",
+        sentence: "No value of a Secret stands in a log, an event or a condition.",
+        holds: secrets_stay_secret,
+    },
+];
+
+/// Every value of a Secret in a simulation contains this word, so that it can be looked for.
+pub const SECRET: &str = "tops3cret";
+
+/// The most writes of one object in a minute in which nothing else happens.
+const WRITES_MAX: usize = 12;
+/// How many more there may be for everything else that happens in that minute.
+const WRITES_FOR_EACH_STIR: usize = 3;
+
+/// A change made by a process.
+fn changed_by_process(entry: &Entry) -> Option<(usize, &Change)> {
+    match &entry.what {
+        What::Changed(change) => match change.by {
+            Author::Process(process) => Some((process, change)),
+            Author::Client(_) | Author::ControlPlane => None,
+        },
+        _ => None,
+    }
+}
+
+fn nothing_foreign_is_touched(moment: &Moment<'_>) -> Result<(), String> {
+    match changed_by_process(moment.entry) {
+        Some((_, change)) => moment.subject.may_change(change, moment.server, moment.history),
+        None => Ok(()),
+    }
+}
+
+fn deletes_only_the_object_meant(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Carried(carried) = &moment.entry.what else { return Ok(()) };
+    let Action::Delete { uid, .. } = &carried.action else { return Ok(()) };
+    for change in &moment.history.changes_of_request {
+        let found = change.old.as_ref().map_or("", |old| metadata(old, "uid"));
+        if found != uid {
+            return Err(format!("{} was deleted with the uid {found}, but {uid} was meant", change.object));
+        }
+    }
+    Ok(())
+}
+
+fn only_the_leader_writes(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, event, step, .. } = &moment.entry.what else { return Ok(()) };
+    let leads = match event {
+        Event::LeadershipChanged { leading } => *leading,
+        _ => moment.history.life(*process).is_some_and(|life| life.leading),
+    };
+    match step.requests.iter().find(|request| !leads && request.action.is_write()) {
+        Some(request) => Err(format!(
+            "process {process} does not lead and asks for {} of {}",
+            request.action.name(),
+            request.action.target().map(ToString::to_string).unwrap_or_default()
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The passes that ended in a step, with how they ended and how long they took.
+fn passes(entry: &Entry) -> impl Iterator<Item = (usize, super::history::Key, &ReconcileResult, Duration)> {
+    let (process, notes) = match &entry.what {
+        What::Stepped { process, step, .. } => (*process, step.notes.as_slice()),
+        _ => (0, &[][..]),
+    };
+    notes.iter().filter_map(move |note| match note {
+        Note::Reconciled { reconciler, object, result, took } => {
+            Some((process, (reconciler.clone(), object.clone()), result, *took))
+        }
+        _ => None,
+    })
+}
+
+fn one_reconcile_a_key(moment: &Moment<'_>) -> Result<(), String> {
+    for (process, key, _, took) in passes(moment.entry) {
+        let Some(life) = moment.history.life(process) else { continue };
+        let began = moment.entry.at.saturating_sub(took);
+        // The machine's clock counts milliseconds.
+        if life.ended.get(&key).is_some_and(|ended| began + Duration::from_millis(1) < *ended) {
+            return Err(format!("{} {}: a pass began before the last one had ended", key.0, key.1));
+        }
+    }
+    Ok(())
+}
+
+fn backoff_within_its_table(moment: &Moment<'_>) -> Result<(), String> {
+    for (process, key, result, _) in passes(moment.entry) {
+        let ReconcileResult::Failed { retry_after, .. } = result else { continue };
+        let Some(life) = moment.history.life(process) else { continue };
+        let failures = life.failures.get(&key).copied().unwrap_or(0) + 1;
+        let ceiling = moment.subject.backoff().ceiling(failures);
+        let wish = life.retry_after.iter().map(|(_, wish)| *wish).max().unwrap_or_default();
+        if *retry_after < ceiling * 3 / 4 || *retry_after > ceiling.max(wish) {
+            return Err(format!(
+                "{} {}: after {failures} failures it is tried again in {retry_after:?}, the table says {ceiling:?}",
+                key.0, key.1
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn write_rate_is_bounded(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Carried(carried) = &moment.entry.what else { return Ok(()) };
+    let Some(target) = carried.action.target().filter(|_| carried.action.is_write()) else { return Ok(()) };
+    let history = moment.history;
+    let writes = history.writes.get(target).map_or(0, |writes| {
+        writes.iter().filter(|at| **at + super::history::MINUTE >= moment.entry.at).count()
+    });
+    let stirred = history.stirred.len();
+    if writes > WRITES_MAX + WRITES_FOR_EACH_STIR * stirred {
+        return Err(format!(
+            "{target} was written {writes} times within a minute in which {stirred} other things happened"
+        ));
+    }
+    Ok(())
+}
+
+fn conditions(object: &Value) -> impl Iterator<Item = &Value> {
+    object["status"]["conditions"].as_array().into_iter().flatten()
+}
+
+fn transition_times_move_with_the_status(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = changed_by_process(moment.entry) else {
+        return Ok(());
+    };
+    if old["status"]["conditions"] == new["status"]["conditions"] {
+        return Ok(());
+    }
+    for after in conditions(new) {
+        let Some(before) = conditions(old).find(|before| before["type"] == after["type"]) else { continue };
+        let (same, moved) =
+            (before["status"] == after["status"], before["lastTransitionTime"] != after["lastTransitionTime"]);
+        if same && moved {
+            return Err(format!(
+                "{object}: the condition {} stayed {} and its lastTransitionTime moved from {} to {}",
+                after["type"], after["status"], before["lastTransitionTime"], after["lastTransitionTime"]
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn observed_generation_exists(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old, new: Some(new), .. })) = changed_by_process(moment.entry) else {
+        return Ok(());
+    };
+    if old.as_ref().is_some_and(|old| old["status"] == new["status"]) {
+        return Ok(());
+    }
+    let generation = new["metadata"]["generation"].as_i64().unwrap_or(0);
+    let claims = std::iter::once(&new["status"]).chain(conditions(new));
+    for observed in claims.filter_map(|claim| claim["observedGeneration"].as_i64()) {
+        if observed > generation {
+            return Err(format!("{object}: its status speaks of generation {observed}, it has {generation}"));
+        }
+    }
+    Ok(())
+}
+
+fn secrets_stay_secret(moment: &Moment<'_>) -> Result<(), String> {
+    match &moment.entry.what {
+        What::Stepped { step, .. } => match step.notes.iter().find(|note| format!("{note:?}").contains(SECRET)) {
+            Some(note) => Err(format!("a note tells the value of a Secret: {note:?}")),
+            None => Ok(()),
+        },
+        What::Changed(Change { by: Author::Process(_), object, new: Some(new), .. }) => {
+            let told = if object.kind.kind == "Event" { &**new } else { &new["status"] };
+            if told.to_string().contains(SECRET) {
+                return Err(format!("{object} tells the value of a Secret: {told}"));
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether an object was asked to go, or is gone, by a change.
+pub fn is_deletion(change: &Change) -> bool {
+    let was_deleting = change.old.as_deref().is_some_and(is_deleting);
+    let old = change.old.is_some();
+    old && !was_deleting && change.new.as_ref().is_none_or(|new: &Arc<Value>| is_deleting(new))
+}

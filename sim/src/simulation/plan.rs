@@ -1,0 +1,373 @@
+//! What goes wrong in one run, as data: it follows from a seed, can be stored, and can be cut down.
+
+use std::fmt;
+use std::time::Duration;
+
+use lockstep_core::engine::action::Class;
+use lockstep_core::random::Random;
+use serde::{Deserialize, Serialize};
+
+use super::subject::Act;
+
+/// The plan of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Plan {
+    /// The controller that is put to the test.
+    pub controller: String,
+    /// From which delays and everything else that is left to chance follows.
+    pub seed: u64,
+    /// How long things go wrong, in milliseconds of simulated time.
+    pub stormy_ms: u64,
+    /// What goes wrong and who acts, in the order of time.
+    pub faults: Vec<Fault>,
+}
+
+/// One thing that goes wrong, or one act.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Fault {
+    /// What.
+    pub what: What,
+    /// From when on, in milliseconds of simulated time.
+    pub from_ms: u64,
+    /// Until when.
+    pub until_ms: u64,
+    /// The action that it is aimed at: a failure befalls only such requests, anything else strikes while the first such
+    /// request is under way. Without an aim a failure befalls any request, and anything else strikes when its time has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aim: Option<String>,
+    /// How many of a thousand requests a failure befalls.
+    pub per_mille: u32,
+    /// How often it strikes at most.
+    pub times: u32,
+}
+
+/// The kinds of faults.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
+pub enum What {
+    /// A request is answered with this class of failure and has no effect.
+    Fail {
+        /// The class.
+        class: Class,
+        /// How long the server asks to be left alone, in milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_ms: Option<u64>,
+    },
+    /// A request takes effect; its answer is lost.
+    AnswerLost,
+    /// A request takes effect only after its sender has given it up.
+    LandsLate {
+        /// How much later.
+        by_ms: u64,
+    },
+    /// A request is under way for long.
+    SlowRequest {
+        /// How long.
+        by_ms: u64,
+    },
+    /// An answer is under way for long.
+    SlowAnswer {
+        /// How long.
+        by_ms: u64,
+    },
+    /// The process dies before a request takes effect.
+    CrashBefore {
+        /// After how long it begins anew.
+        restart_ms: u64,
+    },
+    /// The process dies after a request took effect, before it knows.
+    CrashAfter {
+        /// After how long it begins anew.
+        restart_ms: u64,
+    },
+    /// What watches see arrives late, for each kind as late as the dice say.
+    WatchLate {
+        /// At most so late.
+        by_ms: u64,
+    },
+    /// What watches see is told twice.
+    WatchTwice,
+    /// Watches break off; what they had under way is lost, and they list anew.
+    WatchCut,
+    /// Watches break off and list anew from a server that lies behind.
+    TimeTravel {
+        /// By so many changes.
+        changes: u64,
+    },
+    /// The server forgets its history: watches end with 410 and list anew.
+    Compaction,
+    /// The process stops for a while, and goes on as if nothing had happened.
+    Pause {
+        /// For so long.
+        by_ms: u64,
+    },
+    /// The wall clock of the process jumps.
+    ClockJump {
+        /// So far; backwards if negative.
+        by_ms: i64,
+    },
+    /// A second process begins to lead while the first still does.
+    TwoLeaders {
+        /// For so long.
+        for_ms: u64,
+    },
+    /// The leader ends; the next one begins to lead later.
+    Handover {
+        /// So much later.
+        gap_ms: u64,
+    },
+    /// The garbage collector and the namespace controller lie behind.
+    SlowControlPlane {
+        /// By so much.
+        by_ms: u64,
+    },
+    /// Somebody acts.
+    Act {
+        /// What is done; the controller's simulation tells which acts there are.
+        name: String,
+        /// From which its details follow.
+        seed: u64,
+    },
+}
+
+impl What {
+    /// The names of all kinds of faults, acts left out.
+    pub const NAMES: [&str; 25] = [
+        "not_found", "already_exists", "conflict", "invalid", "forbidden", "gone", "throttled", "unavailable",
+        "unknown", "answer_lost", "lands_late", "slow_request", "slow_answer", "crash_before", "crash_after",
+        "watch_late", "watch_twice", "watch_cut", "time_travel", "compaction", "pause", "clock_jump", "two_leaders",
+        "handover", "slow_control_plane",
+    ];
+
+    /// A short name, for counters and for choosing faults.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Fail { class, .. } => class.name(),
+            Self::AnswerLost => "answer_lost",
+            Self::LandsLate { .. } => "lands_late",
+            Self::SlowRequest { .. } => "slow_request",
+            Self::SlowAnswer { .. } => "slow_answer",
+            Self::CrashBefore { .. } => "crash_before",
+            Self::CrashAfter { .. } => "crash_after",
+            Self::WatchLate { .. } => "watch_late",
+            Self::WatchTwice => "watch_twice",
+            Self::WatchCut => "watch_cut",
+            Self::TimeTravel { .. } => "time_travel",
+            Self::Compaction => "compaction",
+            Self::Pause { .. } => "pause",
+            Self::ClockJump { .. } => "clock_jump",
+            Self::TwoLeaders { .. } => "two_leaders",
+            Self::Handover { .. } => "handover",
+            Self::SlowControlPlane { .. } => "slow_control_plane",
+            Self::Act { .. } => "act",
+        }
+    }
+
+    /// Whether it befalls requests one by one; anything else strikes at an instant and may last.
+    pub fn befalls_requests(&self) -> bool {
+        matches!(
+            self,
+            Self::Fail { .. }
+                | Self::AnswerLost
+                | Self::LandsLate { .. }
+                | Self::SlowRequest { .. }
+                | Self::SlowAnswer { .. }
+                | Self::CrashBefore { .. }
+                | Self::CrashAfter { .. }
+        )
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |ms: u64| Duration::from_millis(ms);
+        match self {
+            Self::Fail { class, retry_after_ms: None } => write!(f, "fails: {class}"),
+            Self::Fail { class, retry_after_ms: Some(ms) } => {
+                write!(f, "fails: {class}, retry after {:?}", seconds(*ms))
+            }
+            Self::AnswerLost => write!(f, "takes effect, answer lost"),
+            Self::LandsLate { by_ms } => write!(f, "given up, takes effect {:?} later", seconds(*by_ms)),
+            Self::SlowRequest { by_ms } => write!(f, "request {:?} under way", seconds(*by_ms)),
+            Self::SlowAnswer { by_ms } => write!(f, "answer {:?} under way", seconds(*by_ms)),
+            Self::CrashBefore { restart_ms } => {
+                write!(f, "process dies before it takes effect, begins anew after {:?}", seconds(*restart_ms))
+            }
+            Self::CrashAfter { restart_ms } => {
+                write!(f, "process dies after it took effect, begins anew after {:?}", seconds(*restart_ms))
+            }
+            Self::WatchLate { by_ms } => write!(f, "watches up to {:?} late", seconds(*by_ms)),
+            Self::WatchTwice => write!(f, "watches tell everything twice"),
+            Self::WatchCut => write!(f, "watches break off and list anew"),
+            Self::TimeTravel { changes } => write!(f, "watches list anew from {changes} changes ago"),
+            Self::Compaction => write!(f, "history compacted"),
+            Self::Pause { by_ms } => write!(f, "process paused for {:?}", seconds(*by_ms)),
+            Self::ClockJump { by_ms } => {
+                let sign = if *by_ms < 0 { "-" } else { "+" };
+                write!(f, "wall clock jumps by {sign}{:?}", seconds(by_ms.unsigned_abs()))
+            }
+            Self::TwoLeaders { for_ms } => write!(f, "two leaders for {:?}", seconds(*for_ms)),
+            Self::Handover { gap_ms } => write!(f, "leadership moves, nobody leads for {:?}", seconds(*gap_ms)),
+            Self::SlowControlPlane { by_ms } => write!(f, "control plane {:?} behind", seconds(*by_ms)),
+            Self::Act { name, .. } => write!(f, "{name}"),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [from, until] = [self.from_ms, self.until_ms].map(Duration::from_millis);
+        let aim = self.aim.as_deref();
+        if self.what.befalls_requests() {
+            let which = aim.map_or("any request".to_owned(), |aim| format!("any {aim}"));
+            write!(f, "{from:?} to {until:?}: {which} {}", self.what)?;
+            write!(f, " ({} in 1000, at most {} times)", self.per_mille, self.times)
+        } else if let Some(aim) = aim {
+            write!(f, "{from:?} to {until:?}, while the first {aim} is under way: {}", self.what)
+        } else {
+            write!(f, "{from:?} to {until:?}: {}", self.what)
+        }
+    }
+}
+
+/// What plans are drawn from.
+#[derive(Debug, Clone)]
+pub struct Range<'a> {
+    /// The controller.
+    pub controller: &'a str,
+    /// How long things go wrong.
+    pub stormy: Duration,
+    /// The faults that may be drawn, by name; empty for all.
+    pub faults: &'a [String],
+    /// What may be done.
+    pub acts: &'a [Act],
+    /// The names of the actions that the controller asks for.
+    pub aims: &'a [&'static str],
+}
+
+impl Range<'_> {
+    /// The plan of a seed: a few moments at which much happens at once, and acts and faults around them.
+    pub fn plan(&self, seed: u64) -> Plan {
+        let mut random = Random::from_seed(seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(7));
+        let stormy_ms = u64::try_from(self.stormy.as_millis()).unwrap_or(u64::MAX);
+        let moments: Vec<u64> = (0..2 + random.below(4)).map(|_| random.below(stormy_ms)).collect();
+        let names: Vec<&str> = What::NAMES
+            .into_iter()
+            .filter(|name| self.faults.is_empty() || self.faults.iter().any(|chosen| chosen == name))
+            .collect();
+        let mut draw = Draw { random, moments, stormy_ms, aims: self.aims };
+        let acts = 6 + draw.below(18);
+        let mut faults: Vec<Fault> = (0..acts).filter_map(|_| draw.act(self.acts)).collect();
+        let count = if names.is_empty() { 0 } else { draw.below(14) };
+        for _ in 0..count {
+            let name = draw.pick(&names);
+            faults.push(draw.fault(name));
+        }
+        faults.sort_by_key(|fault| fault.from_ms);
+        Plan { controller: self.controller.to_owned(), seed, stormy_ms, faults }
+    }
+}
+
+struct Draw<'a> {
+    random: Random,
+    moments: Vec<u64>,
+    stormy_ms: u64,
+    aims: &'a [&'static str],
+}
+
+impl Draw<'_> {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random.below(bound)
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[usize::try_from(self.below(from.len() as u64)).unwrap_or(0)]
+    }
+
+    /// Durations of all magnitudes up to the greatest: most bugs live in one of them.
+    fn millis(&mut self, most: u64) -> u64 {
+        let magnitude = self.below(u64::from(most.max(2).ilog2()) + 1);
+        let bound = 2u64 << magnitude;
+        (bound / 2 + self.below(bound / 2 + 1)).min(most)
+    }
+
+    /// A time at or soon after one of the moments.
+    fn time(&mut self) -> u64 {
+        let moment = self.below(self.moments.len() as u64);
+        let moment = self.moments[usize::try_from(moment).unwrap_or(0)];
+        let after = self.millis(30_000);
+        (moment + after).min(self.stormy_ms)
+    }
+
+    fn aim(&mut self) -> Option<String> {
+        if self.aims.is_empty() || self.below(2) == 0 {
+            return None;
+        }
+        let aims = self.aims;
+        Some(self.pick(aims).to_owned())
+    }
+
+    fn act(&mut self, acts: &[Act]) -> Option<Fault> {
+        let total: u64 = acts.iter().map(|act| u64::from(act.weight)).sum();
+        let mut lot = self.below(total);
+        let act = acts.iter().find(|act| {
+            let chosen = lot < u64::from(act.weight);
+            lot = lot.saturating_sub(u64::from(act.weight));
+            chosen
+        })?;
+        let what = What::Act { name: act.name.to_owned(), seed: self.random.bits() >> 11 };
+        let from_ms = self.time();
+        let aim = self.aim();
+        // A worst moment that never comes leaves a user who never acts: wait for it for a while only.
+        let until_ms = from_ms + if aim.is_some() { 60_000 } else { 0 };
+        Some(Fault { what, from_ms, until_ms, aim, per_mille: 1000, times: 1 })
+    }
+
+    fn fault(&mut self, name: &str) -> Fault {
+        let what = self.what(name);
+        let from_ms = self.time();
+        let length = 1 + self.millis(600_000);
+        let often = what.befalls_requests();
+        let is_crash = matches!(what, What::CrashBefore { .. } | What::CrashAfter { .. });
+        let times = if is_crash { 1 + self.below(3) } else { 1 + self.millis(64) };
+        Fault {
+            what,
+            from_ms,
+            until_ms: (from_ms + length).min(self.stormy_ms),
+            aim: self.aim(),
+            per_mille: if often { [1000, 500, 100][usize::try_from(self.below(3)).unwrap_or(0)] } else { 1000 },
+            times: if often { u32::try_from(times).unwrap_or(1) } else { 1 },
+        }
+    }
+
+    fn what(&mut self, name: &str) -> What {
+        if let Some(class) = Class::ALL.into_iter().find(|class| class.name() == name) {
+            let told = class == Class::Throttled || (class == Class::Unavailable && self.below(2) == 0);
+            let retry_after_ms = told.then(|| 1000 * (1 + self.below(30)));
+            return What::Fail { class, retry_after_ms };
+        }
+        match name {
+            "answer_lost" => What::AnswerLost,
+            "lands_late" => What::LandsLate { by_ms: self.millis(10_000) },
+            "slow_request" => What::SlowRequest { by_ms: self.millis(30_000) },
+            "slow_answer" => What::SlowAnswer { by_ms: self.millis(30_000) },
+            "crash_before" => What::CrashBefore { restart_ms: self.millis(60_000) },
+            "crash_after" => What::CrashAfter { restart_ms: self.millis(60_000) },
+            "watch_late" => What::WatchLate { by_ms: self.millis(120_000) },
+            "watch_twice" => What::WatchTwice,
+            "watch_cut" => What::WatchCut,
+            "time_travel" => What::TimeTravel { changes: 1 + self.millis(64) },
+            "compaction" => What::Compaction,
+            "pause" => What::Pause { by_ms: self.millis(60_000) },
+            "clock_jump" => {
+                let by = i64::try_from(self.millis(86_400_000)).unwrap_or(0);
+                What::ClockJump { by_ms: if self.below(2) == 0 { by } else { -by } }
+            }
+            "two_leaders" => What::TwoLeaders { for_ms: self.millis(60_000) },
+            "handover" => What::Handover { gap_ms: self.millis(60_000) },
+            _ => What::SlowControlPlane { by_ms: self.millis(300_000) },
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Runs many seeds on all processors and sums up.
+
+use std::collections::BTreeMap;
+use std::ops::Range as Seeds;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::plan::Range;
+use super::run::{Run, Simulation, Violation};
+use super::storm::Struck;
+use super::trace::combine;
+
+/// What is searched.
+#[derive(Debug, Clone)]
+pub struct Search {
+    /// The seeds.
+    pub seeds: Seeds<u64>,
+    /// How long things go wrong in each run.
+    pub stormy: Duration,
+    /// The faults that may be drawn, by name; empty for all.
+    pub faults: Vec<String>,
+    /// How many threads search.
+    pub threads: usize,
+    /// Whether the search goes on after a seed that fails.
+    pub keep_going: bool,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    /// Runs.
+    pub runs: u64,
+    /// Steps of machines.
+    pub steps: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Virtual time of all runs together.
+    pub simulated: Duration,
+    /// How often each fault struck while which action was under way.
+    pub struck: Struck,
+    /// The seeds that failed, with what they violated.
+    pub failures: BTreeMap<u64, Violation>,
+    /// One hash over the traces of all seeds, in the order of the seeds.
+    pub hash: String,
+}
+
+impl Search {
+    /// What the plans of this search are drawn from.
+    pub fn range<'a>(&'a self, simulation: &Simulation) -> Range<'a> {
+        let subject = simulation.subject();
+        Range {
+            controller: subject.name(),
+            stormy: self.stormy,
+            faults: &self.faults,
+            acts: subject.acts(),
+            aims: subject.actions(),
+        }
+    }
+
+    /// Runs all seeds, or up to the first that fails. `progress` is told after each run how many have been made.
+    pub fn run(&self, simulation: &Simulation, progress: &(dyn Fn(u64) + Sync)) -> Summary {
+        let next = AtomicU64::new(self.seeds.start);
+        let (done, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+        let runs: Mutex<BTreeMap<u64, Run>> = Mutex::default();
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads.max(1) {
+                scope.spawn(|| {
+                    let range = self.range(simulation);
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= self.seeds.end || (failed.load(Ordering::Relaxed) && !self.keep_going) {
+                            return;
+                        }
+                        let run = simulation.run(&range.plan(seed), false);
+                        failed.fetch_or(run.violation.is_some(), Ordering::Relaxed);
+                        if let Ok(mut runs) = runs.lock() {
+                            runs.insert(seed, run);
+                        }
+                        progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+                    }
+                });
+            }
+        });
+        sum_up(runs.into_inner().unwrap_or_default())
+    }
+}
+
+fn sum_up(runs: BTreeMap<u64, Run>) -> Summary {
+    let mut summary = Summary {
+        hash: combine(runs.values().map(|run| run.hash.as_str())),
+        runs: runs.len() as u64,
+        ..Summary::default()
+    };
+    for (seed, run) in runs {
+        summary.steps += run.steps;
+        summary.requests += run.requests;
+        summary.simulated += run.simulated;
+        for (fault, times) in run.struck {
+            *summary.struck.entry(fault).or_insert(0) += times;
+        }
+        if let Some(violation) = run.violation {
+            summary.failures.insert(seed, violation);
+        }
+    }
+    summary
+}

@@ -1,0 +1,134 @@
+//! What a controller brings along to be simulated.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use lockstep_core::engine::backoff::Backoff;
+use lockstep_core::engine::machine::Machine;
+use lockstep_core::engine::wire::path;
+use lockstep_core::object::{Kind, ObjectRef, metadata};
+use lockstep_core::random::Random;
+use serde_json::{Value, json};
+
+use super::history::History;
+use super::invariant::Invariant;
+use crate::apiserver::ApiServer;
+use crate::cluster::{Author, Change, Cluster, Weather};
+
+/// A controller that can be simulated: its world, who acts in it, and what must hold.
+///
+/// Everything else (faults, crashes, stale watches, the invariants that hold for every controller) comes for free.
+pub trait Subject: Sync {
+    /// The controller's name.
+    fn name(&self) -> &'static str;
+
+    /// The machine of a process that begins.
+    fn machine(&self, seed: u64) -> Box<dyn Machine>;
+
+    /// The names of the actions that the machine asks for; faults are aimed at them.
+    fn actions(&self) -> &'static [&'static str];
+
+    /// Prepares the cluster before anything runs: definitions, and what else must be there.
+    fn prepare(&self, hand: &mut dyn Hand);
+
+    /// What users and foreign controllers do.
+    fn acts(&self) -> &'static [Act];
+
+    /// What must hold of this controller at every step, besides what holds for all.
+    fn invariants(&self) -> &'static [Invariant];
+
+    /// Whether the controller may make a change. An error says why not.
+    fn may_change(&self, change: &Change, server: &ApiServer, history: &History) -> Result<(), String>;
+
+    /// How its failing keys back off.
+    fn backoff(&self) -> Backoff;
+
+    /// Once nothing goes wrong any more, the desired state is reached within this time.
+    fn bound(&self) -> Duration;
+
+    /// What users do once nothing goes wrong any more, such as letting go of what they held back.
+    fn calm(&self, hand: &mut dyn Hand) {
+        let _ = hand;
+    }
+
+    /// How the world differs from the desired state, one sentence a difference.
+    fn differences(&self, server: &ApiServer) -> Vec<String>;
+}
+
+/// Something that users or foreign controllers do.
+#[derive(Debug, Clone, Copy)]
+pub struct Act {
+    /// What it is called in plans.
+    pub name: &'static str,
+    /// Who does it, such as `user` or `other controller`.
+    pub actor: &'static str,
+    /// How often it is drawn, relative to others.
+    pub weight: u32,
+    /// Does it; what is done follows from the state of the cluster and the random numbers.
+    pub run: fn(&mut dyn Hand, &mut Random),
+}
+
+/// Somebody's client.
+pub trait Hand {
+    /// The cluster's server, to look at.
+    fn server(&self) -> &ApiServer;
+
+    /// Sends a request and returns the code and the body of the answer.
+    fn send(&mut self, method: Method, path: &str, media_type: &str, body: &Value) -> (u16, Value);
+}
+
+impl dyn Hand + '_ {
+    /// Creates an object; one that exists is left as it is.
+    pub fn create(&mut self, kind: &Kind, object: &Value) -> (u16, Value) {
+        let namespace = Some(metadata(object, "namespace")).filter(|namespace| !namespace.is_empty());
+        let mut object = object.clone();
+        object["apiVersion"] = json!(kind.api_version());
+        object["kind"] = json!(kind.kind);
+        self.send(Method::POST, &path::collection(kind, namespace), "application/json", &object)
+    }
+
+    /// Merges a patch into an object, if it exists.
+    pub fn merge(&mut self, target: &ObjectRef, patch: &Value) -> (u16, Value) {
+        match path::object(target) {
+            Ok(path) => self.send(Method::PATCH, &path, "application/merge-patch+json", patch),
+            Err(failure) => (400, json!(failure.message)),
+        }
+    }
+
+    /// Deletes an object, if it exists.
+    pub fn delete(&mut self, target: &ObjectRef) -> (u16, Value) {
+        match path::object(target) {
+            Ok(path) => self.send(Method::DELETE, &path, "application/json", &Value::Null),
+            Err(failure) => (400, json!(failure.message)),
+        }
+    }
+
+    /// One of the objects of a kind.
+    pub fn any(&self, kind: &Kind, random: &mut Random) -> Option<Value> {
+        let objects = self.server().objects(kind);
+        let index = usize::try_from(random.below(objects.len() as u64)).ok()?;
+        objects.get(index).map(|object| Value::clone(object))
+    }
+}
+
+/// A client of a cluster, under the name of its author.
+pub(super) struct ClusterHand<'a, W: Weather> {
+    pub(super) cluster: &'a mut Cluster<W>,
+    pub(super) actor: &'static str,
+}
+
+impl<W: Weather> Hand for ClusterHand<'_, W> {
+    fn server(&self) -> &ApiServer {
+        &self.cluster.server
+    }
+
+    fn send(&mut self, method: Method, path: &str, media_type: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+        let request = http::Request::builder().method(method).uri(path).header("content-type", media_type);
+        let request = request.header("accept", "application/json").header("user-agent", self.actor);
+        let Ok(request) = request.body(body) else { return (400, Value::Null) };
+        let response = self.cluster.request_as(Author::Client(self.actor), &request);
+        (response.status().as_u16(), serde_json::from_slice(response.body()).unwrap_or_default())
+    }
+}

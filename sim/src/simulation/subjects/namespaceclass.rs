@@ -1,0 +1,89 @@
+//! The NamespaceClass operator: a handful of classes and namespaces, admins, tenants, and another controller.
+
+use std::time::Duration;
+
+use lockstep_core::engine::backoff::Backoff;
+use lockstep_core::engine::machine::Machine;
+use lockstep_core::namespaceclass::{BACKOFF, Config, Operator};
+use serde_json::json;
+
+use super::super::history::History;
+use super::super::invariant::Invariant;
+use super::super::subject::{Act, Hand, Subject};
+use crate::apiserver::ApiServer;
+use crate::cluster::Change;
+
+mod acts;
+mod desired;
+mod rules;
+
+/// The operator on its stage.
+#[derive(Debug, Clone, Copy)]
+pub struct NamespaceClass;
+
+impl Subject for NamespaceClass {
+    fn name(&self) -> &'static str {
+        lockstep_crds::namespaceclass::CONTROLLER
+    }
+
+    fn machine(&self, seed: u64) -> Box<dyn Machine> {
+        let config = Config {
+            concurrency: 3,
+            resync: Duration::from_mins(10),
+            instance: format!("operator-{seed}"),
+            seed,
+        };
+        Box::new(Operator::new(config))
+    }
+
+    fn actions(&self) -> &'static [&'static str] {
+        &["discover", "get", "apply", "create", "patch", "patch_status", "delete"]
+    }
+
+    fn prepare(&self, hand: &mut dyn Hand) {
+        let sets = lockstep_crds::all();
+        for crd in sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds) {
+            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            let crd = serde_json::to_value(crd).unwrap_or_default();
+            hand.send(http::Method::POST, path, "application/json", &crd);
+        }
+        acts::begin(hand);
+    }
+
+    fn acts(&self) -> &'static [Act] {
+        acts::ACTS
+    }
+
+    fn invariants(&self) -> &'static [Invariant] {
+        rules::INVARIANTS
+    }
+
+    fn may_change(&self, change: &Change, server: &ApiServer, history: &History) -> Result<(), String> {
+        rules::may_change(change, server, history)
+    }
+
+    fn backoff(&self) -> Backoff {
+        BACKOFF
+    }
+
+    /// A fight over a field may have made repairs wait for five minutes, and keeps `Ready` down for ten more.
+    fn bound(&self) -> Duration {
+        Duration::from_mins(20)
+    }
+
+    /// What was held back from deletion is let go.
+    fn calm(&self, hand: &mut dyn Hand) {
+        for kind in acts::pool_kinds() {
+            for object in hand.server().objects(&kind) {
+                if object["metadata"]["finalizers"].is_array() {
+                    let target = super::super::history::reference(&kind, &object);
+                    hand.merge(&target, &json!({ "metadata": { "finalizers": null } }));
+                }
+            }
+        }
+    }
+
+    fn differences(&self, server: &ApiServer) -> Vec<String> {
+        desired::differences(server)
+    }
+}

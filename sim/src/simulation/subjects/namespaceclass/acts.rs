@@ -1,0 +1,225 @@
+//! What admins, tenants and another controller do.
+
+use std::sync::Arc;
+
+use lockstep_core::namespaceclass::names::{self, CLASS_LABEL};
+use lockstep_core::object::{Kind, ObjectRef, is_deleting, metadata};
+use lockstep_core::random::Random;
+use serde_json::{Value, json};
+
+use crate::simulation::history::reference;
+use crate::simulation::invariant::SECRET;
+use crate::simulation::subject::{Act, Hand};
+
+const CLASSES: [&str; 3] = ["web", "db", "lab"];
+const NAMESPACES: [&str; 4] = ["red", "green", "blue", "grey"];
+
+const fn act(
+    name: &'static str,
+    actor: &'static str,
+    weight: u32,
+    run: fn(&mut dyn Hand, &mut Random),
+) -> Act {
+    Act { name, actor, weight, run }
+}
+
+pub(super) const ACTS: &[Act] = &[
+    act("define a class", "admin", 6, define_class),
+    act("update a class", "admin", 10, update_class),
+    act("remove a class", "admin", 5, remove_class),
+    act("remove a class and define it anew", "admin", 3, replace_class),
+    act("create a namespace", "tenant", 5, create_namespace),
+    act("label a namespace", "tenant", 10, label_namespace),
+    act("take the label off a namespace", "tenant", 4, unlabel_namespace),
+    act("touch a namespace", "tenant", 3, touch_namespace),
+    act("delete a namespace", "tenant", 3, delete_namespace),
+    act("edit what was applied", "other controller", 6, edit_applied),
+    act("delete what was applied", "other controller", 6, delete_applied),
+    act("delete what was applied and create its own", "other controller", 4, replace_applied),
+    act("create an object of its own", "other controller", 4, create_foreign),
+    act("hold back what was applied from deletion", "other controller", 2, hold_applied),
+    act("delete a binding", "tenant", 3, delete_binding),
+    act("put a binding into another class", "tenant", 3, edit_binding),
+];
+
+pub(super) fn config_map() -> Arc<Kind> {
+    Kind::known("", "v1", "ConfigMap", "configmaps", true)
+}
+
+fn secret() -> Arc<Kind> {
+    Kind::known("", "v1", "Secret", "secrets", true)
+}
+
+fn account() -> Arc<Kind> {
+    Kind::known("", "v1", "ServiceAccount", "serviceaccounts", true)
+}
+
+/// The kinds that the classes of the simulation hold.
+pub(super) fn pool_kinds() -> [Arc<Kind>; 3] {
+    [config_map(), secret(), account()]
+}
+
+/// Before anything runs: a class and a namespace that wants it.
+pub(super) fn begin(hand: &mut dyn Hand) {
+    let mut random = Random::from_seed(1);
+    hand.create(&names::class(), &class("web", &mut random));
+    hand.create(&names::namespace(), &namespace("red", Some("web")));
+    hand.create(&names::namespace(), &namespace("green", None));
+}
+
+fn pick<T: Copy>(from: &[T], random: &mut Random) -> T {
+    from[usize::try_from(random.below(from.len() as u64)).unwrap_or(0)]
+}
+
+/// Some of a few resources, each with one of a few contents: classes overlap, and updates change a part of them.
+fn resources(random: &mut Random) -> Value {
+    let mut resources = Vec::new();
+    for name in ["a", "b", "c"] {
+        if random.below(2) == 0 {
+            let value = random.below(3).to_string();
+            resources.push(json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "value": value },
+            }));
+        }
+    }
+    if random.below(2) == 0 {
+        let pin = format!("{SECRET}-{}", random.below(3));
+        resources.push(json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pin" }, "stringData": { "pin": pin },
+        }));
+    }
+    if random.below(3) == 0 {
+        resources.push(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "robot" } }));
+    }
+    resources.into()
+}
+
+fn class(name: &str, random: &mut Random) -> Value {
+    json!({ "metadata": { "name": name }, "spec": { "resources": resources(random) } })
+}
+
+fn namespace(name: &str, class: Option<&str>) -> Value {
+    let labels = class.map(|class| json!({ CLASS_LABEL: class }));
+    json!({ "metadata": { "name": name, "labels": labels } })
+}
+
+fn define_class(hand: &mut dyn Hand, random: &mut Random) {
+    let name = pick(&CLASSES, random);
+    hand.create(&names::class(), &class(name, random));
+}
+
+fn update_class(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(class) = hand.any(&names::class(), random) {
+        let target = reference(&names::class(), &class);
+        hand.merge(&target, &json!({ "spec": { "resources": resources(random) } }));
+    }
+}
+
+fn remove_class(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(class) = hand.any(&names::class(), random) {
+        hand.delete(&reference(&names::class(), &class));
+    }
+}
+
+fn replace_class(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(old) = hand.any(&names::class(), random) {
+        hand.delete(&reference(&names::class(), &old));
+        hand.create(&names::class(), &class(metadata(&old, "name"), random));
+    }
+}
+
+fn create_namespace(hand: &mut dyn Hand, random: &mut Random) {
+    let wanted = (random.below(3) > 0).then(|| pick(&CLASSES, random));
+    hand.create(&names::namespace(), &namespace(pick(&NAMESPACES, random), wanted));
+}
+
+fn some_namespace(random: &mut Random) -> ObjectRef {
+    ObjectRef::cluster(&names::namespace(), pick(&NAMESPACES, random))
+}
+
+fn label_namespace(hand: &mut dyn Hand, random: &mut Random) {
+    let (target, class) = (some_namespace(random), pick(&CLASSES, random));
+    hand.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
+}
+
+fn unlabel_namespace(hand: &mut dyn Hand, random: &mut Random) {
+    hand.merge(&some_namespace(random), &json!({ "metadata": { "labels": { CLASS_LABEL: null } } }));
+}
+
+fn touch_namespace(hand: &mut dyn Hand, random: &mut Random) {
+    let (target, value) = (some_namespace(random), random.below(1000).to_string());
+    hand.merge(&target, &json!({ "metadata": { "annotations": { "example.com/touched": value } } }));
+}
+
+fn delete_namespace(hand: &mut dyn Hand, random: &mut Random) {
+    hand.delete(&some_namespace(random));
+}
+
+/// Something that stands in a binding's status and exists.
+fn some_applied(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
+    let kind = pick(&[0, 0, 1, 2], random);
+    let kind = &pool_kinds()[kind];
+    let object = hand.any(kind, random)?;
+    let ours = object["metadata"]["ownerReferences"][0]["kind"] == "NamespaceClassBinding";
+    ours.then(|| reference(kind, &object))
+}
+
+fn edit_applied(hand: &mut dyn Hand, random: &mut Random) {
+    let Some(target) = some_applied(hand, random) else { return };
+    let patch = match (&*target.kind.kind, random.below(3)) {
+        ("ConfigMap", 0) => json!({ "data": { "value": "theirs" } }),
+        ("ConfigMap", 1) => json!({ "data": { "more": "theirs" } }),
+        _ => json!({ "metadata": { "labels": { CLASS_LABEL: null } } }),
+    };
+    hand.merge(&target, &patch);
+}
+
+fn delete_applied(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(target) = some_applied(hand, random) {
+        hand.delete(&target);
+    }
+}
+
+fn replace_applied(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(target) = some_applied(hand, random) {
+        hand.delete(&target);
+        create(hand, &target, random);
+    }
+}
+
+fn create_foreign(hand: &mut dyn Hand, random: &mut Random) {
+    let (namespace, name) = (pick(&NAMESPACES, random), pick(&["a", "b", "z"], random));
+    create(hand, &ObjectRef::namespaced(&config_map(), namespace, name), random);
+}
+
+/// An object that another controller owns, or nobody.
+fn create(hand: &mut dyn Hand, target: &ObjectRef, random: &mut Random) {
+    let owner = json!([{
+        "apiVersion": "v1", "kind": "Namespace", "name": target.namespace,
+        "uid": hand.server().object(&ObjectRef::cluster(&names::namespace(), target.namespace.as_deref().unwrap_or_default()))
+            .map_or("", |namespace| metadata(namespace, "uid")),
+        "controller": true,
+    }]);
+    let owners = if random.below(2) == 0 { owner } else { Value::Null };
+    let metadata = json!({ "namespace": target.namespace, "name": target.name, "ownerReferences": owners });
+    hand.create(&target.kind, &json!({ "metadata": metadata }));
+}
+
+fn hold_applied(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(target) = some_applied(hand, random) {
+        hand.merge(&target, &json!({ "metadata": { "finalizers": ["example.com/hold"] } }));
+    }
+}
+
+fn delete_binding(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(binding) = hand.any(&names::binding(), random) {
+        hand.delete(&reference(&names::binding(), &binding));
+    }
+}
+
+fn edit_binding(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(binding) = hand.any(&names::binding(), random).filter(|binding| !is_deleting(binding)) {
+        let class = pick(&CLASSES, random);
+        hand.merge(&reference(&names::binding(), &binding), &json!({ "spec": { "className": class } }));
+    }
+}

@@ -1,0 +1,205 @@
+//! What the operator may and may not do, at every step.
+
+use lockstep_core::engine::action::Action;
+use lockstep_core::namespaceclass::names::{self, CLASS_LABEL};
+use lockstep_core::object::{ObjectRef, controller_uid, label, metadata};
+use serde_json::Value;
+
+use super::desired::{class_of, is_as_wanted, wanted};
+use crate::apiserver::ApiServer;
+use crate::cluster::{Author, Change, What};
+use crate::simulation::history::History;
+use crate::simulation::invariant::{Invariant, Moment, is_deletion};
+
+pub(super) const INVARIANTS: &[Invariant] = &[
+    Invariant {
+        name: "pruning_keeps_what_is_desired",
+        sentence: "What the class of a namespace wants, and the process knows that it does, is not removed.",
+        holds: pruning_keeps_what_is_desired,
+    },
+    Invariant {
+        name: "created_resources_are_listed_first",
+        sentence: "Nothing is created that the binding's status does not list already, so that no crash leaves an orphan.",
+        holds: created_resources_are_listed_first,
+    },
+    Invariant {
+        name: "ready_means_applied",
+        sentence: "Ready is true only if every resource of the observed class was in the namespace, as it should be, since that class is known.",
+        holds: ready_means_applied,
+    },
+    Invariant {
+        name: "a_namespace_that_goes_is_left_in_peace",
+        sentence: "Nothing is asked for in a namespace that the process knows to be deleted.",
+        holds: a_namespace_that_goes_is_left_in_peace,
+    },
+];
+
+/// What the operator may change: bindings that it made, resources that these own, its events, and status of its kinds.
+pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History) -> Result<(), String> {
+    let Change { object, old, new, .. } = change;
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    let only_status = |old: &Value, new: &Value| {
+        old["spec"] == new["spec"] && old["metadata"]["labels"] == new["metadata"]["labels"] && old["data"] == new["data"]
+    };
+    let refuse = |why: &str| Err(format!("{object}: {why}"));
+    match (&*object.kind.kind, old.as_deref(), new.as_deref()) {
+        ("Event", None, _) => Ok(()),
+        ("Event", Some(old), Some(_)) if old["reportingComponent"] == lockstep_crds::namespaceclass::CONTROLLER => Ok(()),
+        ("Event", ..) => refuse("an event of somebody else was changed"),
+        ("NamespaceClass", Some(old), Some(new)) if only_status(old, new) => Ok(()),
+        ("NamespaceClassBinding", old, new) => match (old, new) {
+            (Some(old), Some(new)) if only_status(old, new) && !is_deletion(change) => Ok(()),
+            (None, Some(new)) if names_namespace(new, namespace) => Ok(()),
+            (Some(old), _) if names_namespace(old, namespace) => Ok(()),
+            _ => refuse("a binding that is not its own was changed"),
+        },
+        ("ConfigMap" | "Secret" | "ServiceAccount", old, new) => {
+            let Some(new) = new.filter(|_| !is_deletion(change)) else {
+                let owned = old.is_some_and(|old| is_owned(old, namespace, history));
+                return if owned { Ok(()) } else { refuse("it was deleted and no binding owned it") };
+            };
+            if !is_owned(new, namespace, history) {
+                return refuse("it was written and no binding owns it");
+            }
+            match old {
+                Some(old) if controller_uid(old).is_some() && !is_owned(old, namespace, history) => {
+                    refuse("it was taken from another owner")
+                }
+                _ => Ok(()),
+            }
+        }
+        _ => refuse("the operator has no business with it"),
+    }
+}
+
+fn names_namespace(binding: &Value, namespace: &str) -> bool {
+    let owner = &binding["metadata"]["ownerReferences"][0];
+    owner["kind"] == "Namespace" && owner["name"] == namespace
+}
+
+/// Whether a binding of the namespace, of now or earlier, controls an object.
+fn is_owned(object: &Value, namespace: &str, history: &History) -> bool {
+    let Some(uid) = controller_uid(object) else { return false };
+    let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
+    let mut bindings = history.versions(&binding).iter().filter_map(|version| version.object.as_ref());
+    bindings.any(|binding| metadata(binding, "uid") == uid)
+}
+
+fn change_of_process<'a>(moment: &'a Moment<'_>) -> Option<(usize, &'a Change, &'a str)> {
+    match &moment.entry.what {
+        What::Changed(change) => match (change.by, change.object.namespace.as_deref()) {
+            (Author::Process(process), Some(namespace)) => Some((process, change, namespace)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn pruning_keeps_what_is_desired(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    if !is_deletion(change) || !matches!(&*change.object.kind.kind, "ConfigMap" | "Secret" | "ServiceAccount") {
+        return Ok(());
+    }
+    let Some(class) = class_of(moment.server, namespace) else { return Ok(()) };
+    if !wanted(&class, namespace).contains_key(&change.object) {
+        return Ok(());
+    }
+    // The process is told later than the cluster changes: what it was not told of, it can't heed.
+    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    let told = |object: &ObjectRef| life.told.get(object);
+    let in_class = told(&ObjectRef::cluster(&names::namespace(), namespace))
+        .is_some_and(|namespace| label(namespace, CLASS_LABEL) == Some(metadata(&class, "name")));
+    let knows = told(&ObjectRef::cluster(&names::class(), metadata(&class, "name")))
+        .is_some_and(|known| known["metadata"]["resourceVersion"] == class["metadata"]["resourceVersion"]);
+    let bound = told(&ObjectRef::namespaced(&names::binding(), namespace, namespace))
+        .is_some_and(|binding| binding["spec"]["className"] == class["metadata"]["name"]);
+    let asked_before = moment.history.versions(&ObjectRef::cluster(&names::class(), metadata(&class, "name")));
+    let settled = asked_before.last().is_some_and(|version| version.at + super::super::super::history::MINUTE < moment.entry.at);
+    if in_class && knows && bound && settled {
+        return Err(format!("{} was removed, and class {} wants it", change.object, metadata(&class, "name")));
+    }
+    Ok(())
+}
+
+fn created_resources_are_listed_first(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    if change.old.is_some() || !matches!(&*change.object.kind.kind, "ConfigMap" | "Secret" | "ServiceAccount") {
+        return Ok(());
+    }
+    let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
+    let owner = change.new.as_deref().and_then(controller_uid);
+    // A binding that is gone takes with it what it owns, listed or not.
+    let Some(binding) = moment.server.object(&binding).filter(|binding| owner == Some(metadata(binding, "uid"))) else {
+        return Ok(());
+    };
+    let listed = binding["status"]["appliedResources"].as_array().into_iter().flatten().any(|listed| {
+        listed["kind"] == *change.object.kind.kind && listed["name"] == *change.object.name
+    });
+    if listed { Ok(()) } else { Err(format!("{} was created before it was listed", change.object)) }
+}
+
+fn is_ready(binding: &Value) -> bool {
+    let conditions = binding["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    let Some(binding) = change.new.as_deref().filter(|_| change.object.kind == names::binding()) else {
+        return Ok(());
+    };
+    let claim = |binding: &Value| {
+        let status = &binding["status"];
+        (is_ready(binding), status["observedClassUid"].clone(), status["observedClassGeneration"].clone())
+    };
+    let old = change.old.as_deref().map(claim);
+    if !is_ready(binding) || old == Some(claim(binding)) {
+        return Ok(());
+    }
+    let (_, uid, generation) = claim(binding);
+    let name = binding["status"]["observedClassName"].as_str().unwrap_or_default();
+    let versions = moment.history.versions(&ObjectRef::cluster(&names::class(), name));
+    let observed = versions.iter().find(|version| {
+        version.object.as_ref().is_some_and(|class| {
+            class["metadata"]["uid"] == uid && class["metadata"]["generation"] == generation
+        })
+    });
+    // Of a class that stood before the run began, the first version is the one that counts.
+    let (since, class) = match observed {
+        Some(version) => (version.at, version.object.clone()),
+        None => (std::time::Duration::ZERO, moment.server.object(&ObjectRef::cluster(&names::class(), name)).cloned()),
+    };
+    let Some(class) = class.filter(|class| class["metadata"]["uid"] == uid) else { return Ok(()) };
+    if class["metadata"]["generation"] != generation {
+        return Ok(());
+    }
+    for (target, manifest) in wanted(&class, namespace) {
+        let versions = moment.history.versions(&target);
+        // What was there when the class changed counts as much as what came after.
+        let from = versions.iter().rposition(|version| version.at <= since).unwrap_or(0);
+        let was_there = versions[from..].iter().any(|version| {
+            version.object.as_ref().is_some_and(|object| is_as_wanted(object, &manifest))
+        });
+        if !was_there {
+            return Err(format!("{} says Ready, and {target} never was as class {name} wants it", change.object));
+        }
+    }
+    Ok(())
+}
+
+fn a_namespace_that_goes_is_left_in_peace(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
+    let Some(life) = moment.history.life(*process) else { return Ok(()) };
+    let writes = step.requests.iter().filter(|request| {
+        matches!(request.action, Action::Apply { .. } | Action::Delete { .. })
+    });
+    for request in writes {
+        let Some(target) = request.action.target() else { continue };
+        let Some(namespace) = target.namespace.as_deref() else { continue };
+        let known = life.told.get(&ObjectRef::cluster(&names::namespace(), namespace));
+        if known.is_some_and(|namespace| lockstep_core::object::is_deleting(namespace)) {
+            return Err(format!("{} of {target}, though its namespace is being deleted", request.action.name()));
+        }
+    }
+    Ok(())
+}
