@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use crate::engine::action::{Action, Outcome};
 use crate::engine::backoff::Backoff;
-use crate::engine::driver::{Driver, Next, Reconcile, Settings};
+use crate::engine::driver::{Driver, Next, Reconcile, Settings, Verdict};
 use crate::engine::machine::{Deadline, Event, Machine, Note, Step};
 use crate::engine::recorder::Recorder;
 use crate::object::ObjectRef;
@@ -45,8 +45,11 @@ use world::World;
 /// How long a failing key is left alone: half a second, doubled up to five minutes.
 pub const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_mins(5) };
 
-/// How soon a key is looked at again when the cache turned out to lag behind the cluster. The watch usually wakes it first.
-pub const LAG: Duration = Duration::from_secs(1);
+/// The verdict where the cache turned out to lag behind the cluster. The watch usually wakes the key before it is tried
+/// again; where it lags for long, asking again and again would not help it.
+fn lagging() -> Verdict {
+    Verdict::Retry { reason: "the cache lags behind the cluster".to_owned(), not_before: None }
+}
 
 /// How the operator is set up.
 #[derive(Debug, Clone)]

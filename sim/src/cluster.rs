@@ -66,8 +66,6 @@ pub struct Cluster<W: Weather = Box<dyn Weather>> {
 enum Arrival {
     /// A request, at the server.
     Request { process: usize, life: u32, request: Request },
-    /// A request whose sender has given it up, at the server.
-    Straggler { process: usize, action: Action },
     /// An answer, at the process.
     Answer { process: usize, life: u32, id: ActionId, outcome: Outcome },
     /// What a watch has seen, at the process.
@@ -135,13 +133,14 @@ impl<W: Weather> Cluster<W> {
             stream.close(&mut self.server);
         }
         let life = it.life;
-        let weather = &mut self.weather;
-        self.under_way.retain(|_, arrival| match arrival {
-            Arrival::Request { process: whose, request, .. } if *whose == process => {
-                weather.outlives(&request.action)
+        let mine = |arrival: &Arrival| matches!(arrival, Arrival::Request { process: whose, .. } if *whose == process);
+        let sent: Vec<_> = self.under_way.extract_if(.., |_, arrival| mine(arrival)).collect();
+        for (_, arrival) in sent {
+            // What has left the process reaches the server at once or never.
+            if matches!(&arrival, Arrival::Request { request, .. } if self.weather.outlives(&request.action)) {
+                self.send(Duration::ZERO, arrival);
             }
-            _ => true,
-        });
+        }
         self.note(What::Died { process });
         if let Some(delay) = restart_after {
             self.send(delay, Arrival::Start { process, life });
@@ -341,9 +340,6 @@ impl<W: Weather> Cluster<W> {
         }
         match arrival {
             Arrival::Request { process, life, request } => self.carry_out(process, life, request),
-            Arrival::Straggler { process, action } => {
-                let _ = self.serve(process, &action);
-            }
             Arrival::Answer { process, life, id, outcome } if self.lives(process, life) => {
                 self.deliver(process, Event::Finished { id, outcome });
             }
@@ -456,6 +452,8 @@ impl<W: Weather> Cluster<W> {
         }
         let sight = stream.list(&mut self.server, now, lag);
         self.show(process, kind, sight, stream::RETRY);
+        // Who lists from the past watches from the past: what came after is told at once.
+        self.look();
     }
 
     fn show(&mut self, process: usize, kind: &Arc<Kind>, sight: Sight, retry: Duration) {
@@ -517,7 +515,7 @@ impl<W: Weather> Cluster<W> {
         let outcome = match &fate {
             Fate::Served | Fate::AnswerLost | Fate::CrashedAfter => self.serve(process, &action),
             Fate::Failed(failure) => Err(failure.clone()),
-            Fate::LandsLate(_) | Fate::CrashedBefore => {
+            Fate::CrashedBefore => {
                 Err(Failure::new(Class::Unknown, "no answer in time"))
             }
         };
@@ -527,10 +525,6 @@ impl<W: Weather> Cluster<W> {
         let outcome = match fate {
             Fate::Served | Fate::Failed(_) => outcome,
             Fate::AnswerLost => Err(Failure::new(Class::Unknown, "the answer was lost")),
-            Fate::LandsLate(by) => {
-                self.send(by, Arrival::Straggler { process, action: action.clone() });
-                outcome
-            }
             Fate::CrashedBefore | Fate::CrashedAfter => {
                 let delay = self.weather.delay(self.clock, process, Hop::Restart);
                 self.crash(process, Some(delay));
@@ -569,7 +563,7 @@ impl Arrival {
             Self::Answer { process, .. } | Self::Seen { process, .. } | Self::List { process, .. } => {
                 Some(*process)
             }
-            Self::Request { .. } | Self::Straggler { .. } | Self::Start { .. } => None,
+            Self::Request { .. } | Self::Start { .. } => None,
         }
     }
 }

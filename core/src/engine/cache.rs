@@ -57,6 +57,11 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         self.objects.iter()
     }
 
+    /// The objects from a key on, in the order of their keys.
+    pub fn from(&self, key: K) -> impl Iterator<Item = (&K, &V)> {
+        self.objects.range(key..)
+    }
+
     /// The keys of the objects under an index value, in order.
     pub fn keys_by(&self, index: &V::Index) -> impl Iterator<Item = &K> {
         self.index.get(index).into_iter().flatten()

@@ -24,7 +24,7 @@ use super::names::{self, reason};
 use super::plan::{self, Standing, Trouble, Work};
 use super::repair::Repairs;
 use super::world::{Binding, Class};
-use super::{Controller, Key, LAG, class, status};
+use super::{Controller, Key, class, lagging, status};
 use crate::engine::action::{Action, Class as FailureClass, Failure, Outcome, Subresource, Success};
 use crate::engine::driver::{Next, Verdict};
 use crate::object::{Kind, ObjectRef, is_deleting};
@@ -108,6 +108,10 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<super::Stage> {
+        // A namespace that is being deleted is left in peace, also by a pass that had begun before.
+        if self.world.namespaces.get(&name.to_owned()).is_none_or(|namespace| namespace.terminating) {
+            return Next::Done(Verdict::Converged);
+        }
         match stage {
             Stage::SeekingClass(asked) => self.class_sought(name, &asked, outcomes, now),
             Stage::Discovering(work, asked) => {
@@ -175,9 +179,9 @@ impl Controller {
                 if self.world.classes.absorb(binding.class.clone(), class) {
                     self.woken.push(Key::Class(binding.class));
                 }
-                Next::Done(Verdict::Requeue(LAG))
+                Next::Done(lagging())
             }
-            _ => Next::Done(Verdict::Requeue(LAG)),
+            _ => Next::Done(lagging()),
         }
     }
 
@@ -283,7 +287,7 @@ impl Controller {
                 prune(name, work)
             }
             Some(Err(failure)) => Next::Done(Verdict::retry("writing the status ahead", &failure)),
-            _ => Next::Done(Verdict::Requeue(LAG)),
+            _ => Next::Done(lagging()),
         }
     }
 
@@ -344,7 +348,7 @@ impl Controller {
                 Next::Done(verdict)
             }
             Some(Err(failure)) => Next::Done(Verdict::retry("writing the status", &failure)),
-            _ => Next::Done(Verdict::Requeue(LAG)),
+            _ => Next::Done(lagging()),
         }
     }
 }

@@ -120,7 +120,7 @@ impl Controller {
         if !same || class_exists || namespace.terminating {
             // The cache lags; the watch will tell.
             self.world.namespaces.absorb(name.to_owned(), namespace);
-            return Next::Done(Verdict::Requeue(super::LAG));
+            return Next::Done(super::lagging());
         }
         let target = ObjectRef::namespaced(&names::binding(), name, name);
         let delete = Action::Delete { target, uid, resource_version: Some(version) };
@@ -186,6 +186,6 @@ fn unbound(outcomes: Vec<Outcome>) -> Next<super::Stage> {
         Some(Err(failure)) if failure.class != FailureClass::NotFound => {
             Next::Done(Verdict::retry("removing the binding", &failure))
         }
-        _ => Next::Done(Verdict::Requeue(super::LAG)),
+        _ => Next::Done(super::lagging()),
     }
 }

@@ -183,8 +183,16 @@ impl Work {
             let group = group_of(&resource.api_version).to_owned();
             content.named.contains(&(group, resource.kind.clone(), resource.name.clone()))
         };
-        let (named, stale): (Vec<_>, Vec<_>) =
+        let (named, mut stale): (Vec<_>, Vec<_>) =
             binding.status.applied_resources.iter().cloned().partition(is_named);
+        // What an apply left behind whose sender had given it up: another leader's, or one from before a crash.
+        for (kind, name, resource) in world.resources_in(namespace) {
+            let left = AppliedResource { api_version: kind.api_version(), kind: kind.kind.clone(), name };
+            let is_ours = matches!(standing(resource, binding), Standing::Ours { .. }) && resource.is_applied();
+            if is_ours && !is_named(&left) && !stale.contains(&left) {
+                stale.push(left);
+            }
+        }
         let mut work = Self {
             binding: binding.clone(),
             resolved: resolved.clone(),

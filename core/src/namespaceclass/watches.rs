@@ -81,14 +81,18 @@ impl Controller {
                 }
             }
             Watched::Classes => {
-                if self.world.classes.observe(name.clone(), Class::read(object)) {
+                let class = Class::read(object);
+                let told = self.world.classes.get(&name).is_some_and(|held| held.is_same(&class));
+                if self.world.classes.observe(name.clone(), class) && !told {
                     self.woken.push(Key::Class(name));
                 }
             }
             Watched::Bindings => {
                 let namespace = metadata(object, "namespace").to_owned();
+                let binding = Binding::read(object);
+                let told = self.world.bindings.get(&name).is_some_and(|held| held.is_same(&binding));
                 // One binding a namespace, named like it; any other name is not ours to act upon.
-                if name == namespace && self.world.bindings.observe(name.clone(), Binding::read(object)) {
+                if name == namespace && self.world.bindings.observe(name.clone(), binding) && !told {
                     self.woken.push(Key::Namespace(name.clone()));
                     self.woken.push(Key::Binding(name));
                 }

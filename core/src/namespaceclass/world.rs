@@ -108,6 +108,12 @@ impl Class {
         }
     }
 
+    /// Whether it differs in its status at most. Who writes a status must not be woken by it, or two writers that
+    /// disagree wake each other without end.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.uid, self.generation) == (&other.uid, other.generation)
+    }
+
     /// `spec.resources`.
     pub fn resources(&self) -> &[Value] {
         self.object["spec"]["resources"].as_array().map_or(&[], Vec::as_slice)
@@ -151,6 +157,12 @@ pub struct Binding {
 }
 
 impl Binding {
+    /// Whether it differs in its status at most, as with [`Class::is_same`].
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.uid, self.generation, self.deleting, &self.controller)
+            == (&other.uid, other.generation, other.deleting, &other.controller)
+    }
+
     /// Reads a binding.
     pub fn read(object: &Value) -> Self {
         Self {
@@ -227,6 +239,11 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// Whether we ever applied it: a copy that somebody made of it carries our label and our owner, but not this.
+    pub fn is_applied(&self) -> bool {
+        self.fields.is_some()
+    }
+
     /// Whether it still is what applying the entry made of it.
     pub fn is_intact(&self, entry: &Entry) -> bool {
         let Some(fields) = &self.fields else { return false };
@@ -249,6 +266,18 @@ impl Cached for Resource {
 }
 
 impl World {
+    /// The resources in a namespace, of kinds that are watched.
+    pub fn resources_in<'a>(
+        &'a self,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = (&'a Arc<Kind>, String, &'a Resource)> {
+        self.resources.iter().flat_map(move |(kind, resources)| {
+            let from = resources.cache.from((namespace.to_owned(), String::new()));
+            let here = from.take_while(move |((place, _), _)| place == namespace);
+            here.map(move |((_, name), resource)| (kind, name.clone(), resource))
+        })
+    }
+
     /// Whether everything has been listed that decisions start from.
     pub fn is_synced(&self) -> bool {
         self.namespaces.is_synced() && self.classes.is_synced() && self.bindings.is_synced()

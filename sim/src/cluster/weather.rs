@@ -14,8 +14,6 @@ pub enum Fate {
     Failed(Failure),
     /// It is carried out; the answer is lost, so the process learns of an unknown outcome.
     AnswerLost,
-    /// The process gives up waiting (unknown outcome), and this much later the request is carried out all the same.
-    LandsLate(Duration),
     /// The process dies before it is carried out.
     CrashedBefore,
     /// The process dies after it was carried out, before the answer.

@@ -174,7 +174,12 @@ fn backoff_within_its_table(moment: &Moment<'_>) -> Result<(), String> {
         let Some(life) = moment.history.life(process) else { continue };
         let failures = life.failures.get(&key).copied().unwrap_or(0) + 1;
         let ceiling = moment.subject.backoff().ceiling(failures);
-        let wish = life.retry_after.iter().map(|(_, wish)| *wish).max().unwrap_or_default();
+        let now = match &moment.entry.what {
+            What::Stepped { event: Event::Finished { outcome: Err(failure), .. }, .. } => failure.retry_after,
+            _ => None,
+        };
+        let wishes = life.retry_after.iter().map(|(_, wish)| *wish).chain(now);
+        let wish = wishes.max().unwrap_or_default();
         if *retry_after < ceiling * 3 / 4 || *retry_after > ceiling.max(wish) {
             return Err(format!(
                 "{} {}: after {failures} failures it is tried again in {retry_after:?}, the table says {ceiling:?}",

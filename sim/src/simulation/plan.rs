@@ -57,11 +57,6 @@ pub enum What {
     },
     /// A request takes effect; its answer is lost.
     AnswerLost,
-    /// A request takes effect only after its sender has given it up.
-    LandsLate {
-        /// How much later.
-        by_ms: u64,
-    },
     /// A request is under way for long.
     SlowRequest {
         /// How long.
@@ -134,9 +129,9 @@ pub enum What {
 
 impl What {
     /// The names of all kinds of faults, acts left out.
-    pub const NAMES: [&str; 25] = [
+    pub const NAMES: [&str; 24] = [
         "not_found", "already_exists", "conflict", "invalid", "forbidden", "gone", "throttled", "unavailable",
-        "unknown", "answer_lost", "lands_late", "slow_request", "slow_answer", "crash_before", "crash_after",
+        "unknown", "answer_lost", "slow_request", "slow_answer", "crash_before", "crash_after",
         "watch_late", "watch_twice", "watch_cut", "time_travel", "compaction", "pause", "clock_jump", "two_leaders",
         "handover", "slow_control_plane",
     ];
@@ -146,7 +141,6 @@ impl What {
         match self {
             Self::Fail { class, .. } => class.name(),
             Self::AnswerLost => "answer_lost",
-            Self::LandsLate { .. } => "lands_late",
             Self::SlowRequest { .. } => "slow_request",
             Self::SlowAnswer { .. } => "slow_answer",
             Self::CrashBefore { .. } => "crash_before",
@@ -171,7 +165,6 @@ impl What {
             self,
             Self::Fail { .. }
                 | Self::AnswerLost
-                | Self::LandsLate { .. }
                 | Self::SlowRequest { .. }
                 | Self::SlowAnswer { .. }
                 | Self::CrashBefore { .. }
@@ -189,7 +182,6 @@ impl fmt::Display for What {
                 write!(f, "fails: {class}, retry after {:?}", seconds(*ms))
             }
             Self::AnswerLost => write!(f, "takes effect, answer lost"),
-            Self::LandsLate { by_ms } => write!(f, "given up, takes effect {:?} later", seconds(*by_ms)),
             Self::SlowRequest { by_ms } => write!(f, "request {:?} under way", seconds(*by_ms)),
             Self::SlowAnswer { by_ms } => write!(f, "answer {:?} under way", seconds(*by_ms)),
             Self::CrashBefore { restart_ms } => {
@@ -350,7 +342,6 @@ impl Draw<'_> {
         }
         match name {
             "answer_lost" => What::AnswerLost,
-            "lands_late" => What::LandsLate { by_ms: self.millis(10_000) },
             "slow_request" => What::SlowRequest { by_ms: self.millis(30_000) },
             "slow_answer" => What::SlowAnswer { by_ms: self.millis(30_000) },
             "crash_before" => What::CrashBefore { restart_ms: self.millis(60_000) },

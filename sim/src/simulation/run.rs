@@ -360,7 +360,6 @@ impl<'a> Running<'a> {
             }
             Fault::Fail { .. }
             | Fault::AnswerLost
-            | Fault::LandsLate { .. }
             | Fault::SlowRequest { .. }
             | Fault::SlowAnswer { .. }
             | Fault::CrashBefore { .. }

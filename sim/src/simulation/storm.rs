@@ -149,7 +149,6 @@ impl Weather for Storm {
                 Fate::Failed(Failure { retry_after, ..Failure::new(class, "injected") })
             }
             Some(What::AnswerLost) => Fate::AnswerLost,
-            Some(What::LandsLate { by_ms }) => Fate::LandsLate(Duration::from_millis(by_ms)),
             Some(What::CrashBefore { restart_ms }) => {
                 self.restart_ms = restart_ms;
                 Fate::CrashedBefore
