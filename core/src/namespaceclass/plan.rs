@@ -251,6 +251,7 @@ impl Work {
     /// Whether an entry was applied already, as it is: who must apply it again repairs it.
     pub fn is_repair(&self, entry: &Entry) -> bool {
         self.binding.has_applied(&self.resolved)
+            && self.binding.says_applied()
             && self.binding.status.applied_resources.contains(&entry.applied())
     }
 

@@ -12,6 +12,7 @@ use super::names::{self, CLASS_LABEL, CONTENT_ANNOTATION};
 use super::repair::Repairs;
 use crate::engine::action::{Class as FailureClass, Failure};
 use crate::engine::cache::{Cache, Cached};
+use crate::engine::conditions::Status;
 use crate::object::{
     Kind, annotation, controller_reference, controller_uid, is_deleting, label, metadata, resource_version,
 };
@@ -174,6 +175,14 @@ impl Binding {
             deleting: is_deleting(object),
             status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
         }
+    }
+
+    /// Whether its status says that all of its resources were applied, be it that somebody changes them since.
+    pub fn says_applied(&self) -> bool {
+        let ready = self.status.conditions.iter().find(|condition| condition.type_ == names::READY);
+        ready.is_some_and(|ready| {
+            ready.status == Status::True.as_str() || ready.reason == names::reason::CONTESTED
+        })
     }
 
     /// Whether the status says that the class is applied as it is now.
