@@ -137,7 +137,8 @@ impl<W: Weather> Cluster<W> {
         let sent: Vec<_> = self.under_way.extract_if(.., |_, arrival| mine(arrival)).collect();
         for (_, arrival) in sent {
             // What has left the process reaches the server at once or never.
-            if matches!(&arrival, Arrival::Request { request, .. } if self.weather.outlives(&request.action)) {
+            if matches!(&arrival, Arrival::Request { request, .. } if self.weather.outlives(&request.action))
+            {
                 self.send(Duration::ZERO, arrival);
             }
         }
@@ -515,9 +516,7 @@ impl<W: Weather> Cluster<W> {
         let outcome = match &fate {
             Fate::Served | Fate::AnswerLost | Fate::CrashedAfter => self.serve(process, &action),
             Fate::Failed(failure) => Err(failure.clone()),
-            Fate::CrashedBefore => {
-                Err(Failure::new(Class::Unknown, "no answer in time"))
-            }
+            Fate::CrashedBefore => Err(Failure::new(Class::Unknown, "no answer in time")),
         };
         let failed = outcome.as_ref().err().map(|failure| failure.class);
         let carried = Carried { process, id, action: action.clone(), fate: fate.clone(), failed };

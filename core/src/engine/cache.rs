@@ -27,6 +27,8 @@ pub struct Cache<K, V: Cached> {
     synced: bool,
     /// The newest resource version that the watch itself has shown.
     watched_up_to: u64,
+    /// What was removed before the watch told so, with the last resource version that it had.
+    removed: BTreeMap<K, u64>,
 }
 
 impl<K: Ord + Clone, V: Cached> Default for Cache<K, V> {
@@ -37,6 +39,7 @@ impl<K: Ord + Clone, V: Cached> Default for Cache<K, V> {
             listing: None,
             synced: false,
             watched_up_to: 0,
+            removed: BTreeMap::new(),
         }
     }
 }
@@ -75,6 +78,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
     /// The list is complete: forgets what it did not tell and returns those keys.
     pub fn complete_list(&mut self) -> Vec<K> {
         self.synced = true;
+        self.removed.clear();
         let Some(listed) = self.listing.take() else { return Vec::new() };
         let gone: Vec<K> = self.objects.keys().filter(|key| !listed.contains(key)).cloned().collect();
         for key in &gone {
@@ -90,11 +94,22 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         }
         self.watched_up_to = self.watched_up_to.max(value.resource_version());
         let held = self.objects.get(&key).map(Cached::resource_version);
-        if held.is_some_and(|held| held >= value.resource_version()) {
+        let removed = self.removed.get(&key).copied();
+        if held.max(removed).is_some_and(|known| known >= value.resource_version()) {
             return false;
         }
+        self.removed.remove(&key);
         self.put(key, value);
         true
+    }
+
+    /// A removal of ours was answered: the object that had this resource version is gone, whatever a watch that lags
+    /// behind still tells of it.
+    pub fn removed(&mut self, key: K, resource_version: u64) {
+        if self.objects.get(&key).is_none_or(|held| held.resource_version() <= resource_version) {
+            self.forget(&key);
+            self.removed.insert(key, resource_version);
+        }
     }
 
     /// The watch showed that an object is gone; `resource_version` is that of its end. Returns whether that was news.
@@ -103,6 +118,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         if let Some(listed) = &mut self.listing {
             listed.remove(key);
         }
+        self.removed.remove(key);
         // A newer object of the same name is known from the answer that created it.
         let held = self.objects.get(key).map(Cached::resource_version);
         if held.is_none_or(|held| held > resource_version && resource_version > 0) {
@@ -199,6 +215,17 @@ mod tests {
         assert!(!cache.observe(1, Thing(3, "red")));
         cache.complete_list();
         assert_eq!(cache.get(&1), Some(&Thing(5, "blue")));
+    }
+
+    #[test]
+    fn what_was_removed_stays_so_though_the_watch_lags() {
+        let mut cache = synced();
+        cache.observe(1, Thing(3, "red"));
+        cache.removed(1, 5);
+        assert!(!cache.observe(1, Thing(5, "red")));
+        assert_eq!(cache.get(&1), None);
+        assert!(!cache.vanish(&1, 6));
+        assert!(cache.observe(1, Thing(8, "blue")), "another object of that name");
     }
 
     #[test]

@@ -120,7 +120,10 @@ impl Controller {
             }
             Stage::Surveying(work, left_over) => self.surveyed(name, work, left_over, outcomes, now),
             Stage::Fencing(work, changed) => self.fenced(name, work, changed.as_ref(), outcomes, now),
-            Stage::Pruning(work) => pruned(name, work, outcomes),
+            Stage::Pruning(work) => {
+                self.forget_removed(name, &work, &outcomes);
+                pruned(name, work, outcomes)
+            }
             Stage::Applying(work) => self.applied(name, work, outcomes, now),
             Stage::Reporting(verdict, changed) => {
                 self.reported(name, verdict, changed.as_ref(), outcomes, now)
@@ -288,6 +291,17 @@ impl Controller {
             }
             Some(Err(failure)) => Next::Done(Verdict::retry("writing the status ahead", &failure)),
             _ => Next::Done(lagging()),
+        }
+    }
+
+    /// What was removed must not be taken for there while the watch still shows it: the class may want it again by then.
+    fn forget_removed(&mut self, name: &str, work: &Work, outcomes: &[Outcome]) {
+        for (removal, outcome) in work.removals.iter().zip(outcomes) {
+            let resources = self.world.resources.get_mut(&removal.kind);
+            if let (Ok(Success::Done), Some(resources)) = (outcome, resources) {
+                let key = (name.to_owned(), removal.resource.name.clone());
+                resources.cache.removed(key, removal.version.parse().unwrap_or(0));
+            }
         }
     }
 

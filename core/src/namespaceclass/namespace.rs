@@ -28,6 +28,8 @@ pub enum Stage {
         uid: String,
         /// Its resource version: who has changed it since may want it.
         version: String,
+        /// The class that the label named, in vain.
+        label: Option<String>,
     },
     /// The binding is being removed.
     Unbinding,
@@ -75,7 +77,7 @@ impl Controller {
     ) -> Next<super::Stage> {
         match stage {
             Stage::Binding => self.bound(name, outcomes),
-            Stage::Doubting { uid, version } => self.doubted(name, uid, version, outcomes),
+            Stage::Doubting { uid, version, label } => self.doubted(name, uid, version, label, outcomes),
             Stage::Unbinding => unbound(outcomes),
         }
     }
@@ -99,6 +101,7 @@ impl Controller {
         name: &str,
         uid: String,
         version: String,
+        label: Option<String>,
         outcomes: Vec<Outcome>,
     ) -> Next<super::Stage> {
         let mut outcomes = outcomes.into_iter();
@@ -116,7 +119,8 @@ impl Controller {
             None => false,
         };
         let known = self.world.namespaces.get(&name.to_owned());
-        let same = known.is_some_and(|known| known.uid == namespace.uid && known.class == namespace.class);
+        // The label that was doubted is the one that must still be there, whatever the watch has told since.
+        let same = known.is_some_and(|known| known.uid == namespace.uid) && namespace.class == label;
         if !same || class_exists || namespace.terminating {
             // The cache lags; the watch will tell.
             self.world.namespaces.absorb(name.to_owned(), namespace);
@@ -162,7 +166,8 @@ fn doubt(name: &str, binding: &Binding, label: Option<&str>) -> Next<super::Stag
     let reads = [Some(namespace), class].into_iter().flatten();
     let reads = reads.map(|target| Action::Get { target, metadata_only: true }).collect();
     let (uid, version) = (binding.uid.clone(), binding.version.clone());
-    Next::Await(reads, super::Stage::Namespace(Stage::Doubting { uid, version }))
+    let label = label.map(str::to_owned);
+    Next::Await(reads, super::Stage::Namespace(Stage::Doubting { uid, version, label }))
 }
 
 fn manifest(name: &str, namespace: &Namespace, class: &str) -> Value {

@@ -188,7 +188,8 @@ impl Work {
         // What an apply left behind whose sender had given it up: another leader's, or one from before a crash.
         for (kind, name, resource) in world.resources_in(namespace) {
             let left = AppliedResource { api_version: kind.api_version(), kind: kind.kind.clone(), name };
-            let is_ours = matches!(standing(resource, binding), Standing::Ours { .. }) && resource.is_applied();
+            let is_ours =
+                matches!(standing(resource, binding), Standing::Ours { .. }) && resource.is_applied();
             if is_ours && !is_named(&left) && !stale.contains(&left) {
                 stale.push(left);
             }

@@ -43,6 +43,8 @@ pub struct Life {
     pub(super) ended: BTreeMap<Key, Duration>,
     /// Failures in a row of each key.
     pub(super) failures: BTreeMap<Key, u32>,
+    /// When each key that failed is to be tried again.
+    pub(super) due: BTreeMap<Key, Duration>,
     /// The longest time that the server asked to be left alone, in the last minute of answers.
     pub(super) retry_after: VecDeque<(Duration, Duration)>,
 }
@@ -128,7 +130,10 @@ fn forget(times: &mut VecDeque<Duration>, now: Duration) {
 impl Life {
     fn absorb_event(&mut self, event: &Event, at: Duration) {
         match event {
-            Event::LeadershipChanged { leading } => self.leading = *leading,
+            Event::LeadershipChanged { leading } => {
+                self.leading = *leading;
+                self.due.clear();
+            }
             Event::ListStarted { kind } => {
                 self.listing.insert(Arc::clone(kind), BTreeSet::new());
             }
@@ -162,9 +167,17 @@ impl Life {
     fn absorb_note(&mut self, note: &Note, at: Duration) {
         if let Note::Reconciled { reconciler, object, result, .. } = note {
             let key = (reconciler.clone(), object.clone());
+            self.due.remove(&key);
             match result {
-                ReconcileResult::Failed { .. } => *self.failures.entry(key.clone()).or_default() += 1,
-                ReconcileResult::Converged | ReconcileResult::Requeued { .. } => {
+                ReconcileResult::Failed { retry_after, .. } => {
+                    *self.failures.entry(key.clone()).or_default() += 1;
+                    self.due.insert(key.clone(), at + *retry_after);
+                }
+                ReconcileResult::Requeued { after } => {
+                    self.failures.remove(&key);
+                    self.due.insert(key.clone(), at + *after);
+                }
+                ReconcileResult::Converged => {
                     self.failures.remove(&key);
                 }
             }

@@ -3,6 +3,7 @@
 //! An invariant is a function of what has happened so far and what happens now; it returns what is wrong, in words. The
 //! order of the table is the order of checking: of two that are violated in one step, the first is told.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,6 +66,11 @@ pub const SAFETY: &[Invariant] = &[
         name: "backoff_within_its_table",
         sentence: "A key that failed is tried again within the bounds of the controller's backoff, later only if the server asked for it.",
         holds: backoff_within_its_table,
+    },
+    Invariant {
+        name: "what_failed_is_tried_again",
+        sentence: "A key that failed is tried again when it said it would be, give or take what is slow or paused.",
+        holds: what_failed_is_tried_again,
     },
     Invariant {
         name: "write_rate_is_bounded",
@@ -168,11 +174,33 @@ fn one_reconcile_a_key(moment: &Moment<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// Longer than any pause and slow request of a plan together, and shorter than a resync.
+const TRIED_WITHIN: Duration = Duration::from_mins(4);
+
+fn what_failed_is_tried_again(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, .. } = &moment.entry.what else { return Ok(()) };
+    let Some(life) = moment.history.life(*process) else { return Ok(()) };
+    let again: Vec<_> = passes(moment.entry).map(|(_, key, ..)| key).collect();
+    let late =
+        life.due.iter().find(|(key, due)| **due + TRIED_WITHIN < moment.entry.at && !again.contains(key));
+    match late {
+        Some((key, due)) => Err(format!("{} {} was to be tried again at {due:?} and was not", key.0, key.1)),
+        None => Ok(()),
+    }
+}
+
 fn backoff_within_its_table(moment: &Moment<'_>) -> Result<(), String> {
+    let mut in_this_step = BTreeMap::new();
     for (process, key, result, _) in passes(moment.entry) {
-        let ReconcileResult::Failed { retry_after, .. } = result else { continue };
         let Some(life) = moment.history.life(process) else { continue };
-        let failures = life.failures.get(&key).copied().unwrap_or(0) + 1;
+        let failures =
+            in_this_step.entry(key.clone()).or_insert_with(|| life.failures.get(&key).copied().unwrap_or(0));
+        let ReconcileResult::Failed { retry_after, .. } = result else {
+            *failures = 0;
+            continue;
+        };
+        *failures += 1;
+        let failures = *failures;
         let ceiling = moment.subject.backoff().ceiling(failures);
         let now = match &moment.entry.what {
             What::Stepped { event: Event::Finished { outcome: Err(failure), .. }, .. } => failure.retry_after,
@@ -211,7 +239,8 @@ fn conditions(object: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn transition_times_move_with_the_status(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = changed_by_process(moment.entry) else {
+    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = changed_by_process(moment.entry)
+    else {
         return Ok(());
     };
     if old["status"]["conditions"] == new["status"]["conditions"] {
@@ -219,8 +248,10 @@ fn transition_times_move_with_the_status(moment: &Moment<'_>) -> Result<(), Stri
     }
     for after in conditions(new) {
         let Some(before) = conditions(old).find(|before| before["type"] == after["type"]) else { continue };
-        let (same, moved) =
-            (before["status"] == after["status"], before["lastTransitionTime"] != after["lastTransitionTime"]);
+        let (same, moved) = (
+            before["status"] == after["status"],
+            before["lastTransitionTime"] != after["lastTransitionTime"],
+        );
         if same && moved {
             return Err(format!(
                 "{object}: the condition {} stayed {} and its lastTransitionTime moved from {} to {}",
@@ -250,10 +281,12 @@ fn observed_generation_exists(moment: &Moment<'_>) -> Result<(), String> {
 
 fn secrets_stay_secret(moment: &Moment<'_>) -> Result<(), String> {
     match &moment.entry.what {
-        What::Stepped { step, .. } => match step.notes.iter().find(|note| format!("{note:?}").contains(SECRET)) {
-            Some(note) => Err(format!("a note tells the value of a Secret: {note:?}")),
-            None => Ok(()),
-        },
+        What::Stepped { step, .. } => {
+            match step.notes.iter().find(|note| format!("{note:?}").contains(SECRET)) {
+                Some(note) => Err(format!("a note tells the value of a Secret: {note:?}")),
+                None => Ok(()),
+            }
+        }
         What::Changed(Change { by: Author::Process(_), object, new: Some(new), .. }) => {
             let told = if object.kind.kind == "Event" { &**new } else { &new["status"] };
             if told.to_string().contains(SECRET) {

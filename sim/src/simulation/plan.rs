@@ -130,10 +130,30 @@ pub enum What {
 impl What {
     /// The names of all kinds of faults, acts left out.
     pub const NAMES: [&str; 24] = [
-        "not_found", "already_exists", "conflict", "invalid", "forbidden", "gone", "throttled", "unavailable",
-        "unknown", "answer_lost", "slow_request", "slow_answer", "crash_before", "crash_after",
-        "watch_late", "watch_twice", "watch_cut", "time_travel", "compaction", "pause", "clock_jump", "two_leaders",
-        "handover", "slow_control_plane",
+        "not_found",
+        "already_exists",
+        "conflict",
+        "invalid",
+        "forbidden",
+        "gone",
+        "throttled",
+        "unavailable",
+        "unknown",
+        "answer_lost",
+        "slow_request",
+        "slow_answer",
+        "crash_before",
+        "crash_after",
+        "watch_late",
+        "watch_twice",
+        "watch_cut",
+        "time_travel",
+        "compaction",
+        "pause",
+        "clock_jump",
+        "two_leaders",
+        "handover",
+        "slow_control_plane",
     ];
 
     /// A short name, for counters and for choosing faults.
@@ -201,7 +221,9 @@ impl fmt::Display for What {
                 write!(f, "wall clock jumps by {sign}{:?}", seconds(by_ms.unsigned_abs()))
             }
             Self::TwoLeaders { for_ms } => write!(f, "two leaders for {:?}", seconds(*for_ms)),
-            Self::Handover { gap_ms } => write!(f, "leadership moves, nobody leads for {:?}", seconds(*gap_ms)),
+            Self::Handover { gap_ms } => {
+                write!(f, "leadership moves, nobody leads for {:?}", seconds(*gap_ms))
+            }
             Self::SlowControlPlane { by_ms } => write!(f, "control plane {:?} behind", seconds(*by_ms)),
             Self::Act { name, .. } => write!(f, "{name}"),
         }
@@ -250,9 +272,9 @@ impl Range<'_> {
             .filter(|name| self.faults.is_empty() || self.faults.iter().any(|chosen| chosen == name))
             .collect();
         let mut draw = Draw { random, moments, stormy_ms, aims: self.aims };
-        let acts = 6 + draw.below(18);
+        let acts = 6 + draw.below(34);
         let mut faults: Vec<Fault> = (0..acts).filter_map(|_| draw.act(self.acts)).collect();
-        let count = if names.is_empty() { 0 } else { draw.below(14) };
+        let count = if names.is_empty() { 0 } else { draw.below(25) };
         for _ in 0..count {
             let name = draw.pick(&names);
             faults.push(draw.fault(name));
@@ -329,7 +351,11 @@ impl Draw<'_> {
             from_ms,
             until_ms: (from_ms + length).min(self.stormy_ms),
             aim: self.aim(),
-            per_mille: if often { [1000, 500, 100][usize::try_from(self.below(3)).unwrap_or(0)] } else { 1000 },
+            per_mille: if often {
+                [1000, 500, 100][usize::try_from(self.below(3)).unwrap_or(0)]
+            } else {
+                1000
+            },
             times: if often { u32::try_from(times).unwrap_or(1) } else { 1 },
         }
     }

@@ -74,8 +74,14 @@ pub struct Violation {
 
 /// Checked once nothing goes wrong any more.
 pub const LIVENESS: [(&str, &str); 3] = [
-    ("desired_state_is_reached", "Once nothing goes wrong any more, the world is as it should be within the controller's bound."),
-    ("quiet_once_converged", "In a world that is as it should be nothing is written, not even over a resync."),
+    (
+        "desired_state_is_reached",
+        "Once nothing goes wrong any more, the world is as it should be within the controller's bound.",
+    ),
+    (
+        "quiet_once_converged",
+        "In a world that is as it should be nothing is written, not even over a resync.",
+    ),
     ("does_not_spin", "No run takes steps without end."),
 ];
 

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::bugs::Bug;
 use super::plan::Range;
 use super::run::{Run, Simulation, Violation};
 use super::storm::Struck;
@@ -104,4 +105,26 @@ fn sum_up(runs: BTreeMap<u64, Run>) -> Summary {
         }
     }
     summary
+}
+
+/// How a planted bug was found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The bug's name.
+    pub bug: &'static str,
+    /// What is wrong with it.
+    pub sentence: &'static str,
+    /// How many seeds it took, and what was violated; none if it was not found.
+    pub found: Option<(u64, Violation)>,
+}
+
+/// Searches for a planted bug with the seeds from 0 on, and tells how many it took.
+pub fn hunt(simulation: &Simulation, bug: &'static Bug, search: &Search) -> Found {
+    let planted = simulation.with_bug(bug);
+    let range = search.range(simulation);
+    let found = search.seeds.clone().find_map(|seed| {
+        let violation = planted.run(&range.plan(seed), false).violation?;
+        Some((seed - search.seeds.start + 1, violation))
+    });
+    Found { bug: bug.name, sentence: bug.sentence, found }
 }

@@ -43,7 +43,10 @@ impl Shrinker<'_> {
             return false;
         }
         self.runs += 1;
-        self.simulation.run(plan, false).violation.is_some_and(|violation| violation.invariant == self.invariant)
+        self.simulation
+            .run(plan, false)
+            .violation
+            .is_some_and(|violation| violation.invariant == self.invariant)
     }
 
     /// Leaves out halves, quarters and so on down to single faults.

@@ -80,11 +80,19 @@ impl Storm {
     fn lasting(&self, at: Duration) -> impl Iterator<Item = (usize, &What)> {
         let now = millis(at);
         let faults = self.plan.faults.iter().enumerate().filter(|_| !self.over);
-        faults.filter(move |(index, fault)| self.begun[*index] && now < fault.until_ms).map(|(index, fault)| (index, &fault.what))
+        faults
+            .filter(move |(index, fault)| self.begun[*index] && now < fault.until_ms)
+            .map(|(index, fault)| (index, &fault.what))
     }
 
     /// Notes that a fault struck while an action was under way.
-    pub(super) fn struck(&mut self, fault: usize, at: Duration, action: Option<&'static str>, befell: String) {
+    pub(super) fn struck(
+        &mut self,
+        fault: usize,
+        at: Duration,
+        action: Option<&'static str>,
+        befell: String,
+    ) {
         let name = self.plan.faults[fault].what.name();
         *self.struck.entry((name, action.unwrap_or("-"))).or_insert(0) += 1;
         self.strikes.push(Strike { at, fault, befell });

@@ -87,11 +87,15 @@ fn take_action(hash: &mut Sha256, action: &Action) {
         line(hash, format_args!("{target} "));
     }
     match action {
-        Action::Apply { manifest, .. } | Action::Create { manifest, .. } | Action::Update { manifest, .. } => {
+        Action::Apply { manifest, .. }
+        | Action::Create { manifest, .. }
+        | Action::Update { manifest, .. } => {
             whole(hash, manifest);
         }
         Action::Patch { patch, .. } => whole(hash, patch),
-        Action::Delete { uid, resource_version, .. } => line(hash, format_args!("{uid} {resource_version:?} ")),
+        Action::Delete { uid, resource_version, .. } => {
+            line(hash, format_args!("{uid} {resource_version:?} "))
+        }
         Action::Watch { kind, scope } => line(hash, format_args!("{kind} {scope:?} ")),
         Action::Unwatch { kind } => line(hash, format_args!("{kind} ")),
         Action::Discover { api_version } => line(hash, format_args!("{api_version} ")),

@@ -89,7 +89,8 @@ fn resources(random: &mut Random) -> Value {
         }));
     }
     if random.below(3) == 0 {
-        resources.push(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "robot" } }));
+        resources
+            .push(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "robot" } }));
     }
     resources.into()
 }

@@ -64,7 +64,9 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     for namespace in server.objects(&names::namespace()) {
         let name = metadata(&namespace, "name");
         match class_of(server, name) {
-            _ if is_deleting(&namespace) => differences.push(format!("namespace {name} still is being deleted")),
+            _ if is_deleting(&namespace) => {
+                differences.push(format!("namespace {name} still is being deleted"))
+            }
             Some(class) => bound(server, name, &class, &mut differences),
             None if binding(server, name).is_some() => {
                 differences.push(format!("namespace {name} is in no class and has a binding"));
@@ -90,7 +92,8 @@ fn owner_kind(object: &Value) -> &str {
 fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut Vec<String>) {
     let class_name = metadata(class, "name");
     let Some(binding) = binding(server, namespace) else {
-        return differences.push(format!("namespace {namespace} should be in class {class_name}, and has no binding"));
+        return differences
+            .push(format!("namespace {namespace} should be in class {class_name}, and has no binding"));
     };
     if binding["spec"]["className"] != class_name {
         differences.push(format!("the binding of {namespace} does not name class {class_name}"));
@@ -110,10 +113,12 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
             Some(_) => {}
         }
     }
-    let ready = binding["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "Ready");
+    let ready =
+        binding["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "Ready");
     let is_ready = ready.is_some_and(|ready| ready["status"] == "True");
     if is_ready != free {
-        let said = ready.map(|ready| format!("{}: {}", ready["reason"], ready["message"])).unwrap_or_default();
+        let said =
+            ready.map(|ready| format!("{}: {}", ready["reason"], ready["message"])).unwrap_or_default();
         differences.push(format!("the binding of {namespace} should be Ready={free}, it says {said}"));
     }
     let status = &binding["status"];

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::desired::{class_of, is_as_wanted, wanted};
 use crate::apiserver::ApiServer;
 use crate::cluster::{Author, Change, What};
-use crate::simulation::history::History;
+use crate::simulation::history::{History, MINUTE};
 use crate::simulation::invariant::{Invariant, Moment, is_deletion};
 
 pub(super) const INVARIANTS: &[Invariant] = &[
@@ -18,13 +18,18 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: pruning_keeps_what_is_desired,
     },
     Invariant {
+        name: "a_wanted_binding_stays",
+        sentence: "The binding of a namespace that has been in an existing class for a minute is not removed.",
+        holds: a_wanted_binding_stays,
+    },
+    Invariant {
         name: "created_resources_are_listed_first",
         sentence: "Nothing is created that the binding's status does not list already, so that no crash leaves an orphan.",
         holds: created_resources_are_listed_first,
     },
     Invariant {
         name: "ready_means_applied",
-        sentence: "Ready is true only if every resource of the observed class was in the namespace, as it should be, since that class is known.",
+        sentence: "Ready is true only if every resource of the observed class was in the namespace, as it should be, by all that the process was told.",
         holds: ready_means_applied,
     },
     Invariant {
@@ -39,12 +44,18 @@ pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History
     let Change { object, old, new, .. } = change;
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let only_status = |old: &Value, new: &Value| {
-        old["spec"] == new["spec"] && old["metadata"]["labels"] == new["metadata"]["labels"] && old["data"] == new["data"]
+        old["spec"] == new["spec"]
+            && old["metadata"]["labels"] == new["metadata"]["labels"]
+            && old["data"] == new["data"]
     };
     let refuse = |why: &str| Err(format!("{object}: {why}"));
     match (&*object.kind.kind, old.as_deref(), new.as_deref()) {
         ("Event", None, _) => Ok(()),
-        ("Event", Some(old), Some(_)) if old["reportingComponent"] == lockstep_crds::namespaceclass::CONTROLLER => Ok(()),
+        ("Event", Some(old), Some(_))
+            if old["reportingComponent"] == lockstep_crds::namespaceclass::CONTROLLER =>
+        {
+            Ok(())
+        }
         ("Event", ..) => refuse("an event of somebody else was changed"),
         ("NamespaceClass", Some(old), Some(new)) if only_status(old, new) => Ok(()),
         ("NamespaceClassBinding", old, new) => match (old, new) {
@@ -97,7 +108,8 @@ fn change_of_process<'a>(moment: &'a Moment<'_>) -> Option<(usize, &'a Change, &
 
 fn pruning_keeps_what_is_desired(moment: &Moment<'_>) -> Result<(), String> {
     let Some((process, change, namespace)) = change_of_process(moment) else { return Ok(()) };
-    if !is_deletion(change) || !matches!(&*change.object.kind.kind, "ConfigMap" | "Secret" | "ServiceAccount") {
+    if !is_deletion(change) || !matches!(&*change.object.kind.kind, "ConfigMap" | "Secret" | "ServiceAccount")
+    {
         return Ok(());
     }
     let Some(class) = class_of(moment.server, namespace) else { return Ok(()) };
@@ -113,28 +125,56 @@ fn pruning_keeps_what_is_desired(moment: &Moment<'_>) -> Result<(), String> {
         .is_some_and(|known| known["metadata"]["resourceVersion"] == class["metadata"]["resourceVersion"]);
     let bound = told(&ObjectRef::namespaced(&names::binding(), namespace, namespace))
         .is_some_and(|binding| binding["spec"]["className"] == class["metadata"]["name"]);
-    let asked_before = moment.history.versions(&ObjectRef::cluster(&names::class(), metadata(&class, "name")));
-    let settled = asked_before.last().is_some_and(|version| version.at + super::super::super::history::MINUTE < moment.entry.at);
+    let asked_before =
+        moment.history.versions(&ObjectRef::cluster(&names::class(), metadata(&class, "name")));
+    let settled = asked_before.last().is_some_and(|version| version.at + MINUTE < moment.entry.at);
     if in_class && knows && bound && settled {
-        return Err(format!("{} was removed, and class {} wants it", change.object, metadata(&class, "name")));
+        return Err(format!(
+            "{} was removed, and class {} wants it",
+            change.object,
+            metadata(&class, "name")
+        ));
     }
     Ok(())
 }
 
+fn a_wanted_binding_stays(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    if change.object.kind != names::binding() || !is_deletion(change) {
+        return Ok(());
+    }
+    let Some(class) = class_of(moment.server, namespace) else { return Ok(()) };
+    let class = ObjectRef::cluster(&names::class(), metadata(&class, "name"));
+    let recent = [ObjectRef::cluster(&names::namespace(), namespace), class.clone()].iter().any(|object| {
+        let last = moment.history.versions(object).last();
+        // A class is as it was, whatever happens to its status.
+        last.is_some_and(|version| version.at + MINUTE > moment.entry.at)
+    });
+    if recent {
+        Ok(())
+    } else {
+        Err(format!("{} was removed, and the namespace is in {class}", change.object))
+    }
+}
+
 fn created_resources_are_listed_first(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
-    if change.old.is_some() || !matches!(&*change.object.kind.kind, "ConfigMap" | "Secret" | "ServiceAccount") {
+    if change.old.is_some() || !matches!(&*change.object.kind.kind, "ConfigMap" | "Secret" | "ServiceAccount")
+    {
         return Ok(());
     }
     let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
     let owner = change.new.as_deref().and_then(controller_uid);
     // A binding that is gone takes with it what it owns, listed or not.
-    let Some(binding) = moment.server.object(&binding).filter(|binding| owner == Some(metadata(binding, "uid"))) else {
+    let Some(binding) =
+        moment.server.object(&binding).filter(|binding| owner == Some(metadata(binding, "uid")))
+    else {
         return Ok(());
     };
-    let listed = binding["status"]["appliedResources"].as_array().into_iter().flatten().any(|listed| {
-        listed["kind"] == *change.object.kind.kind && listed["name"] == *change.object.name
-    });
+    let listed =
+        binding["status"]["appliedResources"].as_array().into_iter().flatten().any(|listed| {
+            listed["kind"] == *change.object.kind.kind && listed["name"] == *change.object.name
+        });
     if listed { Ok(()) } else { Err(format!("{} was created before it was listed", change.object)) }
 }
 
@@ -144,7 +184,7 @@ fn is_ready(binding: &Value) -> bool {
 }
 
 fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    let Some((process, change, namespace)) = change_of_process(moment) else { return Ok(()) };
     let Some(binding) = change.new.as_deref().filter(|_| change.object.kind == names::binding()) else {
         return Ok(());
     };
@@ -167,7 +207,10 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
     // Of a class that stood before the run began, the first version is the one that counts.
     let (since, class) = match observed {
         Some(version) => (version.at, version.object.clone()),
-        None => (std::time::Duration::ZERO, moment.server.object(&ObjectRef::cluster(&names::class(), name)).cloned()),
+        None => (
+            std::time::Duration::ZERO,
+            moment.server.object(&ObjectRef::cluster(&names::class(), name)).cloned(),
+        ),
     };
     let Some(class) = class.filter(|class| class["metadata"]["uid"] == uid) else { return Ok(()) };
     if class["metadata"]["generation"] != generation {
@@ -177,11 +220,22 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
         let versions = moment.history.versions(&target);
         // What was there when the class changed counts as much as what came after.
         let from = versions.iter().rposition(|version| version.at <= since).unwrap_or(0);
-        let was_there = versions[from..].iter().any(|version| {
-            version.object.as_ref().is_some_and(|object| is_as_wanted(object, &manifest))
+        let was_there = versions[from..]
+            .iter()
+            .any(|version| version.object.as_ref().is_some_and(|object| is_as_wanted(object, &manifest)));
+        // What the process was told of last may be gone since; it can't know before it is told.
+        let told = moment.history.life(process).and_then(|life| life.told.get(&target));
+        let told = told.is_some_and(|told| {
+            let version = &told["metadata"]["resourceVersion"];
+            versions.iter().filter_map(|known| known.object.as_ref()).any(|object| {
+                object["metadata"]["resourceVersion"] == *version && is_as_wanted(object, &manifest)
+            })
         });
-        if !was_there {
-            return Err(format!("{} says Ready, and {target} never was as class {name} wants it", change.object));
+        if !was_there && !told {
+            return Err(format!(
+                "{} says Ready, and {target} never was as class {name} wants it",
+                change.object
+            ));
         }
     }
     Ok(())
@@ -190,15 +244,19 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
 fn a_namespace_that_goes_is_left_in_peace(moment: &Moment<'_>) -> Result<(), String> {
     let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
     let Some(life) = moment.history.life(*process) else { return Ok(()) };
-    let writes = step.requests.iter().filter(|request| {
-        matches!(request.action, Action::Apply { .. } | Action::Delete { .. })
-    });
+    let writes = step
+        .requests
+        .iter()
+        .filter(|request| matches!(request.action, Action::Apply { .. } | Action::Delete { .. }));
     for request in writes {
         let Some(target) = request.action.target() else { continue };
         let Some(namespace) = target.namespace.as_deref() else { continue };
         let known = life.told.get(&ObjectRef::cluster(&names::namespace(), namespace));
         if known.is_some_and(|namespace| lockstep_core::object::is_deleting(namespace)) {
-            return Err(format!("{} of {target}, though its namespace is being deleted", request.action.name()));
+            return Err(format!(
+                "{} of {target}, though its namespace is being deleted",
+                request.action.name()
+            ));
         }
     }
     Ok(())
