@@ -120,6 +120,7 @@ impl Controller {
         };
         let known = self.world.namespaces.get(&name.to_owned());
         // The label that was doubted is the one that must still be there, whatever the watch has told since.
+        let known = known.filter(|known| !known.terminating);
         let same = known.is_some_and(|known| known.uid == namespace.uid) && namespace.class == label;
         if !same || class_exists || namespace.terminating {
             // The cache lags; the watch will tell.

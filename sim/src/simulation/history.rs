@@ -33,6 +33,8 @@ pub(super) type Key = (String, ObjectRef);
 pub struct Life {
     /// What its watches have told, by object.
     pub told: BTreeMap<ObjectRef, Arc<Value>>,
+    /// What it was told of each object before that, and until when.
+    pub told_before: BTreeMap<ObjectRef, (Duration, Arc<Value>)>,
     /// What was told in lists that have begun and are not complete.
     listing: BTreeMap<Arc<Kind>, BTreeSet<ObjectRef>>,
     /// Whether it leads.
@@ -146,10 +148,15 @@ impl Life {
                 if let Some(listing) = self.listing.get_mut(kind) {
                     listing.insert(name.clone());
                 }
-                self.told.insert(name, Arc::clone(object));
+                if let Some(before) = self.told.insert(name.clone(), Arc::clone(object)) {
+                    self.told_before.insert(name, (at, before));
+                }
             }
             Event::Vanished { kind, object } => {
-                self.told.remove(&reference(kind, object));
+                let name = reference(kind, object);
+                if let Some(before) = self.told.remove(&name) {
+                    self.told_before.insert(name, (at, before));
+                }
             }
             Event::Finished { id, outcome } => {
                 self.open.remove(&id.0);

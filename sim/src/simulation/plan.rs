@@ -282,6 +282,17 @@ impl Range<'_> {
         faults.sort_by_key(|fault| fault.from_ms);
         Plan { controller: self.controller.to_owned(), seed, stormy_ms, faults }
     }
+
+    /// The plan of a seed, and in it one fault more that strikes at an action as soon as there is one.
+    pub fn aimed(&self, seed: u64, fault: &str, action: &str) -> Plan {
+        let mut plan = self.plan(seed);
+        let random = Random::from_seed(seed);
+        let mut draw = Draw { random, moments: vec![0], stormy_ms: plan.stormy_ms, aims: &[] };
+        let what = draw.what(fault);
+        let (aim, until_ms) = (Some(action.to_owned()), plan.stormy_ms);
+        plan.faults.insert(0, Fault { what, from_ms: 0, until_ms, aim, per_mille: 1000, times: 1 });
+        plan
+    }
 }
 
 struct Draw<'a> {

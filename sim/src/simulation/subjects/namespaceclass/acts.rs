@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockstep_core::namespaceclass::names::{self, CLASS_LABEL};
-use lockstep_core::object::{Kind, ObjectRef, is_deleting, metadata};
+use lockstep_core::object::{Kind, ObjectRef, is_deleting, label, metadata};
 use lockstep_core::random::Random;
 use serde_json::{Value, json};
 
@@ -31,6 +31,7 @@ pub(super) const ACTS: &[Act] = &[
     act("create a namespace", "tenant", 5, create_namespace),
     act("label a namespace", "tenant", 10, label_namespace),
     act("take the label off a namespace", "tenant", 4, unlabel_namespace),
+    act("ask for a class in vain, or no longer", "tenant", 6, ask_in_vain),
     act("touch a namespace", "tenant", 3, touch_namespace),
     act("delete a namespace", "tenant", 3, delete_namespace),
     act("edit what was applied", "other controller", 6, edit_applied),
@@ -140,6 +141,15 @@ fn some_namespace(random: &mut Random) -> ObjectRef {
 
 fn label_namespace(hand: &mut dyn Hand, random: &mut Random) {
     let (target, class) = (some_namespace(random), pick(&CLASSES, random));
+    hand.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
+}
+
+/// A slip of the pen, mended and made again: what is told of it belongs to one series.
+fn ask_in_vain(hand: &mut dyn Hand, random: &mut Random) {
+    const NOWHERE: &str = "nowhere";
+    let target = ObjectRef::cluster(&names::namespace(), pick(&["red", "green"], random));
+    let asks = hand.server().object(&target).is_some_and(|it| label(it, CLASS_LABEL) == Some(NOWHERE));
+    let class = if asks { Value::Null } else { json!(NOWHERE) };
     hand.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
 }
 

@@ -223,9 +223,12 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
         let was_there = versions[from..]
             .iter()
             .any(|version| version.object.as_ref().is_some_and(|object| is_as_wanted(object, &manifest)));
-        // What the process was told of last may be gone since; it can't know before it is told.
-        let told = moment.history.life(process).and_then(|life| life.told.get(&target));
-        let told = told.is_some_and(|told| {
+        // What the process was told may be gone since: it can't know before it is told, nor what it is told during a pass.
+        let life = moment.history.life(process);
+        let told = life.and_then(|life| life.told.get(&target));
+        let before = life.and_then(|life| life.told_before.get(&target));
+        let before = before.filter(|(until, _)| *until + MINUTE > moment.entry.at).map(|(_, told)| told);
+        let told = told.into_iter().chain(before).any(|told| {
             let version = &told["metadata"]["resourceVersion"];
             versions.iter().filter_map(|known| known.object.as_ref()).any(|object| {
                 object["metadata"]["resourceVersion"] == *version && is_as_wanted(object, &manifest)
