@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use lockstep_core::engine::machine::Note;
+use lockstep_core::engine::machine::{Machine, Note};
 use lockstep_core::namespaceclass::{Config, Operator};
 use lockstep_sim::cluster::Cluster;
 use serde_json::{Value, json};
@@ -31,6 +31,11 @@ pub(crate) struct Bench {
 impl Bench {
     /// A cluster with our CRDs and the operator running.
     pub(crate) fn new() -> Self {
+        Self::running(|| Box::new(operator()))
+    }
+
+    /// The same with another machine in the operator's place.
+    pub(crate) fn running(make: impl Fn() -> Box<dyn Machine> + 'static) -> Self {
         let mut bench = Self { cluster: Cluster::new(1) };
         for set in lockstep_crds::all() {
             for crd in set.crds {
@@ -38,7 +43,7 @@ impl Bench {
                 bench.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd);
             }
         }
-        bench.cluster.start(|| Box::new(operator()));
+        bench.cluster.start(make);
         bench.settle();
         bench
     }

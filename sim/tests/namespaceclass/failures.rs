@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Class};
+use lockstep_core::engine::machine::{Deadline, Event, Machine, Step};
+use lockstep_core::time::Now;
 use lockstep_sim::cluster::Fate;
 
-use super::bench::{Bench, settings};
+use super::bench::{Bench, operator, settings};
 
 #[test]
 fn a_lasting_failure_backs_off_from_half_a_second_to_five_minutes() {
@@ -151,4 +153,93 @@ fn kinds_that_cannot_be_asked_for_hold_nothing_else_back() {
     assert!(bench.config_map("team", "a").is_some());
     assert!(bench.cluster.carried.len() < 60, "{} requests in five minutes", bench.cluster.carried.len());
     insta::assert_snapshot!(bench.ready("team"));
+}
+
+/// The operator before a server that asks each client which it throttles to stay away for a while.
+struct Throttled(Box<dyn Machine>);
+
+/// How long.
+const WISH: Duration = Duration::from_mins(1);
+
+impl Machine for Throttled {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn step(&mut self, mut event: Event, now: Now) -> Step {
+        if let Event::Finished { outcome: Err(failure), .. } = &mut event
+            && failure.class == Class::Throttled
+        {
+            failure.retry_after = Some(WISH);
+        }
+        self.0.step(event, now)
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.0.deadline()
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        self.0.queue_depths()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.0.is_synced()
+    }
+}
+
+/// When settings were applied, while their class changed every five seconds for ten minutes and every try failed.
+fn tries_while_the_class_changes(class: Class) -> Vec<Duration> {
+    let is_try =
+        |action: &Action| matches!(action, Action::Apply { target, .. } if target.kind.kind == "ConfigMap");
+    let mut bench = Bench::running(|| Box::new(Throttled(Box::new(operator()))));
+    bench.define("web", &[settings("a", "0")]);
+    bench.settle();
+    bench.cluster.interfere(Box::new(
+        move |_, action| {
+            if is_try(action) { Fate::Failed(class) } else { Fate::Served }
+        },
+    ));
+    bench.namespace("team", Some("web"));
+    for number in 0..120 {
+        bench.update("web", &[settings("a", &number.to_string())]);
+        bench.cluster.advance(Duration::from_secs(5));
+    }
+    let tries = bench.cluster.carried.iter().filter(|carried| is_try(&carried.action));
+    tries.map(|carried| carried.at).collect()
+}
+
+#[test]
+fn an_event_wakes_what_fails_but_not_before_the_time_that_a_server_asked_for() {
+    let pauses = |tries: Vec<Duration>| {
+        tries.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect::<Vec<_>>()
+    };
+    let woken = pauses(tries_while_the_class_changes(Class::Unavailable));
+    assert!(woken.len() >= 119 && woken.iter().all(|pause| *pause <= Duration::from_secs(6)), "{woken:?}");
+    let asked = pauses(tries_while_the_class_changes(Class::Throttled));
+    assert!(asked.len() >= 8, "{asked:?}");
+    for pause in &asked {
+        assert!(*pause >= WISH && *pause <= WISH + Duration::from_secs(6), "{asked:?}");
+    }
+}
+
+#[test]
+fn an_event_that_could_not_be_written_is_written_when_it_happens_again() {
+    let mut bench = Bench::new();
+    bench.cluster.interfere(Box::new(|_, action| match action {
+        Action::Create { target, .. } if target.kind.kind == "Event" => Fate::Failed(Class::Unavailable),
+        _ => Fate::Served,
+    }));
+    bench.namespace("team", Some("missing"));
+    bench.settle();
+    let path = "/apis/events.k8s.io/v1/events";
+    assert_eq!(bench.get(path).expect("can be listed")["items"], serde_json::json!([]));
+
+    bench.cluster.interfere(Box::new(|_, _| Fate::Served));
+    bench.merge("/api/v1/namespaces/team", &serde_json::json!({ "metadata": { "labels": { "a": "b" } } }));
+    bench.settle();
+    let told = bench.get(path).expect("can be listed")["items"].take();
+    assert_eq!(told.as_array().map(Vec::len), Some(1), "{told:#}");
+    assert_eq!(told[0]["reason"], "ClassNotFound");
+    assert_eq!(told[0]["series"]["count"], 2, "both occurrences are counted");
 }
