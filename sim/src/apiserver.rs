@@ -61,6 +61,7 @@ mod status;
 mod store;
 mod strategy;
 mod table;
+mod token;
 mod validate;
 mod watch;
 mod write;

@@ -10,7 +10,7 @@ mod data;
 mod defaults;
 mod encoding;
 pub mod field;
-mod json_syntax;
+pub(crate) mod json_syntax;
 pub mod names;
 pub mod quantity;
 pub mod services;

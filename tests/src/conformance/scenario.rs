@@ -65,6 +65,8 @@ pub struct Step {
     pub until: Option<u16>,
     /// How many events to take from a watch.
     pub events: Option<usize>,
+    /// Forget the history first.
+    pub compact: bool,
     /// If not empty, named elements of lists are compared only if they are named here.
     pub keep: Vec<String>,
 }
@@ -93,6 +95,8 @@ struct StepForm {
     save: Variables,
     until: Option<u16>,
     events: Option<usize>,
+    #[serde(default)]
+    compact: bool,
     #[serde(default)]
     keep: Vec<String>,
 }
@@ -132,6 +136,7 @@ impl Step {
             save: Variables::new(),
             until: None,
             events: None,
+            compact: false,
             keep: Vec::new(),
         }
     }
@@ -153,6 +158,7 @@ impl Step {
             save: form.save,
             until: form.until,
             events: form.events,
+            compact: form.compact,
             keep: form.keep,
             ..Self::new(method, path, form.body)
         })

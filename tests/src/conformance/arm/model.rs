@@ -71,6 +71,11 @@ impl Arm for ModelArm {
         Ok(())
     }
 
+    async fn compact(&mut self) -> anyhow::Result<()> {
+        self.server.compact();
+        Ok(())
+    }
+
     async fn send(&mut self, step: &Step, variables: &Variables) -> anyhow::Result<Answer> {
         let mut answer = self.once(step, variables)?;
         for _ in 0..PATIENCE_SECONDS {
