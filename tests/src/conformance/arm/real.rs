@@ -16,7 +16,7 @@ use super::{Answer, Arm, body, head, request};
 use crate::conformance::scenario::{Step, Variables};
 use crate::control_plane::ControlPlane;
 
-/// How long to wait for what happens by itself: events of a watch, and what a step's `until` names.
+/// How long to wait for what happens by itself: events of a watch, and what a step awaits.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long to wait for events that do not come.
@@ -79,7 +79,7 @@ impl Arm for RealArm {
         let start = Instant::now();
         loop {
             let answer = self.once(step, variables).await?;
-            if step.until.is_none_or(|code| code == answer.code) || start.elapsed() > PATIENCE {
+            if step.is_answered(&answer) || start.elapsed() > PATIENCE {
                 return Ok(answer);
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
