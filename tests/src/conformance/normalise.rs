@@ -11,6 +11,8 @@ use serde_json::{Map, Value};
 use super::arm::Answer;
 use super::scenario::Step;
 
+mod openapi;
+
 /// What the stand-ins of one arm are in the other.
 #[derive(Debug, Default)]
 pub struct Pairs {
@@ -68,6 +70,9 @@ impl Normaliser {
         }
         if answer.body["kind"] == "Status" {
             leave_causes_to_causes(&mut answer.body);
+        }
+        if answer.body.get("openapi").is_some() {
+            openapi::reduce(&mut answer.body);
         }
         self.value("", &mut answer.body);
         if answer.body["kind"] == "Status" {
