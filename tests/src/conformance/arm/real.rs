@@ -17,7 +17,7 @@ use crate::conformance::scenario::{Step, Variables};
 use crate::control_plane::ControlPlane;
 
 /// How long to wait for what happens by itself: events of a watch, and what a step awaits.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How long to wait for events that do not come.
 const SILENCE: Duration = Duration::from_secs(2);
