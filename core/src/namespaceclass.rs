@@ -146,6 +146,7 @@ impl Operator {
         for action in std::mem::take(&mut self.controller.requests) {
             step.requests.push(self.driver.request(action));
         }
+        step.requests.extend(self.controller.recorder.requests(|action| self.driver.request(action)));
         step.notes.append(&mut self.controller.notes);
     }
 }
@@ -174,6 +175,7 @@ impl Machine for Operator {
             Event::Vanished { kind, object } => self.controller.vanished(&kind, &object),
             Event::WatchFailed { kind, failure } => self.controller.watch_failed(&kind, failure),
             Event::Finished { id, outcome } => {
+                self.controller.recorder.finished(id, &outcome);
                 self.driver.finish(&mut self.controller, id, outcome, now, &mut step);
             }
             Event::Woke => {}

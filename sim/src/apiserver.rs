@@ -63,6 +63,7 @@ mod status;
 mod store;
 mod strategy;
 mod table;
+mod token;
 mod validate;
 mod watch;
 mod write;
@@ -135,8 +136,8 @@ impl ApiServer {
         let Some(resource) = self.registry.get(group, plural).cloned() else { return Ok(()) };
         let path = ResourcePath { namespace: meta::namespace(&object).to_owned(), ..ResourcePath::default() };
         let scope = Scope::new(resource, 0, path);
-        let options = WriteOptions::internal("kube-apiserver", now);
-        self.create_object(&scope, object, &options, Tracking::Update).map(drop)
+        let mut options = WriteOptions::internal("kube-apiserver", now);
+        self.create_object(&scope, object, &mut options, Tracking::Update).map(drop)
     }
 
     /// Answers one request.

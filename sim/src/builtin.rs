@@ -10,7 +10,7 @@ mod data;
 mod defaults;
 mod encoding;
 pub mod field;
-mod json_syntax;
+pub(crate) mod json_syntax;
 pub mod names;
 pub mod quantity;
 pub mod services;
@@ -20,6 +20,7 @@ mod time;
 mod types;
 mod validate;
 mod view;
+mod warnings;
 
 use serde_json::Value;
 
@@ -134,6 +135,11 @@ pub fn validate(
     old: Option<&Value>,
 ) -> Vec<Cause> {
     validate::object(resource, subresource, object, old)
+}
+
+/// What the real server's code warns of in a new object (`old` is none) or an update that [`validate`] lets pass.
+pub fn warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
+    warnings::object(resource, object, old)
 }
 
 /// What is wrong with the name of a new object of this kind.

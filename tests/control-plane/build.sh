@@ -47,7 +47,6 @@ build_control_plane() {
     -o "$1/lockstep-control-plane" .
   if [ -n "$tags" ]; then
     for program in etcd kube-apiserver; do
-      [ -x "$KUBEBUILDER_ASSETS/$program" ] || fail "KUBEBUILDER_ASSETS=$KUBEBUILDER_ASSETS holds no $program"
       ln -s "$KUBEBUILDER_ASSETS/$program" "$1/$program"
     done
     [ ! -x "$KUBEBUILDER_ASSETS/kubectl" ] || ln -s "$KUBEBUILDER_ASSETS/kubectl" "$1/kubectl"
@@ -69,6 +68,13 @@ case "$what" in
   helm) sources=(helm/go.mod helm/go.sum) ;;
   *) fail "what is '$what'? Give nothing or helm" ;;
 esac
+if [ -n "$tags" ]; then
+  for program in etcd kube-apiserver; do
+    [ -x "$KUBEBUILDER_ASSETS/$program" ] ||
+      fail "KUBEBUILDER_ASSETS=$KUBEBUILDER_ASSETS holds no $program that can be run; name a directory that does, or
+unset it to have them built"
+  done
+fi
 need_go
 key="$({ cat "${sources[@]}" build.sh; go env GOVERSION GOOS GOARCH; echo "${tags:+$KUBEBUILDER_ASSETS}"; } |
   sha256sum | cut -c1-16)"

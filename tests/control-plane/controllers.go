@@ -30,6 +30,9 @@ const workers = 20
 // runControllers starts those controllers of kube-controller-manager that act on any object, whatever its kind: the
 // garbage collector, the namespace controller and the aggregation of ClusterRoles. They stop with the context.
 func runControllers(ctx context.Context, config *rest.Config) error {
+	config = rest.CopyConfig(config)
+	// The name under which managedFields show what they write.
+	config.UserAgent = "kube-controller-manager/v1"
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)

@@ -64,6 +64,9 @@ pub async fn transcript(scenario: &Scenario, arm: &mut impl Arm) -> anyhow::Resu
     let mut answers = Vec::new();
     arm.prepare(&scenario.namespace).await?;
     for step in &scenario.steps {
+        if step.compact {
+            arm.compact().await?;
+        }
         let answer = arm.send(step, &variables).await?;
         step.save(&answer, &mut variables);
         answers.push(normaliser.normalise(step, answer));

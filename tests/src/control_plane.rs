@@ -78,6 +78,11 @@ impl ControlPlane {
         self.place.dir.join("kubeconfig")
     }
 
+    /// The socket on which its etcd serves clients.
+    pub fn etcd(&self) -> PathBuf {
+        self.place.dir.join("etcd.sock:0")
+    }
+
     /// The log of one of `etcd`, `kube-apiserver` and `controllers`.
     pub fn log(&self, name: &str) -> PathBuf {
         self.place.dir.join(name).with_extension("log")

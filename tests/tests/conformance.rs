@@ -31,7 +31,7 @@ fn scenarios() -> anyhow::Result<Vec<PathBuf>> {
 
 #[tokio::test]
 async fn hand_written_scenarios_agree() -> anyhow::Result<()> {
-    let mut real = RealArm::new(ControlPlane::shared().client().await?);
+    let mut real = RealArm::new(ControlPlane::shared()).await?;
     let mut report = Report::default();
     for path in scenarios()? {
         let found = compare(&Scenario::read(&path)?, &mut ModelArm::default(), &mut real).await?;
@@ -61,7 +61,7 @@ fn generated_sequences_about_widgets_agree() -> anyhow::Result<()> {
 #[expect(clippy::print_stdout, reason = "the figures belong to what the test tells")]
 fn sequences_agree(name: &str, kind: Kind) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
-    let mut arms = (ModelArm::default(), RealArm::new(runtime.block_on(ControlPlane::shared().client())?));
+    let mut arms = (ModelArm::default(), runtime.block_on(RealArm::new(ControlPlane::shared()))?);
     runtime.block_on(install_widgets(&mut arms.0))?;
     runtime.block_on(install_widgets(&mut arms.1))?;
     let (arms, number, compared) = (RefCell::new(arms), Cell::new(0), Cell::new(0));

@@ -32,19 +32,17 @@ pub enum Verdict {
     Converged,
     /// Nothing failed, but the key is to be looked at again after the delay.
     Requeue(Duration),
-    /// Something failed: try again with backoff, not before the server's wish.
+    /// Something failed: try again with backoff.
     Retry {
         /// Why, in words for people.
         reason: String,
-        /// How long the server asked to be left alone.
-        not_before: Option<Duration>,
     },
 }
 
 impl Verdict {
     /// A retry because of a failed action.
     pub fn retry(doing: &str, failure: &Failure) -> Self {
-        Self::Retry { reason: format!("{doing}: {failure}"), not_before: failure.retry_after }
+        Self::Retry { reason: format!("{doing}: {failure}") }
     }
 }
 
@@ -105,7 +103,15 @@ pub struct Driver<K, S> {
 struct Flight<S> {
     stage: S,
     outcomes: Vec<Option<Outcome>>,
+    pass: Pass,
+}
+
+/// What is known of a pass whatever its stage.
+#[derive(Debug, Clone, Copy)]
+struct Pass {
     began: Monotonic,
+    /// Until when servers have asked to be left alone.
+    not_before: Monotonic,
 }
 
 impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
@@ -152,6 +158,9 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
     {
         let Some((key, slot)) = self.ledger.remove(&id) else { return };
         let Some(flight) = self.flights.get_mut(&key) else { return };
+        if let Err(Failure { retry_after: Some(wish), .. }) = &outcome {
+            flight.pass.not_before = flight.pass.not_before.max(now.monotonic + *wish);
+        }
         flight.outcomes[slot] = Some(outcome);
         if flight.outcomes.iter().any(Option::is_none) {
             return;
@@ -163,7 +172,7 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         } else {
             Next::Done(Verdict::Converged)
         };
-        self.follow(reconcile, &key, flight.began, next, now, step);
+        self.follow(reconcile, &key, flight.pass, next, now, step);
     }
 
     /// Starts every pass that may start. To be called at the end of each step.
@@ -175,7 +184,8 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
             && let Some(key) = self.queue.take(now.monotonic)
         {
             let next = reconcile.begin(&key, now);
-            self.follow(reconcile, &key, now.monotonic, next, now, step);
+            let pass = Pass { began: now.monotonic, not_before: Monotonic::START };
+            self.follow(reconcile, &key, pass, next, now, step);
         }
     }
 
@@ -212,7 +222,7 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         &mut self,
         reconcile: &mut R,
         key: &K,
-        began: Monotonic,
+        pass: Pass,
         mut next: Next<S>,
         now: Now,
         step: &mut Step,
@@ -231,16 +241,16 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
                         self.ledger.insert(request.id, (key.clone(), slot));
                         step.requests.push(request);
                     }
-                    self.flights.insert(key.clone(), Flight { stage, outcomes, began });
+                    self.flights.insert(key.clone(), Flight { stage, outcomes, pass });
                     return;
                 }
                 Next::Done(verdict) => {
-                    let result = self.settle(key, verdict, now);
+                    let result = self.settle(key, verdict, pass, now);
                     step.notes.push(Note::Reconciled {
                         reconciler: R::reconciler(key).to_owned(),
                         object: R::object(key),
                         result,
-                        took: now.monotonic.since(began),
+                        took: now.monotonic.since(pass.began),
                     });
                     return;
                 }
@@ -248,25 +258,37 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         }
     }
 
-    fn settle(&mut self, key: &K, verdict: Verdict, now: Now) -> ReconcileResult {
-        self.queue.done(key);
+    fn settle(&mut self, key: &K, verdict: Verdict, pass: Pass, now: Now) -> ReconcileResult {
+        let wish = pass.not_before.since(now.monotonic);
         match verdict {
             Verdict::Converged => {
                 self.backoffs.reset(key);
+                self.queue.done(key);
                 ReconcileResult::Converged
             }
             Verdict::Requeue(after) => {
                 self.backoffs.reset(key);
-                self.queue.add_at(key.clone(), now.monotonic + after);
+                let after = self.leave_alone(key, after, wish, now);
                 ReconcileResult::Requeued { after }
             }
-            Verdict::Retry { reason, not_before } => {
+            Verdict::Retry { reason } => {
                 let backoff = self.backoffs.fail(key, &mut self.random);
-                let retry_after = backoff.max(not_before.unwrap_or_default());
-                self.queue.add_at(key.clone(), now.monotonic + retry_after);
+                let retry_after = self.leave_alone(key, backoff, wish, now);
                 ReconcileResult::Failed { reason, retry_after }
             }
         }
+    }
+
+    /// Ends a pass that is to be repeated, and returns after what time. An event cuts the delay short, but not the wish
+    /// of a server.
+    fn leave_alone(&mut self, key: &K, delay: Duration, wish: Duration, now: Now) -> Duration {
+        let delay = delay.max(wish);
+        if !wish.is_zero() {
+            self.queue.hold(key.clone(), now.monotonic + wish);
+        }
+        self.queue.done(key);
+        self.queue.add_at(key.clone(), now.monotonic + delay);
+        delay
     }
 }
 

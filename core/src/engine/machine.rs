@@ -66,7 +66,7 @@ pub enum Event {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[must_use]
 pub struct Step {
-    /// To be carried out, in any order and at the same time.
+    /// To be carried out, in any order and at the same time; but those about the watch of one kind in their own order.
     pub requests: Vec<Request>,
     /// To be told: logs, metrics, the live view, and the simulator's invariants read these.
     pub notes: Vec<Note>,
@@ -143,7 +143,8 @@ pub struct Deadline {
 ///
 /// A driver
 /// 1. delivers [`Event::Started`], once and first;
-/// 2. carries out the requests of every step and delivers [`Event::Finished`] for each, in whatever order they end;
+/// 2. carries out the requests of every step and delivers [`Event::Finished`] for each, in whatever order they end; what
+///    is asked about the watch of one kind (`Watch`, `Unwatch`) takes effect in the order in which it was asked;
 /// 3. delivers what watches see, in the order of each watch;
 /// 4. reads [`Machine::deadline`] after every step and delivers [`Event::Woke`] once it has passed; early and spurious
 ///    wake-ups are harmless;

@@ -1,7 +1,8 @@
 //! The keyed work queue: one entry a key, one reconcile in flight a key, at most N keys at a time.
 //!
 //! A key that is added while its reconcile is in flight is remembered and becomes ready when that one is done. A delayed
-//! key becomes ready at its time, or at once when it is added without delay.
+//! key becomes ready at its time, or at once when it is added without delay; a held one not before its hold ends, however
+//! it is added.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,6 +16,7 @@ pub struct Queue<K> {
     is_ready: BTreeSet<K>,
     delayed: BTreeSet<(Monotonic, K)>,
     due: BTreeMap<K, Monotonic>,
+    held: BTreeMap<K, Monotonic>,
     in_flight: BTreeSet<K>,
     added_in_flight: BTreeSet<K>,
 }
@@ -28,6 +30,7 @@ impl<K: Ord + Clone> Queue<K> {
             is_ready: BTreeSet::new(),
             delayed: BTreeSet::new(),
             due: BTreeMap::new(),
+            held: BTreeMap::new(),
             in_flight: BTreeSet::new(),
             added_in_flight: BTreeSet::new(),
         }
@@ -35,16 +38,19 @@ impl<K: Ord + Clone> Queue<K> {
 
     /// Makes a key ready, or ready again once its reconcile in flight is done.
     pub fn add(&mut self, key: K) {
-        self.cancel_delay(&key);
         if self.in_flight.contains(&key) {
+            self.cancel_delay(&key);
             self.added_in_flight.insert(key);
-        } else if self.is_ready.insert(key.clone()) {
-            self.ready.push_back(key);
+        } else if let Some(until) = self.held.get(&key) {
+            self.add_at(key, *until);
+        } else {
+            self.make_ready(key);
         }
     }
 
     /// Makes a key ready at an instant; of two instants the earlier counts. A key that is ready already stays so.
     pub fn add_at(&mut self, key: K, at: Monotonic) {
+        let at = self.held.get(&key).map_or(at, |until| at.max(*until));
         let sooner = self.due.get(&key).is_some_and(|due| *due <= at);
         if self.is_ready.contains(&key) || self.added_in_flight.contains(&key) || sooner {
             return;
@@ -52,6 +58,16 @@ impl<K: Ord + Clone> Queue<K> {
         self.cancel_delay(&key);
         self.due.insert(key.clone(), at);
         self.delayed.insert((at, key));
+    }
+
+    /// Keeps a key whose reconcile is in flight from becoming ready before an instant, however it is added.
+    pub fn hold(&mut self, key: K, until: Monotonic) {
+        debug_assert!(self.in_flight.contains(&key), "what is ready can't be held");
+        self.held.insert(key.clone(), until);
+        if let Some(at) = self.due.get(&key).copied() {
+            self.cancel_delay(&key);
+            self.add_at(key, at);
+        }
     }
 
     /// Takes the next ready key, if there is one and the limit lets it; it is in flight until [`Queue::done`].
@@ -96,12 +112,20 @@ impl<K: Ord + Clone> Queue<K> {
         self.ready.iter().chain(self.due.keys()).chain(&self.added_in_flight)
     }
 
+    fn make_ready(&mut self, key: K) {
+        self.cancel_delay(&key);
+        if self.is_ready.insert(key.clone()) {
+            self.ready.push_back(key);
+        }
+    }
+
     fn release_due(&mut self, now: Monotonic) {
         while let Some((at, _)) = self.delayed.first()
             && *at <= now
             && let Some((_, key)) = self.delayed.pop_first()
         {
             self.due.remove(&key);
+            self.held.remove(&key);
             self.add(key);
         }
     }
@@ -165,19 +189,59 @@ mod tests {
         assert_eq!(queue.take(at(30)), Some("a"));
     }
 
+    #[test]
+    fn a_held_key_waits_however_it_is_added() {
+        let mut queue = Queue::new(5);
+        queue.add("a");
+        queue.take(at(0));
+        queue.add_at("a", at(10));
+        queue.hold("a", at(30));
+        queue.add("a");
+        queue.done(&"a");
+        queue.add("a");
+        queue.add_at("a", at(20));
+        assert_eq!(queue.next_due(), Some(at(30)));
+        assert!(!queue.can_take(at(29)));
+        assert_eq!(queue.take(at(29)), None);
+        assert_eq!(queue.take(at(30)), Some("a"));
+        queue.done(&"a");
+        queue.add("a");
+        assert_eq!(queue.take(at(30)), Some("a"), "a hold ends once");
+        assert!(queue.held.is_empty());
+    }
+
+    #[test]
+    fn an_event_brings_a_delay_forward_to_the_end_of_the_hold() {
+        let mut queue = Queue::new(5);
+        queue.add("a");
+        queue.take(at(0));
+        queue.hold("a", at(30));
+        queue.done(&"a");
+        queue.add_at("a", at(300));
+        assert_eq!(queue.next_due(), Some(at(300)));
+        queue.add("a");
+        assert_eq!(queue.next_due(), Some(at(30)));
+    }
+
     proptest! {
         #[test]
-        fn no_key_is_lost_and_the_limit_holds(operations in proptest::collection::vec((0u8..4, 0u8..6), 1..200)) {
+        fn no_key_is_lost_and_the_limit_holds(operations in proptest::collection::vec((0u8..5, 0u8..6), 1..200)) {
             let mut queue = Queue::new(2);
             let mut owed = BTreeSet::new();
             let mut in_flight = BTreeSet::new();
+            let mut held = BTreeMap::new();
             for (second, (operation, key)) in (0u64..).zip(operations) {
                 match operation {
                     0 => { queue.add(key); owed.insert(key); }
                     1 => { queue.add_at(key, at(second + 3)); owed.insert(key); }
                     2 => if let Some(key) = queue.take(at(second)) {
                         prop_assert!(in_flight.insert(key), "one reconcile a key");
+                        prop_assert!(held.get(&key).is_none_or(|until| *until <= second), "held");
                         owed.remove(&key);
+                    },
+                    3 => if let Some(key) = in_flight.first() {
+                        queue.hold(*key, at(second + 5));
+                        held.insert(*key, second + 5);
                     },
                     _ => if let Some(key) = in_flight.pop_first() { queue.done(&key); },
                 }

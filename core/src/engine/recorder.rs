@@ -2,15 +2,15 @@
 //!
 //! An event that happens again within [`SERIES_WINDOW`] is counted on the first one rather than written anew, and at most
 //! once in [`SERIES_PAUSE`]: what repeats must not flood the cluster. Events are told as well as can be; nothing depends
-//! on their arrival.
+//! on their arrival. One that could not be written is written when it happens again, with all that was counted until then.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::action::Action;
+use super::action::{Action, ActionId, Class, Outcome, Request};
 use super::conditions::cut;
 use crate::object::{Kind, ObjectRef};
 use crate::random::Random;
@@ -57,76 +57,117 @@ pub struct Recorder {
     kind: Arc<Kind>,
     controller: &'static str,
     instance: String,
-    series: BTreeMap<(String, String, String), Series>,
+    series: BTreeMap<SeriesKey, Series>,
+    unsent: Vec<(SeriesKey, Action)>,
+    in_flight: BTreeMap<ActionId, SeriesKey>,
 }
+
+/// The object's uid, the reason and the note.
+type SeriesKey = (String, String, String);
 
 #[derive(Debug)]
 struct Series {
     event: ObjectRef,
+    /// The first occurrence, as the API writes times.
+    began: String,
+    /// Whether the event is known to exist.
+    exists: bool,
     count: u64,
     last: Monotonic,
-    written: Monotonic,
+    /// When the count was last written; none if that failed.
+    written: Option<Monotonic>,
 }
 
 impl Recorder {
     /// A recorder for a controller and the instance of it that runs here.
     pub fn new(controller: &'static str, instance: String) -> Self {
         let kind = Kind::known("events.k8s.io", "v1", "Event", "events", true);
-        Self { kind, controller, instance, series: BTreeMap::new() }
+        Self {
+            kind,
+            controller,
+            instance,
+            series: BTreeMap::new(),
+            unsent: Vec::new(),
+            in_flight: BTreeMap::new(),
+        }
     }
 
-    /// Takes an occurrence in; returns what is to be written, if anything is.
-    pub fn record(&mut self, mut occurrence: Occurrence, now: Now, random: &mut Random) -> Option<Action> {
+    /// Takes an occurrence in. What is to be written because of it is in the next [`Recorder::requests`].
+    pub fn record(&mut self, mut occurrence: Occurrence, now: Now, random: &mut Random) {
         let at = now.monotonic;
         occurrence.note = cut(occurrence.note, NOTE_MAX_BYTES);
         let key = (occurrence.uid.clone(), occurrence.reason.clone(), occurrence.note.clone());
-        if let Some(series) = self.series.get_mut(&key)
-            && at.since(series.last) < SERIES_WINDOW
-        {
-            series.count += 1;
-            series.last = at;
-            if at.since(series.written) < SERIES_PAUSE {
-                return None;
-            }
-            series.written = at;
-            let observed = micro_time(now);
-            let patch = json!({ "series": { "count": series.count, "lastObservedTime": observed } });
-            return Some(Action::Patch {
-                target: series.event.clone(),
-                subresource: None,
-                patch: Arc::new(patch),
-            });
+        if self.series.get(&key).is_none_or(|series| at.since(series.last) >= SERIES_WINDOW) {
+            self.make_room(at);
+            let series = self.begin(&occurrence.regarding, now, random);
+            self.series.insert(key.clone(), series);
         }
-        self.make_room(at);
-        let namespace = occurrence.regarding.namespace.as_deref().unwrap_or("default");
-        let stem = cut_name(&occurrence.regarding.name);
-        let event = ObjectRef::namespaced(&self.kind, namespace, &format!("{stem}.{:016x}", random.bits()));
-        let manifest = Arc::new(self.manifest(&event, occurrence, now));
-        self.series.insert(key, Series { event: event.clone(), count: 1, last: at, written: at });
-        Some(Action::Create { target: event, manifest })
+        let Some(series) = self.series.get_mut(&key) else { return };
+        series.count += 1;
+        series.last = at;
+        if series.written.is_some_and(|written| at.since(written) < SERIES_PAUSE) {
+            return;
+        }
+        series.written = Some(at);
+        let action = if series.exists {
+            let patch = Arc::new(json!({ "series": series.counted(now) }));
+            Action::Patch { target: series.event.clone(), subresource: None, patch }
+        } else {
+            let target = series.event.clone();
+            let manifest = Arc::new(manifest(series, self.controller, &self.instance, occurrence, now));
+            Action::Create { target, manifest }
+        };
+        self.unsent.push((key, action));
     }
 
-    fn manifest(&self, event: &ObjectRef, occurrence: Occurrence, now: Now) -> serde_json::Value {
-        let regarding = occurrence.regarding;
-        json!({
-            "apiVersion": self.kind.api_version(),
-            "kind": self.kind.kind,
-            "metadata": { "namespace": event.namespace, "name": event.name },
-            "eventTime": micro_time(now),
-            "reportingController": self.controller,
-            "reportingInstance": self.instance,
-            "type": match occurrence.severity { Severity::Normal => "Normal", Severity::Warning => "Warning" },
-            "reason": occurrence.reason,
-            "action": occurrence.action,
-            "note": occurrence.note,
-            "regarding": {
-                "apiVersion": regarding.kind.api_version(),
-                "kind": regarding.kind.kind,
-                "namespace": regarding.namespace,
-                "name": regarding.name,
-                "uid": occurrence.uid,
-            },
-        })
+    /// What is to be written since the last call, under the ids that `number` gives.
+    pub fn requests(&mut self, mut number: impl FnMut(Action) -> Request) -> Vec<Request> {
+        let mut requests = Vec::new();
+        for (key, action) in self.unsent.drain(..) {
+            let request = number(action);
+            self.in_flight.insert(request.id, key);
+            requests.push(request);
+        }
+        requests
+    }
+
+    /// An action was answered; those of others are ignored.
+    pub fn finished(&mut self, id: ActionId, outcome: &Outcome) {
+        let Some(series) = self.in_flight.remove(&id).and_then(|key| self.series.get_mut(&key)) else {
+            return;
+        };
+        match outcome {
+            Ok(_) => series.exists = true,
+            Err(failure) => {
+                series.written = None;
+                match failure.class {
+                    // An earlier try, whose answer was lost, has created it.
+                    Class::AlreadyExists => series.exists = true,
+                    // It never came, or the server has dropped it: events don't live long.
+                    Class::NotFound => series.exists = false,
+                    Class::Conflict
+                    | Class::Invalid
+                    | Class::Forbidden
+                    | Class::Gone
+                    | Class::Throttled
+                    | Class::Unavailable
+                    | Class::Unknown => {}
+                }
+            }
+        }
+    }
+
+    fn begin(&self, regarding: &ObjectRef, now: Now, random: &mut Random) -> Series {
+        let namespace = regarding.namespace.as_deref().unwrap_or("default");
+        let name = format!("{}.{:016x}", cut_name(&regarding.name), random.bits());
+        Series {
+            event: ObjectRef::namespaced(&self.kind, namespace, &name),
+            began: micro_time(now),
+            exists: false,
+            count: 0,
+            last: now.monotonic,
+            written: None,
+        }
     }
 
     fn make_room(&mut self, now: Monotonic) {
@@ -141,6 +182,41 @@ impl Recorder {
     }
 }
 
+impl Series {
+    /// How often it has happened, in the words of the API.
+    fn counted(&self, now: Now) -> Value {
+        json!({ "count": self.count, "lastObservedTime": micro_time(now) })
+    }
+}
+
+fn manifest(series: &Series, controller: &str, instance: &str, occurrence: Occurrence, now: Now) -> Value {
+    let (event, regarding) = (&series.event, occurrence.regarding);
+    let mut manifest = json!({
+        "apiVersion": event.kind.api_version(),
+        "kind": event.kind.kind,
+        "metadata": { "namespace": event.namespace, "name": event.name },
+        "eventTime": series.began,
+        "reportingController": controller,
+        "reportingInstance": instance,
+        "type": match occurrence.severity { Severity::Normal => "Normal", Severity::Warning => "Warning" },
+        "reason": occurrence.reason,
+        "action": occurrence.action,
+        "note": occurrence.note,
+        "regarding": {
+            "apiVersion": regarding.kind.api_version(),
+            "kind": regarding.kind.kind,
+            "namespace": regarding.namespace,
+            "name": regarding.name,
+            "uid": occurrence.uid,
+        },
+    });
+    // The API calls it a series from the second occurrence on.
+    if series.count > 1 {
+        manifest["series"] = series.counted(now);
+    }
+    manifest
+}
+
 /// `metav1.MicroTime`: six digits after the second.
 pub(crate) fn micro_time(now: Now) -> String {
     format!("{:.6}", now.wall.timestamp())
@@ -152,62 +228,4 @@ fn cut_name(name: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::time::Wall;
-
-    fn at(seconds: u64) -> Now {
-        let wall = Wall::from_timestamp(jiff::Timestamp::UNIX_EPOCH);
-        Now { wall, monotonic: Monotonic::START + Duration::from_secs(seconds) }
-    }
-
-    fn occurrence(note: &str) -> Occurrence {
-        let kind = Kind::known("", "v1", "Namespace", "namespaces", false);
-        Occurrence {
-            regarding: ObjectRef::cluster(&kind, "team"),
-            uid: "1".to_owned(),
-            severity: Severity::Warning,
-            reason: "ClassNotFound".to_owned(),
-            action: "Bind",
-            note: note.to_owned(),
-        }
-    }
-
-    #[test]
-    fn what_repeats_is_counted_and_rarely_written() {
-        let mut recorder = Recorder::new("namespaceclass", "here".to_owned());
-        let mut random = Random::from_seed(1);
-        let mut written = Vec::new();
-        for second in 0..65 {
-            written.extend(recorder.record(occurrence("no such class"), at(second), &mut random));
-        }
-        let counts: Vec<_> = written
-            .iter()
-            .map(|action| match action {
-                Action::Patch { patch, .. } => patch["series"]["count"].as_u64(),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(counts, [None, Some(31), Some(61)]);
-    }
-
-    #[test]
-    fn after_a_long_silence_it_is_a_new_event() {
-        let mut recorder = Recorder::new("namespaceclass", "here".to_owned());
-        let mut random = Random::from_seed(1);
-        recorder.record(occurrence("no such class"), at(0), &mut random);
-        let again = recorder.record(occurrence("no such class"), at(400), &mut random);
-        assert!(matches!(again, Some(Action::Create { .. })));
-        assert_eq!(recorder.series.len(), 1);
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let mut recorder = Recorder::new("namespaceclass", "here".to_owned());
-        let mut random = Random::from_seed(1);
-        for number in 0..SERIES_MAX + 10 {
-            recorder.record(occurrence(&number.to_string()), at(0), &mut random);
-        }
-        assert_eq!(recorder.series.len(), SERIES_MAX);
-    }
-}
+mod tests;

@@ -430,7 +430,8 @@ fn pruned(name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>) -> Next<super
 
 /// Tries again if that may help any of the troubles.
 fn verdict(troubles: &[Trouble], recheck: Option<Duration>) -> Verdict {
-    let mut passing = troubles.iter().filter(|trouble| trouble.retry).peekable();
-    let Some(first) = passing.peek() else { return recheck.map_or(Verdict::Converged, Verdict::Requeue) };
-    Verdict::Retry { reason: first.message.clone(), not_before: passing.filter_map(|t| t.not_before).max() }
+    match troubles.iter().find(|trouble| trouble.retry) {
+        Some(first) => Verdict::Retry { reason: first.message.clone() },
+        None => recheck.map_or(Verdict::Converged, Verdict::Requeue),
+    }
 }

@@ -59,8 +59,6 @@ pub struct Trouble {
     pub message: String,
     /// Whether trying again may help.
     pub retry: bool,
-    /// How long the server asked to be left alone.
-    pub not_before: Option<Duration>,
 }
 
 impl Trouble {
@@ -95,31 +93,26 @@ impl Trouble {
             | Class::Unavailable
             | Class::Unknown => (passing, ""),
         };
-        Self {
-            reason,
-            message: format!("{what}: {failure}{remedy}"),
-            retry: true,
-            not_before: failure.retry_after,
-        }
+        Self { reason, message: format!("{what}: {failure}{remedy}"), retry: true }
     }
 
     pub(super) fn contested() -> Self {
         let message = "somebody keeps changing or removing resources of the class here; stop them, or take out of the \
                        class what they change (metadata.managedFields names the writers)";
         let message = message.to_owned();
-        Self { reason: reason::CONTESTED, message, retry: false, not_before: None }
+        Self { reason: reason::CONTESTED, message, retry: false }
     }
 
     pub(super) fn waiting(what: &str) -> Self {
         let message = format!("{what} is being deleted; waiting until it is gone");
-        Self { reason: reason::WAITING_FOR_DELETION, message, retry: true, not_before: None }
+        Self { reason: reason::WAITING_FOR_DELETION, message, retry: true }
     }
 
     pub(super) fn conflict(what: &str, owner: &str) -> Self {
         let message = format!(
             "{what} exists and belongs to {owner}; rename it in the class, or remove the other owner's object"
         );
-        Self { reason: reason::OWNERSHIP_CONFLICT, message, retry: true, not_before: None }
+        Self { reason: reason::OWNERSHIP_CONFLICT, message, retry: true }
     }
 }
 
@@ -208,7 +201,7 @@ impl Work {
         for problem in &content.problems {
             let message = format!("spec.resources[{}]: {}", problem.index, problem.message);
             let reason = reason::INVALID_RESOURCES;
-            work.troubles.push(Trouble { reason, message, retry: false, not_before: None });
+            work.troubles.push(Trouble { reason, message, retry: false });
         }
         for entry in &content.entries {
             work.plan_entry(namespace, entry, world);

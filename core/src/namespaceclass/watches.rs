@@ -194,7 +194,7 @@ impl Controller {
     }
 
     pub(super) fn tell(&mut self, occurrence: Occurrence, now: Now) {
-        self.requests.extend(self.recorder.record(occurrence, now, &mut self.random));
+        self.recorder.record(occurrence, now, &mut self.random);
     }
 }
 

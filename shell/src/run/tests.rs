@@ -316,3 +316,28 @@ async fn a_watch_that_was_replaced_tells_nothing_more() {
     assert_eq!(seen[after..].iter().filter(|(_, event)| completed(event)).count(), 1);
     assert!(!seen[..after].iter().any(|(_, event)| completed(event)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_one_step_asks_about_a_watch_is_done_in_its_order() {
+    for watched_at_last in [true, false] {
+        let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+        let (machine, seen) = Scripted::new(move |event, _| {
+            let scope = Scope { selector: String::new(), metadata_only: true };
+            let watch = (1, Action::Watch { kind: Arc::clone(&kind), scope });
+            let unwatch = (2, Action::Unwatch { kind: Arc::clone(&kind) });
+            match event {
+                Event::Started if watched_at_last => vec![unwatch, watch],
+                Event::Started => vec![watch, unwatch],
+                _ => Vec::new(),
+            }
+        });
+        let (trigger, shutdown) = shutdown::channel();
+        let task = tokio::spawn(driver(machine, client(list_and_watch), Options::default()).run(shutdown));
+        sleep(SECOND).await;
+        trigger.pull();
+        task.await.unwrap();
+        let seen = seen.lock().unwrap();
+        let listed = seen.iter().any(|(_, event)| matches!(event, Event::ListCompleted { .. }));
+        assert_eq!(listed, watched_at_last);
+    }
+}

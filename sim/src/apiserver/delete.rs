@@ -28,6 +28,8 @@ pub(super) struct DeleteOptions {
     pub(super) uid: Option<String>,
     pub(super) resource_version: Option<String>,
     pub(super) propagation: Option<Propagation>,
+    /// Whether the request says `orphanDependents: false`.
+    pub(super) cascades: bool,
 }
 
 impl DeleteOptions {
@@ -75,6 +77,7 @@ impl DeleteOptions {
             uid: precondition("uid"),
             resource_version: precondition("resourceVersion"),
             propagation,
+            cascades: orphan == Some(false),
         })
     }
 
@@ -86,6 +89,7 @@ impl DeleteOptions {
             uid: None,
             resource_version: None,
             propagation: Some(Propagation::Background),
+            cascades: false,
         }
     }
 }
@@ -154,8 +158,8 @@ impl ApiServer {
         let resource = &scope.resource;
         match deleted {
             Deleted::Pending(object) => {
-                let waits = matches!(options.propagation, Some(Propagation::Foreground));
-                Ok(Answer::object(if waits { 202 } else { 200 }, scope, &object))
+                // Deletion is accepted rather than done, but only who asks in this old way is told.
+                Ok(Answer::object(if options.cascades { 202 } else { 200 }, scope, &object))
             }
             Deleted::Gone(object) if strategy::returns_deleted_object(resource) => {
                 Ok(Answer::object(200, scope, &object))

@@ -51,7 +51,9 @@ impl ApiServer {
                 .map(|list| Answer::Json(200, list))
                 .ok_or_else(Status::no_such_path),
             ["openapi", "v3"] => found(Some(self.open_api_index())),
-            ["openapi", "v3", path @ ..] => found(self.open_api_document(&path.join("/"))),
+            ["openapi", "v3", path @ ..] => Ok(self
+                .open_api_document(&path.join("/"))
+                .map_or(Answer::Text(404, ""), |document| Answer::Json(200, document))),
             ["api", ..] => Err(Status::no_such_path()),
             ["apis", group, ..] if self.registry.groups().contains_key(*group) => Err(Status::no_such_path()),
             _ => Ok(Answer::Text(404, NOT_FOUND)),

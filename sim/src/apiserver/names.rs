@@ -10,7 +10,7 @@ const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 pub(crate) enum NameRule {
     /// RFC 1123 subdomain, as most kinds.
     Subdomain,
-    /// RFC 1123 label: namespaces and services.
+    /// RFC 1123 label: namespaces, services and StatefulSets.
     Label,
     /// Anything that fits into a path: RBAC.
     PathSegment,
@@ -20,7 +20,7 @@ impl NameRule {
     /// The rule of a resource.
     pub(crate) fn of(group: &str, plural: &str) -> Self {
         match (group, plural) {
-            ("", "namespaces" | "services") => Self::Label,
+            ("", "namespaces" | "services") | ("apps", "statefulsets") => Self::Label,
             ("rbac.authorization.k8s.io", _) => Self::PathSegment,
             _ => Self::Subdomain,
         }

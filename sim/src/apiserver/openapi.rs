@@ -2,11 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::registry::Resource;
+use self::paths::Described;
 use super::{ApiServer, discovery};
 use crate::builtin;
 
-const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+mod paths;
+
+/// What the names of the schemas that all documents share begin with.
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
 impl ApiServer {
     /// `/openapi/v3`: the documents there are. A document's URL changes with its content.
@@ -51,10 +54,14 @@ impl ApiServer {
                 resource.kind
             );
             let kind = json!({"group": group, "version": version, "kind": resource.kind});
+            schemas.insert(format!("{name}List"), list_schema(&name, &kind));
             schemas.insert(name.clone(), schema(entry, &kind));
-            add_paths(&mut paths, path, resource, &name, &kind);
+            let has = |name| entry.get("subresources").is_some_and(|all| all.get(name).is_some());
+            let subresources = ["status", "scale"].map(|name| (name, has(name)));
+            Described { resource, schema: &name, kind: &kind, subresources }.add_paths(&mut paths, path);
         }
-        add_metadata(&mut schemas);
+        let paths = Value::Object(paths);
+        add_shared(&mut schemas, &paths);
         Some(json!({
             "openapi": "3.0.0",
             "info": {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"},
@@ -73,19 +80,64 @@ fn split(path: &str) -> (&str, &str) {
 fn schema(entry: &Value, kind: &Value) -> Value {
     let mut schema =
         entry.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({"type": "object"}));
-    let properties = super::meta::map_at(&mut schema, "properties");
-    properties.insert("apiVersion".into(), json!({"type": "string"}));
-    properties.insert("kind".into(), json!({"type": "string"}));
-    let metadata = json!({"allOf": [{"$ref": format!("#/components/schemas/{METADATA}")}]});
-    properties.insert("metadata".into(), metadata);
+    spell_out(&mut schema);
+    add_object_fields(&mut schema);
     schema["x-kubernetes-group-version-kind"] = json!([kind]);
     schema
 }
 
-/// The type of `metadata` and what it refers to, from the core document.
-fn add_metadata(schemas: &mut Map<String, Value>) {
+fn list_schema(name: &str, kind: &Value) -> Value {
+    let mut kind = kind.clone();
+    kind["kind"] = format!("{}List", kind["kind"].as_str().unwrap_or_default()).into();
+    json!({
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": metadata("ListMeta"),
+            "items": {"type": "array", "items": {"$ref": format!("#/components/schemas/{name}")}},
+        },
+        "x-kubernetes-group-version-kind": [kind],
+    })
+}
+
+fn metadata(name: &str) -> Value {
+    json!({"allOf": [{"$ref": format!("#/components/schemas/{META}{name}")}]})
+}
+
+fn add_object_fields(schema: &mut Value) {
+    let properties = super::meta::map_at(schema, "properties");
+    properties.insert("apiVersion".into(), json!({"type": "string"}));
+    properties.insert("kind".into(), json!({"type": "string"}));
+    properties.insert("metadata".into(), metadata("ObjectMeta"));
+}
+
+/// Says in plain OpenAPI what the extensions of structural schemas mean.
+fn spell_out(schema: &mut Value) {
+    let set = |schema: &Value, key: &str| schema.get(key).is_some_and(|value| *value == true);
+    if set(schema, "x-kubernetes-embedded-resource") {
+        add_object_fields(schema);
+        schema["required"] = json!(["kind", "apiVersion"]);
+    }
+    if set(schema, "x-kubernetes-int-or-string") {
+        schema["anyOf"] = json!([{"type": "integer"}, {"type": "string"}]);
+    }
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    properties.into_iter().flat_map(Map::values_mut).for_each(spell_out);
+    for key in ["items", "additionalProperties"] {
+        if let Some(inner) = schema.get_mut(key).filter(|inner| inner.is_object()) {
+            spell_out(inner);
+        }
+    }
+}
+
+/// The types that schemas and paths refer to, from the core document.
+fn add_shared(schemas: &mut Map<String, Value>, paths: &Value) {
     let core = builtin::open_api("api/v1").unwrap_or_default();
-    let mut wanted = vec![METADATA.to_owned()];
+    let mut wanted = Vec::new();
+    references(paths, &mut wanted);
+    schemas.values().for_each(|schema| references(schema, &mut wanted));
     while let Some(name) = wanted.pop() {
         let Some(found) = core["components"]["schemas"].get(&name) else { continue };
         if schemas.insert(name, found.clone()).is_none() {
@@ -107,44 +159,4 @@ fn references(value: &Value, found: &mut Vec<String>) {
         Value::Array(list) => list.iter().for_each(|value| references(value, found)),
         _ => {}
     }
-}
-
-fn add_paths(paths: &mut Map<String, Value>, path: &str, resource: &Resource, name: &str, kind: &Value) {
-    let namespace = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
-    let collection = format!("/{path}{namespace}/{}", resource.plural);
-    let content = json!({"application/json": {"schema": {"$ref": format!("#/components/schemas/{name}")}}});
-    let operation = |action: &str, parameters: &[&str]| {
-        let parameters: Vec<Value> = parameters
-            .iter()
-            .map(|name| {
-                let schema = if *name == "force" { "boolean" } else { "string" };
-                json!({"name": name, "in": "query", "schema": {"type": schema, "uniqueItems": true}})
-            })
-            .collect();
-        json!({
-            "parameters": parameters,
-            "responses": {"200": {"description": "OK", "content": content}},
-            "x-kubernetes-action": action,
-            "x-kubernetes-group-version-kind": kind,
-        })
-    };
-    let write = ["dryRun", "fieldManager", "fieldValidation"];
-    let patch = ["dryRun", "fieldManager", "fieldValidation", "force"];
-    paths.insert(
-        collection.clone(),
-        json!({
-            "get": operation("list", &["labelSelector", "fieldSelector", "limit", "continue"]),
-            "post": operation("post", &write),
-            "delete": operation("deletecollection", &["dryRun"]),
-        }),
-    );
-    paths.insert(
-        format!("{collection}/{{name}}"),
-        json!({
-            "get": operation("get", &[]),
-            "put": operation("put", &write),
-            "patch": operation("patch", &patch),
-            "delete": operation("delete", &["dryRun"]),
-        }),
-    );
 }

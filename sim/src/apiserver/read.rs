@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::request::Request;
 use super::respond::{Answer, List};
@@ -12,11 +10,11 @@ use super::scope::Scope;
 use super::selector::{Fields, Labels};
 use super::status::{Qualified, Status, quote};
 use super::store::{Prefix, key};
+use super::token::Token;
 use super::{ApiServer, fields};
 use crate::cause::Cause;
 
-const CONTINUE_VERSION: &str = "meta.k8s.io/v1";
-const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.";
+const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old.";
 
 /// What a list or watch selects.
@@ -56,8 +54,6 @@ struct Start {
     /// The revision to show; the current one if none.
     revision: Option<u64>,
     after: Option<String>,
-    /// Whether the revision comes from a token.
-    continued: bool,
 }
 
 impl ApiServer {
@@ -73,23 +69,28 @@ impl ApiServer {
         let limit = request.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.filter(|limit| *limit > 0);
         let start = self.start(request, limit.is_some())?;
+        let below = if scope.namespace.is_empty() { String::new() } else { key(&scope.namespace, "") };
         let table = scope.resource.table;
         let revision = start.revision.unwrap_or(self.store.revision());
-        let after = start.after.as_deref();
+        let after = start.after.as_ref().map(|after| format!("{below}{after}"));
+        let after = after.as_deref();
         let (items, next) = if revision == self.store.revision() {
             let all = self.store.list(table, &selection.prefix, after);
             page(all, &selection, limit)
         } else {
-            let expired = if start.continued { CONTINUE_EXPIRED } else { LIST_EXPIRED };
             let objects = self
                 .store
                 .snapshot(table, &selection.prefix, revision)
-                .map_err(|_| Status::expired(expired))?;
+                .map_err(|_| expired(start.after.as_deref()))?;
             let all = objects.iter().filter(|(key, _)| after.is_none_or(|after| key.as_ref() > after));
             page(all, &selection, limit)
         };
         let (token, remaining) = match next {
-            Some(next) => (token(revision, &next.after), selection.is_plain().then_some(next.remaining)),
+            Some(next) => {
+                let remaining = selection.is_plain().then_some(next.remaining);
+                let after = next.after.strip_prefix(&below).unwrap_or(&next.after).to_owned();
+                (Token { revision: Some(revision), after }.encode(), remaining)
+            }
             None => (String::new(), None),
         };
         let items = items.iter().map(|object| scope.resource.view(scope.version(), object)).collect();
@@ -107,16 +108,16 @@ impl ApiServer {
                     "specifying resource version is not allowed when using continue",
                 ));
             }
-            let (revision, after) = parse_token(token)
-                .ok_or_else(|| Status::bad_request("invalid continue token: continue key is not valid"))?;
-            return Ok(Start { revision: Some(revision), after: Some(after), continued: true });
+            let Token { revision, after } = Token::decode(token)
+                .map_err(|why| Status::bad_request(format!("invalid continue token: {why}")))?;
+            return Ok(Start { revision, after: Some(after) });
         }
         let version = parse_version(version)
             .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
         self.check_future(version)?;
         let exact = rule == "Exact" || (rule.is_empty() && limited);
         let revision = version.filter(|version| *version > 0 && exact);
-        Ok(Start { revision, after: None, continued: false })
+        Ok(Start { revision, after: None })
     }
 
     /// Refuses a resource version that the server has not reached.
@@ -161,17 +162,12 @@ fn page<'a>(
     (items, next)
 }
 
-fn token(revision: u64, after: &str) -> String {
-    let token = json!({"v": CONTINUE_VERSION, "rv": revision, "start": format!("{after}\u{0}")});
-    URL_SAFE_NO_PAD.encode(token.to_string())
-}
-
-fn parse_token(token: &str) -> Option<(u64, String)> {
-    let bytes = URL_SAFE_NO_PAD.decode(token.trim_end_matches('=')).ok()?;
-    let token: Value = serde_json::from_slice(&bytes).ok()?;
-    let start = token.get("start")?.as_str()?.strip_suffix('\u{0}')?;
-    (token.get("v")?.as_str()? == CONTINUE_VERSION).then_some(())?;
-    Some((token.get("rv")?.as_u64()?, start.to_owned()))
+/// The answer to a list of a revision that is no longer kept. One that was to be continued may go on with the newest.
+fn expired(after: Option<&str>) -> Status {
+    let Some(after) = after else { return Status::expired(LIST_EXPIRED) };
+    let mut status = Status::expired(CONTINUE_EXPIRED);
+    status.details.go_on = Token { revision: None, after: after.to_owned() }.encode();
+    status
 }
 
 /// Reads a resource version; none if it is unset.

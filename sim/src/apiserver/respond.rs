@@ -274,9 +274,13 @@ pub(super) fn failure(status: &Status, warnings: &[String]) -> http::Response<By
     response
 }
 
-/// A response in plain text.
+/// A response in plain text, or one without a body.
 pub(super) fn plain(code: u16, text: &'static str) -> http::Response<Bytes> {
-    response(code, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes()), &[])
+    let mut response = response(code, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes()), &[]);
+    if text.is_empty() {
+        response.headers_mut().remove(header::CONTENT_TYPE);
+    }
+    response
 }
 
 fn response(code: u16, media_type: &'static str, body: Bytes, warnings: &[String]) -> http::Response<Bytes> {

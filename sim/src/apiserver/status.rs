@@ -32,6 +32,8 @@ pub struct Details {
     pub kind: String,
     /// Single field errors: reason, message, field.
     pub causes: Vec<(String, String, String)>,
+    /// The token that goes on with a list all the same; empty if there is none.
+    pub go_on: String,
     /// When to try again; zero if unset.
     pub retry_after_seconds: u32,
     /// Whether the server sends the details although there are none.
@@ -162,7 +164,9 @@ impl Status {
         let mut object = Map::new();
         object.insert("kind".into(), "Status".into());
         object.insert("apiVersion".into(), "v1".into());
-        object.insert("metadata".into(), json!({}));
+        let go_on = &self.details.go_on;
+        let metadata = if go_on.is_empty() { json!({}) } else { json!({"continue": go_on}) };
+        object.insert("metadata".into(), metadata);
         object.insert("status".into(), "Failure".into());
         object.insert("message".into(), self.message.clone().into());
         if !self.reason.is_empty() {

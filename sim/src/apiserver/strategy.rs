@@ -237,6 +237,16 @@ pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) 
     }
 }
 
+/// What the server warns of in an object that [`validate`] lets pass.
+pub(super) fn warnings(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) -> Vec<String> {
+    match &scope.version().origin {
+        Origin::Builtin(resource) if scope.subresource.is_empty() => {
+            builtin::warnings(resource, object, old.map(AsRef::as_ref))
+        }
+        Origin::Builtin(_) | Origin::Custom(_) => Vec::new(),
+    }
+}
+
 /// Whether an object under deletion has nothing left to wait for.
 pub(super) fn is_finished(resource: &Resource, object: &Value) -> bool {
     let grace = meta::field(object, "deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();

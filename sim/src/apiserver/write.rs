@@ -152,7 +152,7 @@ impl ApiServer {
         &mut self,
         scope: &Scope,
         mut object: Value,
-        options: &WriteOptions,
+        options: &mut WriteOptions,
         tracking: Tracking,
     ) -> Result<Answer, Status> {
         let resource = &scope.resource;
@@ -163,6 +163,7 @@ impl ApiServer {
         crd::check_create(self, resource)?;
         scope.settle_namespace(&mut object)?;
         let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
+        let asked = meta::text(&object, if generated { "generateName" } else { "name" }).to_owned();
         if generated {
             let name = self.ids.name(meta::text(&object, "generateName"));
             meta::set(&mut object, "name", name);
@@ -170,7 +171,7 @@ impl ApiServer {
         meta::set(&mut object, "creationTimestamp", meta::timestamp(options.now));
         meta::set(&mut object, "uid", self.ids.uid());
         if resource.namespaced {
-            namespace::check_create(self, resource, meta::name(&object), meta::namespace(&object))?;
+            namespace::check_create(self, resource, &asked, meta::namespace(&object))?;
         }
         strategy::apply_defaults(scope, &mut object);
         strategy::reset_create(scope, &mut object);
@@ -182,6 +183,7 @@ impl ApiServer {
         if !causes.is_empty() {
             return Err(Status::invalid(resource.qualified_kind(), meta::name(&object), &causes));
         }
+        options.warnings.extend(strategy::warnings(scope, &object, None));
         if !meta::resource_version(&object).is_empty() {
             return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
         }
@@ -208,7 +210,7 @@ impl ApiServer {
         scope: &Scope,
         live: &Arc<Value>,
         mut new: Value,
-        options: &WriteOptions,
+        options: &mut WriteOptions,
         tracking: Tracking,
     ) -> Result<Answer, Status> {
         let resource = &scope.resource;
@@ -227,6 +229,7 @@ impl ApiServer {
         if !causes.is_empty() {
             return Err(Status::invalid(resource.qualified_kind(), &scope.name, &causes));
         }
+        options.warnings.extend(strategy::warnings(scope, &new, Some(live)));
         let new = resource.to_storage(new);
         if same_but_for_times(&new, stored) {
             return Ok(Answer::object(200, scope, stored));

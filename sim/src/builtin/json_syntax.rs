@@ -1,7 +1,7 @@
 //! What Go says about malformed JSON, where the text reaches users.
 
 /// The error of reading `text` as a JSON object; only called for what is none.
-pub(super) fn error(text: &[u8]) -> String {
+pub(crate) fn error(text: &[u8]) -> String {
     if let Ok(value) = serde_json::from_slice::<serde_json::Value>(text) {
         let kind = match value {
             serde_json::Value::Bool(_) => "bool",
@@ -37,7 +37,25 @@ fn literal(text: &[u8], word: &str) -> String {
 
 fn quoted(byte: u8) -> String {
     match byte {
-        b'\'' => "'\\''".to_owned(),
-        byte => format!("'{}'", char::from(byte).escape_default()),
+        b'\t' | b'\r' | b'\n' | b'\'' | b'\\' => format!("'{}'", char::from(byte).escape_default()),
+        0x07 => r"'\a'".to_owned(),
+        0x08 => r"'\b'".to_owned(),
+        0x0b => r"'\v'".to_owned(),
+        0x0c => r"'\f'".to_owned(),
+        0x00..=0x1f | 0x7f => format!(r"'\x{byte:02x}'"),
+        0x80..=0xa0 | 0xad => format!(r"'\u{byte:04x}'"),
+        byte => format!("'{}'", char::from(byte)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_shown_as_go_shows_them() {
+        let shown: Vec<String> =
+            [b'x', b'\'', b'"', b'\n', 0x01, 0x7f, 0x9e, 0xe9].into_iter().map(quoted).collect();
+        assert_eq!(shown, ["'x'", r"'\''", "'\"'", r"'\n'", r"'\x01'", r"'\x7f'", r"'\u009e'", "'é'"]);
     }
 }

@@ -124,7 +124,7 @@ pub(super) fn name(resource: &Resource, name: &str, is_prefix: bool) -> Vec<Stri
     match (resource.group, resource.kind) {
         ("rbac.authorization.k8s.io", _) if is_prefix => names::path_segment(&format!("{name}x")),
         ("rbac.authorization.k8s.io", _) => names::path_segment(name),
-        ("", "Namespace" | "Service") => names::dns_label(&stand_in),
+        ("", "Namespace" | "Service") | ("apps", "StatefulSet") => names::dns_label(&stand_in),
         _ => names::dns_subdomain(&stand_in),
     }
 }

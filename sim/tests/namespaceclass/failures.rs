@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Class};
+use lockstep_core::engine::action::{Action, Class, Failure};
 use lockstep_sim::cluster::Fate;
 
 use super::bench::{Bench, settings};
@@ -146,4 +146,66 @@ fn kinds_that_cannot_be_asked_for_hold_nothing_else_back() {
     assert!(bench.config_map("team", "a").is_some());
     assert!(bench.carried().count() < 60, "{} requests in five minutes", bench.carried().count());
     insta::assert_snapshot!(bench.ready("team"));
+}
+
+/// How long a throttling server asks to be left alone.
+const WISH: Duration = Duration::from_mins(1);
+
+/// When settings were applied, while their class changed every five seconds for ten minutes and every try failed.
+fn tries_while_the_class_changes(failure: Failure) -> Vec<Duration> {
+    let is_try =
+        |action: &Action| matches!(action, Action::Apply { target, .. } if target.kind.kind == "ConfigMap");
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "0")]);
+    bench.settle();
+    bench.cluster.interfere(
+        move |_, action| {
+            if is_try(action) { Fate::Failed(failure.clone()) } else { Fate::Served }
+        },
+    );
+    bench.namespace("team", Some("web"));
+    for number in 0..120 {
+        bench.update("web", &[settings("a", &number.to_string())]);
+        bench.cluster.advance(Duration::from_secs(5));
+    }
+    let tries = bench.cluster.carried().filter(|(_, carried)| is_try(&carried.action));
+    tries.map(|(at, _)| at).collect()
+}
+
+#[test]
+fn an_event_wakes_what_fails_but_not_before_the_time_that_a_server_asked_for() {
+    let pauses = |tries: Vec<Duration>| {
+        tries.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect::<Vec<_>>()
+    };
+    let woken = pauses(tries_while_the_class_changes(Failure::new(Class::Unavailable, "injected")));
+    assert!(woken.len() >= 119 && woken.iter().all(|pause| *pause <= Duration::from_secs(6)), "{woken:?}");
+    let wish = Failure { retry_after: Some(WISH), ..Failure::new(Class::Throttled, "injected") };
+    let asked = pauses(tries_while_the_class_changes(wish));
+    assert!(asked.len() >= 8, "{asked:?}");
+    for pause in &asked {
+        assert!(*pause >= WISH && *pause <= WISH + Duration::from_secs(6), "{asked:?}");
+    }
+}
+
+#[test]
+fn an_event_that_could_not_be_written_is_written_when_it_happens_again() {
+    let mut bench = Bench::new();
+    bench.cluster.interfere(|_, action| match action {
+        Action::Create { target, .. } if target.kind.kind == "Event" => Fate::failed(Class::Unavailable),
+        _ => Fate::Served,
+    });
+    bench.namespace("team", Some("missing"));
+    bench.settle();
+    let path = "/apis/events.k8s.io/v1/events";
+    assert_eq!(bench.get(path).expect("can be listed")["items"], serde_json::json!([]));
+
+    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.label("team", None);
+    bench.settle();
+    bench.label("team", Some("missing"));
+    bench.settle();
+    let told = bench.get(path).expect("can be listed")["items"].take();
+    assert_eq!(told.as_array().map(Vec::len), Some(1), "{told:#}");
+    assert_eq!(told[0]["reason"], "ClassNotFound");
+    assert_eq!(told[0]["series"]["count"], 2, "both occurrences are counted");
 }

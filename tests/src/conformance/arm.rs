@@ -28,6 +28,9 @@ pub trait Arm {
     /// Creates the namespace of a scenario.
     async fn prepare(&mut self, namespace: &str) -> anyhow::Result<()>;
 
+    /// Forgets the history: what was before can no longer be listed or watched from.
+    async fn compact(&mut self) -> anyhow::Result<()>;
+
     /// Sends one request and returns the whole answer.
     async fn send(&mut self, step: &Step, variables: &Variables) -> anyhow::Result<Answer>;
 }

@@ -46,9 +46,7 @@ fn walk(path: &str, model: &Value, real: &Value, pairs: &mut Pairs, found: &mut 
     match (model, real) {
         (Value::Object(model), Value::Object(real)) => {
             let keys: BTreeSet<&String> = model.keys().chain(real.keys()).collect();
-            // The message of a Status is prose: reason and causes carry what it says.
-            let is_status = path.is_empty() && real.get("kind").is_some_and(|kind| kind == "Status");
-            for key in keys.into_iter().filter(|key| !(is_status && *key == "message")) {
+            for key in keys {
                 let path = format!("{path}.{key}");
                 match (model.get(key), real.get(key)) {
                     (Some(model), Some(real)) => walk(&path, model, real, pairs, found),

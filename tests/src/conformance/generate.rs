@@ -153,7 +153,7 @@ fn config_map() -> BoxedStrategy<Value> {
 }
 
 fn deployment() -> BoxedStrategy<Value> {
-    // Nothing is there twice: who repeats a name or a port gets a warning, which the model does not give.
+    // Nothing is there twice: what is said of that has a scenario of its own, `warnings`.
     let env = btree_map(select(vec!["A", "B"]), select(vec!["1", "2"]), 0..3).prop_map(|env| {
         let variables = env.into_iter().map(|(name, value)| json!({"name": name, "value": value}));
         Value::Array(variables.collect())

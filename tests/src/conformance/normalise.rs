@@ -11,6 +11,8 @@ use serde_json::{Map, Value};
 use super::arm::Answer;
 use super::scenario::Step;
 
+mod openapi;
+
 /// What the stand-ins of one arm are in the other.
 #[derive(Debug, Default)]
 pub struct Pairs {
@@ -65,6 +67,12 @@ impl Normaliser {
         }
         if !step.keep.is_empty() {
             keep(&mut answer.body, &step.keep);
+        }
+        if answer.body["kind"] == "Status" {
+            leave_causes_to_causes(&mut answer.body);
+        }
+        if answer.body.get("openapi").is_some() {
+            openapi::reduce(&mut answer.body);
         }
         self.value("", &mut answer.body);
         if answer.body["kind"] == "Status" {
@@ -140,6 +148,16 @@ impl Normaliser {
             return text;
         }
         let mut result = self.replace_uids(text);
+        if key == "message" {
+            result = self.replace_versions(&result);
+            if let Some(versions) = result.strip_prefix("too old resource version: ") {
+                // The second is the oldest that the server's cache holds.
+                result = format!(
+                    "too old resource version: {} (oldest)",
+                    versions.split(' ').next().unwrap_or_default()
+                );
+            }
+        }
         for prefix in &self.prefixes {
             result = replace_generated(&result, prefix);
         }
@@ -160,6 +178,19 @@ impl Normaliser {
         }
         self.value("", &mut value);
         Some(format!("Invalid value: {value}{}", &rest[end..]))
+    }
+
+    /// Replaces versions in prose: `the ResourceVersion in record (7)`. One that no object has shown may be any.
+    fn replace_versions(&self, text: &str) -> String {
+        const BEFORE: &str = "ResourceVersion in ";
+        let mut parts = text.split(BEFORE);
+        let mut result = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let version = part.split(['(', ')']).nth(1).unwrap_or_default();
+            let known = self.versions.get(version).map_or("unseen".to_owned(), usize::to_string);
+            result = format!("{result}{BEFORE}{}", part.replacen(version, &format!("version {known}"), 1));
+        }
+        result
     }
 
     fn replace_uids(&mut self, text: &str) -> String {
@@ -221,8 +252,27 @@ fn is_age(text: &str) -> bool {
         && text.chars().all(|each| each.is_ascii_digit() || "smhd".contains(each))
 }
 
-/// Puts the causes in an order.
+/// The message of a status repeats its causes, in an order that may differ from answer to answer and with whole objects in
+/// the order of their fields. What the causes say is compared where they stand; of the message, all around them.
+fn leave_causes_to_causes(status: &mut Value) {
+    let causes = status.pointer("/details/causes").and_then(Value::as_array).cloned().unwrap_or_default();
+    let Some(message) = status["message"].as_str() else { return };
+    let mut message = message.to_owned();
+    for cause in causes {
+        if let (Some(field), Some(text)) = (cause["field"].as_str(), cause["message"].as_str()) {
+            message = message.replacen(&format!("{field}: {text}"), "(cause)", 1);
+        }
+    }
+    status["message"] = message.into();
+}
+
+/// Puts causes in an order, and the lines of a message that lists errors.
 fn status(status: &mut Value) {
+    if let Some((head, errors)) = status["message"].as_str().and_then(|text| text.split_once("errors:\n")) {
+        let mut lines = errors.split('\n').collect::<Vec<_>>();
+        lines.sort_unstable();
+        status["message"] = format!("{head}errors:\n{}", lines.join("\n")).into();
+    }
     if let Some(Value::Array(causes)) = status.pointer_mut("/details/causes") {
         causes.sort_by_cached_key(Value::to_string);
     }

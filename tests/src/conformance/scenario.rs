@@ -63,8 +63,12 @@ pub struct Step {
     pub save: Variables,
     /// Repeat the request until it is answered with this code.
     pub until: Option<u16>,
+    /// Repeat the request until these JSON pointers lead to something in the answer (`true`), or to nothing (`false`).
+    pub awaited: BTreeMap<String, bool>,
     /// How many events to take from a watch.
     pub events: Option<usize>,
+    /// Forget the history first.
+    pub compact: bool,
     /// If not empty, named elements of lists are compared only if they are named here.
     pub keep: Vec<String>,
 }
@@ -92,7 +96,11 @@ struct StepForm {
     #[serde(default)]
     save: Variables,
     until: Option<u16>,
+    #[serde(default, rename = "await")]
+    awaited: BTreeMap<String, bool>,
     events: Option<usize>,
+    #[serde(default)]
+    compact: bool,
     #[serde(default)]
     keep: Vec<String>,
 }
@@ -131,7 +139,9 @@ impl Step {
             body,
             save: Variables::new(),
             until: None,
+            awaited: BTreeMap::new(),
             events: None,
+            compact: false,
             keep: Vec::new(),
         }
     }
@@ -152,7 +162,9 @@ impl Step {
             accept: accept(form.accept.as_deref().unwrap_or("json"))?,
             save: form.save,
             until: form.until,
+            awaited: form.awaited,
             events: form.events,
+            compact: form.compact,
             keep: form.keep,
             ..Self::new(method, path, form.body)
         })
@@ -170,6 +182,12 @@ impl Step {
     /// Path and query as they go out.
     pub fn path(&self, variables: &Variables) -> String {
         substitute(&self.path, variables)
+    }
+
+    /// Whether the request need not be repeated.
+    pub fn is_answered(&self, answer: &Answer) -> bool {
+        let lead = |(pointer, there): (&String, &bool)| answer.body.pointer(pointer).is_some() == *there;
+        self.until.is_none_or(|code| code == answer.code) && self.awaited.iter().all(lead)
     }
 
     /// Takes values out of the answer.

@@ -83,16 +83,76 @@ fn a_failure_backs_off_and_the_server_may_ask_for_longer() {
     driver.enqueue(7);
     let mut step = Step::default();
     driver.run(&mut counter, at(0), &mut step);
-    let failure = Failure {
-        class: Class::Throttled,
-        message: "too many".to_owned(),
-        retry_after: Some(Duration::from_secs(30)),
-    };
     for request in std::mem::take(&mut step.requests) {
-        driver.finish(&mut counter, request.id, Err(failure.clone()), at(0), &mut step);
+        driver.finish(&mut counter, request.id, Err(throttled(30)), at(0), &mut step);
     }
     assert_eq!(driver.queue.next_due(), Some(at(30_000).monotonic));
     assert!(matches!(&step.notes[..], [Note::Reconciled { result: ReconcileResult::Failed { .. }, .. }]));
+}
+
+fn throttled(seconds: u64) -> Failure {
+    let retry_after = Some(Duration::from_secs(seconds));
+    Failure { retry_after, ..Failure::new(Class::Throttled, "too many") }
+}
+
+/// Fails the pass over the key 7: one answer in each of its seconds.
+fn failed(driver: &mut Driver<u8, u8>, counter: &mut Counter, failures: [Failure; 2]) -> ReconcileResult {
+    driver.enqueue(7);
+    let mut step = Step::default();
+    driver.run(counter, at(0), &mut step);
+    for (request, (failure, second)) in
+        std::mem::take(&mut step.requests).into_iter().zip(failures.into_iter().zip(1..))
+    {
+        driver.finish(counter, request.id, Err(failure), at(second * 1000), &mut step);
+    }
+    match step.notes.pop() {
+        Some(Note::Reconciled { result, .. }) => result,
+        note => panic!("{note:?}"),
+    }
+}
+
+fn begins(driver: &mut Driver<u8, u8>, counter: &mut Counter, now: Now) -> bool {
+    let mut step = Step::default();
+    driver.run(counter, now, &mut step);
+    !step.requests.is_empty()
+}
+
+#[test]
+fn an_event_wakes_a_failing_key() {
+    let (mut driver, mut counter) = (driver(5), Counter::default());
+    let cut = || Failure::new(Class::Unavailable, "cut");
+    failed(&mut driver, &mut counter, [cut(), cut()]);
+    assert!(!begins(&mut driver, &mut counter, at(2000)));
+    driver.enqueue(7);
+    assert!(begins(&mut driver, &mut counter, at(2000)));
+}
+
+#[test]
+fn an_event_wakes_no_key_before_the_time_that_a_server_asked_for() {
+    let (mut driver, mut counter) = (driver(5), Counter::default());
+    // The wish is counted from when it was heard, and another failure of the same pass does not outdo it.
+    let cut = Failure::new(Class::Unavailable, "cut");
+    let result = failed(&mut driver, &mut counter, [throttled(30), cut]);
+    let ReconcileResult::Failed { retry_after, .. } = result else { panic!("{result:?}") };
+    assert_eq!(retry_after, Duration::from_secs(29));
+    driver.enqueue(7);
+    assert!(!begins(&mut driver, &mut counter, at(30_999)));
+    assert_eq!(driver.deadline().map(|deadline| deadline.at), Some(at(31_000).monotonic));
+    assert!(begins(&mut driver, &mut counter, at(31_000)));
+}
+
+#[test]
+fn an_event_during_the_pass_does_not_get_around_the_wish_either() {
+    let (mut driver, mut counter) = (driver(5), Counter::default());
+    driver.enqueue(7);
+    let mut step = Step::default();
+    driver.run(&mut counter, at(0), &mut step);
+    driver.enqueue(7);
+    for request in std::mem::take(&mut step.requests) {
+        driver.finish(&mut counter, request.id, Err(throttled(30)), at(0), &mut step);
+    }
+    assert!(!begins(&mut driver, &mut counter, at(29_999)));
+    assert!(begins(&mut driver, &mut counter, at(30_000)));
 }
 
 #[test]

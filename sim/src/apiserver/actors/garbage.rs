@@ -309,6 +309,6 @@ fn remove_finalizer(server: &mut ApiServer, scope: &Scope, live: &Arc<Value>, na
 
 /// Writes what the collector read a moment ago; what the server refuses is looked at again after the next change.
 fn update(server: &mut ApiServer, scope: &Scope, live: &Arc<Value>, object: Value, now: Timestamp) {
-    let options = WriteOptions::internal(MANAGER, now);
-    let _refused = server.update_object(scope, live, object, &options, Tracking::Update);
+    let mut options = WriteOptions::internal(MANAGER, now);
+    let _refused = server.update_object(scope, live, object, &mut options, Tracking::Update);
 }

@@ -87,7 +87,12 @@ fn terminate(server: &mut ApiServer, name: &str, now: Timestamp) {
         let mut finalizers = meta::strings(updated.pointer("/spec/finalizers"));
         finalizers.retain(|finalizer| *finalizer != "kubernetes");
         let finalizers: Vec<Value> = finalizers.into_iter().map(Value::from).collect();
-        meta::map_at(&mut updated, "spec").insert("finalizers".to_owned(), finalizers.into());
+        let spec = meta::map_at(&mut updated, "spec");
+        if finalizers.is_empty() {
+            spec.remove("finalizers");
+        } else {
+            spec.insert("finalizers".to_owned(), finalizers.into());
+        }
         write(server, name, "finalize", updated, now);
     }
 }
@@ -126,8 +131,8 @@ fn write(server: &mut ApiServer, name: &str, subresource: &str, object: Value, n
     };
     let scope = Scope::new(resource, 0, path);
     let Some(live) = server.store.get(scope.resource.table, name).cloned() else { return };
-    let options = WriteOptions::internal(MANAGER, now);
-    let written = server.update_object(&scope, &live, object, &options, Tracking::Update);
+    let mut options = WriteOptions::internal(MANAGER, now);
+    let written = server.update_object(&scope, &live, object, &mut options, Tracking::Update);
     debug_assert!(written.is_ok(), "{written:?}");
 }
 
@@ -143,8 +148,7 @@ impl Remaining {
         if objects.is_empty() {
             return;
         }
-        let dot = if resource.group.is_empty() { "" } else { "." };
-        let name = format!("{}{dot}{}", resource.plural, resource.group);
+        let name = format!("{}.{}", resource.plural, resource.group);
         *self.resources.entry(name).or_default() += objects.len();
         for finalizer in objects.iter().flat_map(|object| meta::finalizers(object)) {
             *self.finalizers.entry(finalizer.to_owned()).or_default() += 1;

@@ -79,10 +79,10 @@ fn release(server: &mut ApiServer, plural: &'static str, key: &str, now: Timesta
         name: meta::name(&live).to_owned(),
         ..ResourcePath::default()
     };
-    let options = WriteOptions::internal("kube-controller-manager", now);
+    let mut options = WriteOptions::internal("kube-controller-manager", now);
     // What the server refuses is tried again after the next change.
     let _refused =
-        server.update_object(&Scope::new(resource, 0, path), &live, object, &options, Tracking::Update);
+        server.update_object(&Scope::new(resource, 0, path), &live, object, &mut options, Tracking::Update);
 }
 
 /// Whether a pod of the namespace uses a claim.

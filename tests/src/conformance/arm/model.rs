@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Answer, Arm, body, head, request};
 use crate::conformance::scenario::{Step, Variables};
 
-/// How many seconds of virtual time to wait for what a step's `until` names.
+/// How many seconds of virtual time to wait for what a step awaits.
 const PATIENCE_SECONDS: u32 = 60;
 
 /// A server of its own, with a garbage collector and a namespace controller that work only while a step waits.
@@ -71,10 +71,15 @@ impl Arm for ModelArm {
         Ok(())
     }
 
+    async fn compact(&mut self) -> anyhow::Result<()> {
+        self.server.compact();
+        Ok(())
+    }
+
     async fn send(&mut self, step: &Step, variables: &Variables) -> anyhow::Result<Answer> {
         let mut answer = self.once(step, variables)?;
         for _ in 0..PATIENCE_SECONDS {
-            if step.until.is_none_or(|code| code == answer.code) {
+            if step.is_answered(&answer) {
                 break;
             }
             self.now += SignedDuration::from_secs(1);

@@ -1,0 +1,67 @@
+//! What a cluster owes to the machines that it drives (`lockstep_core::engine::machine`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockstep_core::engine::action::{Action, ActionId, Request, Scope};
+use lockstep_core::engine::machine::{Deadline, Event, Machine, Step};
+use lockstep_core::object::Kind;
+use lockstep_core::time::Now;
+use lockstep_sim::cluster::Cluster;
+
+/// Asks at its start for a watch and for its end, in either order.
+struct Asking {
+    watched_at_last: bool,
+}
+
+impl Machine for Asking {
+    fn name(&self) -> &'static str {
+        "asking"
+    }
+
+    fn step(&mut self, event: Event, _: Now) -> Step {
+        if event != Event::Started {
+            return Step::default();
+        }
+        let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+        let scope = Scope { selector: String::new(), metadata_only: true };
+        let watch = Action::Watch { kind: Arc::clone(&kind), scope };
+        let mut actions = [watch, Action::Unwatch { kind }];
+        if self.watched_at_last {
+            actions.reverse();
+        }
+        let numbered = (1..).zip(actions).map(|(id, action)| Request { id: ActionId(id), action });
+        Step { requests: numbered.collect(), notes: Vec::new() }
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        None
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        Vec::new()
+    }
+
+    fn is_synced(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn what_one_step_asks_about_a_watch_is_done_in_its_order() {
+    for watched_at_last in [true, false] {
+        let mut cluster = Cluster::new(1);
+        cluster.start(move || Box::new(Asking { watched_at_last }));
+        cluster.settle(1000).expect("comes to rest");
+        let object = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}"#;
+        let request = http::Request::post("/api/v1/namespaces/default/configmaps")
+            .header("content-type", "application/json")
+            .body(Bytes::from(object))
+            .expect("a request");
+        assert_eq!(cluster.request(&request).status(), 201);
+        cluster.settle(1000).expect("comes to rest");
+        let events = cluster.recording().steps.into_iter().map(|(_, event, _)| event);
+        let observed = events.filter(|event| matches!(event, Event::Observed { .. })).count();
+        assert_eq!(observed, usize::from(watched_at_last));
+    }
+}
