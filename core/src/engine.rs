@@ -8,6 +8,7 @@
 //! | [`queue`], [`backoff`] | the work queue and the delays that the driver uses |
 //! | [`cache`] | what watches have shown, with indexes |
 //! | [`conditions`] | conditions of a status |
+//! | [`finalizer`] | finalizers: entered and taken out without harm to others |
 //! | [`recorder`] | Kubernetes Events with aggregation |
 //! | [`lease`] | leader election |
 //! | [`wire`] | how actions and answers look over HTTP |
@@ -17,6 +18,7 @@ pub mod backoff;
 pub mod cache;
 pub mod conditions;
 pub mod driver;
+pub mod finalizer;
 pub mod lease;
 pub mod machine;
 pub mod queue;
