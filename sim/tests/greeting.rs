@@ -6,6 +6,7 @@ mod greeting {
     mod controller;
     mod desired;
     mod guide;
+    mod reconcile;
     mod rules;
     mod search;
     mod subject;

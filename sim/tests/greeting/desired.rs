@@ -1,5 +1,7 @@
 //! What the cluster should look like, worked out from the greetings alone.
 
+use std::collections::BTreeSet;
+
 use lockstep_core::object::{ObjectRef, is_deleting, metadata};
 use lockstep_sim::apiserver::ApiServer;
 use lockstep_sim::simulation::history::reference;
@@ -22,11 +24,12 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
     let greetings = server.objects(&greeting_kind());
     let mut differences: Vec<String> =
         greetings.iter().filter_map(|greeting| difference(server, greeting)).collect();
-    let mut wanted = greetings.iter().map(|greeting| child_of(&reference(&greeting_kind(), greeting)));
+    let wanted: BTreeSet<ObjectRef> =
+        greetings.iter().map(|greeting| child_of(&reference(&greeting_kind(), greeting))).collect();
     for found in server.objects(&config_map_kind()) {
         let target = reference(&config_map_kind(), &found);
         let hangs = metadata(&found, "namespace") == LOBBY && is_ours(&found);
-        if hangs && !wanted.any(|wanted| wanted == target) {
+        if hangs && !wanted.contains(&target) {
             differences.push(format!("{target} hangs in the lobby without a greeting"));
         }
     }
@@ -45,10 +48,9 @@ fn difference(server: &ApiServer, greeting: &Value) -> Option<String> {
         Some(found) if found["data"]["text"] == greeting["spec"]["text"] => true,
         Some(_) => return Some(format!("{target} does not say what {name} says")),
     };
-    let told = ready(greeting)?;
-    let is_told = (told["status"] == "True") == hangs;
-    if is_told && told["observedGeneration"] == greeting["metadata"]["generation"] {
-        return None;
-    }
-    Some(format!("{name} should be Ready={hangs} of its generation, it says {told}"))
+    let status = if hangs { "True" } else { "False" };
+    let told = ready(greeting).cloned().unwrap_or_default();
+    let is_told =
+        told["status"] == status && told["observedGeneration"] == greeting["metadata"]["generation"];
+    (!is_told).then(|| format!("{name} should be Ready={status} of its generation, it says {told}"))
 }
