@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::controller::{LABEL, LOBBY, child, config_map_kind, greeting_kind, is_ours};
 
-pub const NAMESPACES: [&str; 2] = ["team-a", "team-b"];
+pub(crate) const NAMESPACES: [&str; 2] = ["team-a", "team-b"];
 const NAMES: [&str; 2] = ["hello", "bye"];
 
 const fn act(
@@ -20,7 +20,7 @@ const fn act(
     Act { name, actor, weight, run }
 }
 
-pub const ACTS: &[Act] = &[
+pub(crate) const ACTS: &[Act] = &[
     act("write a greeting", "user", 10, write),
     act("change a greeting", "user", 6, change),
     act("delete a greeting", "user", 8, delete),

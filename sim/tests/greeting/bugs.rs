@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::controller::{FINALIZER, NAME};
 
-pub static FINALIZER_FIRST: Bug = Bug {
+pub(crate) static FINALIZER_FIRST: Bug = Bug {
     name: "finalizer_first",
     sentence: "The finalizer is taken out as soon as the greeting is deleted.",
     controller: NAME,
@@ -22,7 +22,7 @@ pub static FINALIZER_FIRST: Bug = Bug {
     garble: None,
 };
 
-pub static DELETES_BY_NAME: Bug = Bug {
+pub(crate) static DELETES_BY_NAME: Bug = Bug {
     name: "deletes_by_name",
     sentence: "A ConfigMap is deleted by its name, whatever has that name by then.",
     controller: NAME,
@@ -36,7 +36,7 @@ pub static DELETES_BY_NAME: Bug = Bug {
     }),
 };
 
-pub static CHILDREN_UNWATCHED: Bug = Bug {
+pub(crate) static CHILDREN_UNWATCHED: Bug = Bug {
     name: "children_unwatched",
     sentence: "What becomes of the ConfigMaps wakes nobody.",
     controller: NAME,

@@ -22,52 +22,52 @@ use serde_json::Value;
 
 use super::reconcile::Stage;
 
-pub const NAME: &str = "greeter";
+pub(crate) const NAME: &str = "greeter";
 /// Where the texts hang.
-pub const LOBBY: &str = "lobby";
-pub const FINALIZER: &str = "example.com/greeter";
+pub(crate) const LOBBY: &str = "lobby";
+pub(crate) const FINALIZER: &str = "example.com/greeter";
 /// On every ConfigMap that the greeter made. Who takes it off takes the ConfigMap over.
-pub const LABEL: &str = "example.com/made-by";
-pub const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
+pub(crate) const LABEL: &str = "example.com/made-by";
+pub(crate) const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
 
 /// Namespace and name of a greeting.
-pub type Key = (String, String);
+pub(crate) type Key = (String, String);
 
-pub fn greeting_kind() -> Arc<Kind> {
+pub(crate) fn greeting_kind() -> Arc<Kind> {
     Kind::known("example.com", "v1", "Greeting", "greetings", true)
 }
 
-pub fn config_map_kind() -> Arc<Kind> {
+pub(crate) fn config_map_kind() -> Arc<Kind> {
     Kind::known("", "v1", "ConfigMap", "configmaps", true)
 }
 
 /// The ConfigMap of a greeting. No namespace has a dot in its name, so no two greetings share one.
-pub fn child(namespace: &str, name: &str) -> ObjectRef {
+pub(crate) fn child(namespace: &str, name: &str) -> ObjectRef {
     ObjectRef::namespaced(&config_map_kind(), LOBBY, &format!("{namespace}.{name}"))
 }
 
 /// Whether the greeter made a ConfigMap.
-pub fn is_ours(child: &Value) -> bool {
+pub(crate) fn is_ours(child: &Value) -> bool {
     label(child, LABEL) == Some(NAME)
 }
 
 /// The machine: the engine's driver, and what decides.
 #[derive(Debug)]
-pub struct Greeter {
+pub(crate) struct Greeter {
     driver: Driver<Key, Stage>,
     world: World,
 }
 
 /// What watches have shown.
 #[derive(Debug, Default)]
-pub struct World {
-    pub greetings: Cache<Key, Seen>,
+pub(crate) struct World {
+    pub(crate) greetings: Cache<Key, Seen>,
     /// The metadata of the ConfigMaps with our label, by their greeting.
-    pub children: Cache<Key, Seen>,
+    pub(crate) children: Cache<Key, Seen>,
 }
 
 #[derive(Debug)]
-pub struct Seen(pub Arc<Value>);
+pub(crate) struct Seen(pub(crate) Arc<Value>);
 
 impl Cached for Seen {
     type Index = ();
@@ -99,7 +99,7 @@ fn key_of(kind: &Kind, object: &Value) -> Option<Key> {
 }
 
 impl Greeter {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let settings = Settings { concurrency: 2, resync: Duration::from_mins(10), backoff: BACKOFF, seed };
         Self { driver: Driver::new(settings), world: World::default() }
     }

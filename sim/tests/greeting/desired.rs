@@ -10,17 +10,17 @@ use serde_json::Value;
 use super::controller::{LOBBY, child, config_map_kind, greeting_kind, is_ours};
 
 /// The condition `Ready` of a greeting.
-pub fn ready(greeting: &Value) -> Option<&Value> {
+pub(crate) fn ready(greeting: &Value) -> Option<&Value> {
     let conditions = greeting["status"]["conditions"].as_array()?;
     conditions.iter().find(|condition| condition["type"] == "Ready")
 }
 
 /// The ConfigMap of a greeting.
-pub fn child_of(greeting: &ObjectRef) -> ObjectRef {
+pub(crate) fn child_of(greeting: &ObjectRef) -> ObjectRef {
     child(greeting.namespace.as_deref().unwrap_or_default(), &greeting.name)
 }
 
-pub fn differences(server: &ApiServer) -> Vec<String> {
+pub(crate) fn differences(server: &ApiServer) -> Vec<String> {
     let greetings = server.objects(&greeting_kind());
     let mut differences: Vec<String> =
         greetings.iter().filter_map(|greeting| difference(server, greeting)).collect();

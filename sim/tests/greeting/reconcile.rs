@@ -28,7 +28,7 @@ const RECHECK: Duration = Duration::from_mins(1);
 /// What a pass waits for. Each stage that is about a greeting carries it along as it was when the pass began; none if it
 /// is proven gone.
 #[derive(Debug)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// The finalizer is being entered.
     Entering,
     /// The watch does not show the greeting: is it gone?

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::controller::{FINALIZER, LOBBY, is_ours};
 use super::desired::{child_of, ready};
 
-pub const INVARIANTS: &[Invariant] = &[
+pub(crate) const INVARIANTS: &[Invariant] = &[
     Invariant {
         name: "the_finalizer_outlives_the_child",
         sentence: "The finalizer of a deleted greeting goes only after its ConfigMap was seen gone.",
@@ -26,7 +26,7 @@ pub const INVARIANTS: &[Invariant] = &[
 
 /// The greeter may make ConfigMaps in the lobby, change and delete those that it made, and write the status and its
 /// finalizer of greetings.
-pub fn may_change(change: &Change) -> Result<(), String> {
+pub(crate) fn may_change(change: &Change) -> Result<(), String> {
     let Change { object, old, new, .. } = change;
     let allowed = match (&*object.kind.kind, old.as_deref(), new.as_deref()) {
         ("Greeting", Some(old), Some(new)) => {

@@ -47,27 +47,32 @@ fn no_seed_breaks_the_greeter() {
     assert_eq!(summary.runs, 300);
 }
 
-/// Which invariant finds a bug, among the first seeds.
-fn assert_found(bug: &'static Bug, seeds: u64, invariant: &str) {
+/// What finds a bug among the first seeds, and how that is told.
+fn found(bug: &'static Bug, seeds: u64) -> (Option<&'static str>, String) {
     let simulation = Simulation::new(&Greetings).with_bug(bug);
     let search = search(0..seeds);
     let summary = search.run(&simulation, &|_| ());
-    println!("{}: {}", bug.name, story(&simulation, &search, &summary));
-    let found = summary.failures.values().next().map(|violation| violation.invariant);
-    assert_eq!(found, Some(invariant), "{} among {seeds} seeds", bug.name);
+    let invariant = summary.failures.values().next().map(|violation| violation.invariant);
+    (invariant, format!("{}: {}", bug.name, story(&simulation, &search, &summary)))
 }
 
 #[test]
 fn a_finalizer_that_goes_first_is_found() {
-    assert_found(&FINALIZER_FIRST, 10, "the_finalizer_outlives_the_child");
+    let (invariant, story) = found(&FINALIZER_FIRST, 10);
+    println!("{story}");
+    assert_eq!(invariant, Some("the_finalizer_outlives_the_child"), "{story}");
 }
 
 #[test]
 fn a_delete_by_name_is_found() {
-    assert_found(&DELETES_BY_NAME, 300, "nothing_foreign_is_touched");
+    let (invariant, story) = found(&DELETES_BY_NAME, 300);
+    println!("{story}");
+    assert_eq!(invariant, Some("nothing_foreign_is_touched"), "{story}");
 }
 
 #[test]
 fn children_that_nobody_watches_are_found() {
-    assert_found(&CHILDREN_UNWATCHED, 10, "desired_state_is_reached");
+    let (invariant, story) = found(&CHILDREN_UNWATCHED, 10);
+    println!("{story}");
+    assert_eq!(invariant, Some("desired_state_is_reached"), "{story}");
 }

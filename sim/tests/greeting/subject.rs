@@ -17,7 +17,7 @@ use super::controller::{BACKOFF, Greeter, LOBBY, NAME};
 use super::{acts, desired, rules};
 
 /// The greeter on its stage.
-pub struct Greetings;
+pub(crate) struct Greetings;
 
 impl Subject for Greetings {
     fn name(&self) -> &'static str {
