@@ -1,0 +1,110 @@
+//! What users and another controller do.
+
+use lockstep_core::object::{ObjectRef, metadata};
+use lockstep_core::random::Random;
+use lockstep_sim::simulation::history::reference;
+use lockstep_sim::simulation::{Act, Hand};
+use serde_json::{Value, json};
+
+use super::controller::{LABEL, LOBBY, child, config_map_kind, greeting_kind, is_ours};
+
+pub(crate) const NAMESPACES: [&str; 2] = ["team-a", "team-b"];
+const NAMES: [&str; 2] = ["hello", "bye"];
+
+const fn act(
+    name: &'static str,
+    actor: &'static str,
+    weight: u32,
+    run: fn(&mut dyn Hand, &mut Random),
+) -> Act {
+    Act { name, actor, weight, run }
+}
+
+pub(crate) const ACTS: &[Act] = &[
+    act("write a greeting", "user", 10, write),
+    act("change a greeting", "user", 6, change),
+    act("delete a greeting", "user", 8, delete),
+    act("edit what hangs", "other controller", 3, edit_hanging),
+    act("delete what hangs", "other controller", 4, delete_hanging),
+    act("delete what hangs and hang its own", "other controller", 4, replace_hanging),
+    act("take over what hangs", "other controller", 2, take_over_hanging),
+    act("hang its own", "other controller", 3, hang_own),
+    act("take its own down", "other controller", 4, delete_own),
+];
+
+fn pick<T: Copy>(from: &[T], random: &mut Random) -> T {
+    from[usize::try_from(random.below(from.len() as u64)).unwrap_or(0)]
+}
+
+fn text(random: &mut Random) -> Value {
+    pick(&["good morning", "good evening", "good night"], random).into()
+}
+
+fn write(hand: &mut dyn Hand, random: &mut Random) {
+    let metadata = json!({ "namespace": pick(&NAMESPACES, random), "name": pick(&NAMES, random) });
+    hand.create(&greeting_kind(), &json!({ "metadata": metadata, "spec": { "text": text(random) } }));
+}
+
+fn some_greeting(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
+    hand.any(&greeting_kind(), random).map(|greeting| reference(&greeting_kind(), &greeting))
+}
+
+fn change(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(greeting) = some_greeting(hand, random) {
+        hand.merge(&greeting, &json!({ "spec": { "text": text(random) } }));
+    }
+}
+
+fn delete(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(greeting) = some_greeting(hand, random) {
+        hand.delete(&greeting);
+    }
+}
+
+/// A ConfigMap of the lobby: one that the greeter made, or one of somebody else's.
+fn some_child(hand: &dyn Hand, random: &mut Random, ours: bool) -> Option<ObjectRef> {
+    let found = hand.any(&config_map_kind(), random)?;
+    let wanted = metadata(&found, "namespace") == LOBBY && is_ours(&found) == ours;
+    wanted.then(|| reference(&config_map_kind(), &found))
+}
+
+fn edit_hanging(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(target) = some_child(hand, random, true) {
+        hand.merge(&target, &json!({ "data": { "text": "theirs" } }));
+    }
+}
+
+fn delete_hanging(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(target) = some_child(hand, random, true) {
+        hand.delete(&target);
+    }
+}
+
+fn replace_hanging(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(target) = some_child(hand, random, true) {
+        hand.delete(&target);
+        hang(hand, &target);
+    }
+}
+
+fn take_over_hanging(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(target) = some_child(hand, random, true) {
+        hand.merge(&target, &json!({ "metadata": { "labels": { LABEL: null } } }));
+    }
+}
+
+fn hang_own(hand: &mut dyn Hand, random: &mut Random) {
+    let target = child(pick(&NAMESPACES, random), pick(&NAMES, random));
+    hang(hand, &target);
+}
+
+fn hang(hand: &mut dyn Hand, target: &ObjectRef) {
+    let metadata = json!({ "namespace": target.namespace, "name": target.name });
+    hand.create(&target.kind, &json!({ "metadata": metadata, "data": { "text": "theirs" } }));
+}
+
+fn delete_own(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(target) = some_child(hand, random, false) {
+        hand.delete(&target);
+    }
+}
