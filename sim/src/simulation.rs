@@ -16,6 +16,7 @@ pub mod shrink;
 mod storm;
 pub mod subject;
 pub mod subjects;
+pub mod timeline;
 mod trace;
 
 pub use self::plan::Plan;
@@ -23,3 +24,4 @@ pub use self::run::{Run, Simulation, Violation};
 pub use self::search::{Search, Summary};
 pub use self::storm::{Strike, Struck};
 pub use self::subject::{Act, Hand, Subject};
+pub use self::timeline::Timeline;

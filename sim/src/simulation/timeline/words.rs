@@ -1,0 +1,128 @@
+//! What happened, in one line each.
+
+use std::sync::Arc;
+
+use lockstep_core::engine::action::{Action, Outcome, Success};
+use lockstep_core::engine::machine::{Event, Note, ReconcileResult};
+use lockstep_core::object::{Kind, is_deleting, metadata};
+use serde_json::{Value, json};
+
+use crate::cluster::{Carried, Change, Fate};
+use crate::simulation::history::reference;
+
+/// The version of an object, as far as it has one.
+fn version(object: &Value) -> String {
+    match metadata(object, "resourceVersion") {
+        "" => String::new(),
+        version => format!(" @{version}"),
+    }
+}
+
+fn deleting(object: &Value) -> &'static str {
+    if is_deleting(object) { ", being deleted" } else { "" }
+}
+
+fn seen(kind: &Arc<Kind>, object: &Value) -> String {
+    format!("{}{}{}", reference(kind, object), version(object), deleting(object))
+}
+
+/// An event other than an answer.
+pub(super) fn event(event: &Event) -> String {
+    match event {
+        Event::Started => "starts".to_owned(),
+        Event::LeadershipChanged { leading: true } => "leads".to_owned(),
+        Event::LeadershipChanged { leading: false } => "leads no longer".to_owned(),
+        Event::ListStarted { kind } => format!("lists {kind}"),
+        Event::ListCompleted { kind } => format!("has listed {kind}"),
+        Event::Observed { kind, object } => format!("sees {}", seen(kind, object)),
+        Event::Vanished { kind, object } => format!("sees the end of {}", seen(kind, object)),
+        Event::WatchFailed { kind, failure } => format!("cannot watch {kind}: {failure}"),
+        Event::Finished { id, outcome } => answer(&format!("request {}", id.0), outcome),
+        Event::Woke => "wakes up".to_owned(),
+    }
+}
+
+/// How a request ended, as its process learns it.
+pub(super) fn answer(request: &str, outcome: &Outcome) -> String {
+    match outcome {
+        Ok(Success::Object(object)) => format!("{request}: done{}{}", version(object), deleting(object)),
+        Ok(Success::Kinds(kinds)) => format!("{request}: {} kinds", kinds.len()),
+        Ok(Success::Done) => format!("{request}: done"),
+        Err(failure) => format!("{request}: {failure}"),
+    }
+}
+
+/// A request.
+pub(super) fn action(action: &Action) -> String {
+    match action {
+        Action::Watch { kind, .. } | Action::Unwatch { kind } => format!("{} {kind}", action.name()),
+        Action::Discover { api_version } => format!("discover {api_version}"),
+        _ => match action.target() {
+            Some(target) => format!("{} {target}", action.name()),
+            None => action.name().to_owned(),
+        },
+    }
+}
+
+/// What a request says beyond its target.
+pub(super) fn body(action: &Action) -> Option<Arc<Value>> {
+    match action {
+        Action::Apply { manifest, .. } | Action::Create { manifest, .. } | Action::Update { manifest, .. } => {
+            Some(Arc::clone(manifest))
+        }
+        Action::Patch { patch, .. } => Some(Arc::clone(patch)),
+        Action::Delete { uid, resource_version, .. } => {
+            Some(Arc::new(json!({"preconditions": {"uid": uid, "resourceVersion": resource_version}})))
+        }
+        Action::Watch { .. } | Action::Unwatch { .. } | Action::Discover { .. } | Action::Get { .. } => None,
+    }
+}
+
+/// A request at the server.
+pub(super) fn carried(carried: &Carried) -> String {
+    let request = action(&carried.action);
+    let refused = carried.failed.map(|class| format!(", refused: {class}")).unwrap_or_default();
+    match &carried.fate {
+        Fate::Served if refused.is_empty() => format!("{request} served"),
+        Fate::Served => format!("{request}{refused}"),
+        Fate::Failed(failure) => format!("{request} kept from the server: {}", failure.class),
+        Fate::AnswerLost => format!("{request} served{refused}, answer lost"),
+        Fate::CrashedBefore => format!("{request} lost, its process dies"),
+        Fate::CrashedAfter => format!("{request} served{refused}, its process dies"),
+    }
+}
+
+/// A change of an object.
+pub(super) fn change(change: &Change) -> String {
+    let object = &change.object;
+    match (&change.old, &change.new) {
+        (None, Some(new)) => format!("{object} created{}", version(new)),
+        (Some(old), Some(new)) if is_deleting(new) && !is_deleting(old) => {
+            format!("{object} marked for deletion{}", version(new))
+        }
+        (_, Some(new)) => format!("{object} changed{}", version(new)),
+        (_, None) => format!("{object} gone"),
+    }
+}
+
+/// What a process tells.
+pub(super) fn note(note: &Note) -> String {
+    match note {
+        Note::Reconciled { reconciler, object, result, .. } => {
+            let result = match result {
+                ReconcileResult::Converged => "converged".to_owned(),
+                ReconcileResult::Requeued { after } => format!("again in {after:?}"),
+                ReconcileResult::Failed { reason, retry_after } => {
+                    format!("failed, again in {retry_after:?}: {reason}")
+                }
+            };
+            format!("{reconciler} of {object}: {result}")
+        }
+        Note::ConditionChanged { object, condition, status, reason, message } => {
+            format!("{object} is {condition}={status}, {reason}: {message}")
+        }
+        Note::LeadershipChanged { leading: true } => "became the leader".to_owned(),
+        Note::LeadershipChanged { leading: false } => "is the leader no longer".to_owned(),
+        Note::Warning { message } => format!("warning: {message}"),
+    }
+}
