@@ -23,3 +23,4 @@ pub use self::run::{Run, Simulation, Violation};
 pub use self::search::{Search, Summary};
 pub use self::storm::{Strike, Struck};
 pub use self::subject::{Act, Hand, Subject};
+pub use self::trace::combine;
