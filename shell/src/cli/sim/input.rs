@@ -68,7 +68,7 @@ pub(super) fn subject(name: &str) -> anyhow::Result<&'static dyn Subject> {
 
 /// The names of all planted bugs, and the one for all of them.
 pub(super) fn bugs() -> Vec<&'static str> {
-    bugs::all().iter().map(|bug| bug.name).chain([planted::ALL]).collect()
+    bugs::all().into_iter().map(|bug| bug.name).chain([planted::ALL]).collect()
 }
 
 /// Reads a plan that the simulator can run. Clap tells of which file an error is.

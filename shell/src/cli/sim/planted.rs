@@ -40,12 +40,12 @@ struct Row {
 /// Searches for the bugs of that name.
 pub(super) fn search(args: &Args, name: &str) -> anyhow::Result<Table> {
     let search = Search { keep_going: false, ..args.search(0..2000) };
-    let chosen = |bug: &&Bug| {
+    let chosen = |bug: &&'static Bug| {
         (name == ALL || name == bug.name)
             && args.controller.as_deref().is_none_or(|controller| controller == bug.controller)
     };
     let began = Instant::now();
-    let rows = bugs::all().iter().filter(chosen).map(|bug| find(&search, bug));
+    let rows = bugs::all().into_iter().filter(chosen).map(|bug| find(&search, bug));
     let rows = rows.collect::<anyhow::Result<Vec<_>>>()?;
     ensure!(!rows.is_empty(), "there is no such bug to plant");
     Ok(Table::new(rows, began.elapsed()))
@@ -53,7 +53,7 @@ pub(super) fn search(args: &Args, name: &str) -> anyhow::Result<Table> {
 
 /// The bug of that name, which must be one of the controller's.
 pub(super) fn named(name: &str, controller: &str) -> anyhow::Result<&'static Bug> {
-    let found = bugs::all().iter().find(|bug| bug.name == name && bug.controller == controller);
+    let found = bugs::all().into_iter().find(|bug| bug.name == name && bug.controller == controller);
     found.with_context(|| {
         format!("{controller} has no bug {name:?} that could be planted: --planted names one")
     })
