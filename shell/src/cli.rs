@@ -13,6 +13,8 @@ mod logging;
 mod process;
 mod run;
 mod signal;
+#[cfg(feature = "embedded")]
+mod sim;
 
 /// Kubernetes controllers whose whole behaviour can be simulated.
 #[derive(Debug, Parser)]
@@ -27,6 +29,7 @@ Examples:
   lockstep dev                                      Try it on an API server of its own
   lockstep crds | kubectl apply --server-side -f -  Install the resource definitions in a cluster
   lockstep run                                      Run all controllers against the current cluster
+  lockstep sim                                      Search for failures by simulation
 
 `lockstep <command> --help` explains each command.";
 
@@ -35,6 +38,8 @@ enum Command {
     Run(Box<run::Args>),
     #[cfg(feature = "embedded")]
     Dev(dev::Args),
+    #[cfg(feature = "embedded")]
+    Sim(Box<sim::Args>),
     Crds(crds::Args),
     Completions(completions::Args),
 }
@@ -45,6 +50,11 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => block_on(run::run(*args)),
         #[cfg(feature = "embedded")]
         Command::Dev(args) => block_on(dev::run(args)),
+        #[cfg(feature = "embedded")]
+        Command::Sim(args) => match sim::run(&args) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Crds(args) => crds::run(&args),
         Command::Completions(args) => completions::run(&args),
     };

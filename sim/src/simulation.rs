@@ -25,3 +25,4 @@ pub use self::search::{Search, Summary};
 pub use self::storm::{Strike, Struck};
 pub use self::subject::{Act, Hand, Subject};
 pub use self::timeline::Timeline;
+pub use self::trace::combine;

@@ -68,9 +68,10 @@ impl Search {
             for _ in 0..self.threads.max(1) {
                 scope.spawn(|| {
                     let range = self.range(simulation);
-                    loop {
+                    // Whoever has drawn a seed runs it: all seeds before one that fails are run.
+                    while self.keep_going || !failed.load(Ordering::Relaxed) {
                         let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= self.seeds.end || (failed.load(Ordering::Relaxed) && !self.keep_going) {
+                        if seed >= self.seeds.end {
                             return;
                         }
                         let run = simulation.run(&range.plan(seed), false);
@@ -83,7 +84,13 @@ impl Search {
                 });
             }
         });
-        sum_up(runs.into_inner().unwrap_or_default())
+        let mut runs = runs.into_inner().unwrap_or_default();
+        let first = runs.iter().find(|(_, run)| run.violation.is_some()).map(|(seed, _)| *seed);
+        if let Some(first) = first.filter(|_| !self.keep_going) {
+            // What other threads were about meanwhile depends on their pace; what is told does not.
+            runs.retain(|seed, _| *seed <= first);
+        }
+        sum_up(runs)
     }
 }
 

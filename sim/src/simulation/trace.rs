@@ -51,7 +51,7 @@ impl Trace {
 }
 
 /// One hash for many runs, which depends on their order.
-pub(super) fn combine<'a>(hashes: impl Iterator<Item = &'a str>) -> String {
+pub fn combine<'a>(hashes: impl Iterator<Item = &'a str>) -> String {
     let mut all = Sha256::new();
     for hash in hashes {
         all.update(hash);

@@ -1,0 +1,159 @@
+//! One failure: what did not hold, under which plan, and how to see it again.
+
+use std::fmt;
+use std::path::Path;
+
+use lockstep_sim::simulation::{Plan, Run, Search, Simulation, Violation, shrink};
+use serde::Serialize;
+
+use super::files::{self, quoted};
+use super::input::PlanFile;
+use super::{progress, timeline};
+
+/// What is told of a failure.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Failure {
+    pub(super) controller: String,
+    pub(super) seed: u64,
+    pub(super) invariant: &'static str,
+    pub(super) sentence: &'static str,
+    pub(super) seen: String,
+    /// When, in simulated time.
+    pub(super) at_seconds: f64,
+    /// The command that runs the same plan again.
+    pub(super) replay: String,
+    /// What goes wrong in the plan that was run or, if it was shrunk, in that one, in words. Not for a failure that only
+    /// repeats an earlier one.
+    pub(super) plan: Option<Vec<String>>,
+    /// How the plan was shrunk.
+    pub(super) shrunk: Option<Shrunk>,
+    pub(super) files: Vec<String>,
+    /// What of all this could not be done, and why.
+    pub(super) trouble: Option<String>,
+}
+
+/// What came of shrinking.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Shrunk {
+    /// The runs that it took.
+    pub(super) runs: u32,
+    /// The command that runs the shrunk plan, if that could be written.
+    pub(super) replay: Option<String>,
+}
+
+impl Failure {
+    fn new(controller: &str, seed: u64, violation: &Violation, replay: String) -> Self {
+        Self {
+            controller: controller.to_owned(),
+            seed,
+            invariant: violation.invariant,
+            sentence: violation.sentence,
+            seen: violation.seen.clone(),
+            at_seconds: violation.at.as_secs_f64(),
+            replay,
+            plan: None,
+            shrunk: None,
+            files: Vec::new(),
+            trouble: None,
+        }
+    }
+
+    /// A seed of a search failed.
+    pub(super) fn of_seed(search: &Search, controller: &str, seed: u64, violation: &Violation) -> Self {
+        let duration = jiff::SignedDuration::try_from(search.stormy).unwrap_or_default();
+        let duration = quoted(&format!("{duration:#}"));
+        let mut replay = format!(
+            "lockstep sim --controller {controller} --seeds {seed}..{} --duration {duration}",
+            seed + 1
+        );
+        if !search.faults.is_empty() {
+            replay = format!("{replay} --faults {}", search.faults.join(","));
+        }
+        Self::new(controller, seed, violation, replay)
+    }
+
+    /// A plan failed that came from a file.
+    pub(super) fn of_plan(file: &PlanFile, bug: Option<&str>, violation: &Violation) -> Self {
+        let mut replay = format!("lockstep sim --plan {}", quoted(&file.path.to_string_lossy()));
+        if let Some(bug) = bug {
+            replay = format!("{replay} --planted {bug}");
+        }
+        Self::new(&file.plan.controller, file.plan.seed, violation, replay)
+    }
+
+    /// Shrinks the plan and writes what comes of it into a folder.
+    pub(super) fn shrink(&mut self, simulation: &Simulation, plan: &Plan, out: &Path) {
+        let what = format!("shrinking the plan of seed {}", self.seed);
+        let Some(shrunk) = progress::while_it_lasts(what, || shrink::shrink(simulation, plan)) else {
+            self.trouble = Some("it did not fail again: a bug of the simulator, please report it".to_owned());
+            return;
+        };
+        // What is told of the failure is what the files show.
+        if let Some(violation) = &shrunk.run.violation {
+            self.seen.clone_from(&violation.seen);
+            self.at_seconds = violation.at.as_secs_f64();
+        }
+        let name = format!("{}-{}", self.controller, self.seed);
+        self.shrunk = Some(Shrunk { runs: shrunk.runs, replay: None });
+        let json = serde_json::to_string_pretty(&shrunk.plan).map(|json| format!("{json}\n"));
+        let written = json.map_err(Into::into).and_then(|json| files::write(out, &name, &[("json", json)]));
+        match written {
+            Ok(paths) => {
+                self.files = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+                let replay = self.files.first().map(|path| format!("lockstep sim --plan {}", quoted(path)));
+                self.shrunk = Some(Shrunk { runs: shrunk.runs, replay });
+            }
+            Err(error) => self.trouble = Some(format!("{error:#}")),
+        }
+        self.keep(&shrunk.plan, &shrunk.run, out, &name);
+    }
+
+    /// Writes what happened in the run into a folder.
+    pub(super) fn keep(&mut self, plan: &Plan, run: &Run, out: &Path, name: &str) {
+        self.plan = Some(plan.faults.iter().map(ToString::to_string).collect());
+        if self.trouble.is_some() {
+            return;
+        }
+        let (text, page) = timeline::of(plan, run);
+        match files::write(out, name, &[("txt", format!("{self}\n{text}")), ("html", page)]) {
+            Ok(paths) => self.files.extend(paths.iter().map(|path| path.to_string_lossy().into_owned())),
+            Err(error) => self.trouble = Some(format!("{error:#}")),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {} of {} fails: {}", self.seed, self.controller, self.invariant)?;
+        writeln!(f, "  {}", self.sentence)?;
+        writeln!(f, "  seen after {:.3} s: {}", self.at_seconds, self.seen)?;
+        if let Some(faults) = &self.plan {
+            match &self.shrunk {
+                Some(shrunk) => writeln!(f, "  the plan, shrunk in {} runs:", shrunk.runs)?,
+                None => writeln!(f, "  the plan:")?,
+            }
+            if faults.is_empty() {
+                writeln!(f, "    nothing goes wrong, and nobody acts")?;
+            }
+            for fault in faults {
+                writeln!(f, "    {fault}")?;
+            }
+        }
+        match &self.shrunk {
+            Some(Shrunk { replay: Some(replay), .. }) => {
+                writeln!(f, "  run the whole plan again:  {}", self.replay)?;
+                writeln!(f, "  run the shrunk plan again: {replay}")?;
+            }
+            _ => writeln!(f, "  run it again: {}", self.replay)?,
+        }
+        if !self.files.is_empty() {
+            writeln!(f, "  files: {}", self.files.join(", "))?;
+        }
+        if let Some(trouble) = &self.trouble {
+            writeln!(f, "  but: {trouble}")?;
+        }
+        Ok(())
+    }
+}

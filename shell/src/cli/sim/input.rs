@@ -1,0 +1,148 @@
+//! What people ask for: seeds, durations, plans.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use lockstep_sim::simulation::plan::What;
+use lockstep_sim::simulation::{Plan, Subject, bugs, subjects};
+use serde_json::Value;
+
+use super::planted;
+
+/// A range of seeds.
+pub(super) type Seeds = Range<u64>;
+
+/// From here on readers of JSON may round.
+const SEED_MAX: u64 = 1 << 53;
+/// The longest that a fault or a storm may take, so that no sum of them leaves the calendar.
+const LONGEST: Duration = Duration::from_hours(24 * 7);
+
+/// A plan, and where it comes from.
+#[derive(Debug, Clone)]
+pub(super) struct PlanFile {
+    pub(super) path: PathBuf,
+    pub(super) plan: Plan,
+}
+
+impl PlanFile {
+    /// The name of the file, without its ending.
+    pub(super) fn stem(&self) -> String {
+        self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+pub(super) fn seeds(text: &str) -> Result<Seeds, String> {
+    let numbers = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    let (start, end): (u64, u64) = numbers.ok_or("expected a range such as 0..1000")?;
+    if start >= end {
+        return Err(format!("the range is empty: it goes up to but without {end}"));
+    }
+    if end > SEED_MAX {
+        return Err(format!("seeds end at {SEED_MAX}"));
+    }
+    Ok(start..end)
+}
+
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let duration =
+        text.parse::<jiff::SignedDuration>().map_err(|_| "expected a duration such as 90s, 10m or 1h")?;
+    let duration = Duration::try_from(duration).map_err(|_| "a storm can't last less than no time")?;
+    if !(Duration::from_secs(1)..=LONGEST).contains(&duration) {
+        return Err("expected at least 1s and at most 7 days (168h)".to_owned());
+    }
+    Ok(duration)
+}
+
+/// The names of all controllers that can be simulated.
+pub(super) fn controllers() -> Vec<&'static str> {
+    subjects::all().into_iter().map(Subject::name).collect()
+}
+
+/// The controller of that name.
+pub(super) fn subject(name: &str) -> anyhow::Result<&'static dyn Subject> {
+    let found = subjects::all().into_iter().find(|subject| subject.name() == name);
+    found.with_context(|| format!("there is no controller {name:?}; there are: {}", controllers().join(", ")))
+}
+
+/// The names of all planted bugs, and the one for all of them.
+pub(super) fn bugs() -> Vec<&'static str> {
+    bugs::all().into_iter().map(|bug| bug.name).chain([planted::ALL]).collect()
+}
+
+/// Reads a plan that the simulator can run. Clap tells of which file an error is.
+pub(super) fn plan_file(path: &str) -> Result<PlanFile, String> {
+    let read = || {
+        let text = std::fs::read_to_string(path)?;
+        let plan = serde_json::from_str(&text)?;
+        check(&plan)?;
+        Ok(PlanFile { path: path.into(), plan })
+    };
+    read().map_err(|error: anyhow::Error| format!("{error:#}"))
+}
+
+/// Whatever the plan names exists: a fault that never strikes would pass for one that does no harm.
+fn check(plan: &Plan) -> anyhow::Result<()> {
+    let subject = subject(&plan.controller)?;
+    let times = serde_json::to_value(plan)?;
+    within(&times)?;
+    for fault in &plan.faults {
+        if let What::Act { name, .. } = &fault.what {
+            let mut names = subject.acts().iter().map(|act| act.name);
+            if !names.clone().any(|act| act == name) {
+                let names = names.by_ref().collect::<Vec<_>>().join(", ");
+                bail!("nobody knows the act {name:?}; there are: {names}");
+            }
+        }
+        if let Some(aim) = &fault.aim {
+            let actions = subject.actions();
+            ensure!(
+                actions.contains(&aim.as_str()),
+                "{} never asks for {aim:?}, which a fault is aimed at; it asks for: {}",
+                plan.controller,
+                actions.join(", ")
+            );
+        }
+    }
+    Ok(())
+}
+
+/// All times of a plan are in milliseconds and named so.
+fn within(value: &Value) -> anyhow::Result<()> {
+    match value {
+        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
+            let is_time = name.ends_with("_ms") || name.ends_with("Ms");
+            let size = value.as_i64().map_or(f64::INFINITY, |number| number.unsigned_abs() as f64);
+            ensure!(!is_time || size <= LONGEST.as_millis() as f64, "{name} {value} is more than a week");
+            within(value)
+        }),
+        Value::Array(items) => items.iter().try_for_each(within),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_a_range_that_is_not_empty() {
+        assert_eq!(seeds("0..1000"), Ok(0..1000));
+        assert_eq!(seeds("17..18"), Ok(17..18));
+        for bad in
+            ["", "17", "..", "1..", "..1", "1..1", "2..1", "-1..1", "a..b", "0..=1", "0..9007199254740993"]
+        {
+            assert!(seeds(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn durations_are_neither_nothing_nor_endless() {
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("168h"), Ok(LONGEST));
+        for bad in ["", "10", "-5m", "0s", "999ms", "169h", "soon"] {
+            assert!(duration(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Failures from the search to the files, with a bug planted on the spot.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lockstep_core::engine::action::Action;
+use lockstep_sim::simulation::bugs::Bug;
+use lockstep_sim::simulation::subjects::namespaceclass::NamespaceClass;
+use lockstep_sim::simulation::{Search, Simulation, Summary};
+
+use super::*;
+
+/// Nothing that is deleted ever goes.
+static DEAF: Bug = Bug {
+    name: "deaf",
+    sentence: "Deletes are sent as reads.",
+    controller: "namespaceclass",
+    plant: |machine| machine,
+    garble: Some(|action, mut request| {
+        if matches!(action, Action::Delete { .. }) {
+            *request.method_mut() = http::Method::GET;
+        }
+        request
+    }),
+};
+
+fn found(keep_going: bool, out: &Path) -> (Summary, Vec<Failure>) {
+    let simulation = Simulation::new(&NamespaceClass).with_bug(&DEAF);
+    let search = Search {
+        seeds: 0..20,
+        stormy: Duration::from_mins(10),
+        faults: vec!["conflict".to_owned()],
+        threads: 2,
+        keep_going,
+    };
+    let summary = search.run(&simulation, &|_| ());
+    let failures = find(&simulation, &search, &summary, out);
+    (summary, failures)
+}
+
+#[test]
+fn a_failure_is_shrunk_and_leaves_a_plan_that_fails_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("not/yet there");
+    let (summary, failures) = found(false, &out);
+    let [failure] = &failures[..] else { panic!("{failures:?}") };
+    assert_eq!(summary.runs, failure.seed + 1, "what came after the failure does not count");
+    let whole = format!(
+        "lockstep sim --controller namespaceclass --seeds {0}..{1} --duration 10m --faults conflict",
+        failure.seed,
+        failure.seed + 1
+    );
+    assert_eq!(failure.replay, whole);
+    let name = format!("namespaceclass-{}", failure.seed);
+    let files = ["json", "txt", "html"].map(|ending| out.join(format!("{name}.{ending}")));
+    assert_eq!(failure.files, files.each_ref().map(|path| path.to_str().unwrap()));
+
+    let file = input::plan_file(files[0].to_str().unwrap()).unwrap();
+    let shrunk = failure.shrunk.as_ref().unwrap();
+    assert_eq!(shrunk.replay, Some(format!("lockstep sim --plan '{}'", file.path.display())));
+    let words: Vec<String> = file.plan.faults.iter().map(ToString::to_string).collect();
+    assert_eq!(failure.plan, Some(words));
+    let simulation = Simulation::new(&NamespaceClass);
+    let violation = simulation.with_bug(&DEAF).run(&file.plan, false).violation.unwrap();
+    assert_eq!((violation.invariant, &violation.seen), (failure.invariant, &failure.seen));
+    assert_eq!(simulation.run(&file.plan, false).violation, None, "the bug is to blame");
+
+    let text = std::fs::read_to_string(&files[1]).unwrap();
+    for part in [failure.invariant, failure.sentence, &failure.seen, &whole, "process 0 begins", "delete"] {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+    assert!(std::fs::read_to_string(&files[2]).unwrap().starts_with("<!doctype html>"));
+}
+
+#[test]
+fn failures_alike_are_shrunk_once_and_told_by_their_seeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let (summary, failures) = found(true, folder.path());
+    assert_eq!(summary.runs, 20);
+    assert_eq!(failures.len(), summary.failures.len());
+    let like: Vec<&Failure> =
+        failures.iter().filter(|failure| failure.invariant == failures[0].invariant).collect();
+    assert!(like.len() > 1, "{failures:?}");
+    assert!(like[0].shrunk.is_some() && like[1..].iter().all(|failure| failure.shrunk.is_none()));
+    let (count, again) = (failures.len(), like[1].seed);
+    let report = Report::new(&[("namespaceclass", summary)], Duration::from_secs(1), failures);
+    let text = report.to_string();
+    assert!(text.contains(&format!("in the same way fail the seeds {again}")), "{text}");
+    assert!(text.ends_with(&format!("\n{count} runs failed\n")), "{text}");
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["failures"].as_array().unwrap().len(), count);
+    assert!(json["failures"][0]["shrunk"]["replay"].is_string(), "{json}");
+}
+
+#[test]
+fn a_folder_that_can_not_be_written_keeps_nothing_from_being_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = folder.path().join("taken");
+    std::fs::write(&taken, "x").unwrap();
+    let (_, failures) = found(false, &taken);
+    assert!(failures[0].files.is_empty());
+    let text = failures[0].to_string();
+    for part in
+        [failures[0].invariant, "the plan, shrunk", "run it again: lockstep sim", "but: cannot make", "taken"]
+    {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+}
