@@ -10,6 +10,7 @@
 //! | [`conditions`] | conditions of a status |
 //! | [`recorder`] | Kubernetes Events with aggregation |
 //! | [`lease`] | leader election |
+//! | [`recording`] | a run written down, replayed and compared |
 //! | [`wire`] | how actions and answers look over HTTP |
 
 pub mod action;
@@ -19,6 +20,8 @@ pub mod conditions;
 pub mod driver;
 pub mod lease;
 pub mod machine;
+pub(crate) mod pairs;
 pub mod queue;
 pub mod recorder;
+pub mod recording;
 pub mod wire;

@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::action::Action;
 use super::conditions::cut;
+use super::pairs;
 use crate::object::{Kind, ObjectRef};
 use crate::random::Random;
 use crate::time::{Monotonic, Now};
@@ -52,15 +54,16 @@ pub struct Occurrence {
 }
 
 /// Remembers what was told lately.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Recorder {
     kind: Arc<Kind>,
-    controller: &'static str,
+    controller: String,
     instance: String,
+    #[serde(with = "pairs")]
     series: BTreeMap<(String, String, String), Series>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Series {
     event: ObjectRef,
     count: u64,
@@ -70,9 +73,9 @@ struct Series {
 
 impl Recorder {
     /// A recorder for a controller and the instance of it that runs here.
-    pub fn new(controller: &'static str, instance: String) -> Self {
+    pub fn new(controller: &str, instance: String) -> Self {
         let kind = Kind::known("events.k8s.io", "v1", "Event", "events", true);
-        Self { kind, controller, instance, series: BTreeMap::new() }
+        Self { kind, controller: controller.to_owned(), instance, series: BTreeMap::new() }
     }
 
     /// Takes an occurrence in; returns what is to be written, if anything is.
