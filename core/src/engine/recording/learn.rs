@@ -43,6 +43,8 @@ const WORDS: [&str; 13] = [
 #[derive(Debug)]
 pub struct Learner {
     traits: Traits,
+    /// The program's own words, and the fields of its own kinds.
+    words: String,
     stand_ins: StandIns,
     /// Every text of a secret with its stand-in, and whether it is looked for within texts.
     forms: BTreeMap<String, (String, bool)>,
@@ -72,7 +74,11 @@ impl Learner {
         let mark = traits.mark.map(|mark| mark.annotation);
         let redactor =
             Redactor::new(stand_ins.clone(), mark, BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let crds = lockstep_crds::all().into_iter().flat_map(|set| set.crds);
+        let fields = crds.filter_map(|crd| serde_json::to_string(&crd).ok());
+        let words = WORDS.iter().chain(traits.words).map(|words| (*words).to_owned());
         Self {
+            words: words.chain(fields).collect(),
             traits,
             stand_ins,
             forms: BTreeMap::new(),
@@ -159,8 +165,7 @@ impl Learner {
 
     /// A text that stands in a name, or in the program's own words, tells nobody anything.
     fn is_public(&self, text: &str) -> bool {
-        let mut words = self.traits.words.iter().chain(&WORDS);
-        words.any(|words| words.contains(text)) || self.names.iter().any(|name| name.contains(text))
+        self.words.contains(text) || self.names.iter().any(|name| name.contains(text))
     }
 
     /// Returns whether a secret turned out to be part of it.
