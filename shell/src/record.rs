@@ -119,7 +119,8 @@ impl Tap {
             let state = rewrites.then(|| machine.checkpoint());
             self.send(Message::News(redactor, state))
         });
-        news && (!self.full.swap(false, Ordering::Relaxed) || self.send(Message::Segment(machine.checkpoint())))
+        news && (!self.full.swap(false, Ordering::Relaxed)
+            || self.send(Message::Segment(machine.checkpoint())))
     }
 
     fn send(&self, message: Message) -> bool {

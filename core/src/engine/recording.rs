@@ -184,3 +184,6 @@ impl<M> fmt::Debug for Replay<M> {
         f.debug_struct("Replay").field("machine", &self.machine.name()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

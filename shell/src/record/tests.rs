@@ -41,8 +41,12 @@ impl Bench {
         let path = bench.file();
         let recording = Arc::clone(&bench.recording);
         bench.cluster.start(move || {
-            let settings =
-                Settings { concurrency: 4, resync: Duration::from_mins(10), instance: "a".to_owned(), seed: 1 };
+            let settings = Settings {
+                concurrency: 4,
+                resync: Duration::from_mins(10),
+                instance: "a".to_owned(),
+                seed: 1,
+            };
             let machine = controllers::machine("namespaceclass", &settings).unwrap();
             let options = Options { path: path.clone(), max_bytes };
             let (recorded, begun) = start(machine, json!(settings), options).unwrap();
@@ -110,7 +114,9 @@ fn replay(bytes: &[u8]) -> (usize, usize, Option<Again>) {
     let lines = lines.collect::<Result<Vec<_>, Unreadable>>().unwrap();
     let checkpoints = lines.iter().filter(|line| matches!(line, Line::Checkpoint(_))).count();
     let steps = lines.len() - checkpoints;
-    let make = |origin: Origin<'_>| controllers::revive(&header.machine, origin).map(|machine| machine as Box<dyn Machine>);
+    let make = |origin: Origin<'_>| {
+        controllers::revive(&header.machine, origin).map(|machine| machine as Box<dyn Machine>)
+    };
     let differs = Replay::new(&header, make).unwrap().run(lines).unwrap();
     (steps, checkpoints, differs)
 }
@@ -171,7 +177,10 @@ fn a_secret_is_hidden_wherever_it_turns_up_and_decisions_stay_the_same() {
     bench.define("web", &resources);
     bench.namespace("one", "web");
     bench.settle();
-    bench.redefine("web", &json!([secret("raw", "4711"), config_map("short", "4711"), config_map("other", "47110")]));
+    bench.redefine(
+        "web",
+        &json!([secret("raw", "4711"), config_map("short", "4711"), config_map("other", "47110")]),
+    );
     bench.settle();
     let folder = bench.end();
     replays(folder.path());
@@ -223,7 +232,8 @@ fn contents_from_before_the_recording_may_come_back() {
         if is_apply && writes == 2 { Fate::CrashedBefore } else { Fate::Served }
     }));
     bench.redefine("web", &json!([secret("b", "something else")]));
-    let died = (0..10_000).any(|_| bench.cluster.step() && bench.cluster.carried.iter().any(|c| c.fate == Fate::CrashedBefore));
+    let died = (0..10_000)
+        .any(|_| bench.cluster.step() && bench.cluster.carried.iter().any(|c| c.fate == Fate::CrashedBefore));
     assert!(died);
     bench.redefine("web", &first);
     bench.settle();
@@ -241,8 +251,13 @@ fn every_segment_replays_by_itself() {
         bench.namespace(&format!("team-{number}"), "web");
     }
     for round in 0..12 {
-        let resources = json!([config_map("a", &round.to_string()), secret("b", &format!("secret of {round}"))]);
-        if round == 0 { bench.define("web", &resources) } else { bench.redefine("web", &resources) }
+        let resources =
+            json!([config_map("a", &round.to_string()), secret("b", &format!("secret of {round}"))]);
+        if round == 0 {
+            bench.define("web", &resources)
+        } else {
+            bench.redefine("web", &resources)
+        }
         bench.settle();
     }
     let folder = bench.end();
@@ -272,7 +287,8 @@ fn every_segment_replays_by_itself() {
 fn eventful(values: &[String]) -> TempDir {
     let data: serde_json::Map<String, Value> =
         (0..).zip(values).map(|(number, value)| (format!("v{number}"), json!(value))).collect();
-    let held = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "held" }, "stringData": data });
+    let held =
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "held" }, "stringData": data });
     let mut bench = Bench::new(1 << 26);
     bench.cluster.interfere(Box::new(|number, _| match usize::try_from(number).unwrap() {
         number if number < 150 && number % 3 == 1 => Fate::Failed(Class::ALL[number / 3 % 9]),
@@ -280,8 +296,12 @@ fn eventful(values: &[String]) -> TempDir {
     }));
     bench.define("web", &json!([held, config_map("a", "1"), config_map("taken", "1"), { "apiVersion": "v1", "kind": "Node", "metadata": { "name": "x" } }]));
     bench.namespace("one", "web");
-    let owner = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u", "controller": true });
-    bench.post("/api/v1/namespaces/one/configmaps", &json!({ "metadata": { "name": "taken", "ownerReferences": [owner] } }));
+    let owner =
+        json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u", "controller": true });
+    bench.post(
+        "/api/v1/namespaces/one/configmaps",
+        &json!({ "metadata": { "name": "taken", "ownerReferences": [owner] } }),
+    );
     bench.namespace("two", "web");
     bench.namespace("three", "missing");
     bench.settle();
@@ -302,7 +322,8 @@ fn a_word_of_the_program_as_a_secret_changes_no_decision() {
     assert!(lines.all(|line| line.is_ok()));
     let words = text.split(|c: char| !c.is_alphabetic() && c != '.');
     // What is random in a name is no word.
-    let words = words.filter(|word| word.len() > 4 && !word.starts_with("one.") && !word.starts_with("three."));
+    let words =
+        words.filter(|word| word.len() > 4 && !word.starts_with("one.") && !word.starts_with("three."));
     let words: BTreeSet<String> = words.map(str::to_owned).collect();
     assert!(words.contains("Ready") && words.contains("lastTransitionTime") && words.contains("Finished"));
     println!("{} words", words.len());

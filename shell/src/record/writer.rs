@@ -31,7 +31,9 @@ enum Stopped {
     File(#[from] io::Error),
     #[error("a line can't be written as JSON ({0}); this is a bug in Lockstep")]
     Json(#[from] serde_json::Error),
-    #[error("the state of the controller alone takes {state} bytes; let --record-max-size be more than twice that")]
+    #[error(
+        "the state of the controller alone takes {state} bytes; let --record-max-size be more than twice that"
+    )]
     TooSmall { state: usize },
 }
 

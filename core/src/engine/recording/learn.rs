@@ -72,8 +72,7 @@ impl Learner {
     pub fn new(key: [u8; 32], traits: Traits) -> Self {
         let stand_ins = StandIns::new(key);
         let mark = traits.mark.map(|mark| mark.annotation);
-        let redactor =
-            Redactor::new(stand_ins.clone(), mark, BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let redactor = Redactor::new(stand_ins.clone(), mark, BTreeMap::new(), BTreeMap::new(), Vec::new());
         let crds = lockstep_crds::all().into_iter().flat_map(|set| set.crds);
         let fields = crds.filter_map(|crd| serde_json::to_string(&crd).ok());
         let words = WORDS.iter().chain(traits.words).map(|words| (*words).to_owned());
@@ -187,7 +186,9 @@ impl Learner {
     fn learn_names(&mut self, value: &Value, place: Place) -> bool {
         match value {
             Value::Object(fields) => self.learn_names_of(fields, place),
-            Value::Array(items) => items.iter().fold(false, |hides, item| self.learn_names(item, place) | hides),
+            Value::Array(items) => {
+                items.iter().fold(false, |hides, item| self.learn_names(item, place) | hides)
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
         }
     }
@@ -235,7 +236,8 @@ impl Learner {
     /// Returns whether marks follow from the object that were not known.
     fn learn_source(&mut self, object: &Arc<Value>, gone: bool) -> bool {
         let Some(mark) = self.traits.mark else { return false };
-        let key = (object["kind"].as_str().unwrap_or_default().to_owned(), metadata(object, "name").to_owned());
+        let key =
+            (object["kind"].as_str().unwrap_or_default().to_owned(), metadata(object, "name").to_owned());
         if gone {
             self.sources.remove(&key);
             return false;

@@ -15,9 +15,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
-use super::{Line, written};
 use super::secrets::{Place, fields_of_secrets, is_hidden, is_secret, nested};
 use super::stand_in::StandIns;
+use super::{Line, written};
 
 /// The shortest beginning of a secret that is hidden where a text was cut off in its midst, in bytes.
 const TAIL_MIN_BYTES: usize = 4;

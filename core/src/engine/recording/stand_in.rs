@@ -20,8 +20,10 @@ impl StandIns {
     }
 
     fn bits(&self, purpose: u8, secret: &[u8]) -> u64 {
-        let inner = Sha256::new().chain_update(self.key).chain_update([purpose]).chain_update(secret).finalize();
-        let outer = Sha256::new().chain_update(self.key).chain_update([!purpose]).chain_update(inner).finalize();
+        let inner =
+            Sha256::new().chain_update(self.key).chain_update([purpose]).chain_update(secret).finalize();
+        let outer =
+            Sha256::new().chain_update(self.key).chain_update([!purpose]).chain_update(inner).finalize();
         outer.iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(*byte))
     }
 
