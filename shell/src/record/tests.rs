@@ -3,131 +3,24 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use lockstep_core::engine::action::Class;
-use lockstep_core::engine::recording::read::{self, Unreadable};
-use lockstep_core::engine::recording::{Again, Line, Origin, Replay};
-use lockstep_sim::cluster::{Cluster, Fate};
+use lockstep_core::engine::recording::{Line, Origin, read};
+use lockstep_sim::cluster::Fate;
 use proptest::prelude::*;
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::controllers::{self, Settings};
+use crate::controllers;
 
-const CLASSES: &str = "/apis/namespaceclass.akuity.io/v1alpha1/namespaceclasses";
-const NAMESPACES: &str = "/api/v1/namespaces";
+mod bench;
 
-/// A simulated cluster whose operator is recorded.
-struct Bench {
-    cluster: Cluster,
-    folder: TempDir,
-    recording: Arc<Mutex<Option<Recording>>>,
-}
-
-impl Bench {
-    fn new(max_bytes: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut bench = Self { cluster: Cluster::new(1), folder, recording: Arc::default() };
-        for crd in lockstep_crds::all().into_iter().flat_map(|set| set.crds) {
-            bench.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &json!(crd));
-        }
-        let path = bench.file();
-        let recording = Arc::clone(&bench.recording);
-        bench.cluster.start(move || {
-            let settings = Settings {
-                concurrency: 4,
-                resync: Duration::from_mins(10),
-                instance: "a".to_owned(),
-                seed: 1,
-            };
-            let machine = controllers::machine("namespaceclass", &settings).unwrap();
-            let options = Options { path: path.clone(), max_bytes };
-            let (recorded, begun) = start(machine, json!(settings), options).unwrap();
-            *recording.lock().unwrap() = Some(begun);
-            Box::new(recorded)
-        });
-        bench.settle();
-        bench
-    }
-
-    fn file(&self) -> PathBuf {
-        self.folder.path().join("run.jsonl")
-    }
-
-    fn settle(&mut self) {
-        self.cluster.settle(50_000).unwrap();
-    }
-
-    fn send(&mut self, method: &str, path: &str, kind: &str, body: &Value) {
-        let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
-        let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
-        let response = self.cluster.request(&request.body(body).unwrap());
-        assert!(response.status().is_success(), "{method} {path}: {:?}", response.body());
-    }
-
-    fn post(&mut self, path: &str, body: &Value) {
-        self.send("POST", path, "application/json", body);
-    }
-
-    fn define(&mut self, name: &str, resources: &Value) {
-        let metadata = json!({ "name": name });
-        self.post(CLASSES, &json!({ "apiVersion": "namespaceclass.akuity.io/v1alpha1", "kind": "NamespaceClass", "metadata": metadata, "spec": { "resources": resources } }));
-    }
-
-    fn redefine(&mut self, name: &str, resources: &Value) {
-        let patch = json!({ "spec": { "resources": resources } });
-        self.send("PATCH", &format!("{CLASSES}/{name}"), "application/merge-patch+json", &patch);
-    }
-
-    fn namespace(&mut self, name: &str, class: &str) {
-        let labels = json!({ "namespaceclass.akuity.io/name": class });
-        self.post(NAMESPACES, &json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "labels": labels } }));
-    }
-
-    /// Ends the run and returns the folder with what was recorded.
-    fn end(self) -> TempDir {
-        drop(self.cluster);
-        let recording = self.recording.lock().unwrap().take();
-        recording.unwrap().finish();
-        self.folder
-    }
-}
-
-fn config_map(name: &str, value: &str) -> Value {
-    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "value": value } })
-}
-
-fn secret(name: &str, value: &str) -> Value {
-    json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name }, "stringData": { "value": value } })
-}
-
-/// Replays a file; returns the number of its steps and checkpoints, and the first step that differs.
-fn replay(bytes: &[u8]) -> (usize, usize, Option<Again>) {
-    let (header, lines) = read::open(bytes).unwrap();
-    let lines = lines.collect::<Result<Vec<_>, Unreadable>>().unwrap();
-    let checkpoints = lines.iter().filter(|line| matches!(line, Line::Checkpoint(_))).count();
-    let steps = lines.len() - checkpoints;
-    let make = |origin: Origin<'_>| {
-        controllers::revive(&header.machine, origin).map(|machine| machine as Box<dyn Machine>)
-    };
-    let differs = Replay::new(&header, make).unwrap().run(lines).unwrap();
-    (steps, checkpoints, differs)
-}
-
-fn replays(folder: &Path) -> (usize, usize) {
-    let (steps, checkpoints, differs) = replay(&fs::read(folder.join("run.jsonl")).unwrap());
-    if let Some(Again { taken, differs: Some(given) }) = differs {
-        panic!("step {} gave\n{}\nand now\n{}", taken.number, json!(taken.gave), json!(given));
-    }
-    (steps, checkpoints)
-}
+use self::bench::{Bench, CLASSES, around, config_map, hides, operator, replay, replays, secret};
 
 #[test]
 fn a_recorded_run_replays_to_the_same_steps() {
@@ -142,22 +35,6 @@ fn a_recorded_run_replays_to_the_same_steps() {
     let folder = bench.end();
     let (steps, _) = replays(folder.path());
     assert!(steps > 50, "{steps}");
-}
-
-/// No form of a secret stands in any file of the folder.
-fn hides(folder: &Path, secret: &str) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
-        for form in [secret.to_owned(), STANDARD.encode(secret), json!(secret).to_string()] {
-            assert!(!text.contains(&form), "{form}: {}", around(&text, &form));
-        }
-    }
-}
-
-fn around<'a>(text: &'a str, form: &str) -> &'a str {
-    let at = text.find(form).unwrap_or_default();
-    let from = text.floor_char_boundary(at.saturating_sub(200));
-    &text[from..text.ceil_char_boundary(at + form.len() + 100)]
 }
 
 #[test]
@@ -284,12 +161,11 @@ fn every_segment_replays_by_itself() {
 }
 
 /// A run in which requests fail in every way, with a Secret that holds these values.
-fn eventful(values: &[String]) -> TempDir {
+fn eventful(bench: &mut Bench, values: &[String]) {
     let data: serde_json::Map<String, Value> =
         (0..).zip(values).map(|(number, value)| (format!("v{number}"), json!(value))).collect();
     let held =
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "held" }, "stringData": data });
-    let mut bench = Bench::new(1 << 26);
     bench.cluster.interfere(Box::new(|number, _| match usize::try_from(number).unwrap() {
         number if number < 150 && number % 3 == 1 => Fate::Failed(Class::ALL[number / 3 % 9]),
         _ => Fate::Served,
@@ -309,13 +185,18 @@ fn eventful(values: &[String]) -> TempDir {
     bench.settle();
     bench.send("DELETE", &format!("{CLASSES}/web"), "application/json", &Value::Null);
     bench.settle();
+}
+
+fn recorded_eventful(values: &[String]) -> TempDir {
+    let mut bench = Bench::new(1 << 26);
+    eventful(&mut bench, values);
     bench.end()
 }
 
 /// Secrets may hold what is also a word of a message, a name or a field: then it is no secret, and stays where it is.
 #[test]
 fn a_word_of_the_program_as_a_secret_changes_no_decision() {
-    let folder = eventful(&[]);
+    let folder = recorded_eventful(&[]);
     replays(folder.path());
     let text = fs::read_to_string(folder.path().join("run.jsonl")).unwrap();
     let (_, mut lines) = read::open(text.as_bytes()).unwrap();
@@ -327,7 +208,50 @@ fn a_word_of_the_program_as_a_secret_changes_no_decision() {
     let words: BTreeSet<String> = words.map(str::to_owned).collect();
     assert!(words.contains("Ready") && words.contains("lastTransitionTime") && words.contains("Finished"));
     println!("{} words", words.len());
-    replays(eventful(&words.into_iter().collect::<Vec<_>>()).path());
+    replays(recorded_eventful(&words.into_iter().collect::<Vec<_>>()).path());
+}
+
+/// Is written to JSON and read again before every step.
+struct Reborn(Box<dyn Recordable + Send>);
+
+impl Machine for Reborn {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Step {
+        let state = self.0.checkpoint()().unwrap().to_string();
+        let state = serde_json::from_str(&state).unwrap();
+        self.0 = controllers::revive("namespaceclass", Origin::Checkpoint(&state)).unwrap();
+        self.0.step(event, now)
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.0.deadline()
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        self.0.queue_depths()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.0.is_synced()
+    }
+}
+
+#[test]
+fn a_checkpoint_holds_all_that_decisions_follow_from() {
+    let run = |make: fn() -> Box<dyn Machine>| {
+        let mut bench = Bench::running(make, tempfile::tempdir().unwrap(), Arc::default());
+        eventful(&mut bench, &["4711".to_owned()]);
+        bench.cluster.advance(Duration::from_mins(11));
+        (bench.cluster.carried.clone(), bench.cluster.notes.clone())
+    };
+    let (carried, notes) = run(|| operator());
+    let (carried_again, notes_again) = run(|| Box::new(Reborn(operator())));
+    assert!(carried.len() > 100, "{}", carried.len());
+    assert_eq!(carried, carried_again);
+    assert_eq!(notes, notes_again);
 }
 
 proptest! {

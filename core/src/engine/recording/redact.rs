@@ -9,6 +9,7 @@
 //! Names stay as they are, because decisions follow their order and messages hold them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use jiff::Timestamp;
@@ -23,7 +24,7 @@ use super::{Line, written};
 const TAIL_MIN_BYTES: usize = 4;
 
 /// Replaces all secrets that were known when it was made.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Redactor {
     pub(super) stand_ins: StandIns,
     pub(super) mark: Option<&'static str>,
@@ -33,6 +34,7 @@ pub struct Redactor {
     numbers: BTreeMap<String, Number>,
     /// Texts that are replaced wherever they occur, with their stand-ins.
     parts: Vec<(String, String)>,
+    /// Finds them; without it, every text is one.
     finder: Option<AhoCorasick>,
 }
 
@@ -68,7 +70,7 @@ impl Redactor {
 
     /// Whether a text holds a secret that is replaced wherever it occurs.
     pub(super) fn finds(&self, text: &str) -> bool {
-        self.finder.as_ref().is_some_and(|finder| finder.is_match(text))
+        self.finder.as_ref().is_none_or(|finder| finder.is_match(text))
     }
 
     fn value(&self, value: &mut Value, place: Place) {
@@ -160,7 +162,7 @@ impl Redactor {
     }
 
     fn within(&self, text: &str) -> Option<String> {
-        let finder = self.finder.as_ref()?;
+        let Some(finder) = &self.finder else { return Some(self.stand_ins.text(text.as_bytes())) };
         let mut changed = None;
         if finder.is_match(text) {
             let mut hidden = String::with_capacity(text.len());
@@ -184,6 +186,12 @@ impl Redactor {
         }
         let cut = pieces.join(mark);
         (cut != text).then_some(cut)
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redactor")
     }
 }
 

@@ -74,6 +74,7 @@ impl StandIns {
     }
 }
 
+// Whoever prints it must not see the key.
 impl fmt::Debug for StandIns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("StandIns")
