@@ -11,6 +11,7 @@
 //! | [`finalizer`] | finalizers: entered and taken out without harm to others |
 //! | [`recorder`] | Kubernetes Events with aggregation |
 //! | [`lease`] | leader election |
+//! | [`recording`] | a run written down, replayed and compared |
 //! | [`wire`] | how actions and answers look over HTTP |
 
 pub mod action;
@@ -21,6 +22,8 @@ pub mod driver;
 pub mod finalizer;
 pub mod lease;
 pub mod machine;
+pub(crate) mod pairs;
 pub mod queue;
 pub mod recorder;
+pub mod recording;
 pub mod wire;

@@ -19,6 +19,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::action::{Action, Outcome};
 use crate::engine::backoff::Backoff;
 use crate::engine::driver::{Driver, Next, Reconcile, Settings, Verdict};
@@ -35,6 +37,7 @@ pub mod drift;
 pub mod names;
 pub mod namespace;
 pub mod plan;
+mod recording;
 pub mod repair;
 pub mod status;
 mod watches;
@@ -48,11 +51,11 @@ pub const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), max:
 /// The verdict where the cache turned out to lag behind the cluster. The watch usually wakes the key before it is tried
 /// again; where it lags for long, asking again and again would not help it.
 fn lagging() -> Verdict {
-    Verdict::Retry { reason: "the cache lags behind the cluster".to_owned(), not_before: None }
+    Verdict::Retry { reason: "the cache lags behind the cluster".to_owned() }
 }
 
 /// How the operator is set up.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Config {
     /// How many keys are reconciled at a time.
     pub concurrency: usize,
@@ -65,7 +68,7 @@ pub struct Config {
 }
 
 /// What is reconciled.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Key {
     /// A class, by name.
     Class(String),
@@ -76,7 +79,7 @@ pub enum Key {
 }
 
 /// What a pass waits for.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
     /// Of the reconcile of a class.
     Class(class::Stage),
@@ -87,20 +90,24 @@ pub enum Stage {
 }
 
 /// The operator's state.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Operator {
     driver: Driver<Key, Stage>,
     controller: Controller,
 }
 
 /// What decides: the known world, and what follows from a decision besides the pass's own actions.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Controller {
     world: World,
     recorder: Recorder,
     random: Random,
+    // Handed on in the step that they arose in.
+    #[serde(skip)]
     woken: Vec<Key>,
+    #[serde(skip)]
     requests: Vec<Action>,
+    #[serde(skip)]
     notes: Vec<Note>,
 }
 

@@ -11,6 +11,7 @@ mod crds;
 mod dev;
 mod logging;
 mod process;
+mod replay;
 mod run;
 mod signal;
 #[cfg(feature = "embedded")]
@@ -29,6 +30,8 @@ Examples:
   lockstep dev                                      Try it on an API server of its own
   lockstep crds | kubectl apply --server-side -f -  Install the resource definitions in a cluster
   lockstep run                                      Run all controllers against the current cluster
+  lockstep run --record run.jsonl                   The same, and write down every step
+  lockstep replay run.jsonl                         Take the steps again and compare
   lockstep sim                                      Search for failures by simulation
 
 `lockstep <command> --help` explains each command.";
@@ -36,6 +39,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Args>),
+    Replay(replay::Args),
     #[cfg(feature = "embedded")]
     Dev(dev::Args),
     #[cfg(feature = "embedded")]
@@ -48,6 +52,7 @@ enum Command {
 pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => block_on(run::run(*args)),
+        Command::Replay(args) => replay::run(&args),
         #[cfg(feature = "embedded")]
         Command::Dev(args) => block_on(dev::run(args)),
         #[cfg(feature = "embedded")]

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Class, Failure, Success};
-use lockstep_core::engine::machine::Machine;
+use lockstep_core::engine::recording::{Origin, Recordable};
 use lockstep_core::namespaceclass;
 use lockstep_core::object::Kind;
 use lockstep_crds::CrdSet;
+use serde::Serialize;
 
 use crate::execute::Executor;
 
 /// What all controllers are configured by.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Settings {
     /// Most reconciles at a time in each reconciler.
     pub concurrency: usize,
@@ -36,11 +37,15 @@ pub struct UnknownController {
 pub fn select(names: &[String]) -> Result<Vec<CrdSet>, UnknownController> {
     let all = lockstep_crds::all();
     if let Some(name) = names.iter().find(|name| all.iter().all(|set| set.controller != name.as_str())) {
-        let existing = all.iter().map(|set| set.controller).collect::<Vec<_>>().join(", ");
-        return Err(UnknownController { name: name.clone(), existing });
+        return Err(unknown(name));
     }
     let chosen = |set: &CrdSet| names.is_empty() || names.iter().any(|name| name == set.controller);
     Ok(all.into_iter().filter(chosen).collect())
+}
+
+fn unknown(name: &str) -> UnknownController {
+    let existing = lockstep_crds::all().iter().map(|set| set.controller).collect::<Vec<_>>().join(", ");
+    UnknownController { name: name.to_owned(), existing }
 }
 
 /// The kinds that CRDs define, in the version that is stored.
@@ -72,7 +77,7 @@ pub async fn missing(executor: &Executor, kinds: &[Arc<Kind>]) -> Result<Vec<Arc
 }
 
 /// The controller of that name, ready to be driven.
-pub fn machine(name: &str, settings: &Settings) -> Option<Box<dyn Machine + Send>> {
+pub fn machine(name: &str, settings: &Settings) -> Option<Box<dyn Recordable + Send>> {
     let Settings { concurrency, resync, instance, seed } = settings.clone();
     match name {
         lockstep_crds::namespaceclass::CONTROLLER => {
@@ -81,6 +86,43 @@ pub fn machine(name: &str, settings: &Settings) -> Option<Box<dyn Machine + Send
         }
         _ => None,
     }
+}
+
+/// Why no machine can be made as a recording asks for.
+#[derive(Debug, thiserror::Error)]
+pub enum Unrevivable {
+    /// There is no such controller.
+    #[error(transparent)]
+    Unknown(#[from] UnknownController),
+    /// What is recorded of it is not what this version of it holds.
+    #[error(
+        "this lockstep can't read the {what} of the controller {name:?} in it ({why}); replay it with the version of \
+         lockstep that its header names"
+    )]
+    Unreadable {
+        /// The configuration or the state.
+        what: &'static str,
+        /// The controller.
+        name: String,
+        /// What is wrong with it.
+        why: serde_json::Error,
+    },
+}
+
+/// The controller that a recording speaks of.
+pub fn revive(name: &str, origin: Origin<'_>) -> Result<Box<dyn Recordable + Send>, Unrevivable> {
+    select(&[name.to_owned()])?;
+    let revived: serde_json::Result<Box<dyn Recordable + Send>> = match name {
+        lockstep_crds::namespaceclass::CONTROLLER => {
+            namespaceclass::Operator::revive(origin).map(|operator| Box::new(operator) as _)
+        }
+        _ => return Err(unknown(name).into()),
+    };
+    let what = match origin {
+        Origin::Config(_) => "configuration",
+        Origin::Checkpoint(_) => "state",
+    };
+    revived.map_err(|why| Unrevivable::Unreadable { what, name: name.to_owned(), why })
 }
 
 #[cfg(test)]
@@ -94,6 +136,14 @@ mod tests {
         for set in lockstep_crds::all() {
             let machine = machine(set.controller, &settings).expect(set.controller);
             assert_eq!(machine.name(), set.controller);
+            let state = machine.checkpoint()().unwrap();
+            let config = serde_json::to_value(&settings).unwrap();
+            for origin in [Origin::Config(&config), Origin::Checkpoint(&state)] {
+                let revived = revive(set.controller, origin).unwrap();
+                assert_eq!(revived.checkpoint()().unwrap(), state, "{origin:?}");
+            }
+            let error = revive(set.controller, Origin::Checkpoint(&config)).err().unwrap().to_string();
+            assert!(error.contains("state") && error.contains(set.controller), "{error}");
         }
     }
 

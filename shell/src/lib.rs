@@ -2,7 +2,7 @@
 //!
 //! [`run`] owns a machine and its loop, `watch` and [`execute`] carry its requests out through the kube client, and
 //! [`failure`] sorts what they meet into the classes that machines know. [`manager`] runs controllers together, under an
-//! election if need be. [`metrics`], [`observe`] and [`serve`] tell the outside how it goes. The `lockstep` binary is
+//! election if need be; [`record`] writes down what they do. [`metrics`], [`observe`] and [`serve`] tell the outside how it goes. The `lockstep` binary is
 //! made of these.
 
 pub mod address;
@@ -15,6 +15,7 @@ pub mod health;
 pub mod manager;
 pub mod metrics;
 pub mod observe;
+pub mod record;
 pub mod run;
 pub mod serve;
 pub mod shutdown;

@@ -7,7 +7,7 @@ use lockstep_core::engine::action::{Action, ActionId, Request, Scope};
 use lockstep_core::engine::machine::{Deadline, Event, Machine, Step};
 use lockstep_core::object::Kind;
 use lockstep_core::time::Now;
-use lockstep_sim::cluster::Cluster;
+use lockstep_sim::cluster::{Cluster, What};
 
 /// Asks at its start for a watch and for its end, in either order.
 struct Asking {
@@ -51,7 +51,7 @@ impl Machine for Asking {
 fn what_one_step_asks_about_a_watch_is_done_in_its_order() {
     for watched_at_last in [true, false] {
         let mut cluster = Cluster::new(1);
-        cluster.start(move || Box::new(Asking { watched_at_last }));
+        cluster.start(move || Box::new(Asking { watched_at_last }) as Box<dyn Machine>, true);
         cluster.settle(1000).expect("comes to rest");
         let object = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}"#;
         let request = http::Request::post("/api/v1/namespaces/default/configmaps")
@@ -60,8 +60,11 @@ fn what_one_step_asks_about_a_watch_is_done_in_its_order() {
             .expect("a request");
         assert_eq!(cluster.request(&request).status(), 201);
         cluster.settle(1000).expect("comes to rest");
-        let events = cluster.recording().steps.into_iter().map(|(_, event, _)| event);
-        let observed = events.filter(|event| matches!(event, Event::Observed { .. })).count();
+        let observed = cluster
+            .journal
+            .iter()
+            .filter(|entry| matches!(entry.what, What::Stepped { event: Event::Observed { .. }, .. }));
+        let observed = observed.count();
         assert_eq!(observed, usize::from(watched_at_last));
     }
 }

@@ -149,7 +149,7 @@ async fn write_kubeconfig(
 }
 
 /// Builds the program, unless `LOCKSTEP_BIN` names one, and returns its path.
-fn program() -> anyhow::Result<PathBuf> {
+pub fn program() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("LOCKSTEP_BIN") {
         return Ok(PathBuf::from(path));
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::pairs;
 use crate::random::Random;
 
 /// How delays grow.
@@ -33,9 +34,11 @@ impl Backoff {
 }
 
 /// The failures in a row of each key.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(bound(serialize = "K: Serialize", deserialize = "K: Deserialize<'de> + Ord"))]
 pub struct Backoffs<K> {
     policy: Backoff,
+    #[serde(with = "pairs")]
     failures: BTreeMap<K, u32>,
 }
 

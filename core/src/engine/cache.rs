@@ -5,6 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
+use super::pairs;
+
 /// What the cache needs to know of its values.
 pub trait Cached {
     /// What objects are looked up by, besides their key.
@@ -18,9 +22,18 @@ pub trait Cached {
 }
 
 /// The objects of one kind.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(
+    bound(
+        serialize = "K: Serialize, V: Serialize",
+        deserialize = "K: Deserialize<'de> + Ord + Clone, V: Deserialize<'de>"
+    ),
+    from = "Stored<K, V>"
+)]
 pub struct Cache<K, V: Cached> {
+    #[serde(with = "pairs")]
     objects: BTreeMap<K, V>,
+    #[serde(skip)]
     index: BTreeMap<V::Index, BTreeSet<K>>,
     /// The keys told since a list began.
     listing: Option<BTreeSet<K>>,
@@ -28,7 +41,32 @@ pub struct Cache<K, V: Cached> {
     /// The newest resource version that the watch itself has shown.
     watched_up_to: u64,
     /// What was removed before the watch told so, with the last resource version that it had.
+    #[serde(with = "pairs")]
     removed: BTreeMap<K, u64>,
+}
+
+/// A cache as it is stored: the index follows from the objects.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "K: Deserialize<'de> + Ord, V: Deserialize<'de>"))]
+struct Stored<K, V> {
+    #[serde(with = "pairs")]
+    objects: BTreeMap<K, V>,
+    listing: Option<BTreeSet<K>>,
+    synced: bool,
+    watched_up_to: u64,
+    #[serde(with = "pairs")]
+    removed: BTreeMap<K, u64>,
+}
+
+impl<K: Ord + Clone, V: Cached> From<Stored<K, V>> for Cache<K, V> {
+    fn from(stored: Stored<K, V>) -> Self {
+        let Stored { objects, listing, synced, watched_up_to, removed } = stored;
+        let mut cache = Self { listing, synced, watched_up_to, removed, ..Self::default() };
+        for (key, value) in objects {
+            cache.put(key, value);
+        }
+        cache
+    }
 }
 
 impl<K: Ord + Clone, V: Cached> Default for Cache<K, V> {

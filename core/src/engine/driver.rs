@@ -8,9 +8,12 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::action::{Action, ActionId, Failure, Outcome, Request};
 use super::backoff::{Backoff, Backoffs};
 use super::machine::{Deadline, Note, ReconcileResult, Step};
+use super::pairs;
 use super::queue::Queue;
 use crate::object::ObjectRef;
 use crate::random::Random;
@@ -26,7 +29,7 @@ pub enum Next<S> {
 }
 
 /// How a pass ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// Nothing is left to do until an event says otherwise.
     Converged,
@@ -86,11 +89,17 @@ pub struct Settings {
 }
 
 /// The queue, the passes in flight, and the ledger of actions.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(bound(
+    serialize = "K: Serialize, S: Serialize",
+    deserialize = "K: Deserialize<'de> + Ord, S: Deserialize<'de>"
+))]
 pub struct Driver<K, S> {
     queue: Queue<K>,
     backoffs: Backoffs<K>,
+    #[serde(with = "pairs")]
     flights: BTreeMap<K, Flight<S>>,
+    #[serde(with = "pairs")]
     ledger: BTreeMap<ActionId, (K, usize)>,
     next_id: u64,
     random: Random,
@@ -99,7 +108,7 @@ pub struct Driver<K, S> {
     leading: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Flight<S> {
     stage: S,
     outcomes: Vec<Option<Outcome>>,
@@ -107,7 +116,7 @@ struct Flight<S> {
 }
 
 /// What is known of a pass whatever its stage.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Pass {
     began: Monotonic,
     /// Until when servers have asked to be left alone.
@@ -161,7 +170,9 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         if let Err(Failure { retry_after: Some(wish), .. }) = &outcome {
             flight.pass.not_before = flight.pass.not_before.max(now.monotonic + *wish);
         }
-        flight.outcomes[slot] = Some(outcome);
+        if let Some(awaited) = flight.outcomes.get_mut(slot) {
+            *awaited = Some(outcome);
+        }
         if flight.outcomes.iter().any(Option::is_none) {
             return;
         }

@@ -6,16 +6,22 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use serde::{Deserialize, Serialize};
+
+use super::pairs;
 use crate::time::Monotonic;
 
 /// A queue of keys.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(bound(serialize = "K: Serialize", deserialize = "K: Deserialize<'de> + Ord"))]
 pub struct Queue<K> {
     concurrency: usize,
     ready: VecDeque<K>,
     is_ready: BTreeSet<K>,
     delayed: BTreeSet<(Monotonic, K)>,
+    #[serde(with = "pairs")]
     due: BTreeMap<K, Monotonic>,
+    #[serde(with = "pairs")]
     held: BTreeMap<K, Monotonic>,
     in_flight: BTreeSet<K>,
     added_in_flight: BTreeSet<K>,

@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::action::{Action, ActionId, Class, Outcome, Request};
 use super::conditions::cut;
+use super::pairs;
 use crate::object::{Kind, ObjectRef};
 use crate::random::Random;
 use crate::time::{Monotonic, Now};
@@ -52,20 +54,22 @@ pub struct Occurrence {
 }
 
 /// Remembers what was told lately.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Recorder {
     kind: Arc<Kind>,
-    controller: &'static str,
+    controller: String,
     instance: String,
+    #[serde(with = "pairs")]
     series: BTreeMap<SeriesKey, Series>,
     unsent: Vec<(SeriesKey, Action)>,
+    #[serde(with = "pairs")]
     in_flight: BTreeMap<ActionId, SeriesKey>,
 }
 
 /// The object's uid, the reason and the note.
 type SeriesKey = (String, String, String);
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Series {
     event: ObjectRef,
     /// The first occurrence, as the API writes times.
@@ -80,11 +84,11 @@ struct Series {
 
 impl Recorder {
     /// A recorder for a controller and the instance of it that runs here.
-    pub fn new(controller: &'static str, instance: String) -> Self {
+    pub fn new(controller: &str, instance: String) -> Self {
         let kind = Kind::known("events.k8s.io", "v1", "Event", "events", true);
         Self {
             kind,
-            controller,
+            controller: controller.to_owned(),
             instance,
             series: BTreeMap::new(),
             unsent: Vec::new(),
@@ -114,7 +118,7 @@ impl Recorder {
             Action::Patch { target: series.event.clone(), subresource: None, patch }
         } else {
             let target = series.event.clone();
-            let manifest = Arc::new(manifest(series, self.controller, &self.instance, occurrence, now));
+            let manifest = Arc::new(manifest(series, &self.controller, &self.instance, occurrence, now));
             Action::Create { target, manifest }
         };
         self.unsent.push((key, action));

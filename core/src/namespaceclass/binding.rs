@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::{AppliedResource, NamespaceClassBindingStatus};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::names::{self, reason};
@@ -31,7 +32,7 @@ use crate::object::{Kind, ObjectRef, is_deleting};
 use crate::time::Now;
 
 /// What the reconcile of a binding waits for.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
     /// This class is read, because the cache doesn't know it or knows an older one than was applied.
     SeekingClass(String),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::{Deserialize, Serialize};
 
 use super::content::{self, Content};
 use super::names::{self, reason};
@@ -23,7 +24,7 @@ use crate::time::Now;
 pub const REDISCOVERY: Duration = Duration::from_secs(10);
 
 /// What the reconcile of a class waits for.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
     /// The kinds of these API versions.
     Discovering(BTreeSet<String>),

@@ -6,18 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockstep_crds::namespaceclass::{AppliedResource, GROUP};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::names::{CLASS_LABEL, CONTENT_ANNOTATION};
+use super::names::{self, CLASS_LABEL, CONTENT_ANNOTATION};
 use super::world::{Binding, Kinds};
-use crate::object::Kind;
+use crate::object::{Kind, metadata};
 
 /// Names a resource within a namespace, whatever version of its API is spoken: group, kind, name.
 pub type ResourceId = (String, String, String);
 
 /// One resource of a class that can be applied.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its place in `spec.resources`.
     pub index: usize,
@@ -28,6 +29,7 @@ pub struct Entry {
     /// All that is applied, but for what differs from namespace to namespace.
     template: Value,
     /// What the content annotation says: two entries with equal content say the same.
+    #[serde(rename = "namespaceclass.akuity.io/content")]
     pub content: String,
 }
 
@@ -61,7 +63,7 @@ impl Entry {
 }
 
 /// One resource of a class that can't be applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// Its place in `spec.resources`.
     pub index: usize,
@@ -72,7 +74,7 @@ pub struct Problem {
 }
 
 /// What the resources of a class come to.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Content {
     /// What can be applied, in the order of the class.
     pub entries: Vec<Arc<Entry>>,
@@ -197,7 +199,24 @@ fn text(value: &Value) -> Option<&str> {
 /// What users may say of an object's metadata in a class. The rest is the server's or ours.
 const METADATA: [&str; 4] = ["name", "labels", "annotations", "finalizers"];
 
+/// The content marks of all resources of a class, even of those that can't be applied; none if the object is no class.
+pub fn marks(object: &Value) -> Vec<String> {
+    if object["kind"] != names::class().kind {
+        return Vec::new();
+    }
+    let resources = object["spec"]["resources"].as_array().into_iter().flatten();
+    resources.map(|resource| digest(&template(metadata(object, "name"), resource))).collect()
+}
+
 fn entry(class: &str, index: usize, resource: &Value, kind: Arc<Kind>, name: &str) -> Entry {
+    let mut template = template(class, resource);
+    let content = digest(&template);
+    template["metadata"]["annotations"][CONTENT_ANNOTATION] = json!(content);
+    Entry { index, kind, name: name.to_owned(), template, content }
+}
+
+/// All that is applied of a resource, but for the content mark and what differs from namespace to namespace.
+fn template(class: &str, resource: &Value) -> Value {
     let mut fields: Map<String, Value> = resource.as_object().cloned().unwrap_or_default();
     fields.remove("status");
     let mut metadata = Map::new();
@@ -213,10 +232,7 @@ fn entry(class: &str, index: usize, resource: &Value, kind: Arc<Kind>, name: &st
     }
     metadata["labels"][CLASS_LABEL] = json!(class);
     fields.insert("metadata".to_owned(), Value::Object(metadata));
-    let mut template = Value::Object(fields);
-    let content = digest(&template);
-    template["metadata"]["annotations"][CONTENT_ANNOTATION] = json!(content);
-    Entry { index, kind, name: name.to_owned(), template, content }
+    Value::Object(fields)
 }
 
 /// A short digest of a JSON value that does not depend on the order of its fields.

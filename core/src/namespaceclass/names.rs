@@ -20,6 +20,33 @@ pub const READY: &str = "Ready";
 
 /// Reasons of conditions, which are the reasons of events as well.
 pub mod reason {
+    use serde::{Deserialize, Deserializer, de};
+
+    /// A reason: one of those below.
+    pub type Reason = &'static str;
+
+    const ALL: [Reason; 12] = [
+        ALL_RESOURCES_VALID,
+        INVALID_RESOURCES,
+        RESOURCES_APPLIED,
+        APPLYING,
+        CLASS_NOT_FOUND,
+        OWNERSHIP_CONFLICT,
+        FORBIDDEN,
+        REJECTED,
+        APPLY_FAILED,
+        PRUNE_FAILED,
+        CONTESTED,
+        WAITING_FOR_DELETION,
+    ];
+
+    /// Reads a reason that was stored.
+    pub(in super::super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reason, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let known = ALL.into_iter().find(|reason| *reason == text);
+        known.ok_or_else(|| de::Error::custom(format!("no reason is named {text:?}")))
+    }
+
     /// `Valid` is true: every resource can be applied.
     pub const ALL_RESOURCES_VALID: &str = "AllResourcesValid";
     /// Some resources of the class can't be applied as they stand in it.

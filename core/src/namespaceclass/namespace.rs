@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::names::{self, reason};
@@ -18,7 +19,7 @@ use crate::object::{ObjectRef, controller_reference};
 use crate::time::Now;
 
 /// What the reconcile of a namespace waits for.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
     /// The binding is being written.
     Binding,

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_crds::namespaceclass::AppliedResource;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::content::{Entry, group_of};
-use super::names::reason;
+use super::names::reason::{self, Reason};
 use super::world::{Binding, Resolved, Resource, World};
 use crate::engine::action::{Class, Failure};
 use crate::object::Kind;
@@ -51,10 +52,11 @@ pub fn standing(resource: &Resource, binding: &Binding) -> Standing {
 }
 
 /// Something that keeps a binding from being ready.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
     /// The condition's reason.
-    pub reason: &'static str,
+    #[serde(deserialize_with = "reason::read")]
+    pub reason: Reason,
     /// What, where, and how to mend it.
     pub message: String,
     /// Whether trying again may help.
@@ -78,7 +80,7 @@ impl Trouble {
     }
 
     /// An action failed; `passing` is the reason where the failure may pass by itself.
-    pub fn failed(what: &str, passing: &'static str, failure: &Failure) -> Self {
+    pub fn failed(what: &str, passing: Reason, failure: &Failure) -> Self {
         let (reason, remedy) = match failure.class {
             Class::Forbidden => (
                 reason::FORBIDDEN,
@@ -117,7 +119,7 @@ impl Trouble {
 }
 
 /// An apply and what must still hold when it is carried out.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Apply {
     /// What.
     pub entry: Arc<Entry>,
@@ -128,7 +130,7 @@ pub struct Apply {
 }
 
 /// A removal, proven to hit what is ours.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Removal {
     /// What, as the status lists it.
     pub resource: AppliedResource,
@@ -141,7 +143,7 @@ pub struct Removal {
 }
 
 /// One pass over the resources of a namespace, carried from stage to stage.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Work {
     /// The binding as last read or written.
     pub binding: Binding,

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::backoff::Backoff;
 use crate::time::Monotonic;
 
@@ -15,7 +17,7 @@ const WAITS: Backoff = Backoff { initial: Duration::from_millis(500), max: Durat
 const CONTESTED_AFTER: u32 = 4;
 
 /// The repairs of one namespace that followed one another closely.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Repairs {
     in_a_row: u32,
     last: Monotonic,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassStatus};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::content::{Content, Entry};
@@ -13,12 +14,13 @@ use super::repair::Repairs;
 use crate::engine::action::{Class as FailureClass, Failure};
 use crate::engine::cache::{Cache, Cached};
 use crate::engine::conditions::Status;
+use crate::engine::pairs;
 use crate::object::{
     Kind, annotation, controller_reference, controller_uid, is_deleting, label, metadata, resource_version,
 };
 
 /// Everything that watches and answers have shown.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct World {
     /// Namespaces by name; indexed by the class that their label names.
     pub namespaces: Cache<String, Namespace>,
@@ -27,6 +29,7 @@ pub struct World {
     /// Bindings by namespace; indexed by class.
     pub bindings: Cache<String, Binding>,
     /// The resources that carry our label, by kind.
+    #[serde(with = "pairs")]
     pub resources: BTreeMap<Arc<Kind>, Resources>,
     /// The kinds that the cluster serves, as far as they were asked for.
     pub kinds: Kinds,
@@ -36,11 +39,12 @@ pub struct World {
     pub told_missing: BTreeMap<String, (String, String)>,
     /// What each class comes to, for one uid and generation of it.
     pub resolved: BTreeMap<String, Resolved>,
+    #[serde(skip)]
     fields: Interner,
 }
 
 /// What a class comes to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Resolved {
     /// The class's uid.
     pub uid: String,
@@ -51,7 +55,7 @@ pub struct Resolved {
 }
 
 /// A namespace.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Namespace {
     /// Its uid.
     pub uid: String,
@@ -87,7 +91,7 @@ impl Cached for Namespace {
 }
 
 /// A class.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Class {
     /// Its uid.
     pub uid: String,
@@ -139,7 +143,7 @@ impl Cached for Class {
 }
 
 /// A binding.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Binding {
     /// Its uid.
     pub uid: String,
@@ -211,7 +215,7 @@ impl Cached for Binding {
 }
 
 /// The resources of one kind that carry our label, and how their watch fares.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Resources {
     /// By namespace and name.
     pub cache: Cache<(String, String), Resource>,
@@ -227,7 +231,7 @@ impl Resources {
 }
 
 /// The metadata of a resource in a namespace.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Resource {
     /// Its uid.
     pub uid: String,
@@ -240,6 +244,7 @@ pub struct Resource {
     /// Whether it is being deleted.
     pub deleting: bool,
     /// What its content annotation says.
+    #[serde(rename = "namespaceclass.akuity.io/content")]
     content: Option<String>,
     /// Our entry in its managed fields, as JSON; the same text is kept once for all namespaces.
     fields: Option<Arc<str>>,
@@ -365,7 +370,7 @@ pub fn resource_key(object: &Value) -> (String, String) {
 }
 
 /// The kinds that the cluster serves, by API version, as far as they were asked for.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Kinds {
     served: BTreeMap<String, BTreeMap<String, Arc<Kind>>>,
     /// The API versions that could not be asked for.
@@ -402,7 +407,7 @@ impl Kinds {
 }
 
 /// Keeps equal texts once.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Interner {
     texts: BTreeSet<Arc<str>>,
     swept_at: usize,

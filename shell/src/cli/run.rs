@@ -14,7 +14,7 @@ use lockstep_shell::controllers::{self, Settings};
 use lockstep_shell::execute::Executor;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
-use lockstep_shell::{connect, serve, shutdown};
+use lockstep_shell::{connect, record, serve, shutdown};
 use tokio::net::TcpListener;
 use tracing::info;
 
@@ -83,6 +83,21 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = resync, env = "LOCKSTEP_RESYNC")]
     resync: Duration,
 
+    /// Write every step of the controller to this file, without the values of Secrets, for `lockstep replay`
+    #[arg(long, value_name = "FILE", env = "LOCKSTEP_RECORD")]
+    record: Option<PathBuf>,
+
+    /// How large the recording may become, such as 512Ki, 64Mi or 1Gi, before a new file begins; three older ones are
+    /// kept as FILE.1, FILE.2 and FILE.3
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "64Mi",
+        value_parser = size,
+        env = "LOCKSTEP_RECORD_MAX_SIZE"
+    )]
+    record_max_size: u64,
+
     /// The kubeconfig to use
     #[arg(long, value_name = "FILE", env = "LOCKSTEP_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
@@ -98,12 +113,17 @@ Examples:
   lockstep run --context staging --log-level debug
   lockstep run --leader-elect --namespace lockstep-system --log-format json
   lockstep run --metrics-bind-address 127.0.0.1:9090 --health-probe-bind-address 0
+  lockstep run --controllers namespaceclass --record run.jsonl
 
 The resource definitions come first: lockstep crds | kubectl apply --server-side -f -
 Ctrl-C or SIGTERM ends it, after what is being written.";
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let sets = controllers::select(&args.controllers)?;
+    if args.record.is_some() && sets.len() != 1 {
+        let names = sets.iter().map(|set| set.controller).collect::<Vec<_>>().join(", ");
+        bail!("--record writes down one controller; choose it with --controllers, out of {names}");
+    }
     logging::start(&args.log_level, args.log_format)?;
     let mut signals = Signals::new()?;
     let serving = async {
@@ -112,10 +132,19 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         let metrics = Metrics::new(prometheus::Registry::new())?;
         let mut manager = Manager::new(client, clock, metrics.clone());
         let settings = settings(&args);
+        let mut recording = None;
         for set in &sets {
-            manager.add(controllers::machine(set.controller, &settings).with_context(|| {
+            let machine = controllers::machine(set.controller, &settings).with_context(|| {
                 format!("this build of lockstep does not hold the controller {:?}", set.controller)
-            })?);
+            })?;
+            let Some(path) = args.record.clone() else {
+                manager.add(machine);
+                continue;
+            };
+            let options = record::Options { path, max_bytes: args.record_max_size };
+            let (recorded, begun) = record::start(machine, serde_json::to_value(&settings)?, options)?;
+            manager.add(Box::new(recorded));
+            recording = Some(begun);
         }
         if args.leader_elect {
             let namespace = args.namespace.as_deref().unwrap_or(&namespace);
@@ -128,10 +157,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
                 serve::probe_routes(manager.health(), clock),
             ),
         ];
-        Ok::<_, anyhow::Error>((manager, routes))
+        Ok::<_, anyhow::Error>((manager, routes, recording))
     };
     // A signal during a connection that hangs ends the program all the same.
-    let (manager, routes) = tokio::select! {
+    let (manager, routes, recording) = tokio::select! {
         biased;
         () = signals.next() => return Ok(()),
         ready = serving => ready?,
@@ -144,6 +173,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     }
     let result = until_signalled(manager, &mut signals).await;
     stop_serving.pull();
+    if let Some(recording) = recording {
+        recording.finish();
+    }
     result
 }
 
@@ -224,9 +256,31 @@ fn resync(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
+/// The smallest file that a recording may be told to keep to, in bytes.
+const RECORD_MIN_BYTES: u64 = 64 << 10;
+
+fn size(text: &str) -> Result<u64, String> {
+    let units = [("Ki", 10), ("Mi", 20), ("Gi", 30)];
+    let read = units.iter().find_map(|(unit, shift)| {
+        let number = text.strip_suffix(unit)?.parse::<u64>().ok()?;
+        number.checked_mul(1 << shift)
+    });
+    let bytes = read.ok_or("expected a size such as 512Ki, 64Mi or 1Gi")?;
+    if bytes < RECORD_MIN_BYTES { Err("expected at least 64Ki".to_owned()) } else { Ok(bytes) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_unit() {
+        assert_eq!(size("64Ki"), Ok(65_536));
+        assert_eq!(size("2Gi"), Ok(2 << 30));
+        for bad in ["", "64", "63Ki", "-1Mi", "64MB", "1.5Mi", "99999999999Gi"] {
+            assert!(size(bad).is_err(), "{bad:?}");
+        }
+    }
 
     #[test]
     fn resync_reads_the_usual_forms() {

@@ -26,7 +26,6 @@ mod input;
 mod planted;
 mod progress;
 mod report;
-mod timeline;
 
 /// Searches for failures of the controllers, by simulation
 ///

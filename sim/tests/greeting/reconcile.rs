@@ -79,7 +79,6 @@ impl Reconcile for World {
             (Stage::Doubting, Err(failure)) if failure.class == Class::NotFound => look(key, None),
             (Stage::Doubting, Ok(_)) => Next::Done(Verdict::Retry {
                 reason: "the watch of greetings lags behind the cluster".to_owned(),
-                not_before: None,
             }),
             (Stage::Looking(greeting), Ok(Success::Object(child))) => {
                 decide(key, greeting, Some(&child), now)

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::path::Path;
 
-use lockstep_sim::simulation::{Plan, Run, Search, Simulation, Violation, shrink};
+use lockstep_sim::simulation::{Plan, Run, Search, Simulation, Timeline, Violation, shrink};
 use serde::Serialize;
 
 use super::files::{self, quoted};
 use super::input::PlanFile;
-use super::{progress, timeline};
+use super::progress;
 
 /// What is told of a failure.
 #[derive(Debug, Serialize)]
@@ -116,7 +116,8 @@ impl Failure {
         if self.trouble.is_some() {
             return;
         }
-        let (text, page) = timeline::of(plan, run);
+        let timeline = Timeline::of(plan, run);
+        let (text, page) = (timeline.text(), timeline.html());
         match files::write(out, name, &[("txt", format!("{self}\n{text}")), ("html", page)]) {
             Ok(paths) => self.files.extend(paths.iter().map(|path| path.to_string_lossy().into_owned())),
             Err(error) => self.trouble = Some(format!("{error:#}")),

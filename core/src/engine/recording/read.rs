@@ -1,0 +1,140 @@
+//! Reads a recording. The bytes are anybody's: whatever they are, the answer is lines or an error that says what to do.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{FORMAT, Header, Line};
+
+/// Why a recording can't be read, or not to its end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// There is nothing in it.
+    #[error("the file is empty; a recording begins with a header as `lockstep run --record` writes it")]
+    Empty,
+    /// The first line is no header.
+    #[error(
+        "line 1 is not the header of a recording ({why}); replay a file that `lockstep run --record` wrote, from its \
+         first line"
+    )]
+    NoHeader {
+        /// What it is instead.
+        why: String,
+    },
+    /// Another version of the format.
+    #[error(
+        "line 1: this is a recording of format {found}, and this lockstep reads format {FORMAT}; replay it with \
+         lockstep {program}, which wrote it"
+    )]
+    Format {
+        /// Its format.
+        found: u64,
+        /// The version of the program that wrote it.
+        program: String,
+    },
+    /// A line in its midst can't be read.
+    #[error("line {line} is broken ({why}); {remedy}")]
+    Broken {
+        /// The line, from one.
+        line: u64,
+        /// What is wrong with it.
+        why: String,
+        /// What can be done.
+        remedy: String,
+    },
+}
+
+/// The lines of a recording after its header.
+#[derive(Debug, Clone)]
+pub struct Lines<'a> {
+    rest: &'a [u8],
+    line: u64,
+    last_step: Option<u64>,
+    is_cut: bool,
+}
+
+/// Reads the header; the lines that follow are read one by one.
+pub fn open(bytes: &[u8]) -> Result<(Header, Lines<'_>), Unreadable> {
+    let mut lines = Lines { rest: bytes, line: 0, last_step: None, is_cut: false };
+    let (first, _) = lines.text().ok_or(Unreadable::Empty)?;
+    let no_header = |why: String| Unreadable::NoHeader { why };
+    let value: Value = serde_json::from_slice(first).map_err(|error| no_header(told(&error)))?;
+    let header = &value["header"];
+    let Some(format) = header["format"].as_u64() else {
+        return Err(no_header("it names no format".to_owned()));
+    };
+    if format != FORMAT {
+        let program = header["program"].as_str().unwrap_or("of the version").to_owned();
+        return Err(Unreadable::Format { found: format, program });
+    }
+    let header = Header::deserialize(header).map_err(|error| no_header(told(&error)))?;
+    Ok((header, lines))
+}
+
+impl<'a> Lines<'a> {
+    /// Whether the last line was cut off in its midst, as when the program died while it wrote. Such a line is left out.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// The next line, and whether its end is there.
+    fn text(&mut self) -> Option<(&'a [u8], bool)> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        self.line += 1;
+        if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+            let (line, rest) = (&self.rest[..end], &self.rest[end + 1..]);
+            self.rest = rest;
+            return Some((line, true));
+        }
+        Some((std::mem::take(&mut self.rest), false))
+    }
+
+    fn read(&mut self, text: &[u8]) -> Result<Line, Unreadable> {
+        let line: Line = serde_json::from_slice(text).map_err(|error| self.broken(told(&error)))?;
+        if let Line::Step(taken) = &line {
+            let follows = self.last_step.is_none_or(|last| last.checked_add(1) == Some(taken.number));
+            if let (Some(last), false) = (self.last_step, follows) {
+                return Err(self.broken(format!("step {} follows step {last}", taken.number)));
+            }
+            self.last_step = Some(taken.number);
+        }
+        Ok(line)
+    }
+
+    fn broken(&self, why: String) -> Unreadable {
+        let remedy = match self.last_step {
+            Some(last) => format!("--until {last} replays what stands before it"),
+            None => "nothing stands before it that could be replayed".to_owned(),
+        };
+        Unreadable::Broken { line: self.line, why, remedy }
+    }
+}
+
+impl Iterator for Lines<'_> {
+    type Item = Result<Line, Unreadable>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (text, whole) = self.text()?;
+        let read = self.read(text);
+        if read.is_err() {
+            // Nothing after a broken line can be relied on.
+            self.rest = &[];
+            if !whole {
+                self.is_cut = true;
+                return None;
+            }
+        }
+        Some(read)
+    }
+}
+
+/// An error of JSON without the line that it counts: each line is a text of its own.
+fn told(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    match text.strip_suffix(&place) {
+        Some(what) => format!("{what} at column {}", error.column()),
+        None => text,
+    }
+}

@@ -1,0 +1,82 @@
+//! What stands in a recording instead of a secret: the same for the same secret, and nothing that the secret could be
+//! guessed from without the key.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use serde_json::Number;
+use sha2::{Digest as _, Sha256};
+
+/// Makes stand-ins with a key of random bytes, which must not be kept with the recording.
+#[derive(Clone)]
+pub(super) struct StandIns {
+    key: [u8; 32],
+}
+
+impl StandIns {
+    pub(super) fn new(key: [u8; 32]) -> Self {
+        Self { key }
+    }
+
+    fn bits(&self, purpose: u8, secret: &[u8]) -> u64 {
+        let inner =
+            Sha256::new().chain_update(self.key).chain_update([purpose]).chain_update(secret).finalize();
+        let outer =
+            Sha256::new().chain_update(self.key).chain_update([!purpose]).chain_update(inner).finalize();
+        outer.iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(*byte))
+    }
+
+    /// For a text.
+    pub(super) fn text(&self, secret: &[u8]) -> String {
+        format!("hidden-{:016x}", self.bits(0, secret))
+    }
+
+    /// For a number: a whole one of up to fifteen digits, which every reader of JSON takes as it stands.
+    pub(super) fn number(&self, secret: &Number) -> Number {
+        Number::from(self.bits(1, secret.to_string().as_bytes()) % 1_000_000_000_000_000)
+    }
+
+    /// For a mark whose content is not known.
+    pub(super) fn mark(&self, mark: &str) -> String {
+        format!("{:016x}", self.bits(2, mark.as_bytes()))
+    }
+
+    /// The texts in which a secret can turn up, each with what stands in for it.
+    pub(super) fn forms(&self, secret: &[u8]) -> Vec<(String, String)> {
+        let hidden = self.text(secret);
+        let mut forms = Vec::new();
+        if let Ok(raw) = str::from_utf8(secret) {
+            forms.push((raw.to_owned(), hidden.clone()));
+            // As it stands in JSON within a text, written by us and as Go writes it.
+            let json = serde_json::Value::from(raw).to_string();
+            let json = json[1..json.len() - 1].to_owned();
+            let go = json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+            forms.extend([json, go].map(|text| (text, hidden.clone())));
+        }
+        forms.push((STANDARD.encode(secret), STANDARD.encode(&hidden)));
+        forms.push((STANDARD_NO_PAD.encode(secret), STANDARD_NO_PAD.encode(&hidden)));
+        forms
+    }
+
+    /// What a text in the `data` of a Secret holds, and what stands in for it there. Two texts that differ get
+    /// different stand-ins, though base64 can write the same bytes in two ways.
+    pub(super) fn data(&self, text: &str) -> (Vec<u8>, String) {
+        let bytes = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect::<Vec<_>>();
+        match STANDARD.decode(&bytes) {
+            Ok(secret) if STANDARD.encode(&secret) == text => {
+                let hidden = STANDARD.encode(self.text(&secret));
+                (secret, hidden)
+            }
+            Ok(secret) => (secret, STANDARD.encode(self.text(text.as_bytes()))),
+            Err(_) => (text.as_bytes().to_owned(), self.text(text.as_bytes())),
+        }
+    }
+}
+
+// Whoever prints it must not see the key.
+impl fmt::Debug for StandIns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StandIns")
+    }
+}

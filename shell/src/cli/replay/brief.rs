@@ -1,0 +1,94 @@
+//! A step in one line.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use lockstep_core::engine::action::{Action, ActionId, Failure, Outcome};
+use lockstep_core::engine::machine::Event;
+use lockstep_core::engine::recording::Taken;
+use lockstep_core::object::{Kind, metadata};
+use serde_json::Value;
+
+/// How many requests of a step are named.
+const NAMED_MAX: usize = 4;
+
+/// Remembers what was asked for, to say what is answered.
+#[derive(Debug, Default)]
+pub(super) struct Brief {
+    asked: BTreeMap<ActionId, String>,
+}
+
+impl Brief {
+    /// A step: its number, the time since the start, what went in, and what was asked for.
+    pub(super) fn line(&mut self, taken: &Taken) -> String {
+        let elapsed = taken.now.monotonic.elapsed();
+        let mut line = format!(
+            "{:>7} {:>7}.{:03}s  {}",
+            taken.number,
+            elapsed.as_secs(),
+            elapsed.subsec_millis(),
+            self.event(&taken.event)
+        );
+        let requests = &taken.gave.requests;
+        for (place, request) in requests.iter().enumerate() {
+            let brief = action(&request.action);
+            if place < NAMED_MAX {
+                let before = if place == 0 { "  =>  " } else { ", " };
+                let _infallible = write!(line, "{before}{brief}");
+            }
+            self.asked.insert(request.id, brief);
+        }
+        if requests.len() > NAMED_MAX {
+            let _infallible = write!(line, " and {} more", requests.len() - NAMED_MAX);
+        }
+        // One step, one line, whatever stands in the file.
+        line.replace(char::is_control, " ")
+    }
+
+    fn event(&mut self, event: &Event) -> String {
+        match event {
+            Event::Started => "started".to_owned(),
+            Event::LeadershipChanged { leading: true } => "leads".to_owned(),
+            Event::LeadershipChanged { leading: false } => "leads no longer".to_owned(),
+            Event::ListStarted { kind } => format!("list of {kind} begins"),
+            Event::ListCompleted { kind } => format!("list of {kind} is complete"),
+            Event::Observed { kind, object } => format!("saw {}", name(kind, object)),
+            Event::Vanished { kind, object } => format!("saw {} go", name(kind, object)),
+            Event::WatchFailed { kind, failure } => format!("watch of {kind} failed: {}", failed(failure)),
+            Event::Finished { id, outcome } => {
+                let asked = self.asked.remove(id).unwrap_or_else(|| format!("request {}", id.0));
+                format!("{asked}: {}", ended(outcome))
+            }
+            Event::Woke => "woke".to_owned(),
+        }
+    }
+}
+
+fn name(kind: &Kind, object: &Value) -> String {
+    match metadata(object, "namespace") {
+        "" => format!("{kind} {}", metadata(object, "name")),
+        namespace => format!("{kind} {namespace}/{}", metadata(object, "name")),
+    }
+}
+
+fn action(action: &Action) -> String {
+    let name = action.name();
+    match action {
+        Action::Watch { kind, .. } | Action::Unwatch { kind } => format!("{name} {kind}"),
+        Action::Discover { api_version } => format!("{name} {api_version}"),
+        Action::Get { target, .. }
+        | Action::Apply { target, .. }
+        | Action::Create { target, .. }
+        | Action::Update { target, .. }
+        | Action::Patch { target, .. }
+        | Action::Delete { target, .. } => format!("{name} {target}"),
+    }
+}
+
+fn ended(outcome: &Outcome) -> String {
+    outcome.as_ref().map_or_else(failed, |_| "ok".to_owned())
+}
+
+fn failed(failure: &Failure) -> String {
+    failure.to_string()
+}

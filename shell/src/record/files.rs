@@ -1,0 +1,53 @@
+//! The files of a recording: the one that is written, and a few older segments.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+/// How many older segments are kept.
+pub const KEPT: usize = 3;
+
+/// What every recording begins with.
+const BEGINNING: &[u8] = br#"{"header":"#;
+
+/// Creates the file, readable by its owner alone. A recording that is there already becomes an older segment.
+pub(super) fn create(path: &Path) -> io::Result<File> {
+    for number in (1..KEPT).rev() {
+        rename(&older(path, number), &older(path, number + 1))?;
+    }
+    rename(path, &older(path, 1))?;
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Makes sure that nothing but a recording is put aside.
+pub(super) fn check(path: &Path) -> anyhow::Result<()> {
+    let shown = path.display();
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        opened => opened.with_context(|| format!("cannot record to {shown}"))?,
+    };
+    let mut beginning = Vec::new();
+    let mut limited = io::Read::by_ref(&mut file).take(BEGINNING.len() as u64);
+    limited.read_to_end(&mut beginning).with_context(|| format!("cannot record to {shown}"))?;
+    if !BEGINNING.starts_with(&beginning) {
+        bail!("cannot record to {shown}: it exists and is no recording; name another file, or remove it");
+    }
+    Ok(())
+}
+
+fn older(path: &Path, number: usize) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(format!(".{number}"));
+    name.into()
+}
+
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        renamed => renamed,
+    }
+}
