@@ -36,7 +36,9 @@ pub(super) fn timeline(plan: &Plan, run: &Run) -> Timeline {
             aimed.drain(..).for_each(|strike| draft.strike(strike));
         }
         draft.absorb(entry);
-        let asked = |strike: &Strike| plan.faults[strike.fault].aim.as_deref().is_some_and(|aim| asks_for(entry, aim));
+        let asked = |strike: &Strike| {
+            plan.faults[strike.fault].aim.as_deref().is_some_and(|aim| asks_for(entry, aim))
+        };
         let (now, later) = aimed.into_iter().partition(|strike| asked(strike));
         aimed = later;
         let now: Vec<&Strike> = now;
@@ -129,10 +131,12 @@ impl<'a> Draft<'a> {
         let fault = &self.plan.faults[strike.fault];
         let at = millis(strike.at);
         let until = match fault.what {
-            Fault::WatchLate { .. } | Fault::WatchTwice | Fault::SlowControlPlane { .. } => Some(fault.until_ms),
-            Fault::Pause { by_ms: lasts } | Fault::TwoLeaders { for_ms: lasts } | Fault::Handover { gap_ms: lasts } => {
-                Some(at + lasts)
+            Fault::WatchLate { .. } | Fault::WatchTwice | Fault::SlowControlPlane { .. } => {
+                Some(fault.until_ms)
             }
+            Fault::Pause { by_ms: lasts }
+            | Fault::TwoLeaders { for_ms: lasts }
+            | Fault::Handover { gap_ms: lasts } => Some(at + lasts),
             _ => None,
         };
         let kind = if matches!(fault.what, Fault::Act { .. }) { Kind::Act } else { Kind::Fault };
@@ -230,7 +234,9 @@ impl<'a> Draft<'a> {
                     Ok(Success::Object(object)) => Some(self.place(object)),
                     _ => None,
                 };
-                let text = asked.as_ref().map_or_else(|| words::event(event), |asked| words::answer(&asked.words, outcome));
+                let text = asked
+                    .as_ref()
+                    .map_or_else(|| words::event(event), |asked| words::answer(&asked.words, outcome));
                 let item = self.push(at, lane, Kind::Answer, text);
                 item.object = object;
                 item.cause = asked.map(|asked| asked.item);

@@ -62,7 +62,9 @@ impl Conditions {
     pub(super) fn finish(mut self, end: u64) -> Vec<Condition> {
         let current = std::mem::take(&mut self.current);
         let mut all = self.past;
-        all.extend(current.into_values().map(|condition| Condition { to: end.max(condition.from), ..condition }));
+        all.extend(
+            current.into_values().map(|condition| Condition { to: end.max(condition.from), ..condition }),
+        );
         all.sort_by(|a, b| (&a.object, &a.kind, a.from).cmp(&(&b.object, &b.kind, b.from)));
         all
     }

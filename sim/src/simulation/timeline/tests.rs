@@ -25,7 +25,8 @@ fn shop() -> ObjectRef {
 }
 
 fn namespace(name: &str, version: u64, ready: &str) -> Arc<Value> {
-    let conditions = json!([{"type": "Ready", "status": ready, "reason": "Asked", "message": "</script>\u{2028}"}]);
+    let conditions =
+        json!([{"type": "Ready", "status": ready, "reason": "Asked", "message": "</script>\u{2028}"}]);
     let metadata = json!({"name": name, "resourceVersion": version.to_string()});
     Arc::new(json!({"metadata": metadata, "status": {"conditions": conditions}}))
 }
@@ -36,7 +37,8 @@ fn at(millis: u64, what: What) -> Entry {
 
 fn stepped(millis: u64, event: Event, step: Step) -> Entry {
     let at = Duration::from_millis(millis);
-    let now = Now { wall: Wall::from_timestamp(Timestamp::UNIX_EPOCH), monotonic: Monotonic::from_elapsed(at) };
+    let now =
+        Now { wall: Wall::from_timestamp(Timestamp::UNIX_EPOCH), monotonic: Monotonic::from_elapsed(at) };
     Entry { at, what: What::Stepped { process: 0, now, event, step } }
 }
 
@@ -60,17 +62,22 @@ fn plan() -> Plan {
 
 /// A user creates a namespace; the controller labels it while the user changes it, and the answer is lost.
 fn run() -> Run {
-    let [new, labelled, patched] = [namespace("shop", 7, "False"), namespace("shop", 8, "False"), namespace("shop", 9, "True")];
+    let [new, labelled, patched] =
+        [namespace("shop", 7, "False"), namespace("shop", 8, "False"), namespace("shop", 9, "True")];
     let patch = Action::Patch { target: shop(), subresource: None, patch: Arc::new(json!({"metadata": {}})) };
     let asks = Step { requests: vec![Request { id: ActionId(1), action: patch.clone() }], notes: Vec::new() };
     let failed = Note::Reconciled {
         reconciler: "namespace".to_owned(),
         object: shop(),
-        result: ReconcileResult::Failed { reason: "unknown".to_owned(), retry_after: Duration::from_millis(500) },
+        result: ReconcileResult::Failed {
+            reason: "unknown".to_owned(),
+            retry_after: Duration::from_millis(500),
+        },
         took: Duration::from_millis(20),
     };
     let (kind, unknown) = (namespaces(), Failure::new(Class::Unknown, "the answer was lost"));
-    let carried = Carried { process: 0, id: ActionId(1), action: patch, fate: Fate::AnswerLost, failed: None };
+    let carried =
+        Carried { process: 0, id: ActionId(1), action: patch, fate: Fate::AnswerLost, failed: None };
     let process = Author::Process(0);
     let journal = vec![
         at(0, What::Started { process: 0 }),
@@ -83,13 +90,21 @@ fn run() -> Run {
         changed(1010, Author::Client("user"), Some(new), Some(Arc::clone(&labelled))),
         changed(1020, process, Some(labelled), Some(Arc::clone(&patched))),
         at(1020, What::Carried(carried)),
-        stepped(1030, Event::Finished { id: ActionId(1), outcome: Err(unknown) }, Step { requests: Vec::new(), notes: vec![failed] }),
+        stepped(
+            1030,
+            Event::Finished { id: ActionId(1), outcome: Err(unknown) },
+            Step { requests: Vec::new(), notes: vec![failed] },
+        ),
         stepped(1040, Event::Woke, Step::default()),
         stepped(1050, Event::Woke, Step::default()),
         observed(1060, Arc::clone(&patched)),
         changed(90_000, Author::ControlPlane, Some(patched), None),
     ];
-    let strike = |millis, fault, befell: &str| Strike { at: Duration::from_millis(millis), fault, befell: befell.to_owned() };
+    let strike = |millis, fault, befell: &str| Strike {
+        at: Duration::from_millis(millis),
+        fault,
+        befell: befell.to_owned(),
+    };
     Run {
         violation: Some(Violation {
             invariant: "stays_there",
@@ -132,11 +147,18 @@ fn a_request_is_followed_to_the_server_and_back() {
 #[test]
 fn what_a_request_changed_comes_after_it_and_from_it() {
     let timeline = Timeline::of(&plan(), &run());
-    let place = timeline.items.iter().position(|it| it.kind == Kind::Change && timeline.lanes[it.lane] == Lane::Server);
+    let place = timeline
+        .items
+        .iter()
+        .position(|it| it.kind == Kind::Change && timeline.lanes[it.lane] == Lane::Server);
     let change = &timeline.items[place.expect("a change")];
     assert_eq!(change.cause, Some(place.unwrap_or(0) - 1));
-    let [object, before] = [change.object, change.before].map(|place| &timeline.objects[place.expect("an object")]);
-    assert_eq!((&object["metadata"]["resourceVersion"], &before["metadata"]["resourceVersion"]), (&json!("9"), &json!("8")));
+    let [object, before] =
+        [change.object, change.before].map(|place| &timeline.objects[place.expect("an object")]);
+    assert_eq!(
+        (&object["metadata"]["resourceVersion"], &before["metadata"]["resourceVersion"]),
+        (&json!("9"), &json!("8"))
+    );
 }
 
 #[test]
@@ -150,7 +172,8 @@ fn a_watch_shows_which_change_it_saw_and_what_was_known_before() {
 #[test]
 fn equal_objects_are_told_once() {
     let objects = Timeline::of(&plan(), &run()).objects;
-    let versions = |version: &str| objects.iter().filter(|it| it["metadata"]["resourceVersion"] == version).count();
+    let versions =
+        |version: &str| objects.iter().filter(|it| it["metadata"]["resourceVersion"] == version).count();
     assert_eq!((versions("1"), versions("7"), versions("8"), versions("9")), (1, 1, 1, 1));
 }
 
@@ -164,7 +187,8 @@ fn a_condition_lasts_until_it_changes_or_its_object_goes() {
 #[test]
 fn a_step_that_does_something_is_never_folded() {
     let mut run = run();
-    let warning = Step { requests: Vec::new(), notes: vec![Note::Warning { message: "look here".to_owned() }] };
+    let warning =
+        Step { requests: Vec::new(), notes: vec![Note::Warning { message: "look here".to_owned() }] };
     run.journal = vec![
         stepped(1, Event::Woke, Step::default()),
         stepped(2, Event::Woke, Step::default()),

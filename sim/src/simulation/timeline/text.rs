@@ -28,7 +28,12 @@ fn write_text(timeline: &Timeline, out: &mut String) -> std::fmt::Result {
     if let Some(replay) = &timeline.replay {
         writeln!(out, "replay      {replay}")?;
     }
-    writeln!(out, "plan        {} s of storm, {} faults and acts", seconds(plan.stormy_ms), timeline.faults.len())?;
+    writeln!(
+        out,
+        "plan        {} s of storm, {} faults and acts",
+        seconds(plan.stormy_ms),
+        timeline.faults.len()
+    )?;
     for fault in &timeline.faults {
         writeln!(out, "            {fault}")?;
     }

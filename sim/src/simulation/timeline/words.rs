@@ -67,9 +67,9 @@ pub(super) fn action(action: &Action) -> String {
 /// What a request says beyond its target.
 pub(super) fn body(action: &Action) -> Option<Arc<Value>> {
     match action {
-        Action::Apply { manifest, .. } | Action::Create { manifest, .. } | Action::Update { manifest, .. } => {
-            Some(Arc::clone(manifest))
-        }
+        Action::Apply { manifest, .. }
+        | Action::Create { manifest, .. }
+        | Action::Update { manifest, .. } => Some(Arc::clone(manifest)),
         Action::Patch { patch, .. } => Some(Arc::clone(patch)),
         Action::Delete { uid, resource_version, .. } => {
             Some(Arc::new(json!({"preconditions": {"uid": uid, "resourceVersion": resource_version}})))
