@@ -8,15 +8,17 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::ground::PATIENCE;
-
 /// The names of the program, in the order of trying.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// How long an answer may take: a browser needs its time to start where all processors are taken.
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A browser with one page.
 pub struct Browser {

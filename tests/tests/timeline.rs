@@ -1,0 +1,150 @@
+//! The page of a timeline in a real browser.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use lockstep_sim::simulation::plan::Range;
+use lockstep_sim::simulation::subjects::namespaceclass::NamespaceClass;
+use lockstep_sim::simulation::timeline::Kind;
+use lockstep_sim::simulation::{Simulation, Subject as _, Timeline, Violation};
+use lockstep_tests::browser::Browser;
+use serde_json::Value;
+
+/// A stormy run with at least so many items, which is told to have violated something at its end.
+fn eventful(items: usize) -> Timeline {
+    let simulation = Simulation::new(&NamespaceClass);
+    let range = Range {
+        controller: NamespaceClass.name(),
+        stormy: Duration::from_mins(20),
+        faults: &[],
+        acts: NamespaceClass.acts(),
+        aims: NamespaceClass.actions(),
+    };
+    let timelines = (1..).map(|seed| {
+        let plan = range.plan(seed);
+        let mut run = simulation.run(&plan, true);
+        run.violation = Some(Violation {
+            invariant: "nothing_is_shown",
+            sentence: "Whatever </script> says, <b>nothing</b> is shown.",
+            seen: "a \u{2028} timeline".to_owned(),
+            at: run.simulated,
+        });
+        Timeline::of(&plan, &run).with_replay("lockstep replay run.json")
+    });
+    timelines.into_iter().find(|timeline| timeline.items.len() >= items).expect("seeds do not end")
+}
+
+/// The page in a browser; none, and a line on the terminal, if there is no browser.
+fn open(timeline: &Timeline) -> anyhow::Result<Option<Browser>> {
+    let Some(mut browser) = Browser::start()? else {
+        // Not the macro, whose output is kept back from tests that pass.
+        writeln!(
+            std::io::stderr(),
+            "SKIPPED: no chromium on the PATH; the page of the timeline is not tested"
+        )?;
+        return Ok(None);
+    };
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("timeline.html");
+    std::fs::write(&file, timeline.html())?;
+    browser.open(&file)?;
+    Ok(Some(browser))
+}
+
+fn number(browser: &mut Browser, expression: &str) -> anyhow::Result<usize> {
+    let value = browser.evaluate(expression)?;
+    let number = value.as_u64().with_context(|| format!("{expression} is {value}"))?;
+    Ok(usize::try_from(number)?)
+}
+
+fn text(browser: &mut Browser, expression: &str) -> anyhow::Result<String> {
+    match browser.evaluate(expression)? {
+        Value::String(text) => Ok(text),
+        other => bail!("{expression} is {other}"),
+    }
+}
+
+const ITEMS: &str = "document.querySelectorAll('#chart .item').length";
+const DETAILS: &str = "document.getElementById('details').innerText";
+
+/// Scrolls an item into the window and moves the mouse over it.
+fn hover(browser: &mut Browser, item: usize) -> anyhow::Result<()> {
+    let place = browser.evaluate(&format!(
+        "(() => {{ const mark = document.querySelector('[data-item=\"{item}\"]');
+           mark.scrollIntoView({{block: 'center', inline: 'center'}});
+           const box = mark.getBoundingClientRect();
+           return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+    ))?;
+    let [x, y] = [0, 1].map(|side| place[side].as_f64());
+    browser.point_at(x.context("an item has a place")?, y.context("an item has a place")?)
+}
+
+#[test]
+fn the_page_shows_a_run_and_its_violation() -> anyhow::Result<()> {
+    let timeline = eventful(5000);
+    let Some(mut browser) = open(&timeline)? else { return Ok(()) };
+    assert_eq!(number(&mut browser, ITEMS)?, timeline.items.len());
+    assert_eq!(number(&mut browser, "document.querySelectorAll('label.lane').length")?, timeline.lanes.len());
+    let drawn = "document.querySelectorAll('#chart .bar').length";
+    assert_eq!(number(&mut browser, drawn)?, timeline.conditions.len());
+    let head = text(&mut browser, "document.querySelector('header').innerText")?;
+    for told in ["Whatever </script> says, <b>nothing</b> is shown.", "lockstep replay run.json", "acts"] {
+        assert!(head.contains(told), "{told}: {head}");
+    }
+    let in_sight = "(() => { const box = document.querySelector('.item.violation').getBoundingClientRect();
+        return box.left > 0 && box.right < innerWidth; })()";
+    assert_eq!(browser.evaluate(in_sight)?, true, "the violation is in the window at the start");
+    assert!(text(&mut browser, DETAILS)?.contains("nothing_is_shown"));
+    assert_eq!(browser.complaints()?, [] as [Value; 0]);
+    Ok(())
+}
+
+#[test]
+fn pointing_at_an_item_shows_its_object_and_what_changed() -> anyhow::Result<()> {
+    let timeline = eventful(1);
+    let Some(mut browser) = open(&timeline)? else { return Ok(()) };
+    let is_update = |item: &&lockstep_sim::simulation::timeline::Item| {
+        item.kind == Kind::Change && item.before.is_some() && item.before != item.object
+    };
+    let place = timeline.items.iter().position(|item| is_update(&item)).context("an object is changed")?;
+    let item = &timeline.items[place];
+    hover(&mut browser, place)?;
+    let details = text(&mut browser, DETAILS)?;
+    assert!(details.contains(&item.text), "{details}");
+    let [object, before] = [item.object, item.before].map(|place| &timeline.objects[place.unwrap_or(0)]);
+    for (state, class) in [(object, "added"), (before, "removed")] {
+        let version = state["metadata"]["resourceVersion"].to_string();
+        let marked = format!(
+            "[...document.querySelectorAll('#details .{class}')].map(it => it.innerText).join('\\n')"
+        );
+        let marked = text(&mut browser, &marked)?;
+        assert!(marked.contains(&version), "{version} is not marked as {class}: {marked}");
+    }
+    // The keyboard gets to the next item.
+    browser.evaluate(&format!("goTo({place})"))?;
+    browser.press("ArrowRight")?;
+    assert_ne!(text(&mut browser, DETAILS)?, details);
+    assert_eq!(browser.complaints()?, [] as [Value; 0]);
+    Ok(())
+}
+
+#[test]
+fn filters_leave_what_was_asked_for() -> anyhow::Result<()> {
+    let timeline = eventful(1);
+    let Some(mut browser) = open(&timeline)? else { return Ok(()) };
+    let wanted = |text: &str| text.to_lowercase().contains("namespaceclass");
+    let matching = timeline.items.iter().filter(|item| wanted(&item.text)).count();
+    ensure!(matching > 0 && matching < timeline.items.len(), "the filter must have something to do");
+    browser.evaluate("document.getElementById('search').focus()")?;
+    browser.type_in("NamespaceClass")?;
+    assert_eq!(number(&mut browser, ITEMS)?, matching);
+    let lane = timeline.items.iter().find(|item| wanted(&item.text)).map_or(0, |item| item.lane);
+    browser.evaluate(&format!("document.querySelector('[data-lane=\"{lane}\"]').click()"))?;
+    let left = timeline.items.iter().filter(|item| wanted(&item.text) && item.lane != lane).count();
+    assert_eq!(number(&mut browser, ITEMS)?, left);
+    let count = text(&mut browser, "document.getElementById('count').innerText")?;
+    assert_eq!(count, format!("{left} of {} items", timeline.items.len()));
+    assert_eq!(browser.complaints()?, [] as [Value; 0]);
+    Ok(())
+}
