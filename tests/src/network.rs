@@ -72,15 +72,15 @@ pub fn run(seed: u64, bug: Option<Bug>, timeline: bool) -> Report {
         Ok(settled_after) => (settled_after, None),
         Err(violated) => (Duration::ZERO, Some(violated)),
     };
-    let facts = trace.facts();
-    let violated = rules::one_leader(&facts).and_then(|()| rules::leased(&facts)).err().or(violated);
+    let rules = trace.facts(|facts| rules::one_leader(facts).and_then(|()| rules::leased(facts)));
+    let violated = rules.err().or(violated);
     Report {
         hash: trace.hash(),
         violated,
         faults: plan.faults,
         settled_after,
         elapsed: run.sim.elapsed(),
-        late_writes: rules::late_writes(&facts),
+        late_writes: trace.facts(rules::late_writes),
         timeline: trace.timeline(),
     }
 }
@@ -138,7 +138,7 @@ impl Run {
         while self.sim.elapsed() < quiet_until {
             self.step()?;
         }
-        rules::quiet(&self.trace.facts(), settled)?;
+        self.trace.facts(|facts| rules::quiet(facts, settled))?;
         match world::undesired(&self.state) {
             None => Ok(settled.saturating_sub(self.plan.heard_by())),
             Some(wrong) => Err(format!("the world did not stay as it was: {wrong}")),
@@ -151,13 +151,13 @@ impl Run {
             while self.sim.elapsed() < look {
                 self.step()?;
             }
-            let (now, facts) = (self.sim.elapsed(), self.trace.facts());
-            let busy = rules::last_write(&facts).max(self.plan.heard_by());
+            let now = self.sim.elapsed();
+            let busy = self.trace.facts(rules::last_write).max(self.plan.heard_by());
             let (rested, overdue) = (now.saturating_sub(busy) >= REST, now >= self.plan.settled_by());
             if !rested && !overdue {
                 continue;
             }
-            match (rules::leader(&facts), world::undesired(&self.state)) {
+            match (self.trace.facts(rules::leader), world::undesired(&self.state)) {
                 (Some(_), None) if rested => return Ok(now),
                 _ if !overdue => {}
                 (None, _) => return Err(format!("nobody leads at {now:?}")),

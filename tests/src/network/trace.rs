@@ -32,7 +32,7 @@ pub enum Fact {
     Granted(Process, Duration),
     /// A controller asked for a write.
     Writes(Process, String),
-    /// The server carried out a write for a process; reads and writes of the lease are left out.
+    /// The server carried out a write for a client, which is named; writes of the lease are left out.
     Written(String, String),
 }
 
@@ -84,19 +84,9 @@ impl Trace {
         self.with(|inner| inner.facts.push((now, fact)));
     }
 
-    /// All facts so far.
-    pub fn facts(&self) -> Vec<(Duration, Fact)> {
-        self.with(|inner| inner.facts.clone())
-    }
-
-    /// How many facts there are.
-    pub fn len(&self) -> usize {
-        self.with(|inner| inner.facts.len())
-    }
-
-    /// Whether nothing happened.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Looks at all facts so far.
+    pub fn facts<T>(&self, look: impl FnOnce(&[(Duration, Fact)]) -> T) -> T {
+        self.with(|inner| look(&inner.facts))
     }
 
     /// The hash of all that was recorded.
