@@ -6,10 +6,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::stream::FuturesUnordered;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -19,7 +22,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use jiff::Timestamp;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 
 use crate::apiserver::{Actors, ApiServer, BODY_MAX_BYTES, Options as ServerOptions, Response};
 
@@ -130,8 +133,12 @@ impl Drop for Host {
     }
 }
 
+/// All connections belong to this one task, so that they end in the order in which they began when it is dropped. (A runtime
+/// that is dropped ends its tasks in an order of its own, and a simulated crash would differ from run to run.)
 async fn accept(mut listener: impl Listener, state: State, stop: Arc<Stop>) {
-    let mut connections = JoinSet::new();
+    use futures::StreamExt as _;
+
+    let mut connections = FuturesUnordered::new();
     loop {
         tokio::select! {
             biased;
@@ -140,19 +147,20 @@ async fn accept(mut listener: impl Listener, state: State, stop: Arc<Stop>) {
                 // A failed accept is a client that went away or a lack of descriptors; both pass.
                 match accepted {
                     Ok(stream) => {
-                        connections.spawn(serve(stream, state.clone(), Arc::clone(&stop)));
+                        // A panic ends its connection and no other.
+                        let connection = serve(stream, state.clone(), Arc::clone(&stop));
+                        connections.push(AssertUnwindSafe(connection).catch_unwind());
                     }
                     Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
                 }
             }
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            Some(_) = connections.next(), if !connections.is_empty() => {}
         }
     }
     drop(listener);
-    let drain = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(SHUTDOWN_GRACE, drain).await.is_err() {
-        connections.shutdown().await;
-    }
+    let drain = async { while connections.next().await.is_some() {} };
+    // What has not finished by then is dropped.
+    let _in_time = tokio::time::timeout(SHUTDOWN_GRACE, drain).await;
 }
 
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, state: State, stop: Arc<Stop>) {

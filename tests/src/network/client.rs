@@ -4,16 +4,19 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use http::{HeaderValue, Uri, header};
 use http_body_util::BodyExt as _;
-use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::rt::{Executor, Read, ReadBufCursor, Write};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::{Connected, Connection};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
 use lockstep_shell::connect;
+use tokio::sync::mpsc::{self, UnboundedSender};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt as _};
 use turmoil::net::TcpStream;
 
@@ -28,7 +31,7 @@ pub fn client(agent: &str) -> anyhow::Result<Client> {
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let mut builder = legacy::Builder::new(TokioExecutor::new());
+    let mut builder = legacy::Builder::new(OneTask::new());
     // Without it, idle connections would be judged by the real clock.
     builder.pool_timer(TokioTimer::new());
     let http: legacy::Client<_, Body> = builder.build(connector);
@@ -39,6 +42,38 @@ pub fn client(agent: &str) -> anyhow::Result<Client> {
         .service(http)
         .map_response(|response| response.map(|body| body.map_err(BoxError::from)));
     Ok(ClientBuilder::new(service, config.default_namespace).build())
+}
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Runs all connections of a client in one task, so that a crash ends them in the order in which they began. A runtime that
+/// is dropped ends its tasks by their ids, which count on from run to run.
+#[derive(Clone)]
+struct OneTask(UnboundedSender<Work>);
+
+impl OneTask {
+    fn new() -> Self {
+        let (sender, mut begun) = mpsc::unbounded_channel::<Work>();
+        tokio::spawn(async move {
+            let mut running = FuturesUnordered::new();
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(work) = begun.recv() => running.push(work),
+                    Some(()) = running.next(), if !running.is_empty() => {}
+                    else => return,
+                }
+            }
+        });
+        Self(sender)
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for OneTask {
+    fn execute(&self, work: F) {
+        // An error means that the host goes down, and the work with it.
+        let _ = self.0.send(Box::pin(work));
+    }
 }
 
 /// Connects over turmoil's TCP.
