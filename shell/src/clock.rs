@@ -1,5 +1,7 @@
 //! The clocks that machines are given readings of.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -7,20 +9,28 @@ use lockstep_core::time::{Monotonic, Now, Wall};
 use tokio::time::Instant;
 
 /// Reads both clocks: monotonic time since the process began, and the wall clock.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct Clock {
     start: Instant,
+    wall: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clock").field("start", &self.start).finish_non_exhaustive()
+    }
 }
 
 impl Clock {
-    /// Starts monotonic time here.
-    pub fn start() -> Self {
-        Self { start: Instant::now() }
+    /// Starts monotonic time, which is the runtime's, here. The wall clock is read from `wall`: in a process it is
+    /// [`Timestamp::now`], in a simulation whatever a host's clock claims.
+    pub fn start(wall: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self { start: Instant::now(), wall: Arc::new(wall) }
     }
 
     /// Reads both clocks.
     pub fn now(&self) -> Now {
-        Now { wall: Wall::from_timestamp(Timestamp::now()), monotonic: self.monotonic() }
+        Now { wall: Wall::from_timestamp((self.wall)()), monotonic: self.monotonic() }
     }
 
     /// Reads the monotonic clock.

@@ -39,13 +39,20 @@ pub async fn configuration(kubeconfig: Option<&Path>, context: Option<&str>) -> 
     }
 }
 
-/// Makes the client. It does not repeat requests by itself: when to try again is for machines to decide.
-pub fn client(mut config: Config) -> Result<Client, Error> {
+/// Sets what the shell relies on in every client: requests are not repeated by it, as when to try again is for machines to
+/// decide, and a connection that is dead is noticed.
+#[must_use]
+pub fn tuned(mut config: Config) -> Config {
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(SILENCE);
     config.reset_reader_on_write = true;
-    Client::try_from(config).map_err(|error| Error::Client(one_line(&error)))
+    config
+}
+
+/// Makes the client.
+pub fn client(config: Config) -> Result<Client, Error> {
+    Client::try_from(tuned(config)).map_err(|error| Error::Client(one_line(&error)))
 }
 
 fn unreadable(error: &(dyn std::error::Error + 'static)) -> Error {

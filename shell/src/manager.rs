@@ -2,6 +2,7 @@
 
 use kube::Client;
 use lockstep_core::engine::machine::{Event, Machine, Note};
+use lockstep_core::random::Random;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinSet;
 
@@ -27,6 +28,7 @@ pub enum Ended {
 pub struct Manager {
     client: Client,
     clock: Clock,
+    random: Random,
     metrics: Metrics,
     sink: Option<UnboundedSender<Told>>,
     controllers: Vec<Driver>,
@@ -34,9 +36,10 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Prepares to run controllers through the client.
-    pub fn new(client: Client, clock: Clock, metrics: Metrics) -> Self {
-        Self { client, clock, metrics, sink: None, controllers: Vec::new(), election: None }
+    /// Prepares to run controllers through the client. From the seed follows when watches that failed are tried again.
+    pub fn new(client: Client, clock: Clock, seed: u64, metrics: Metrics) -> Self {
+        let random = Random::from_seed(seed);
+        Self { client, clock, random, metrics, sink: None, controllers: Vec::new(), election: None }
     }
 
     /// Sends the notes of controllers that are added from here on to the sink.
@@ -51,7 +54,8 @@ impl Manager {
             Some(sink) => observer.with_sink(sink.clone()),
             None => observer,
         };
-        self.controllers.push(self.driver(machine, observer, Options::default()));
+        let driver = self.driver(machine, observer, Options::default());
+        self.controllers.push(driver);
     }
 
     /// Lets controllers act only while the election says so. Without an election they act at once.
@@ -109,8 +113,9 @@ impl Manager {
         Ok(())
     }
 
-    fn driver(&self, machine: Box<dyn Machine + Send>, observer: Observer, options: Options) -> Driver {
-        Driver::new(machine, self.client.clone(), self.clock, observer, options)
+    fn driver(&mut self, machine: Box<dyn Machine + Send>, observer: Observer, options: Options) -> Driver {
+        let options = Options { seed: self.random.bits(), ..options };
+        Driver::new(machine, self.client.clone(), self.clock.clone(), observer, options)
     }
 }
 

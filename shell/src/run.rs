@@ -31,11 +31,13 @@ pub struct Options {
     pub grace: Duration,
     /// The machine's last event, at shutdown. What it asks for in answer is still carried out within the grace period.
     pub farewell: Option<Event>,
+    /// Seeds the jitter with which watches that failed are tried again.
+    pub seed: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { max_in_flight: 64, grace: Duration::from_secs(5), farewell: None }
+        Self { max_in_flight: 64, grace: Duration::from_secs(5), farewell: None, seed: 0 }
     }
 }
 
@@ -66,7 +68,7 @@ impl Driver {
         Self {
             clock,
             health: Health::new(name),
-            watches: Watches::new(executor.client().clone(), &inbox),
+            watches: Watches::new(executor.client().clone(), options.seed, &inbox),
             requests: Requests::new(
                 Arc::new(executor),
                 observer.clone(),

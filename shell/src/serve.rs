@@ -89,7 +89,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn probes_name_who_is_not_ready_or_stalled() {
         let (one, two) = (Health::new("one"), Health::new("two"));
-        let clock = Clock::start();
+        let clock = Clock::start(jiff::Timestamp::now);
         let routes = probe_routes(vec![one.clone(), two.clone()], clock);
         assert_eq!(get(&routes, "/healthz").await, (200, "ok\n".to_owned()));
         assert_eq!(get(&routes, "/readyz").await, (503, "not yet synced: one, two\n".to_owned()));

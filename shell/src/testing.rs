@@ -80,7 +80,7 @@ pub(crate) fn json(code: u16, body: &serde_json::Value) -> Response<Body> {
 
 pub(crate) fn driver(machine: impl Machine + Send + 'static, client: Client, options: Options) -> Driver {
     let observer = Observer::new(Metrics::new(Registry::new()).unwrap());
-    Driver::new(Box::new(machine), client, Clock::start(), observer, options)
+    Driver::new(Box::new(machine), client, Clock::start(jiff::Timestamp::now), observer, options)
 }
 
 pub(crate) fn config_map(name: &str) -> ObjectRef {

@@ -1,22 +1,32 @@
 //! Watches kinds with kube's watcher and turns what it sees into events.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{StreamExt as _, pin_mut};
 use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
-use kube::runtime::watcher::{self, DefaultBackoff, watcher};
+use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource};
 use lockstep_core::engine::action::{Class, Failure, Scope};
+use lockstep_core::engine::backoff::Backoff;
 use lockstep_core::engine::machine::Event;
 use lockstep_core::object::Kind;
+use lockstep_core::random::Random;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc::Sender;
+use tokio::time::Instant;
 
 use crate::failure;
 
 /// How many objects a page of a list holds; bounds the memory that listing takes.
 const PAGE_SIZE: u32 = 500;
+
+/// How long a watch that failed is left alone: a second, doubled up to half a minute.
+const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(30) };
+
+/// A watch that has not failed for so long begins with the first delay again.
+const FORGIVEN_AFTER: Duration = Duration::from_mins(2);
 
 /// Where a watch sends its events, wrapped so that the receiver can tell a watch from one that it replaced.
 pub(crate) struct Outlet<T> {
@@ -31,8 +41,38 @@ impl<T> Outlet<T> {
     }
 }
 
+/// The pauses between the failures of one watch.
+pub(crate) struct Pause {
+    random: Random,
+    failures: u32,
+    last: Option<Instant>,
+}
+
+impl Pause {
+    /// No failure yet; all jitter follows from the seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { random: Random::from_seed(seed), failures: 0, last: None }
+    }
+
+    /// Waits after a failure.
+    async fn after_failure(&mut self) {
+        if self.last.is_some_and(|last| last.elapsed() > FORGIVEN_AFTER) {
+            self.failures = 0;
+        }
+        self.last = Some(Instant::now());
+        self.failures = self.failures.saturating_add(1);
+        tokio::time::sleep(BACKOFF.delay(self.failures, &mut self.random)).await;
+    }
+}
+
 /// Lists and watches a kind in all namespaces, and goes on after failures with backoff, until nobody listens.
-pub(crate) async fn follow<T: Send>(client: Client, kind: Arc<Kind>, scope: Scope, outlet: Outlet<T>) {
+pub(crate) async fn follow<T: Send>(
+    client: Client,
+    kind: Arc<Kind>,
+    scope: Scope,
+    outlet: Outlet<T>,
+    pause: Pause,
+) {
     let resource = ApiResource {
         group: kind.group.clone(),
         version: kind.version.clone(),
@@ -46,10 +86,10 @@ pub(crate) async fn follow<T: Send>(client: Client, kind: Arc<Kind>, scope: Scop
     }
     if scope.metadata_only {
         let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client, &resource);
-        keep_watching(api, config, &kind, &outlet, |object| only_metadata(&object)).await;
+        keep_watching(api, config, &kind, &outlet, pause, |object| only_metadata(&object)).await;
     } else {
         let api = Api::<DynamicObject>::all_with(client, &resource);
-        keep_watching(api, config, &kind, &outlet, |object| whole(object, &kind)).await;
+        keep_watching(api, config, &kind, &outlet, pause, |object| whole(object, &kind)).await;
     }
 }
 
@@ -58,11 +98,11 @@ async fn keep_watching<K, T>(
     config: watcher::Config,
     kind: &Arc<Kind>,
     outlet: &Outlet<T>,
+    mut pause: Pause,
     to_value: impl Fn(K) -> Value,
 ) where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
-    let mut backoff = DefaultBackoff::default();
     loop {
         let stream = watcher(api.clone(), config.clone());
         pin_mut!(stream);
@@ -78,9 +118,7 @@ async fn keep_watching<K, T>(
                 return;
             }
             if let Some(class) = failed {
-                if let Some(delay) = backoff.next() {
-                    tokio::time::sleep(delay).await;
-                }
+                pause.after_failure().await;
                 // A watch that is refused for its age would be resumed from the same version for ever. One that was
                 // refused otherwise may have missed anything, and whoever was told of it waits for a new list.
                 if matches!(class, Class::Gone | Class::Forbidden | Class::NotFound) {

@@ -1,14 +1,18 @@
-//! Serves the API server model over HTTP on loopback.
+//! Serves the API server model over HTTP: on loopback, or on whatever else accepts connections ([`Listener`]).
 //!
-//! The only place of this crate with a clock and with I/O. One mutex guards the server; a counter of revisions wakes
-//! the watches and the actors after each change.
+//! The only place of this crate with a clock and with I/O. One mutex guards the server; each change wakes the watches and
+//! the actors, in the order in which they began to wait. ([`tokio::sync::watch`] would wake them in a random order, and a
+//! simulated network would differ from run to run.)
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::stream::FuturesUnordered;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -16,13 +20,20 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use jiff::Timestamp;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 use crate::apiserver::{Actors, ApiServer, BODY_MAX_BYTES, Options as ServerOptions, Response};
 
+mod listener;
+mod state;
+mod stop;
 mod stream;
+
+pub use listener::Listener;
+pub use state::{State, Witness};
+use stop::Stop;
 
 /// How long connections may take to finish when the host shuts down.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
@@ -42,7 +53,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let server = ServerOptions { start: now(), ..ServerOptions::default() };
+        let server = ServerOptions { start: Timestamp::now(), ..ServerOptions::default() };
         Self { server, actors: Some(Actors::default()) }
     }
 }
@@ -51,55 +62,35 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Host {
     addr: SocketAddr,
-    shared: Arc<Shared>,
-    stop: watch::Sender<bool>,
+    state: State,
+    stop: Arc<Stop>,
     accept: JoinHandle<()>,
     actors: JoinHandle<()>,
 }
 
-#[derive(Debug)]
-struct Shared {
-    server: Mutex<ApiServer>,
-    revision: watch::Sender<u64>,
-}
-
-impl Shared {
-    /// Lets `run` work on the server, then wakes whoever waits for changes.
-    fn with<T>(&self, run: impl FnOnce(&mut ApiServer) -> T) -> T {
-        let mut server = self.lock();
-        let result = run(&mut server);
-        let revision = server.revision();
-        drop(server);
-        self.revision.send_if_modified(|seen| std::mem::replace(seen, revision) != revision);
-        result
-    }
-
-    /// A panic in one request leaves whole objects behind, so that the server stays usable.
-    fn lock(&self) -> MutexGuard<'_, ApiServer> {
-        self.server.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn now() -> Timestamp {
-    Timestamp::now()
-}
-
 impl Host {
-    /// Listens and serves on the current tokio runtime; port 0 takes a free port.
+    /// Listens and serves a new server on the current tokio runtime; port 0 takes a free port.
     ///
     /// # Errors
     ///
     /// If the address can't be bound.
     pub async fn bind(addr: SocketAddr, options: Options) -> io::Result<Self> {
         let listener = TcpListener::bind(addr).await?;
+        let state = State::new(ApiServer::new(&options.server), Timestamp::now);
+        Self::start(listener, state, options.actors)
+    }
+
+    /// Serves what the state holds to whoever the listener accepts, on the current tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// If the listener does not know its address.
+    pub fn start(listener: impl Listener, state: State, actors: Option<Actors>) -> io::Result<Self> {
         let addr = listener.local_addr()?;
-        let server = ApiServer::new(&options.server);
-        let revision = watch::Sender::new(server.revision());
-        let shared = Arc::new(Shared { server: Mutex::new(server), revision });
-        let stop = watch::Sender::new(false);
-        let accept = tokio::spawn(accept(listener, Arc::clone(&shared), stop.subscribe()));
-        let actors = tokio::spawn(run_actors(options.actors, Arc::clone(&shared), stop.subscribe()));
-        Ok(Self { addr, shared, stop, accept, actors })
+        let stop = Arc::new(Stop::default());
+        let accept = tokio::spawn(accept(listener, state.clone(), Arc::clone(&stop)));
+        let actors = tokio::spawn(run_actors(actors, state.clone(), Arc::clone(&stop)));
+        Ok(Self { addr, state, stop, accept, actors })
     }
 
     /// The address that the host listens on.
@@ -122,12 +113,12 @@ impl Host {
 
     /// Lets `run` look at the server or change it, beside the requests.
     pub fn with_server<T>(&self, run: impl FnOnce(&mut ApiServer) -> T) -> T {
-        self.shared.with(run)
+        self.state.with_server(run)
     }
 
     /// Stops: open watches end at once, other requests are finished, then the connections close.
     pub async fn shutdown(mut self) {
-        self.stop.send_replace(true);
+        self.stop.pull();
         // Both tasks end by the signal; a panic in one has nothing left to break.
         let _ended = (&mut self.accept).await;
         let _ended = (&mut self.actors).await;
@@ -136,42 +127,44 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        self.stop.send_replace(true);
+        self.stop.pull();
         self.accept.abort();
         self.actors.abort();
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
-    let mut connections = JoinSet::new();
+/// All connections belong to this one task, so that they end in the order in which they began when it is dropped. (A runtime
+/// that is dropped ends its tasks in an order of its own, and a simulated crash would differ from run to run.)
+async fn accept(mut listener: impl Listener, state: State, stop: Arc<Stop>) {
+    use futures::StreamExt as _;
+
+    let mut connections = FuturesUnordered::new();
     loop {
         tokio::select! {
             biased;
-            () = stopped(&mut stop) => break,
+            () = stop.pulled() => break,
             accepted = listener.accept() => {
                 // A failed accept is a client that went away or a lack of descriptors; both pass.
                 match accepted {
-                    Ok((stream, _)) => {
-                        connections.spawn(serve(stream, Arc::clone(&shared), stop.clone()));
+                    Ok(stream) => {
+                        // A panic ends its connection and no other.
+                        let connection = serve(stream, state.clone(), Arc::clone(&stop));
+                        connections.push(AssertUnwindSafe(connection).catch_unwind());
                     }
                     Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
                 }
             }
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            Some(_) = connections.next(), if !connections.is_empty() => {}
         }
     }
     drop(listener);
-    let drain = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(SHUTDOWN_GRACE, drain).await.is_err() {
-        connections.shutdown().await;
-    }
+    let drain = async { while connections.next().await.is_some() {} };
+    // What has not finished by then is dropped.
+    let _in_time = tokio::time::timeout(SHUTDOWN_GRACE, drain).await;
 }
 
-async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: watch::Receiver<bool>) {
-    // Without it, small responses wait for acknowledgements; failing to set it only costs time.
-    let _set = stream.set_nodelay(true);
-    let mut stopping = stop.clone();
-    let service = service_fn(move |request| respond(request, Arc::clone(&shared), stop.clone()));
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, state: State, stop: Arc<Stop>) {
+    let service = service_fn(|request| respond(request, state.clone(), Arc::clone(&stop)));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
@@ -181,23 +174,18 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: watch::Receiver<boo
     tokio::select! {
         biased;
         _ended = connection.as_mut() => return,
-        () = stopped(&mut stopping) => {}
+        () = stop.pulled() => {}
     }
     connection.as_mut().graceful_shutdown();
     let _closed = connection.await;
-}
-
-/// Waits for the signal to stop, which is also given by dropping the sender.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    let _closed = stop.wait_for(|stop| *stop).await;
 }
 
 type Body = BoxBody<Bytes, std::convert::Infallible>;
 
 async fn respond(
     request: http::Request<Incoming>,
-    shared: Arc<Shared>,
-    stop: watch::Receiver<bool>,
+    state: State,
+    stop: Arc<Stop>,
 ) -> Result<http::Response<Body>, hyper::Error> {
     let (head, body) = request.into_parts();
     let body = match Limited::new(body, BODY_MAX_BYTES).collect().await {
@@ -209,26 +197,25 @@ async fn respond(
         },
     };
     let request = http::Request::from_parts(head, body);
-    Ok(match shared.with(|server| server.handle(&request, now())) {
+    Ok(match state.handle(&request) {
         Response::Complete(response) => response.map(|body| Full::new(body).boxed()),
         Response::Watch(head, id) => {
-            let events = stream::events(shared, id, stop);
+            let events = stream::events(state, id, stop);
             head.map(|()| http_body_util::StreamBody::new(events).boxed())
         }
     })
 }
 
-async fn run_actors(actors: Option<Actors>, shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+async fn run_actors(actors: Option<Actors>, state: State, stop: Arc<Stop>) {
     let Some(mut actors) = actors else { return };
-    let mut revision = shared.revision.subscribe();
     loop {
-        revision.mark_unchanged();
-        let pending = shared.with(|server| actors.tick(server, now()));
+        let changed = state.changed();
+        let pending = state.with_server(|server| actors.tick(server, state.now()));
         let wait = if pending { Duration::ZERO } else { ACTOR_TICK };
         tokio::select! {
             biased;
-            () = stopped(&mut stop) => return,
-            _ = revision.changed() => {}
+            () = stop.pulled() => return,
+            () = changed => {}
             () = tokio::time::sleep(wait) => {}
         }
         tokio::task::yield_now().await;

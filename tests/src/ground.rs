@@ -116,7 +116,8 @@ pub fn start_operator(client: Client) -> anyhow::Result<Trigger> {
         instance: "lockstep-tests".to_owned(),
         seed: 1,
     };
-    let mut manager = Manager::new(client, Clock::start(), Metrics::new(Registry::default())?);
+    let clock = Clock::start(jiff::Timestamp::now);
+    let mut manager = Manager::new(client, clock, settings.seed, Metrics::new(Registry::default())?);
     for set in lockstep_crds::all() {
         manager.add(controllers::machine(set.controller, &settings).context("a controller")?);
     }

@@ -7,3 +7,4 @@ pub mod conformance;
 pub mod control_plane;
 pub mod fuzz;
 pub mod ground;
+pub mod network;

@@ -101,8 +101,9 @@ async fn control(
 ) -> anyhow::Result<()> {
     let client = connect::client(kube::Config::new(host.url().parse()?))?;
     let (told, notes) = mpsc::unbounded_channel();
+    let clock = Clock::start(jiff::Timestamp::now);
     let mut manager =
-        Manager::new(client.clone(), Clock::start(), Metrics::new(prometheus::Registry::new())?);
+        Manager::new(client.clone(), clock, process::seed(), Metrics::new(prometheus::Registry::new())?);
     manager.send_notes_to(told);
     add_controllers(&mut manager, sets)?;
     let set_up = async {

@@ -128,10 +128,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let serving = async {
         let (client, namespace) = connect(&args, &sets).await?;
-        let clock = Clock::start();
+        let clock = Clock::start(jiff::Timestamp::now);
         let metrics = Metrics::new(prometheus::Registry::new())?;
-        let mut manager = Manager::new(client, clock, metrics.clone());
         let settings = settings(&args);
+        let mut manager = Manager::new(client, clock.clone(), settings.seed, metrics.clone());
         let mut recording = None;
         for set in &sets {
             let machine = controllers::machine(set.controller, &settings).with_context(|| {

@@ -52,7 +52,7 @@ impl LeaseServer {
 fn manager(server: &LeaseServer) -> Manager {
     let server = server.clone();
     let client = client(move |request| server.clone().answer(request));
-    Manager::new(client, Clock::start(), Metrics::new(Registry::new()).unwrap())
+    Manager::new(client, Clock::start(jiff::Timestamp::now), 1, Metrics::new(Registry::new()).unwrap())
 }
 
 fn quiet(_: &Event, _: &mut Option<Monotonic>) -> Vec<(u64, Action)> {

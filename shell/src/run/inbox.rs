@@ -7,10 +7,11 @@ use kube::Client;
 use lockstep_core::engine::action::Scope;
 use lockstep_core::engine::machine::Event;
 use lockstep_core::object::Kind;
+use lockstep_core::random::Random;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::AbortHandle;
 
-use crate::watch::{self, Outlet};
+use crate::watch::{self, Outlet, Pause};
 
 /// How many events may wait; watches pause while the queue is full, so that lists don't pile up in memory.
 const CAPACITY: usize = 256;
@@ -89,11 +90,13 @@ pub(super) struct Watches {
     sender: Sender<Incoming>,
     running: BTreeMap<Arc<Kind>, (WatchId, AbortHandle)>,
     last_id: u64,
+    random: Random,
 }
 
 impl Watches {
-    pub(super) fn new(client: Client, inbox: &Inbox) -> Self {
-        Self { client, sender: inbox.sender(), running: BTreeMap::new(), last_id: 0 }
+    pub(super) fn new(client: Client, seed: u64, inbox: &Inbox) -> Self {
+        let random = Random::from_seed(seed);
+        Self { client, sender: inbox.sender(), running: BTreeMap::new(), last_id: 0, random }
     }
 
     /// Watches a kind, instead of the watch of it that may run.
@@ -105,7 +108,8 @@ impl Watches {
             events: self.sender.clone(),
             wrap: Box::new(move |event| Incoming { watch: Some(id), event }),
         };
-        let task = tokio::spawn(watch::follow(self.client.clone(), Arc::clone(&kind), scope, outlet));
+        let pause = Pause::new(self.random.bits());
+        let task = tokio::spawn(watch::follow(self.client.clone(), Arc::clone(&kind), scope, outlet, pause));
         self.running.insert(kind, (id, task.abort_handle()));
     }
 

@@ -7,36 +7,33 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use http_body::Frame;
-use tokio::sync::watch;
 
-use super::{Shared, now};
+use super::{State, Stop};
 use crate::apiserver::{WatchId, WatchPoll};
 
 /// One open watch; closing it on drop frees it when the client goes away.
 struct Open {
-    shared: Arc<Shared>,
+    state: State,
     id: WatchId,
-    revision: watch::Receiver<u64>,
-    stop: watch::Receiver<bool>,
+    stop: Arc<Stop>,
     closed: bool,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         if !self.closed {
-            self.shared.lock().cancel_watch(self.id);
+            self.state.cancel_watch(self.id);
         }
     }
 }
 
 /// The events of a watch until it ends or the host stops.
 pub(super) fn events(
-    shared: Arc<Shared>,
+    state: State,
     id: WatchId,
-    stop: watch::Receiver<bool>,
+    stop: Arc<Stop>,
 ) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> {
-    let revision = shared.revision.subscribe();
-    let open = Open { shared, id, revision, stop, closed: false };
+    let open = Open { state, id, stop, closed: false };
     futures::stream::unfold(open, |mut open| async move {
         let bytes = open.next().await?;
         Some((Ok(Frame::data(bytes)), open))
@@ -47,11 +44,11 @@ impl Open {
     /// Waits for events; none when the watch is over.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if self.closed || *self.stop.borrow() {
+            if self.closed || self.stop.is_pulled() {
                 return None;
             }
-            self.revision.mark_unchanged();
-            let WatchPoll { events, closed, more, wake_at } = self.shared.lock().poll_watch(self.id, now());
+            let changed = self.state.changed();
+            let WatchPoll { events, closed, more, wake_at } = self.state.poll_watch(self.id);
             self.closed = closed;
             if !events.is_empty() {
                 let mut bytes = BytesMut::new();
@@ -63,12 +60,12 @@ impl Open {
             if closed || more {
                 continue;
             }
-            let wait = wake_at.duration_since(now());
+            let wait = wake_at.duration_since(self.state.now());
             let wait = Duration::try_from(wait).unwrap_or_default().max(Duration::from_millis(1));
             tokio::select! {
                 biased;
-                () = super::stopped(&mut self.stop) => return None,
-                _ = self.revision.changed() => {}
+                () = self.stop.pulled() => return None,
+                () = changed => {}
                 () = tokio::time::sleep(wait) => {}
             }
         }

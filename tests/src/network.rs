@@ -1,0 +1,227 @@
+//! The network level of the simulator: the real shell and the real kube client on hosts of a simulated network.
+//!
+//! ```text
+//!   users ──────────┐                    the model of the API server, its garbage collector and
+//!   operator-1 ─────┼── simulated TCP ── namespace controller, behind the HTTP host that
+//!   operator-2 ─────┘                    `lockstep dev` uses
+//! ```
+//!
+//! A seed gives all of it: what users do, how slow messages are, and which faults happen when ([`plan`]). After two minutes
+//! of trouble nothing goes wrong any more; then the world must become the desired one ([`world`]) within a time that follows
+//! from the plan ([`Plan::settled_by`]), and stay so without a single write over a further resync. Rules that hold at every moment are in [`rules`]. Time is
+//! virtual, one thread runs everything, and the same seed gives the same trace, byte for byte ([`trace`]).
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, UNIX_EPOCH};
+
+use lockstep_core::random::Random;
+use lockstep_sim::apiserver::ApiServer;
+use turmoil::{Builder, Sim};
+
+pub mod client;
+pub mod faulty;
+pub mod operator;
+pub mod plan;
+pub mod rules;
+pub mod server;
+pub mod trace;
+pub mod users;
+pub mod world;
+
+use faulty::Bug;
+use operator::Host;
+use plan::{Fault, Plan, TROUBLE};
+use trace::Trace;
+
+/// How far the simulated network moves in one step; what hosts say to one another arrives in the next step at the earliest.
+pub const TICK: Duration = Duration::from_millis(50);
+
+/// Operators must have had the time to write, and have written nothing, for so long before the world counts as settled:
+/// a lease of somebody else expires in 15 s.
+const REST: Duration = Duration::from_secs(20);
+
+/// How often it is looked whether the world is settled.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// What a run came to.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The hash of its trace.
+    pub hash: String,
+    /// What was violated, if anything was.
+    pub violated: Option<String>,
+    /// Its faults.
+    pub faults: Vec<(Duration, Fault)>,
+    /// How long after all watches could hear again the world was settled and at rest.
+    pub settled_after: Duration,
+    /// Virtual time that passed.
+    pub elapsed: Duration,
+    /// Writes of former leaders that arrived while another one led.
+    pub late_writes: usize,
+    /// What happened, for people; empty unless it was asked for.
+    pub timeline: String,
+}
+
+/// Runs a seed, with a bug in the shell if one is given.
+pub fn run(seed: u64, bug: Option<Bug>, timeline: bool) -> Report {
+    let mut random = Random::from_seed(seed);
+    let plan = Plan::draw(&mut random);
+    let trace = Trace::new(timeline);
+    let mut run = Run::new(plan.clone(), bug, &mut random, &trace);
+    let (settled_after, violated) = match run.play() {
+        Ok(settled_after) => (settled_after, None),
+        Err(violated) => (Duration::ZERO, Some(violated)),
+    };
+    let rules = trace.facts(|facts| rules::one_leader(facts).and_then(|()| rules::leased(facts)));
+    let violated = rules.err().or(violated);
+    Report {
+        hash: trace.hash(),
+        violated,
+        faults: plan.faults,
+        settled_after,
+        elapsed: run.sim.elapsed(),
+        late_writes: trace.facts(rules::late_writes),
+        timeline: trace.timeline(),
+    }
+}
+
+struct Run {
+    sim: Sim<'static>,
+    plan: Plan,
+    hosts: [Host; 2],
+    state: lockstep_sim::host::State,
+    trace: Trace,
+    /// What ends when, and the fault that it ends.
+    ends: Vec<(Duration, Fault)>,
+}
+
+impl Run {
+    fn new(plan: Plan, bug: Option<Bug>, random: &mut Random, trace: &Trace) -> Self {
+        let mut sim = Builder::new()
+            .rng_seed(random.bits())
+            .epoch(UNIX_EPOCH)
+            .tick_duration(TICK)
+            .min_message_latency(Duration::from_millis(1))
+            .max_message_latency(plan.latency)
+            .tcp_capacity(4096)
+            .simulation_duration(Duration::from_hours(24))
+            .build();
+        let state = server::state(trace);
+        let served = state.clone();
+        sim.host(server::HOST, move || server::run(served.clone()));
+        let hosts = [1, 2].map(|number| Host::new(number, random.bits(), bug, trace));
+        for host in &hosts {
+            let program = host.clone();
+            sim.host(host.name(), move || program.clone().run());
+        }
+        let random = Random::from_seed(random.bits());
+        sim.client("users", async move { users::act(client::client("users")?, random).await });
+        Self { sim, plan, hosts, state, trace: trace.clone(), ends: Vec::new() }
+    }
+
+    /// Plays the plan; returns how long it took the world to settle.
+    fn play(&mut self) -> Result<Duration, String> {
+        let mut faults = self.plan.faults.clone().into_iter().peekable();
+        while self.sim.elapsed() < TROUBLE {
+            let now = self.sim.elapsed();
+            while let Some((_, fault)) = faults.next_if(|(at, _)| *at <= now) {
+                self.begin(fault);
+            }
+            self.end_those_due(now);
+            self.step()?;
+        }
+        self.end_those_due(Duration::MAX);
+        self.trace.record("faults", "none from here on", &[]);
+        let settled = self.settle()?;
+        // A leader may have begun with its resync interval at any time until now.
+        let quiet_until = self.sim.elapsed() + operator::RESYNC + LOOK;
+        while self.sim.elapsed() < quiet_until {
+            self.step()?;
+        }
+        self.trace.facts(|facts| rules::quiet(facts, settled))?;
+        match world::undesired(&self.state) {
+            None => Ok(settled.saturating_sub(self.plan.heard_by())),
+            Some(wrong) => Err(format!("the world did not stay as it was: {wrong}")),
+        }
+    }
+
+    fn settle(&mut self) -> Result<Duration, String> {
+        loop {
+            let look = self.sim.elapsed() + LOOK;
+            while self.sim.elapsed() < look {
+                self.step()?;
+            }
+            let now = self.sim.elapsed();
+            let busy = self.trace.facts(rules::last_write).max(self.plan.heard_by());
+            let (rested, overdue) = (now.saturating_sub(busy) >= REST, now >= self.plan.settled_by());
+            if !rested && !overdue {
+                continue;
+            }
+            match (self.trace.facts(rules::leader), world::undesired(&self.state)) {
+                (Some(_), None) if rested => return Ok(now),
+                _ if !overdue => {}
+                (None, _) => return Err(format!("nobody leads at {now:?}")),
+                (_, Some(wrong)) => return Err(format!("not as desired at {now:?}: {wrong}")),
+                (_, None) => return Err(format!("still writing at {now:?}")),
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        self.trace.step(self.sim.elapsed());
+        self.sim.step().map(drop).map_err(|error| format!("a host failed: {error}"))
+    }
+
+    fn begin(&mut self, fault: Fault) {
+        self.trace.record("faults", &format!("{fault} begins"), &[]);
+        let until = self.sim.elapsed() + fault.lasts();
+        match &fault {
+            Fault::Partition(n, _) => self.sim.partition(name(*n), server::HOST),
+            Fault::Mute(n, _) => self.sim.partition_oneway(name(*n), server::HOST),
+            Fault::Deafen(n, _) => self.sim.partition_oneway(server::HOST, name(*n)),
+            Fault::Hold(n, _) => self.sim.hold(name(*n), server::HOST),
+            Fault::Loss(n, percent, _) => {
+                let rate = f64::from(u32::try_from(*percent).unwrap_or_default()) / 100.0;
+                self.sim.set_link_fail_rate(name(*n), server::HOST, rate);
+            }
+            Fault::Crash(n, _) => self.sim.crash(name(*n)),
+            Fault::Terminate(n) => return self.hosts[n - 1].terminate.notify_waiters(),
+            Fault::Restart(_, forget) => {
+                self.sim.crash(server::HOST);
+                if *forget {
+                    self.state.with_server(ApiServer::compact);
+                }
+            }
+            Fault::Compact => return self.state.with_server(ApiServer::compact),
+            Fault::Skew(n, by) => {
+                self.hosts[n - 1].skew_ms.fetch_add(*by, Ordering::SeqCst);
+                return;
+            }
+        }
+        self.ends.push((until, fault));
+    }
+
+    fn end_those_due(&mut self, now: Duration) {
+        let due: Vec<_> = self.ends.extract_if(.., |(until, _)| *until <= now).collect();
+        for (_, fault) in due {
+            self.trace.record("faults", &format!("{fault} ends"), &[]);
+            match &fault {
+                Fault::Partition(n, _) => self.sim.repair(name(*n), server::HOST),
+                Fault::Mute(n, _) => self.sim.repair_oneway(name(*n), server::HOST),
+                Fault::Deafen(n, _) => self.sim.repair_oneway(server::HOST, name(*n)),
+                Fault::Hold(n, _) => self.sim.release(name(*n), server::HOST),
+                Fault::Loss(n, ..) => {
+                    self.sim.set_link_fail_rate(name(*n), server::HOST, 0.0);
+                    self.sim.repair(name(*n), server::HOST);
+                }
+                Fault::Crash(n, _) => self.sim.bounce(name(*n)),
+                Fault::Restart(..) => self.sim.bounce(server::HOST),
+                Fault::Terminate(_) | Fault::Compact | Fault::Skew(..) => {}
+            }
+        }
+    }
+}
+
+fn name(operator: usize) -> String {
+    format!("operator-{operator}")
+}

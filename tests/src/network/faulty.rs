@@ -1,0 +1,147 @@
+//! Bugs that a shell could have, planted between it and its machines: the search must find each of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockstep_core::engine::action::{Action, ActionId, Class, Outcome, Success};
+use lockstep_core::engine::machine::{Deadline, Event, Machine, Note, Step};
+use lockstep_core::object::Kind;
+use lockstep_core::time::Now;
+
+/// One way in which a shell can break its contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// Controllers act without waiting for the lease.
+    NoElection,
+    /// A leader that could not renew its lease goes on.
+    NeverStepsDown,
+    /// A watch that was cut is not taken up again.
+    DeadWatch,
+    /// Events of a new list are told, but not that it is one: what vanished meanwhile stays.
+    NoRelist,
+    /// A write whose answer was lost is reported as done.
+    LostIsDone,
+    /// Deadlines are not kept: nothing is tried again by itself.
+    NoDeadlines,
+    /// Now and then a request is forgotten: neither carried out nor answered.
+    ForgetsRequests,
+}
+
+impl Bug {
+    /// All bugs.
+    pub const ALL: [Self; 7] = [
+        Self::NoElection,
+        Self::NeverStepsDown,
+        Self::DeadWatch,
+        Self::NoRelist,
+        Self::LostIsDone,
+        Self::NoDeadlines,
+        Self::ForgetsRequests,
+    ];
+}
+
+/// One in so many requests is forgotten by [`Bug::ForgetsRequests`].
+const FORGOTTEN: u64 = 40;
+
+/// A machine as a shell with a bug drives it.
+pub struct Faulty {
+    bug: Bug,
+    machine: Box<dyn Machine + Send>,
+    writes: BTreeMap<ActionId, Action>,
+    listed: BTreeSet<Arc<Kind>>,
+    dead: BTreeSet<Arc<Kind>>,
+    requests: u64,
+}
+
+impl Faulty {
+    /// Plants the bug.
+    pub fn new(bug: Bug, machine: Box<dyn Machine + Send>) -> Self {
+        let (listed, dead) = (BTreeSet::new(), BTreeSet::new());
+        Self { bug, machine, writes: BTreeMap::new(), listed, dead, requests: 0 }
+    }
+
+    fn is_election(&self) -> bool {
+        self.machine.name() == "election"
+    }
+
+    /// What arrives at the machine, if anything does.
+    fn distort(&mut self, event: Event) -> Option<Event> {
+        match (self.bug, event) {
+            (Bug::DeadWatch, Event::WatchFailed { kind, failure }) => {
+                self.dead.insert(Arc::clone(&kind));
+                Some(Event::WatchFailed { kind, failure })
+            }
+            (
+                Bug::DeadWatch,
+                Event::Observed { ref kind, .. }
+                | Event::Vanished { ref kind, .. }
+                | Event::ListStarted { ref kind }
+                | Event::ListCompleted { ref kind },
+            ) if self.dead.contains(kind) => None,
+            (Bug::NoRelist, Event::ListStarted { kind }) => {
+                (!self.listed.contains(&kind)).then_some(Event::ListStarted { kind })
+            }
+            (Bug::NoRelist, Event::ListCompleted { kind }) => {
+                self.listed.insert(Arc::clone(&kind)).then_some(Event::ListCompleted { kind })
+            }
+            (Bug::LostIsDone, Event::Finished { id, outcome }) => {
+                Some(Event::Finished { id, outcome: self.embellish(id, outcome) })
+            }
+            (_, event) => Some(event),
+        }
+    }
+
+    fn embellish(&mut self, id: ActionId, outcome: Outcome) -> Outcome {
+        let write = self.writes.remove(&id);
+        match (write, outcome) {
+            (Some(write), Err(failure)) if failure.class == Class::Unknown => Ok(match write {
+                Action::Apply { manifest, .. }
+                | Action::Create { manifest, .. }
+                | Action::Update { manifest, .. }
+                | Action::Patch { patch: manifest, .. } => Success::Object(manifest),
+                _ => Success::Done,
+            }),
+            (_, outcome) => outcome,
+        }
+    }
+}
+
+impl Machine for Faulty {
+    fn name(&self) -> &'static str {
+        self.machine.name()
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Step {
+        let Some(event) = self.distort(event) else { return Step::default() };
+        let mut step = self.machine.step(event, now);
+        match self.bug {
+            Bug::NeverStepsDown => {
+                step.notes.retain(|note| !matches!(note, Note::LeadershipChanged { leading: false }));
+            }
+            Bug::LostIsDone => {
+                let writes = step.requests.iter().filter(|request| request.action.is_write());
+                self.writes.extend(writes.map(|request| (request.id, request.action.clone())));
+            }
+            Bug::ForgetsRequests if !self.is_election() => step.requests.retain(|request| {
+                let asks = !matches!(request.action, Action::Watch { .. } | Action::Unwatch { .. });
+                self.requests += u64::from(asks);
+                !asks || self.requests % FORGOTTEN != 0
+            }),
+            _ => {}
+        }
+        step
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        let kept = self.bug != Bug::NoDeadlines || self.is_election();
+        if kept { self.machine.deadline() } else { None }
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        self.machine.queue_depths()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.machine.is_synced()
+    }
+}

@@ -1,0 +1,213 @@
+//! The hosts of the operator: the real shell, started again whenever it ends, as a kubelet does it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use lockstep_core::engine::action::{Request, Success};
+use lockstep_core::engine::lease::Election;
+use lockstep_core::engine::machine::{Deadline, Event, Machine, Note, Step};
+use lockstep_core::time::Now;
+use lockstep_shell::clock::Clock;
+use lockstep_shell::controllers::{self, Settings};
+use lockstep_shell::execute::Executor;
+use lockstep_shell::manager::Manager;
+use lockstep_shell::metrics::Metrics;
+use lockstep_shell::shutdown;
+use prometheus::Registry;
+use tokio::sync::Notify;
+
+use super::client::client;
+use super::faulty::{Bug, Faulty};
+use super::server;
+use super::trace::{Fact, Process, Trace};
+
+/// How often a leader looks at everything again. Longer than it may take to settle unless messages got lost, so that a
+/// resync does not hide what was missed.
+pub const RESYNC: Duration = Duration::from_mins(5);
+
+/// How long after its end a process is started again.
+const RESTART: Duration = Duration::from_secs(1);
+
+/// What is known of one host from outside, whatever becomes of its processes.
+#[derive(Clone)]
+pub struct Host {
+    /// 1 or 2.
+    pub number: usize,
+    /// From which the jitter of its processes follows.
+    pub seed: u64,
+    /// How far its wall clock is off, in milliseconds.
+    pub skew_ms: Arc<AtomicI64>,
+    /// Asks the process to end in good order, as SIGTERM does.
+    pub terminate: Arc<Notify>,
+    /// The bug that its shell has, if any.
+    pub bug: Option<Bug>,
+    starts: Arc<AtomicU32>,
+    trace: Trace,
+}
+
+impl Host {
+    /// A host of which nothing has run yet.
+    pub fn new(number: usize, seed: u64, bug: Option<Bug>, trace: &Trace) -> Self {
+        Self {
+            number,
+            seed,
+            skew_ms: Arc::default(),
+            terminate: Arc::default(),
+            bug,
+            starts: Arc::default(),
+            trace: trace.clone(),
+        }
+    }
+
+    /// Its name in the network.
+    pub fn name(&self) -> String {
+        format!("operator-{}", self.number)
+    }
+
+    /// Starts the program again and again.
+    pub async fn run(self) -> turmoil::Result {
+        loop {
+            let start = self.starts.fetch_add(1, Ordering::SeqCst) + 1;
+            let process = Process { host: self.number, start };
+            self.trace.record(&process.to_string(), "starts", &[]);
+            let ended = self.process(process).await;
+            let why = ended.err().map_or_else(|| "ended".to_owned(), |error| format!("{error:#}"));
+            self.trace.record(&process.to_string(), &why, &[]);
+            tokio::time::sleep(RESTART).await;
+        }
+    }
+
+    /// What `lockstep run --leader-elect` does.
+    async fn process(&self, process: Process) -> anyhow::Result<()> {
+        let _ended = Ended { process, trace: self.trace.clone() };
+        let instance = process.to_string();
+        let client = client(&instance)?;
+        let sets = lockstep_crds::all();
+        let executor = Executor::new(client.clone(), "run");
+        let missing = controllers::missing(&executor, &controllers::kinds(&sets)).await;
+        if !missing.map_err(|failure| anyhow::anyhow!("cannot reach the server: {failure}"))?.is_empty() {
+            bail!("the definitions are not installed");
+        }
+        let (trace, skew_ms) = (self.trace.clone(), Arc::clone(&self.skew_ms));
+        let clock = Clock::start(move || {
+            let skew = jiff::SignedDuration::from_millis(skew_ms.load(Ordering::SeqCst));
+            server::time(&trace).saturating_add(skew).expect("milliseconds are no calendar unit")
+        });
+        let seed = self.seed.wrapping_add(process.start.into());
+        let settings = Settings { concurrency: 4, resync: RESYNC, instance: instance.clone(), seed };
+        let mut manager = Manager::new(client, clock, seed, Metrics::new(Registry::new())?);
+        for set in &sets {
+            let machine = controllers::machine(set.controller, &settings).context("a controller")?;
+            manager.add(self.watched(process, machine));
+        }
+        if self.bug != Some(Bug::NoElection) {
+            let election = Election::new("default", "lockstep", instance);
+            manager.elect(self.watched(process, Box::new(election)));
+        }
+        let (stop, stopping) = shutdown::channel();
+        let running = manager.run(stopping);
+        tokio::pin!(running);
+        tokio::select! {
+            biased;
+            ended = &mut running => return Ok(ended?),
+            () = self.terminate.notified() => {}
+        }
+        stop.pull();
+        Ok(running.await?)
+    }
+
+    fn watched(&self, process: Process, machine: Box<dyn Machine + Send>) -> Box<dyn Machine + Send> {
+        let machine = match self.bug {
+            Some(bug) => Box::new(Faulty::new(bug, machine)),
+            None => machine,
+        };
+        Box::new(Watched { machine, process, trace: self.trace.clone(), claims: Vec::new() })
+    }
+}
+
+/// Tells the trace that a process is over, whatever ended it.
+struct Ended {
+    process: Process,
+    trace: Trace,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.trace.fact(Fact::Ended(self.process));
+    }
+}
+
+/// A machine whose every step goes into the trace.
+struct Watched {
+    machine: Box<dyn Machine + Send>,
+    process: Process,
+    trace: Trace,
+    /// Writes of the lease that are not answered yet, and when they were asked for.
+    claims: Vec<(Request, Duration)>,
+}
+
+impl Watched {
+    fn heard(&mut self, event: &Event) {
+        match event {
+            Event::LeadershipChanged { leading: true } => self.trace.fact(Fact::Leads(self.process)),
+            Event::Finished { id, outcome } => {
+                let Some(index) = self.claims.iter().position(|(claim, _)| claim.id == *id) else { return };
+                let (_, sent) = self.claims.remove(index);
+                if let Ok(Success::Object(_)) = outcome {
+                    self.trace.fact(Fact::Granted(self.process, sent));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn asked(&mut self, step: &Step) {
+        for request in step.requests.iter().filter(|request| request.action.is_write()) {
+            let target = request.action.target();
+            if self.machine.name() == "election" {
+                self.claims.push((request.clone(), self.trace.now()));
+            } else {
+                let what = target.map_or_else(String::new, ToString::to_string);
+                self.trace.fact(Fact::Writes(self.process, format!("{} {what}", request.action.name())));
+            }
+        }
+    }
+}
+
+impl Machine for Watched {
+    fn name(&self) -> &'static str {
+        self.machine.name()
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Step {
+        self.heard(&event);
+        let bytes = serde_json::to_vec(&(now, &event)).expect("events are JSON");
+        let step = self.machine.step(event, now);
+        let given = serde_json::to_vec(&step).expect("steps are JSON");
+        self.asked(&step);
+        let lane = self.process.to_string();
+        let names = step.requests.iter().map(|request| request.action.name()).collect::<Vec<_>>();
+        let what = format!("{} decides {}", self.machine.name(), names.join(", "));
+        self.trace.record(&lane, what.trim_end(), &[&bytes, &given]);
+        for note in &step.notes {
+            if let Note::ConditionChanged { object, condition, status, reason, .. } = note {
+                self.trace.record(&lane, &format!("{object}: {condition}={status} {reason}"), &[]);
+            }
+        }
+        step
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.machine.deadline()
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        self.machine.queue_depths()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.machine.is_synced()
+    }
+}

@@ -1,0 +1,185 @@
+//! What goes wrong in a run, and when: drawn from its seed.
+
+use std::fmt;
+use std::time::Duration;
+
+use lockstep_core::random::Random;
+
+/// Users act and faults happen until then.
+pub const TROUBLE: Duration = Duration::from_mins(2);
+/// The operators come up undisturbed until then.
+const CALM: Duration = Duration::from_secs(4);
+
+/// A fault. Those that last end by themselves, at the latest with [`TROUBLE`]. A link is that of one operator to the
+/// server.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fault {
+    /// Nothing gets through the link, both ways; what is on its way is lost.
+    Partition(usize, Duration),
+    /// Nothing gets from the operator to the server.
+    Mute(usize, Duration),
+    /// Nothing gets from the server to the operator.
+    Deafen(usize, Duration),
+    /// Everything on the link waits, and arrives at once at the end. Beyond the duration of the lease, requests of a
+    /// former leader arrive while another one leads.
+    Hold(usize, Duration),
+    /// Each message may take with it all that is on the link, with this probability in percent.
+    Loss(usize, u64, Duration),
+    /// The operator's host goes down and comes back.
+    Crash(usize, Duration),
+    /// The operator's process is asked to end in good order, and is started again.
+    Terminate(usize),
+    /// The server goes down, which cuts all connections, and comes back with its state; with or without the history that
+    /// watches are resumed from.
+    Restart(Duration, bool),
+    /// The server forgets its history while it runs.
+    Compact,
+    /// The operator's wall clock jumps by so many milliseconds.
+    Skew(usize, i64),
+}
+
+impl Fault {
+    /// How long it lasts.
+    pub fn lasts(&self) -> Duration {
+        match self {
+            Self::Partition(_, lasts)
+            | Self::Mute(_, lasts)
+            | Self::Deafen(_, lasts)
+            | Self::Hold(_, lasts)
+            | Self::Loss(_, _, lasts)
+            | Self::Crash(_, lasts)
+            | Self::Restart(lasts, _) => *lasts,
+            Self::Terminate(_) | Self::Compact | Self::Skew(..) => Duration::ZERO,
+        }
+    }
+
+    /// Whether messages get lost by it without either side being told.
+    fn is_lossy(&self) -> bool {
+        matches!(self, Self::Partition(..) | Self::Mute(..) | Self::Deafen(..) | Self::Loss(..))
+    }
+
+    /// A short name, for counts.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Partition(..) => "partition",
+            Self::Mute(..) => "mute",
+            Self::Deafen(..) => "deafen",
+            Self::Hold(..) => "hold",
+            Self::Loss(..) => "loss",
+            Self::Crash(..) => "crash",
+            Self::Terminate(_) => "terminate",
+            Self::Restart(_, false) => "restart",
+            Self::Restart(_, true) => "restart without history",
+            Self::Compact => "compact",
+            Self::Skew(..) => "skew",
+        }
+    }
+
+    /// What it keeps busy while it lasts: a link, a host, or the server. Faults of one thing don't overlap, because
+    /// turmoil has one state for each.
+    fn subject(&self) -> Option<usize> {
+        match self {
+            Self::Partition(n, _)
+            | Self::Mute(n, _)
+            | Self::Deafen(n, _)
+            | Self::Hold(n, _)
+            | Self::Loss(n, ..) => Some(*n),
+            Self::Crash(n, _) => Some(10 + n),
+            Self::Restart(..) => Some(0),
+            Self::Terminate(_) | Self::Compact | Self::Skew(..) => None,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+/// The plan of a run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The longest that a message takes; most take less.
+    pub latency: Duration,
+    /// Faults by their time.
+    pub faults: Vec<(Duration, Fault)>,
+}
+
+/// How long a watch may hear nothing before it takes its connection for dead (kube's watcher: 290 s and a margin of 5 s).
+const DEAF: Duration = Duration::from_secs(295);
+
+/// How soon after all watches hear again the world must be the desired one: a lease of another must expire (15 s), what
+/// failed in the trouble is tried again (after up to 64 s by then), and a binding that users kept editing counts as
+/// contested until it was quiet for twice the last pause.
+const CATCH_UP: Duration = Duration::from_mins(2);
+
+impl Plan {
+    /// When at the latest every watch has noticed what it missed. Messages that were lost without a word leave connections
+    /// behind on which nothing comes any more; all other faults are noticed at once.
+    pub fn heard_by(&self) -> Duration {
+        let lossy = self.faults.iter().filter(|(_, fault)| fault.is_lossy());
+        let last = lossy.map(|(at, fault)| *at + fault.lasts() + DEAF).max();
+        last.unwrap_or_default().max(TROUBLE)
+    }
+
+    /// When the world must be the desired one.
+    pub fn settled_by(&self) -> Duration {
+        self.heard_by() + CATCH_UP
+    }
+
+    /// Draws a plan.
+    pub fn draw(random: &mut Random) -> Self {
+        let latency = pick(random, &[60, 100, 200, 500, 1500]);
+        let mut faults: Vec<(Duration, Fault)> = Vec::new();
+        for _ in 0..random.below(9) {
+            let at = CALM + Duration::from_millis(random.below(millis(TROUBLE.saturating_sub(CALM))));
+            let fault = draw(random, TROUBLE.saturating_sub(at));
+            let busy = |(from, other): &(Duration, Fault)| {
+                other.subject() == fault.subject()
+                    && *from <= at + fault.lasts()
+                    && at <= *from + other.lasts()
+            };
+            if fault.subject().is_none() || !faults.iter().any(busy) {
+                faults.push((at, fault));
+            }
+        }
+        faults.sort_by_key(|(at, _)| *at);
+        Self { latency: Duration::from_millis(latency), faults }
+    }
+}
+
+fn draw(random: &mut Random, left: Duration) -> Fault {
+    let n = 1 + usize::from(random.below(2) == 1);
+    let mut lasts = |seconds: &[u64]| {
+        let drawn = Duration::from_secs(pick(random, seconds)) + Duration::from_millis(random.below(1000));
+        drawn.min(left)
+    };
+    let short = lasts(&[0, 1, 3, 8]);
+    let long = lasts(&[1, 5, 12, 18, 25, 40]);
+    match random.below(12) {
+        0 => Fault::Partition(n, long),
+        1 => Fault::Mute(n, long),
+        2 => Fault::Deafen(n, long),
+        3 | 4 => Fault::Hold(n, long),
+        5 => Fault::Loss(n, pick(random, &[1, 5, 20]), long),
+        6 | 7 => Fault::Crash(n, short),
+        8 => Fault::Terminate(n),
+        9 => Fault::Restart(short, random.below(2) == 1),
+        10 => Fault::Compact,
+        _ => {
+            let by = i64::try_from(pick(random, &[50, 5_000, 60_000, 86_400_000])).unwrap_or_default();
+            Fault::Skew(n, if random.below(2) == 1 { by } else { -by })
+        }
+    }
+}
+
+/// One of these.
+pub fn pick<T: Copy>(random: &mut Random, of: &[T]) -> T {
+    let index = random.below(of.len() as u64);
+    of[usize::try_from(index).expect("an index")]
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

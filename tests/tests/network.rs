@@ -1,0 +1,103 @@
+//! The real shell and the real kube client on a simulated network: a hundred seeds, each twice.
+//!
+//! `LOCKSTEP_NETWORK_SEED=17 cargo test -p lockstep-tests --test network replay -- --nocapture` plays one seed and prints
+//! what happened, line by line.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context as _, ensure};
+use lockstep_tests::network::faulty::Bug;
+use lockstep_tests::network::{self, Report};
+
+/// The seeds that are tried.
+const SEEDS: u64 = 100;
+
+/// The seed to play instead, and how the trace's hash is announced.
+const VARIABLE: &str = "LOCKSTEP_NETWORK_SEED";
+const HASH: &str = "trace hash ";
+
+/// Each bug of a shell shows within so many seeds.
+const BUG_SEEDS: u64 = 25;
+
+#[test]
+fn whatever_the_network_does_the_world_becomes_the_desired_one_and_the_trace_follows_from_the_seed() {
+    let reports = Mutex::new(BTreeMap::new());
+    let next = AtomicU64::new(0);
+    let work = || loop {
+        let seed = next.fetch_add(1, Ordering::SeqCst);
+        if seed >= SEEDS {
+            return;
+        }
+        let report = network::run(seed, None, false);
+        if let Some(violated) = &report.violated {
+            panic!("seed {seed}: {violated}\nplan: {:?}\nreplay: {}", report.faults, replay_command(seed));
+        }
+        let again = network::run(seed, None, false);
+        assert_eq!(report.hash, again.hash, "seed {seed} gives another trace the second time");
+        reports.lock().expect("no panic while it is held").insert(seed, report);
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let reports = reports.into_inner().expect("no panic while it was held");
+    assert_eq!(reports.len() as u64, SEEDS);
+    check_coverage(reports.values());
+}
+
+/// The search is worth something only if everything that can go wrong does.
+fn check_coverage<'a>(reports: impl Iterator<Item = &'a Report> + Clone) {
+    let faults = reports.clone().flat_map(|report| &report.faults);
+    let mut counts = BTreeMap::new();
+    for (_, fault) in faults {
+        *counts.entry(fault.name()).or_insert(0) += 1;
+    }
+    assert_eq!(counts.len(), 11, "some kinds of faults never happened: {counts:?}");
+    let late: usize = reports.map(|report| report.late_writes).sum();
+    assert!(late > 0, "no write of a former leader ever arrived late");
+}
+
+#[test]
+fn each_bug_of_a_shell_is_found() {
+    for bug in Bug::ALL {
+        let found = (0..BUG_SEEDS).find_map(|seed| {
+            let violated = network::run(seed, Some(bug), false).violated?;
+            Some((seed + 1, violated))
+        });
+        let (seeds, violated) = found.unwrap_or_else(|| panic!("{bug:?} is not found in {BUG_SEEDS} seeds"));
+        println!("{:<16} after {seeds:>2} seeds: {violated:.120}", format!("{bug:?}"));
+    }
+}
+
+#[test]
+fn another_process_gives_the_same_trace() -> anyhow::Result<()> {
+    const SEED: u64 = 3;
+    let here = network::run(SEED, None, false).hash;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--exact", "replay", "--nocapture"]).env(VARIABLE, SEED.to_string());
+    let told = String::from_utf8(command.output()?.stdout)?;
+    let there = told.lines().find_map(|line| line.strip_prefix(HASH)).context("no hash was told")?;
+    ensure!(there == here, "{there} there, {here} here");
+    Ok(())
+}
+
+/// Plays the seed that the environment names, and tells all; without one there is nothing to do.
+#[test]
+fn replay() {
+    let Ok(seed) = std::env::var(VARIABLE) else { return };
+    let seed = seed.parse().unwrap_or_else(|_| panic!("{VARIABLE} must be a number, not {seed:?}"));
+    let report = network::run(seed, None, true);
+    println!("\n{}", report.timeline);
+    println!("plan: {:?}", report.faults);
+    println!("settled {:?} after all could hear again; {:?} in all", report.settled_after, report.elapsed);
+    println!("{HASH}{}", report.hash);
+    assert_eq!(report.violated, None, "seed {seed}");
+}
+
+fn replay_command(seed: u64) -> String {
+    format!("{VARIABLE}={seed} cargo test -p lockstep-tests --test network replay -- --nocapture")
+}
