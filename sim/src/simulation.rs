@@ -10,6 +10,7 @@ pub mod bugs;
 pub mod history;
 pub mod invariant;
 pub mod plan;
+mod recording;
 pub mod run;
 pub mod search;
 pub mod shrink;
@@ -20,6 +21,7 @@ pub mod timeline;
 mod trace;
 
 pub use self::plan::Plan;
+pub use self::recording::record;
 pub use self::run::{Run, Simulation, Violation};
 pub use self::search::{Search, Summary};
 pub use self::storm::{Strike, Struck};

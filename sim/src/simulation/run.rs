@@ -116,14 +116,20 @@ impl Simulation {
 struct Runs {
     subject: &'static dyn Subject,
     bug: Option<&'static Bug>,
-    seed: u64,
+    plan_seed: u64,
+    process: usize,
     lives: Cell<u64>,
+}
+
+/// The seed of the machine of a process's life; both are counted from zero.
+pub(super) fn seed_of(plan_seed: u64, process: usize, life: u64) -> u64 {
+    plan_seed.wrapping_add(process as u64 * 1000).wrapping_add(life)
 }
 
 impl Program for Runs {
     fn machine(&self) -> Box<dyn Machine> {
+        let machine = self.subject.machine(seed_of(self.plan_seed, self.process, self.lives.get()));
         self.lives.set(self.lives.get() + 1);
-        let machine = self.subject.machine(self.seed.wrapping_add(self.lives.get()));
         match self.bug {
             Some(bug) => (bug.plant)(machine),
             None => machine,
@@ -303,9 +309,10 @@ impl<'a> Running<'a> {
 
     /// Starts a process that leads.
     fn lead(&mut self) {
-        let seed = self.plan.seed.wrapping_add(self.cluster.processes() as u64 * 1000);
+        let (plan_seed, process) = (self.plan.seed, self.cluster.processes());
         let Simulation { subject, bug, .. } = *self.simulation;
-        self.leader = self.cluster.start(Runs { subject, bug, seed, lives: Cell::new(0) }, true);
+        let runs = Runs { subject, bug, plan_seed, process, lives: Cell::new(0) };
+        self.leader = self.cluster.start(runs, true);
     }
 
     fn come(&mut self, later: Later) {

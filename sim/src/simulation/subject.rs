@@ -26,6 +26,12 @@ pub trait Subject: Sync {
     /// The machine of a process that begins.
     fn machine(&self, seed: u64) -> Box<dyn Machine>;
 
+    /// The configuration of that machine, as a recording holds it; null if it can't be made from one.
+    fn config(&self, seed: u64) -> Value {
+        let _ = seed;
+        Value::Null
+    }
+
     /// The names of the actions that the machine asks for; faults are aimed at them.
     fn actions(&self) -> &'static [&'static str];
 

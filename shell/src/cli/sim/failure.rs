@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::Path;
 
-use lockstep_sim::simulation::{Plan, Run, Search, Simulation, Timeline, Violation, shrink};
+use lockstep_sim::simulation::{
+    Plan, Run, Search, Simulation, Timeline, Violation, record, shrink, subjects,
+};
 use serde::Serialize;
 
 use super::files::{self, quoted};
@@ -97,7 +99,7 @@ impl Failure {
         }
         let name = format!("{}-{}", self.controller, self.seed);
         self.shrunk = Some(Shrunk { runs: shrunk.runs, replay: None });
-        let json = serde_json::to_string_pretty(&shrunk.plan).map(|json| format!("{json}\n"));
+        let json = serde_json::to_string_pretty(&shrunk.plan).map(|json| format!("{json}\n").into_bytes());
         let written = json.map_err(Into::into).and_then(|json| files::write(out, &name, &[("json", json)]));
         match written {
             Ok(paths) => {
@@ -118,7 +120,12 @@ impl Failure {
         }
         let timeline = Timeline::of(plan, run);
         let (text, page) = (timeline.text(), timeline.html());
-        match files::write(out, name, &[("txt", format!("{self}\n{text}")), ("html", page)]) {
+        let mut shown = vec![("txt", format!("{self}\n{text}").into_bytes()), ("html", page.into_bytes())];
+        let subject = subjects::all().into_iter().find(|subject| subject.name() == self.controller);
+        // What a controller does can always be written as JSON; what can't be is left out.
+        let recording = subject.and_then(|subject| record(subject, plan, run).ok().flatten());
+        shown.extend(recording.map(|recording| ("jsonl", recording)));
+        match files::write(out, name, &shown) {
             Ok(paths) => self.files.extend(paths.iter().map(|path| path.to_string_lossy().into_owned())),
             Err(error) => self.trouble = Some(format!("{error:#}")),
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 /// Writes files of one name into a folder, which is made if it is not there. Returns their paths.
-pub(super) fn write(folder: &Path, name: &str, files: &[(&str, String)]) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn write(folder: &Path, name: &str, files: &[(&str, Vec<u8>)]) -> anyhow::Result<Vec<PathBuf>> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     files
         .iter()

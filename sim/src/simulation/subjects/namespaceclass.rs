@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockstep_core::engine::backoff::Backoff;
 use lockstep_core::engine::machine::Machine;
 use lockstep_core::namespaceclass::{BACKOFF, Config, Operator};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::history::History;
 use super::super::invariant::Invariant;
@@ -21,19 +21,22 @@ mod rules;
 #[derive(Debug, Clone, Copy)]
 pub struct NamespaceClass;
 
+fn config(seed: u64) -> Config {
+    let instance = format!("operator-{seed}");
+    Config { concurrency: 3, resync: Duration::from_mins(10), instance, seed }
+}
+
 impl Subject for NamespaceClass {
     fn name(&self) -> &'static str {
         lockstep_crds::namespaceclass::CONTROLLER
     }
 
     fn machine(&self, seed: u64) -> Box<dyn Machine> {
-        let config = Config {
-            concurrency: 3,
-            resync: Duration::from_mins(10),
-            instance: format!("operator-{seed}"),
-            seed,
-        };
-        Box::new(Operator::new(config))
+        Box::new(Operator::new(config(seed)))
+    }
+
+    fn config(&self, seed: u64) -> Value {
+        json!(config(seed))
     }
 
     fn actions(&self) -> &'static [&'static str] {
