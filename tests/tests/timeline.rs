@@ -32,7 +32,10 @@ fn eventful(items: usize) -> Timeline {
         });
         Timeline::of(&plan, &run).with_replay("lockstep replay run.json")
     });
-    timelines.into_iter().find(|timeline| timeline.items.len() >= items).expect("one of many runs is eventful")
+    timelines
+        .into_iter()
+        .find(|timeline| timeline.items.len() >= items)
+        .expect("one of many runs is eventful")
 }
 
 /// The page in a browser; none, and a line on the terminal, if there is no browser.
