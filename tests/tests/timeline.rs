@@ -21,7 +21,7 @@ fn eventful(items: usize) -> Timeline {
         acts: NamespaceClass.acts(),
         aims: NamespaceClass.actions(),
     };
-    let timelines = (1..).map(|seed| {
+    let timelines = (1..100).map(|seed| {
         let plan = range.plan(seed);
         let mut run = simulation.run(&plan, true);
         run.violation = Some(Violation {
@@ -32,7 +32,10 @@ fn eventful(items: usize) -> Timeline {
         });
         Timeline::of(&plan, &run).with_replay("lockstep replay run.json")
     });
-    timelines.into_iter().find(|timeline| timeline.items.len() >= items).expect("seeds do not end")
+    timelines
+        .into_iter()
+        .find(|timeline| timeline.items.len() >= items)
+        .expect("one of many runs is eventful")
 }
 
 /// The page in a browser; none, and a line on the terminal, if there is no browser.
