@@ -222,7 +222,7 @@ fn replay(args: &Args, file: &PlanFile) -> anyhow::Result<Report> {
         failures: run.violation.map(|violation| (*seed, violation)).into_iter().collect(),
         hash: combine([run.hash.as_str()].into_iter()),
     };
-    Ok(Report::new(&[(controller, summary)], took, failure.into_iter().collect()))
+    Ok(Report::new(&[(controller.as_str(), summary)], took, failure.into_iter().collect()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use lockstep_sim::simulation::plan::What;
 use lockstep_sim::simulation::{Plan, Subject, bugs, subjects};
 use serde_json::Value;
@@ -73,13 +73,13 @@ pub(super) fn bugs() -> Vec<&'static str> {
 
 /// Reads a plan that the simulator can run. Clap tells of which file an error is.
 pub(super) fn plan_file(path: &str) -> Result<PlanFile, String> {
-    let read = || {
+    let read = || -> anyhow::Result<PlanFile> {
         let text = std::fs::read_to_string(path)?;
         let plan = serde_json::from_str(&text)?;
         check(&plan)?;
         Ok(PlanFile { path: path.into(), plan })
     };
-    read().map_err(|error: anyhow::Error| format!("{error:#}"))
+    read().map_err(|error| format!("{error:#}"))
 }
 
 /// Whatever the plan names exists: a fault that never strikes would pass for one that does no harm.
@@ -89,11 +89,12 @@ fn check(plan: &Plan) -> anyhow::Result<()> {
     within(&times)?;
     for fault in &plan.faults {
         if let What::Act { name, .. } = &fault.what {
-            let mut names = subject.acts().iter().map(|act| act.name);
-            if !names.clone().any(|act| act == name) {
-                let names = names.by_ref().collect::<Vec<_>>().join(", ");
-                bail!("nobody knows the act {name:?}; there are: {names}");
-            }
+            let names: Vec<&str> = subject.acts().iter().map(|act| act.name).collect();
+            ensure!(
+                names.contains(&name.as_str()),
+                "nobody knows the act {name:?}; there are: {}",
+                names.join(", ")
+            );
         }
         if let Some(aim) = &fault.aim {
             let actions = subject.actions();
@@ -113,8 +114,9 @@ fn within(value: &Value) -> anyhow::Result<()> {
     match value {
         Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
             let is_time = name.ends_with("_ms") || name.ends_with("Ms");
-            let size = value.as_i64().map_or(f64::INFINITY, |number| number.unsigned_abs() as f64);
-            ensure!(!is_time || size <= LONGEST.as_millis() as f64, "{name} {value} is more than a week");
+            let is_short =
+                value.as_i64().is_some_and(|ms| u128::from(ms.unsigned_abs()) <= LONGEST.as_millis());
+            ensure!(!is_time || is_short, "{name} {value} is more than a week");
             within(value)
         }),
         Value::Array(items) => items.iter().try_for_each(within),

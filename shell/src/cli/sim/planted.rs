@@ -85,6 +85,7 @@ impl Table {
 }
 
 /// What is missing counts as more than anything.
+#[expect(clippy::cast_precision_loss, reason = "there are fewer seeds than that")]
 fn median(mut needed: Vec<Option<u64>>) -> Option<f64> {
     needed.sort_by_key(|seeds| seeds.unwrap_or(u64::MAX));
     let upper = (*needed.get(needed.len() / 2)?)?;
