@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 pub(super) enum Place {
     /// Anything.
     Plain,
-    /// Values that nobody interprets: the data of ConfigMaps, annotations, the values of environment variables.
+    /// Values that nobody interprets: the data of objects, annotations, the values of environment variables.
     Data,
 }
 
