@@ -30,7 +30,7 @@ pub mod world;
 
 use faulty::Bug;
 use operator::Host;
-use plan::{Fault, Plan, TROUBLE};
+use plan::{Fault, LURKS, Plan, TROUBLE};
 use trace::Trace;
 
 /// How far the simulated network moves in one step; what hosts say to one another arrives in the next step at the earliest.
@@ -121,10 +121,14 @@ impl Run {
 
     /// Plays the plan; returns how long it took the world to settle.
     fn play(&mut self) -> Result<Duration, String> {
-        let mut faults = self.plan.faults.clone().into_iter().peekable();
+        let mut planned = self.plan.faults.clone();
         while self.sim.elapsed() < TROUBLE {
             let now = self.sim.elapsed();
-            while let Some((_, fault)) = faults.next_if(|(at, _)| *at <= now) {
+            let writing = self.trace.facts(|facts| rules::writing(facts, now.saturating_sub(TICK)));
+            let due = |(at, fault): &mut (Duration, Fault)| {
+                *at <= now && (!fault.lurks() || writing || *at + LURKS <= now)
+            };
+            for (_, fault) in planned.extract_if(.., due).collect::<Vec<_>>() {
                 self.begin(fault);
             }
             self.end_those_due(now);

@@ -10,6 +10,9 @@ pub const TROUBLE: Duration = Duration::from_mins(2);
 /// The operators come up undisturbed until then.
 const CALM: Duration = Duration::from_secs(4);
 
+/// Crashes and restarts wait up to so long for a moment at which an operator has just asked for a write.
+pub const LURKS: Duration = Duration::from_secs(10);
+
 /// A fault. Those that last end by themselves, at the latest with [`TROUBLE`]. A link is that of one operator to the
 /// server.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,6 +78,16 @@ impl Fault {
         }
     }
 
+    /// Whether it waits for the worst moment, up to [`LURKS`].
+    pub fn lurks(&self) -> bool {
+        matches!(self, Self::Crash(..) | Self::Restart(..))
+    }
+
+    /// How long after its time it is over at the latest.
+    fn over_after(&self) -> Duration {
+        if self.lurks() { LURKS + self.lasts() } else { self.lasts() }
+    }
+
     /// What it keeps busy while it lasts: a link, a host, or the server. Faults of one thing don't overlap, because
     /// turmoil has one state for each.
     fn subject(&self) -> Option<usize> {
@@ -137,8 +150,8 @@ impl Plan {
             let fault = draw(random, TROUBLE.saturating_sub(at));
             let busy = |(from, other): &(Duration, Fault)| {
                 other.subject() == fault.subject()
-                    && *from <= at + fault.lasts()
-                    && at <= *from + other.lasts()
+                    && *from <= at + fault.over_after()
+                    && at <= *from + other.over_after()
             };
             if fault.subject().is_none() || !faults.iter().any(busy) {
                 faults.push((at, fault));

@@ -74,6 +74,12 @@ pub fn last_write(facts: &Facts) -> Duration {
     written.map_or(Duration::ZERO, |(at, _)| *at)
 }
 
+/// Whether an operator has asked for a write at this time or later.
+pub fn writing(facts: &Facts, since: Duration) -> bool {
+    let mut recent = facts.iter().rev().take_while(|(at, _)| *at >= since);
+    recent.any(|(_, fact)| matches!(fact, Fact::Writes(..)))
+}
+
 /// Who leads at the end.
 pub fn leader(facts: &Facts) -> Option<Process> {
     facts.iter().fold(None, |leader, (_, fact)| match fact {
