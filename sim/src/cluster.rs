@@ -353,7 +353,11 @@ impl<W: Weather> Cluster<W> {
             Arrival::List { process, life, kind, stream } if self.lives(process, life) => {
                 self.list(process, &kind, stream);
             }
-            Arrival::Start { process, life } if self.processes[process].life == life => self.boot(process),
+            Arrival::Start { process, life } if self.processes[process].life == life => {
+                let it = &mut self.processes[process];
+                it.machine = it.program.machine();
+                self.boot(process);
+            }
             Arrival::Answer { .. } | Arrival::Seen { .. } | Arrival::List { .. } | Arrival::Start { .. } => {}
         }
     }
@@ -386,7 +390,6 @@ impl<W: Weather> Cluster<W> {
 
     fn boot(&mut self, process: usize) {
         let it = &mut self.processes[process];
-        it.machine = it.program.machine();
         it.alive = true;
         it.began = self.clock;
         it.paused_until = self.clock;
