@@ -473,20 +473,20 @@ fn sim_runs_the_plan_of_a_file() {
 #[test]
 fn sim_finds_a_planted_bug_and_tells_of_a_plan_that_fails() {
     let folder = folder();
-    let table = run(folder.path(), &["sim", "--planted", "no_label", "--duration", "5m", "--json"]);
+    let table = run(folder.path(), &["sim", "--planted", "wrong_namespace", "--duration", "5m", "--json"]);
     let found = &object(&table)["bugs"][0];
-    assert_eq!((table.status.code(), &found["bug"]), (Some(0), &"no_label".into()), "{found}");
+    assert_eq!((table.status.code(), &found["bug"]), (Some(0), &"wrong_namespace".into()), "{found}");
     assert!(found["seedsNeeded"].as_u64() >= Some(1) && found["invariant"].is_string(), "{found}");
     misused(&run(folder.path(), &["sim", "--planted", "rain"]), &["'rain'", "no_label", "all"]);
 
-    // Nothing goes wrong, and still the bug shows: the examples of the stage are labelled.
+    // Nothing goes wrong and nobody acts: the bug shows on the stage as it is.
     let plan = r#"{"controller": "namespaceclass", "seed": 7, "stormyMs": 60000, "faults": []}"#;
     std::fs::write(folder.path().join("quiet.json"), plan).unwrap();
-    let args = ["sim", "--plan", "quiet.json", "--planted", "no_label", "--out", "seen", "--json"];
+    let args = ["sim", "--plan", "quiet.json", "--planted", "wrong_namespace", "--out", "seen", "--json"];
     let failed = run(folder.path(), &args);
     assert_eq!(failed.status.code(), Some(1));
     let failure = &object(&failed)["failures"][0];
-    assert_eq!(failure["replay"], "lockstep sim --plan quiet.json --planted no_label");
+    assert_eq!(failure["replay"], "lockstep sim --plan quiet.json --planted wrong_namespace");
     assert_eq!(failure["files"], serde_json::json!(["seen/quiet.txt", "seen/quiet.html"]));
     let text = std::fs::read_to_string(folder.path().join("seen/quiet.txt")).unwrap();
     assert!(text.contains(failure["sentence"].as_str().unwrap()), "{text}");
