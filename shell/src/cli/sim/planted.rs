@@ -90,7 +90,7 @@ fn median(mut needed: Vec<Option<u64>>) -> Option<f64> {
     needed.sort_by_key(|seeds| seeds.unwrap_or(u64::MAX));
     let upper = (*needed.get(needed.len() / 2)?)?;
     let lower = needed[(needed.len() - 1) / 2]?;
-    Some((lower as f64 + upper as f64) / 2.0)
+    Some(f64::midpoint(lower as f64, upper as f64))
 }
 
 impl fmt::Display for Table {
