@@ -34,7 +34,9 @@ async fn hand_written_scenarios_agree() -> anyhow::Result<()> {
     let mut real = RealArm::new(ControlPlane::shared()).await?;
     let mut report = Report::default();
     for path in scenarios()? {
-        let found = compare(&Scenario::read(&path)?, &mut ModelArm::default(), &mut real).await?;
+        let scenario = Scenario::read(&path)?;
+        let found = compare(&scenario, &mut ModelArm::default(), &mut real).await?;
+        println!("{}: {} requests compared", scenario.name, found.compared);
         report.absorb(found);
     }
     println!("{} requests compared, {} disagreements", report.compared, report.disagreements.len());
