@@ -145,19 +145,20 @@ fn differs(
 /// The lines that differ, each with three around it.
 fn diff(recorded: &str, given: &str) -> String {
     let diff = TextDiff::from_lines(recorded, given);
-    let mut shown = String::from("--- recorded\n+++ now\n");
+    let mut shown = vec!["--- recorded".to_owned(), "+++ now".to_owned()];
     for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
-        shown.push_str(&format!("{}\n", hunk.header()));
+        shown.push(hunk.header().to_string());
         for change in hunk.iter_changes() {
             let sign = match change.tag() {
                 ChangeTag::Equal => ' ',
                 ChangeTag::Delete => '-',
                 ChangeTag::Insert => '+',
             };
-            shown.push_str(&format!("{sign}{}\n", change.value().trim_end_matches('\n')));
+            shown.push(format!("{sign}{}", change.value().trim_end_matches('\n')));
         }
     }
-    shown
+    shown.push(String::new());
+    shown.join("\n")
 }
 
 #[cfg(test)]

@@ -133,9 +133,9 @@ fn every_segment_replays_by_itself() {
         let resources =
             json!([config_map("a", &round.to_string()), secret("b", &format!("secret of {round}"))]);
         if round == 0 {
-            bench.define("web", &resources)
+            bench.define("web", &resources);
         } else {
-            bench.redefine("web", &resources)
+            bench.redefine("web", &resources);
         }
         bench.settle();
     }
