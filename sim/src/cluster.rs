@@ -496,7 +496,7 @@ impl<W: Weather> Cluster<W> {
                 }
                 self.deliver(process, Event::Finished { id, outcome: Ok(Success::Done) });
             }
-            action => self.serve_as_fated(process, life, id, action),
+            action => self.serve_as_fated(process, life, id, &action),
         }
     }
 
@@ -510,14 +510,14 @@ impl<W: Weather> Cluster<W> {
         self.send(Duration::ZERO, Arrival::List { process, life, kind: Arc::clone(kind), stream: id });
     }
 
-    fn serve_as_fated(&mut self, process: usize, life: u32, id: ActionId, action: Action) {
+    fn serve_as_fated(&mut self, process: usize, life: u32, id: ActionId, action: &Action) {
         let lives = self.lives(process, life);
         // Nobody is left whom anything could befall.
         let fate =
-            if lives { self.weather.fate(self.carried, self.clock, process, &action) } else { Fate::Served };
+            if lives { self.weather.fate(self.carried, self.clock, process, action) } else { Fate::Served };
         self.carried += 1;
         let outcome = match &fate {
-            Fate::Served | Fate::AnswerLost | Fate::CrashedAfter => self.serve(process, &action),
+            Fate::Served | Fate::AnswerLost | Fate::CrashedAfter => self.serve(process, action),
             Fate::Failed(failure) => Err(failure.clone()),
             Fate::CrashedBefore => Err(Failure::new(Class::Unknown, "no answer in time")),
         };
@@ -534,7 +534,7 @@ impl<W: Weather> Cluster<W> {
             }
         };
         if lives {
-            let delay = self.weather.delay(self.clock, process, Hop::Answer(&action));
+            let delay = self.weather.delay(self.clock, process, Hop::Answer(action));
             self.send(delay, Arrival::Answer { process, life, id, outcome });
         }
     }

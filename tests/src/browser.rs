@@ -1,4 +1,4 @@
-//! A headless Chromium, driven over the DevTools protocol.
+//! A headless Chromium, driven over the `DevTools` protocol.
 //!
 //! The browser reads commands from its descriptor 3 and writes answers and events to 4, each ended by a zero byte. So it
 //! takes neither a port nor a WebSocket.

@@ -78,7 +78,9 @@ impl Controller {
     ) -> Next<super::Stage> {
         match stage {
             Stage::Binding => self.bound(name, outcomes),
-            Stage::Doubting { uid, version, label } => self.doubted(name, uid, version, label, outcomes),
+            Stage::Doubting { uid, version, label } => {
+                self.doubted(name, uid, version, label.as_deref(), outcomes)
+            }
             Stage::Unbinding => unbound(outcomes),
         }
     }
@@ -102,7 +104,7 @@ impl Controller {
         name: &str,
         uid: String,
         version: String,
-        label: Option<String>,
+        label: Option<&str>,
         outcomes: Vec<Outcome>,
     ) -> Next<super::Stage> {
         let mut outcomes = outcomes.into_iter();
@@ -122,7 +124,8 @@ impl Controller {
         let known = self.world.namespaces.get(&name.to_owned());
         // The label that was doubted is the one that must still be there, whatever the watch has told since.
         let known = known.filter(|known| !known.terminating);
-        let same = known.is_some_and(|known| known.uid == namespace.uid) && namespace.class == label;
+        let same =
+            known.is_some_and(|known| known.uid == namespace.uid) && namespace.class.as_deref() == label;
         if !same || class_exists || namespace.terminating {
             // The cache lags; the watch will tell.
             self.world.namespaces.absorb(name.to_owned(), namespace);

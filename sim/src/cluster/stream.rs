@@ -51,10 +51,10 @@ impl Stream {
         self.close(server);
         let selector = self.scope.selector.replace('/', "%2F");
         let path = format!("{}?labelSelector={selector}", wire::path::collection(&self.kind, None));
-        let (code, list) = match self.list_of(server, &path, now, lag) {
+        let (code, list) = match Self::list_of(server, &path, now, lag) {
             (200, list) => (200, list),
             // History does not reach back so far.
-            _ if lag > 0 => self.list_of(server, &path, now, 0),
+            _ if lag > 0 => Self::list_of(server, &path, now, 0),
             refused => refused,
         };
         if code != 200 {
@@ -76,7 +76,7 @@ impl Stream {
         Sight { events, over: false }
     }
 
-    fn list_of(&self, server: &mut ApiServer, path: &str, now: Timestamp, lag: u64) -> (u16, Value) {
+    fn list_of(server: &mut ApiServer, path: &str, now: Timestamp, lag: u64) -> (u16, Value) {
         let path = match lag {
             0 => path.to_owned(),
             lag => {

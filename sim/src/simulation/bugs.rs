@@ -26,8 +26,11 @@ pub struct Bug {
     /// Puts it around a machine.
     pub plant: fn(Box<dyn Machine>) -> Box<dyn Machine>,
     /// Garbles requests on their way to the server.
-    pub garble: Option<fn(&Action, http::Request<Vec<u8>>) -> http::Request<Vec<u8>>>,
+    pub garble: Option<Garble>,
 }
+
+/// What becomes of the request by which an action is carried out.
+pub type Garble = fn(&Action, http::Request<Vec<u8>>) -> http::Request<Vec<u8>>;
 
 /// All bugs.
 pub fn all() -> Vec<&'static Bug> {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::cluster::{Author, Change, Entry, What};
 
 /// How far back writes are remembered.
-pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MINUTE: Duration = Duration::from_mins(1);
 
 /// One state of an object.
 #[derive(Debug, Clone)]

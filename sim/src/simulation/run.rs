@@ -97,6 +97,7 @@ impl Simulation {
     }
 
     /// The same with a planted bug.
+    #[must_use]
     pub fn with_bug(&self, bug: &'static Bug) -> Self {
         Self { bug: Some(bug), ..self.clone() }
     }

@@ -142,6 +142,7 @@ impl Timeline {
     }
 
     /// The same with the command that brings about the run again.
+    #[must_use]
     pub fn with_replay(self, command: impl Into<String>) -> Self {
         Self { replay: Some(command.into()), ..self }
     }

@@ -46,7 +46,7 @@ impl Trace {
 
     /// The hash of all that was taken in, in hexadecimal.
     pub(super) fn finish(self) -> String {
-        self.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hexadecimal(self.hash)
     }
 }
 
@@ -56,7 +56,14 @@ pub fn combine<'a>(hashes: impl Iterator<Item = &'a str>) -> String {
     for hash in hashes {
         all.update(hash);
     }
-    all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(all)
+}
+
+fn hexadecimal(hash: Sha256) -> String {
+    hash.finalize().iter().fold(String::new(), |mut text, byte| {
+        let _ = std::fmt::Write::write_fmt(&mut text, format_args!("{byte:02x}"));
+        text
+    })
 }
 
 fn line(hash: &mut Sha256, text: std::fmt::Arguments<'_>) {
@@ -94,7 +101,7 @@ fn take_action(hash: &mut Sha256, action: &Action) {
         }
         Action::Patch { patch, .. } => whole(hash, patch),
         Action::Delete { uid, resource_version, .. } => {
-            line(hash, format_args!("{uid} {resource_version:?} "))
+            line(hash, format_args!("{uid} {resource_version:?} "));
         }
         Action::Watch { kind, scope } => line(hash, format_args!("{kind} {scope:?} ")),
         Action::Unwatch { kind } => line(hash, format_args!("{kind} ")),

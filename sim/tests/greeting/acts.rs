@@ -61,7 +61,7 @@ fn delete(hand: &mut dyn Hand, random: &mut Random) {
     }
 }
 
-/// A ConfigMap of the lobby: one that the greeter made, or one of somebody else's.
+/// A `ConfigMap` of the lobby: one that the greeter made, or one of somebody else's.
 fn some_child(hand: &dyn Hand, random: &mut Random, ours: bool) -> Option<ObjectRef> {
     let found = hand.any(&config_map_kind(), random)?;
     let wanted = metadata(&found, "namespace") == LOBBY && is_ours(&found) == ours;

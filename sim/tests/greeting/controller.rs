@@ -1,11 +1,11 @@
-//! The greeter: the text of every Greeting hangs in the namespace `lobby`, as a ConfigMap.
+//! The greeter: the text of every Greeting hangs in the namespace `lobby`, as a `ConfigMap`.
 //!
 //! ```text
-//!  Greeting team-a/hello ──▶ reconcile ──▶ ConfigMap lobby/team-a.hello, labelled example.com/made-by=greeter
+//!  Greeting team-a/hello ──▶ reconcile ──▶ `ConfigMap` lobby/team-a.hello, labelled example.com/made-by=greeter
 //! ```
 //!
 //! An object can't own one in another namespace, so the garbage collector does not clean up. A finalizer does: it stays
-//! until the ConfigMap was seen gone. What is left behind all the same, because a request took effect late, is told by its
+//! until the `ConfigMap` was seen gone. What is left behind all the same, because a request took effect late, is told by its
 //! label and goes as soon as its greeting is proven gone.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) const NAME: &str = "greeter";
 /// Where the texts hang.
 pub(crate) const LOBBY: &str = "lobby";
 pub(crate) const FINALIZER: &str = "example.com/greeter";
-/// On every ConfigMap that the greeter made. Who takes it off takes the ConfigMap over.
+/// On every `ConfigMap` that the greeter made. Who takes it off takes the `ConfigMap` over.
 pub(crate) const LABEL: &str = "example.com/made-by";
 pub(crate) const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
 
@@ -41,12 +41,12 @@ pub(crate) fn config_map_kind() -> Arc<Kind> {
     Kind::known("", "v1", "ConfigMap", "configmaps", true)
 }
 
-/// The ConfigMap of a greeting. No namespace has a dot in its name, so no two greetings share one.
+/// The `ConfigMap` of a greeting. No namespace has a dot in its name, so no two greetings share one.
 pub(crate) fn child(namespace: &str, name: &str) -> ObjectRef {
     ObjectRef::namespaced(&config_map_kind(), LOBBY, &format!("{namespace}.{name}"))
 }
 
-/// Whether the greeter made a ConfigMap.
+/// Whether the greeter made a `ConfigMap`.
 pub(crate) fn is_ours(child: &Value) -> bool {
     label(child, LABEL) == Some(NAME)
 }
@@ -62,7 +62,7 @@ pub(crate) struct Greeter {
 #[derive(Debug, Default)]
 pub(crate) struct World {
     pub(crate) greetings: Cache<Key, Seen>,
-    /// The metadata of the ConfigMaps with our label, by their greeting.
+    /// The metadata of the `ConfigMaps` with our label, by their greeting.
     pub(crate) children: Cache<Key, Seen>,
 }
 

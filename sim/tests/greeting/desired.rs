@@ -15,7 +15,7 @@ pub(crate) fn ready(greeting: &Value) -> Option<&Value> {
     conditions.iter().find(|condition| condition["type"] == "Ready")
 }
 
-/// The ConfigMap of a greeting.
+/// The `ConfigMap` of a greeting.
 pub(crate) fn child_of(greeting: &ObjectRef) -> ObjectRef {
     child(greeting.namespace.as_deref().unwrap_or_default(), &greeting.name)
 }

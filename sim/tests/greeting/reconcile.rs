@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A stage that has nothing to do is skipped. No stage believes the cache where it would destroy something: that a greeting
-//! is gone is asked for, and so is its ConfigMap, in every pass.
+//! is gone is asked for, and so is its `ConfigMap`, in every pass.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,13 +33,13 @@ pub(crate) enum Stage {
     Entering,
     /// The watch does not show the greeting: is it gone?
     Doubting,
-    /// Its ConfigMap is being read.
+    /// Its `ConfigMap` is being read.
     Looking(Option<Arc<Value>>),
-    /// Its ConfigMap is being deleted.
+    /// Its `ConfigMap` is being deleted.
     Removing(Option<Arc<Value>>),
     /// The finalizer is being taken out.
     LettingGo,
-    /// Its ConfigMap is being written.
+    /// Its `ConfigMap` is being written.
     Writing(Arc<Value>),
     /// Its status is being written.
     Reporting(Verdict),
@@ -122,7 +122,7 @@ fn look((namespace, name): &Key, greeting: Option<Arc<Value>>) -> Next<Stage> {
     Next::Await(vec![read], Stage::Looking(greeting))
 }
 
-/// What follows from a greeting and its ConfigMap, both as they are.
+/// What follows from a greeting and its `ConfigMap`, both as they are.
 fn decide(key: &Key, greeting: Option<Arc<Value>>, found: Option<&Value>, now: Now) -> Next<Stage> {
     let greeting = match greeting {
         Some(greeting) if !is_deleting(&greeting) => greeting,
@@ -152,7 +152,7 @@ fn decide(key: &Key, greeting: Option<Arc<Value>>, found: Option<&Value>, now: N
     Next::Await(vec![write], Stage::Writing(greeting))
 }
 
-/// The greeting goes, or is gone: first the ConfigMap, and once that was seen gone, the finalizer.
+/// The greeting goes, or is gone: first the `ConfigMap`, and once that was seen gone, the finalizer.
 fn clean_up(key: &Key, greeting: Option<Arc<Value>>, found: Option<&Value>) -> Next<Stage> {
     match found.filter(|found| is_ours(found)) {
         // Somebody holds it back. The watch tells when it is gone.

@@ -24,7 +24,7 @@ pub(crate) const INVARIANTS: &[Invariant] = &[
     },
 ];
 
-/// The greeter may make ConfigMaps in the lobby, change and delete those that it made, and write the status and its
+/// The greeter may make `ConfigMaps` in the lobby, change and delete those that it made, and write the status and its
 /// finalizer of greetings.
 pub(crate) fn may_change(change: &Change) -> Result<(), String> {
     let Change { object, old, new, .. } = change;

@@ -125,7 +125,7 @@ impl Machine for Faulty {
             Bug::ForgetsRequests if !self.is_election() => step.requests.retain(|request| {
                 let asks = !matches!(request.action, Action::Watch { .. } | Action::Unwatch { .. });
                 self.requests += u64::from(asks);
-                !asks || self.requests % FORGOTTEN != 0
+                !asks || !self.requests.is_multiple_of(FORGOTTEN)
             }),
             _ => {}
         }

@@ -181,7 +181,7 @@ fn draw(random: &mut Random, left: Duration) -> Fault {
         9 => Fault::Restart(short, random.below(2) == 1),
         10 => Fault::Compact,
         _ => {
-            let by = i64::try_from(pick(random, &[50, 5_000, 60_000, 86_400_000])).unwrap_or_default();
+            let by = pick(random, &[50_i64, 5_000, 60_000, 86_400_000]);
             Fault::Skew(n, if random.below(2) == 1 { by } else { -by })
         }
     }

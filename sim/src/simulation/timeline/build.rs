@@ -42,7 +42,9 @@ pub(super) fn timeline(plan: &Plan, run: &Run) -> Timeline {
         let (now, later) = aimed.into_iter().partition(|strike| asked(strike));
         aimed = later;
         let now: Vec<&Strike> = now;
-        now.into_iter().for_each(|strike| draft.strike(strike));
+        for strike in now {
+            draft.strike(strike);
+        }
     }
     aimed.into_iter().chain(strikes).for_each(|strike| draft.strike(strike));
     draft.finish(run)

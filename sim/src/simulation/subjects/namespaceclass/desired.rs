@@ -65,7 +65,7 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
         let name = metadata(&namespace, "name");
         match class_of(server, name) {
             _ if is_deleting(&namespace) => {
-                differences.push(format!("namespace {name} still is being deleted"))
+                differences.push(format!("namespace {name} still is being deleted"));
             }
             Some(class) => bound(server, name, &class, &mut differences),
             None if binding(server, name).is_some() => {
