@@ -322,10 +322,13 @@ impl Work {
     }
 
     /// Whether the status must be written before anything else: to remember what is about to be created, and to make
-    /// sure before anything is removed that the binding still is what this plan was made from.
+    /// sure before anything is created or removed that the binding still is what this plan was made from. That holds for
+    /// what was created before, too: a view that lags takes for deleted by hand what another leader has pruned since, and
+    /// nobody would remember what it creates again.
     pub fn needs_fence(&self) -> bool {
         let listed = &self.binding.status.applied_resources;
-        !self.removals.is_empty() || self.applies.iter().any(|apply| !listed.contains(&apply.entry.applied()))
+        let creates = |apply: &Apply| apply.uid.is_none() || !listed.contains(&apply.entry.applied());
+        !self.removals.is_empty() || self.applies.iter().any(creates)
     }
 }
 
@@ -340,4 +343,30 @@ pub fn owner_title(object: &Value) -> String {
             format!("{} {}", text("kind"), text("name"))
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::content;
+    use super::*;
+
+    #[test]
+    fn what_was_deleted_is_created_again_only_if_the_binding_has_not_changed() {
+        let mut world = World::default();
+        world.kinds.learn("v1", vec![Kind::known("", "v1", "ConfigMap", "configmaps", true)]);
+        let resource = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } });
+        let content = Arc::new(content::resolve("web", &[resource], &world.kinds));
+        let entry = Arc::clone(&content.entries[0]);
+        let resolved = Resolved { uid: "class".to_owned(), generation: 1, content };
+        let listed = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "a" }]);
+        let binding = json!({ "metadata": { "uid": "binding" }, "status": { "appliedResources": listed } });
+        let mut work = Work::plan("team", &Binding::read(&binding), &resolved, &world);
+        let ours = Standing::Ours { uid: "a".to_owned(), version: "1".to_owned() };
+        work.surveyed(&entry, Some((ours, String::new())));
+        assert!(!work.needs_fence(), "to change what is there, its uid is proof enough");
+        work.surveyed(&entry, None);
+        assert!(work.needs_fence());
+    }
 }

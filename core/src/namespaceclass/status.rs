@@ -57,10 +57,10 @@ pub(super) fn before_writing(
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
     wanted.applied_resources = listed.into_iter().collect();
-    // A further try at the same goal tells nothing new until it has ended.
-
+    // A further try at the same goal tells nothing new until it has ended, nor does the repair of what was applied.
     let is_told = wanted.conditions.iter().any(|c| c.type_ == READY && c.status == Status::False.as_str());
-    if binding.has_applied(resolved) && is_told {
+    let repairs = wanted.applied_resources == binding.status.applied_resources;
+    if binding.has_applied(resolved) && (is_told || repairs) {
         return (wanted, None);
     }
     let message = format!("bringing the namespace to {}", class_title(&binding.class, resolved));

@@ -1,9 +1,9 @@
 //! Bugs that a shell could have, planted between it and its machines: the search must find each of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lockstep_core::engine::action::{Action, ActionId, Class, Outcome, Success};
+use lockstep_core::engine::action::Action;
 use lockstep_core::engine::machine::{Deadline, Event, Machine, Note, Step};
 use lockstep_core::object::Kind;
 use lockstep_core::time::Now;
@@ -19,8 +19,6 @@ pub enum Bug {
     DeadWatch,
     /// Events of a new list are told, but not that it is one: what vanished meanwhile stays.
     NoRelist,
-    /// A write whose answer was lost is reported as done.
-    LostIsDone,
     /// Deadlines are not kept: nothing is tried again by itself.
     NoDeadlines,
     /// Now and then a request is forgotten: neither carried out nor answered.
@@ -29,12 +27,11 @@ pub enum Bug {
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 6] = [
         Self::NoElection,
         Self::NeverStepsDown,
         Self::DeadWatch,
         Self::NoRelist,
-        Self::LostIsDone,
         Self::NoDeadlines,
         Self::ForgetsRequests,
     ];
@@ -47,7 +44,6 @@ const FORGOTTEN: u64 = 40;
 pub struct Faulty {
     bug: Bug,
     machine: Box<dyn Machine + Send>,
-    writes: BTreeMap<ActionId, Action>,
     listed: BTreeSet<Arc<Kind>>,
     dead: BTreeSet<Arc<Kind>>,
     requests: u64,
@@ -57,7 +53,7 @@ impl Faulty {
     /// Plants the bug.
     pub fn new(bug: Bug, machine: Box<dyn Machine + Send>) -> Self {
         let (listed, dead) = (BTreeSet::new(), BTreeSet::new());
-        Self { bug, machine, writes: BTreeMap::new(), listed, dead, requests: 0 }
+        Self { bug, machine, listed, dead, requests: 0 }
     }
 
     fn is_election(&self) -> bool {
@@ -84,24 +80,7 @@ impl Faulty {
             (Bug::NoRelist, Event::ListCompleted { kind }) => {
                 self.listed.insert(Arc::clone(&kind)).then_some(Event::ListCompleted { kind })
             }
-            (Bug::LostIsDone, Event::Finished { id, outcome }) => {
-                Some(Event::Finished { id, outcome: self.embellish(id, outcome) })
-            }
             (_, event) => Some(event),
-        }
-    }
-
-    fn embellish(&mut self, id: ActionId, outcome: Outcome) -> Outcome {
-        let write = self.writes.remove(&id);
-        match (write, outcome) {
-            (Some(write), Err(failure)) if failure.class == Class::Unknown => Ok(match write {
-                Action::Apply { manifest, .. }
-                | Action::Create { manifest, .. }
-                | Action::Update { manifest, .. }
-                | Action::Patch { patch: manifest, .. } => Success::Object(manifest),
-                _ => Success::Done,
-            }),
-            (_, outcome) => outcome,
         }
     }
 }
@@ -117,10 +96,6 @@ impl Machine for Faulty {
         match self.bug {
             Bug::NeverStepsDown => {
                 step.notes.retain(|note| !matches!(note, Note::LeadershipChanged { leading: false }));
-            }
-            Bug::LostIsDone => {
-                let writes = step.requests.iter().filter(|request| request.action.is_write());
-                self.writes.extend(writes.map(|request| (request.id, request.action.clone())));
             }
             Bug::ForgetsRequests if !self.is_election() => step.requests.retain(|request| {
                 let asks = !matches!(request.action, Action::Watch { .. } | Action::Unwatch { .. });
