@@ -1,0 +1,306 @@
+//! What moves a cluster: the next thing that is due is taken, and what follows from it is sent on its way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use jiff::{SignedDuration, Timestamp};
+use lockstep_core::engine::action::{Action, ActionId, Class, Failure, Outcome, Request, Scope, Success};
+use lockstep_core::engine::machine::Event;
+use lockstep_core::engine::wire;
+use lockstep_core::object::Kind;
+use lockstep_core::time::{Monotonic, Now, Wall};
+
+use super::Cluster;
+use super::journal::{Author, Carried, Change, Entry, What};
+use super::stream::{self, Sight, Stream};
+use super::weather::{Fate, Hop, Weather};
+
+/// Something that arrives somewhere.
+#[derive(Debug)]
+pub(super) enum Arrival {
+    /// A request, at the server.
+    Request { process: usize, life: u32, request: Request },
+    /// An answer, at the process.
+    Answer { process: usize, life: u32, id: ActionId, outcome: Outcome },
+    /// What a watch has seen, at the process.
+    Seen { process: usize, life: u32, stream: u64, event: Event },
+    /// The time to list for a watch.
+    List { process: usize, life: u32, kind: Arc<Kind>, stream: u64 },
+    /// The time for a process to begin anew.
+    Start { process: usize, life: u32 },
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Next {
+    Arrival,
+    Wake(usize),
+    Tick,
+}
+
+impl Arrival {
+    /// The process that must run to take it.
+    fn meant_for(&self) -> Option<usize> {
+        match self {
+            Self::Answer { process, .. } | Self::Seen { process, .. } | Self::List { process, .. } => {
+                Some(*process)
+            }
+            Self::Request { .. } | Self::Start { .. } => None,
+        }
+    }
+}
+
+impl<W: Weather> Cluster<W> {
+    pub(super) fn next(&self, resyncs: bool) -> Option<(Duration, Next)> {
+        let arrival = self.under_way.first_key_value().map(|((at, _), _)| (*at, Next::Arrival));
+        let wake = self
+            .processes
+            .iter()
+            .enumerate()
+            .filter_map(|(index, process)| Some((process.deadline(resyncs)?, Next::Wake(index))));
+        let tick = self.tick_at.map(|at| (at, Next::Tick));
+        // Of what is due at the same time, arrivals come first and the control plane comes last.
+        let all = arrival.into_iter().chain(wake).chain(tick);
+        all.map(|(at, next)| (at.max(self.clock), next)).min_by_key(|(at, next)| (*at, *next))
+    }
+
+    pub(super) fn take(&mut self, at: Duration, next: Next) {
+        self.clock = at;
+        match next {
+            Next::Arrival => {
+                if let Some((key, arrival)) = self.under_way.pop_first() {
+                    self.arrive(key.1, arrival);
+                }
+            }
+            Next::Wake(process) => self.deliver(process, Event::Woke),
+            Next::Tick => {
+                let (now, before) = (self.timestamp(), self.server.revision());
+                self.actors.tick(&mut self.server, now);
+                let due = self.actors.next_due().map(|due| due.duration_since(self.start));
+                let due = due.and_then(|due: SignedDuration| Duration::try_from(due).ok());
+                self.tick_at = due;
+                self.changed(Author::ControlPlane, before);
+            }
+        }
+    }
+
+    pub(super) fn arrive(&mut self, number: u64, arrival: Arrival) {
+        // What is meant for a process that does not run waits for it, in its order.
+        if let Some(process) = arrival.meant_for() {
+            let until = self.processes[process].paused_until;
+            if until > self.clock {
+                self.under_way.insert((until, number), arrival);
+                return;
+            }
+        }
+        match arrival {
+            Arrival::Request { process, life, request } => self.carry_out(process, life, request),
+            Arrival::Answer { process, life, id, outcome } if self.lives(process, life) => {
+                self.deliver(process, Event::Finished { id, outcome });
+            }
+            Arrival::Seen { process, life, stream, event } if self.lives(process, life) => {
+                let current = self.processes[process].streams.values().any(|open| open.id == stream);
+                if current {
+                    self.deliver(process, event);
+                }
+            }
+            Arrival::List { process, life, kind, stream } if self.lives(process, life) => {
+                self.list(process, &kind, stream);
+            }
+            Arrival::Start { process, life } if self.processes[process].life == life => {
+                let it = &mut self.processes[process];
+                it.machine = it.program.machine();
+                self.boot(process);
+            }
+            Arrival::Answer { .. } | Arrival::Seen { .. } | Arrival::List { .. } | Arrival::Start { .. } => {}
+        }
+    }
+
+    pub(super) fn lives(&self, process: usize, life: u32) -> bool {
+        let it = &self.processes[process];
+        it.alive && it.life == life
+    }
+
+    pub(super) fn send(&mut self, delay: Duration, arrival: Arrival) {
+        self.send_at(self.clock + delay, arrival);
+    }
+
+    pub(super) fn send_at(&mut self, at: Duration, arrival: Arrival) {
+        self.under_way.insert((at, self.sent), arrival);
+        self.sent += 1;
+    }
+
+    pub(super) fn note(&mut self, what: What) {
+        self.journal.push(Entry { at: self.clock, what });
+    }
+
+    pub(super) fn now(&self, process: usize) -> Now {
+        let process = &self.processes[process];
+        let elapsed = self.clock.saturating_sub(process.began);
+        let wall = self.timestamp().as_millisecond().saturating_add(process.skew_ms);
+        let wall = Timestamp::from_millisecond(wall).unwrap_or(Timestamp::MAX);
+        Now { wall: Wall::from_timestamp(wall), monotonic: Monotonic::from_elapsed(elapsed) }
+    }
+
+    pub(super) fn boot(&mut self, process: usize) {
+        let it = &mut self.processes[process];
+        it.alive = true;
+        it.began = self.clock;
+        it.paused_until = self.clock;
+        let leading = it.leading;
+        self.note(What::Started { process });
+        self.deliver(process, Event::Started);
+        if leading {
+            self.deliver(process, Event::LeadershipChanged { leading });
+        }
+    }
+
+    pub(super) fn deliver(&mut self, process: usize, event: Event) {
+        let now = self.now(process);
+        let it = &mut self.processes[process];
+        let life = it.life;
+        let step = it.machine.step(event.clone(), now);
+        for request in step.requests.iter().cloned() {
+            let delay = match &request.action {
+                // These ask the process itself, which asks the server.
+                Action::Watch { .. } | Action::Unwatch { .. } => Duration::ZERO,
+                action => self.weather.delay(self.clock, process, Hop::Request(action)),
+            };
+            self.send(delay, Arrival::Request { process, life, request });
+        }
+        self.note(What::Stepped { process, now, event, step });
+    }
+
+    /// The server has changed: tells the journal and the watches, and wakes the actors.
+    pub(super) fn changed(&mut self, by: Author, before: u64) {
+        if self.server.revision() == before {
+            return;
+        }
+        for changed in self.server.changes_since(before) {
+            let change = Change { by, object: changed.object, old: changed.old, new: changed.new };
+            self.note(What::Changed(change));
+        }
+        self.tick_at = Some(self.clock);
+        self.look();
+    }
+
+    /// Sends what watches have seen on its way.
+    pub(super) fn look(&mut self) {
+        let now = self.timestamp();
+        for process in 0..self.processes.len() {
+            let mut sights = Vec::new();
+            for stream in self.processes[process].streams.values_mut() {
+                let sight = stream.look(&mut self.server, now);
+                if sight.over || !sight.events.is_empty() {
+                    sights.push((Arc::clone(&stream.kind), sight));
+                }
+            }
+            for (kind, sight) in sights {
+                self.show(process, &kind, sight, Duration::ZERO);
+            }
+        }
+    }
+
+    pub(super) fn list(&mut self, process: usize, kind: &Arc<Kind>, id: u64) {
+        let now = self.timestamp();
+        let lag = self.weather.list_lag(self.clock, process, kind);
+        let Some(stream) = self.processes[process].streams.get_mut(kind) else { return };
+        if stream.id != id {
+            return;
+        }
+        let sight = stream.list(&mut self.server, now, lag);
+        self.show(process, kind, sight, stream::RETRY);
+        // Who lists from the past watches from the past: what came after is told at once.
+        self.look();
+    }
+
+    pub(super) fn show(&mut self, process: usize, kind: &Arc<Kind>, sight: Sight, retry: Duration) {
+        let life = self.processes[process].life;
+        let delay = self.weather.delay(self.clock, process, Hop::Watch(kind));
+        let Some(stream) = self.processes[process].streams.get_mut(kind) else { return };
+        let at = stream.last_arrival.max(self.clock + delay);
+        stream.last_arrival = at;
+        let stream = stream.id;
+        for event in sight.events {
+            let is_change = matches!(event, Event::Observed { .. } | Event::Vanished { .. });
+            let twice = is_change && self.weather.repeats(self.clock, process, kind);
+            self.send_at(at, Arrival::Seen { process, life, stream, event: event.clone() });
+            if twice {
+                self.send_at(at, Arrival::Seen { process, life, stream, event });
+            }
+        }
+        if sight.over {
+            let kind = Arc::clone(kind);
+            self.send_at(at + retry, Arrival::List { process, life, kind, stream });
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, process: usize, life: u32, request: Request) {
+        let Request { id, action } = request;
+        let lives = self.lives(process, life);
+        match action {
+            Action::Watch { .. } | Action::Unwatch { .. } if !lives => {}
+            Action::Watch { kind, scope } => {
+                self.watch(process, &kind, scope);
+                self.deliver(process, Event::Finished { id, outcome: Ok(Success::Done) });
+            }
+            Action::Unwatch { kind } => {
+                if let Some(mut stream) = self.processes[process].streams.remove(&kind) {
+                    stream.close(&mut self.server);
+                }
+                self.deliver(process, Event::Finished { id, outcome: Ok(Success::Done) });
+            }
+            action => self.serve_as_fated(process, life, id, &action),
+        }
+    }
+
+    pub(super) fn watch(&mut self, process: usize, kind: &Arc<Kind>, scope: Scope) {
+        let (id, life) = (self.sent, self.processes[process].life);
+        let stream = Stream::new(Arc::clone(kind), scope, id);
+        let before = self.processes[process].streams.insert(Arc::clone(kind), stream);
+        if let Some(mut before) = before {
+            before.close(&mut self.server);
+        }
+        self.send(Duration::ZERO, Arrival::List { process, life, kind: Arc::clone(kind), stream: id });
+    }
+
+    pub(super) fn serve_as_fated(&mut self, process: usize, life: u32, id: ActionId, action: &Action) {
+        let lives = self.lives(process, life);
+        // Nobody is left whom anything could befall.
+        let fate =
+            if lives { self.weather.fate(self.carried, self.clock, process, action) } else { Fate::Served };
+        self.carried += 1;
+        let outcome = match &fate {
+            Fate::Served | Fate::AnswerLost | Fate::CrashedAfter => self.serve(process, action),
+            Fate::Failed(failure) => Err(failure.clone()),
+            Fate::CrashedBefore => Err(Failure::new(Class::Unknown, "no answer in time")),
+        };
+        let failed = outcome.as_ref().err().map(|failure| failure.class);
+        let carried = Carried { process, id, action: action.clone(), fate: fate.clone(), failed };
+        self.note(What::Carried(carried));
+        let outcome = match fate {
+            Fate::Served | Fate::Failed(_) => outcome,
+            Fate::AnswerLost => Err(Failure::new(Class::Unknown, "the answer was lost")),
+            Fate::CrashedBefore | Fate::CrashedAfter => {
+                let delay = self.weather.delay(self.clock, process, Hop::Restart);
+                self.crash(process, Some(delay));
+                return;
+            }
+        };
+        if lives {
+            let delay = self.weather.delay(self.clock, process, Hop::Answer(action));
+            self.send(delay, Arrival::Answer { process, life, id, outcome });
+        }
+    }
+
+    pub(super) fn serve(&mut self, process: usize, action: &Action) -> Outcome {
+        let it = &self.processes[process];
+        let manager = wire::field_manager(it.machine.name());
+        let request = it.program.encode(action, &manager)?.map(Bytes::from);
+        let response = self.request_as(Author::Process(process), &request);
+        let retry_after = response.headers().get(http::header::RETRY_AFTER);
+        let retry_after = retry_after.and_then(|value| value.to_str().ok());
+        wire::decode(action, response.status(), retry_after, response.body())
+    }
+}

@@ -1,0 +1,332 @@
+//! A run under way: the cluster, what came of the plan so far, and what is still to come.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use lockstep_core::random::Random;
+
+use super::program::Runs;
+use super::{LIVENESS, Run, Simulation, Violation};
+use crate::cluster::{Cluster, Entry, What};
+use crate::simulation::history::History;
+use crate::simulation::invariant::{Invariant, Moment, SAFETY};
+use crate::simulation::plan::{Plan, What as Fault};
+use crate::simulation::storm::Storm;
+use crate::simulation::subject::ClusterHand;
+use crate::simulation::trace::Trace;
+
+/// Once converged, nothing may be written for this long: two resyncs, and a little.
+const QUIET: Duration = Duration::from_mins(21);
+/// The pace of the control plane when nothing holds it up.
+const PACE: SignedDuration = SignedDuration::from_millis(50);
+/// Who takes more steps than this in one run spins.
+const STEPS_MAX: u64 = 300_000;
+
+/// Something that comes by itself at its time.
+#[derive(Debug, Clone, Copy)]
+enum Later {
+    Strike(usize),
+    StopLeading(usize),
+    End(usize),
+    BeginLeading,
+    EndTravel,
+    SpeedUp,
+}
+
+pub(super) struct Running<'a> {
+    simulation: &'a Simulation,
+    plan: &'a Plan,
+    cluster: Cluster<Storm>,
+    history: History,
+    trace: Trace,
+    later: BTreeMap<(Duration, usize), Later>,
+    laters: usize,
+    /// Faults that wait for a request of their aim.
+    aimed: Vec<usize>,
+    leader: usize,
+    steps: u64,
+    requests: u64,
+    writes: u64,
+    journal: Option<Vec<Entry>>,
+}
+
+impl<'a> Running<'a> {
+    pub(super) fn begin(simulation: &'a Simulation, plan: &'a Plan, keep: bool) -> Self {
+        let storm = Storm::new(plan.clone());
+        let mut cluster = Cluster::around(simulation.server.clone(), simulation.start, storm);
+        cluster.actors.garbage.delay = PACE;
+        cluster.actors.namespaces.delay = PACE;
+        let mut running = Self {
+            simulation,
+            plan,
+            cluster,
+            history: History::default(),
+            trace: Trace::default(),
+            later: BTreeMap::new(),
+            laters: 0,
+            aimed: Vec::new(),
+            leader: 0,
+            steps: 0,
+            requests: 0,
+            writes: 0,
+            journal: keep.then(Vec::new),
+        };
+        for (index, fault) in plan.faults.iter().enumerate() {
+            if fault.what.befalls_requests() {
+            } else if fault.aim.is_some() {
+                running.aimed.push(index);
+            } else {
+                running.at(Duration::from_millis(fault.from_ms), Later::Strike(index));
+            }
+        }
+        running.lead();
+        running
+    }
+
+    pub(super) fn go(mut self) -> Run {
+        let violation = self.storm().and_then(|()| self.calm()).and_then(|()| self.quiet()).err();
+        let simulated = self.cluster.elapsed();
+        let storm = &mut self.cluster.weather;
+        Run {
+            violation,
+            steps: self.steps,
+            requests: self.requests,
+            simulated,
+            struck: std::mem::take(&mut storm.struck),
+            strikes: std::mem::take(&mut storm.strikes),
+            hash: self.trace.finish(),
+            journal: self.journal.unwrap_or_default(),
+        }
+    }
+
+    fn storm(&mut self) -> Result<(), Violation> {
+        self.until(Duration::from_millis(self.plan.stormy_ms))
+    }
+
+    /// Nothing goes wrong any more: the desired state is reached in time.
+    fn calm(&mut self) -> Result<(), Violation> {
+        self.cluster.weather.end();
+        self.aimed.clear();
+        for (_, later) in std::mem::take(&mut self.later) {
+            match later {
+                Later::Strike(_) => {}
+                later => self.come(later),
+            }
+        }
+        for process in 0..self.cluster.processes() {
+            self.cluster.resume(process);
+        }
+        let subject = self.simulation.subject;
+        subject.calm(&mut ClusterHand { cluster: &mut self.cluster, actor: "user" });
+        self.until(self.cluster.elapsed() + subject.bound())?;
+        self.differs()
+    }
+
+    /// The world is as it should be: nothing is written any more.
+    fn quiet(&mut self) -> Result<(), Violation> {
+        let (writes, end) = (self.writes, self.cluster.elapsed() + QUIET);
+        while self.cluster.step(end) {
+            let last = self.cluster.journal.iter().rev().find_map(|entry| match &entry.what {
+                What::Carried(carried) if carried.action.is_write() => Some(carried.action.clone()),
+                _ => None,
+            });
+            self.digest()?;
+            if self.writes > writes {
+                let action = last.map(|action| {
+                    let target = action.target().map(ToString::to_string).unwrap_or_default();
+                    format!("{} {target}", action.name())
+                });
+                return Err(self.unmet(1, format!("it asked for {}", action.unwrap_or_default())));
+            }
+        }
+        self.cluster.advance(end.saturating_sub(self.cluster.elapsed()));
+        self.differs()
+    }
+
+    fn differs(&self) -> Result<(), Violation> {
+        let differences = self.simulation.subject.differences(&self.cluster.server);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(self.unmet(0, differences.join("; ")))
+    }
+
+    fn unmet(&self, liveness: usize, seen: String) -> Violation {
+        let (invariant, sentence) = LIVENESS[liveness];
+        Violation { invariant, sentence, seen, at: self.cluster.elapsed() }
+    }
+
+    /// Goes on until then, with all that comes by itself.
+    fn until(&mut self, end: Duration) -> Result<(), Violation> {
+        loop {
+            let next = self.later.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= end);
+            if self.cluster.step(next.unwrap_or(end)) {
+                self.digest()?;
+                continue;
+            }
+            let Some(next) = next else { break };
+            self.cluster.advance(next.saturating_sub(self.cluster.elapsed()));
+            if let Some((_, later)) = self.later.pop_first() {
+                self.come(later);
+                self.digest()?;
+            }
+        }
+        self.cluster.advance(end.saturating_sub(self.cluster.elapsed()));
+        Ok(())
+    }
+
+    fn at(&mut self, at: Duration, later: Later) {
+        self.later.insert((at, self.laters), later);
+        self.laters += 1;
+    }
+
+    fn after(&mut self, delay_ms: u64, later: Later) {
+        self.at(self.cluster.elapsed() + Duration::from_millis(delay_ms), later);
+    }
+
+    /// Starts a process that leads.
+    fn lead(&mut self) {
+        let (plan_seed, process) = (self.plan.seed, self.cluster.processes());
+        let Simulation { subject, bug, .. } = *self.simulation;
+        let runs = Runs { subject, bug, plan_seed, process, lives: Cell::new(0) };
+        self.leader = self.cluster.start(runs, true);
+    }
+
+    fn come(&mut self, later: Later) {
+        match later {
+            Later::Strike(fault) => self.strike(fault, None),
+            Later::StopLeading(process) => self.cluster.lead(process, false),
+            Later::End(process) => self.cluster.crash(process, None),
+            Later::BeginLeading => self.lead(),
+            Later::EndTravel => self.cluster.weather.travel(None),
+            Later::SpeedUp => self.pace(PACE),
+        }
+    }
+
+    fn pace(&mut self, delay: SignedDuration) {
+        self.cluster.actors.garbage.delay = delay;
+        self.cluster.actors.namespaces.delay = delay;
+    }
+
+    fn strike(&mut self, fault: usize, under_way: Option<&'static str>) {
+        let it = &self.plan.faults[fault];
+        let at = self.cluster.elapsed();
+        self.history.stir(at);
+        let leader = self.leader;
+        let left = it.until_ms.saturating_sub(u64::try_from(at.as_millis()).unwrap_or(u64::MAX));
+        match &it.what {
+            Fault::WatchLate { .. } | Fault::WatchTwice => self.cluster.weather.begin(fault),
+            Fault::WatchCut => self.cluster.cut_watches(leader, None),
+            Fault::TimeTravel { changes } => {
+                self.cluster.weather.travel(Some(*changes));
+                self.cluster.cut_watches(leader, None);
+                self.after(2000, Later::EndTravel);
+            }
+            Fault::Compaction => {
+                self.cluster.server.compact();
+                self.cluster.cut_watches(leader, None);
+            }
+            Fault::Pause { by_ms } => self.cluster.pause(leader, Duration::from_millis(*by_ms)),
+            Fault::ClockJump { by_ms } => self.cluster.skew(leader, *by_ms),
+            Fault::TwoLeaders { for_ms } => {
+                self.lead();
+                self.after(*for_ms, Later::StopLeading(leader));
+                self.after(for_ms + 1000, Later::End(leader));
+            }
+            Fault::Handover { gap_ms } => {
+                self.cluster.crash(leader, None);
+                self.after(*gap_ms, Later::BeginLeading);
+            }
+            Fault::SlowControlPlane { by_ms } => {
+                self.pace(SignedDuration::from_millis(i64::try_from(*by_ms).unwrap_or(i64::MAX)));
+                self.after(left, Later::SpeedUp);
+            }
+            Fault::Act { name, seed } => {
+                let acts = self.simulation.subject.acts();
+                if let Some(act) = acts.iter().find(|act| act.name == name) {
+                    let mut hand = ClusterHand { cluster: &mut self.cluster, actor: act.actor };
+                    (act.run)(&mut hand, &mut Random::from_seed(*seed));
+                }
+            }
+            Fault::Fail { .. }
+            | Fault::AnswerLost
+            | Fault::SlowRequest { .. }
+            | Fault::SlowAnswer { .. }
+            | Fault::CrashBefore { .. }
+            | Fault::CrashAfter { .. } => {}
+        }
+        let befell = under_way.map(|action| format!("while {action} is under way")).unwrap_or_default();
+        self.cluster.weather.struck(fault, at, under_way, befell);
+    }
+
+    /// Takes in what has happened: checks it, remembers it, and lets strike what is aimed at it.
+    fn digest(&mut self) -> Result<(), Violation> {
+        while !self.cluster.journal.is_empty() {
+            let entries = std::mem::take(&mut self.cluster.journal);
+            let mut under_way = Vec::new();
+            for entry in entries {
+                self.trace.absorb(&entry);
+                self.count(&entry, &mut under_way);
+                let checked = self.check(&entry);
+                self.history.absorb(&entry);
+                if let Some(journal) = &mut self.journal {
+                    journal.push(entry);
+                }
+                checked?;
+            }
+            for action in under_way {
+                self.take_aim(action);
+            }
+        }
+        if self.steps > STEPS_MAX {
+            return Err(self.unmet(2, format!("{} steps in {:?}", self.steps, self.cluster.elapsed())));
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, entry: &Entry, under_way: &mut Vec<&'static str>) {
+        match &entry.what {
+            What::Stepped { step, .. } => {
+                self.steps += 1;
+                under_way.extend(step.requests.iter().map(|request| request.action.name()));
+            }
+            What::Carried(carried) => {
+                self.requests += 1;
+                self.writes += u64::from(carried.action.is_write());
+            }
+            What::Started { .. } | What::Died { .. } | What::Changed(_) => {}
+        }
+    }
+
+    fn take_aim(&mut self, action: &'static str) {
+        let now = u64::try_from(self.cluster.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let plan = self.plan;
+        let hits = |index: &usize| {
+            let fault = &plan.faults[*index];
+            fault.aim.as_deref() == Some(action) && (fault.from_ms..=fault.until_ms).contains(&now)
+        };
+        let (struck, waiting) = std::mem::take(&mut self.aimed).into_iter().partition(hits);
+        self.aimed = waiting;
+        let struck: Vec<usize> = struck;
+        for fault in struck {
+            self.strike(fault, Some(action));
+        }
+    }
+
+    fn check(&self, entry: &Entry) -> Result<(), Violation> {
+        let moment = Moment {
+            subject: self.simulation.subject,
+            server: &self.cluster.server,
+            history: &self.history,
+            entry,
+        };
+        for Invariant { name, sentence, holds } in SAFETY.iter().chain(self.simulation.subject.invariants()) {
+            if let Err(seen) = holds(&moment) {
+                return Err(Violation { invariant: name, sentence, seen, at: entry.at });
+            }
+        }
+        Ok(())
+    }
+}
