@@ -28,22 +28,27 @@ pub fn is_held(object: &Value, finalizer: &str) -> bool {
 /// server admits no new ones then), or if it does not tell its uid and version.
 pub fn add(target: &ObjectRef, object: &Value, finalizer: &str) -> Option<Action> {
     let wanted = !is_held(object, finalizer) && !is_deleting(object);
-    wanted.then(|| replace(target, object, held(object).chain([finalizer]).collect()))?
+    wanted.then(|| replace(target, object, held(object).chain([finalizer])))?
 }
 
 /// Takes the finalizer out and leaves the others as they are. None if it is not there, or if the object does not tell its
 /// uid and version.
 pub fn remove(target: &ObjectRef, object: &Value, finalizer: &str) -> Option<Action> {
     let wanted = is_held(object, finalizer);
-    wanted.then(|| replace(target, object, held(object).filter(|held| *held != finalizer).collect()))?
+    wanted.then(|| replace(target, object, held(object).filter(|held| *held != finalizer)))?
 }
 
 fn held(object: &Value) -> impl Iterator<Item = &str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-fn replace(target: &ObjectRef, object: &Value, finalizers: Vec<&str>) -> Option<Action> {
+fn replace<'a>(
+    target: &ObjectRef,
+    object: &Value,
+    finalizers: impl Iterator<Item = &'a str>,
+) -> Option<Action> {
     let (uid, resource_version) = (metadata(object, "uid"), metadata(object, "resourceVersion"));
+    let finalizers: Vec<&str> = finalizers.collect();
     // The server takes an empty precondition for none.
     if uid.is_empty() || resource_version.is_empty() {
         return None;

@@ -10,7 +10,7 @@ const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 pub(crate) enum NameRule {
     /// RFC 1123 subdomain, as most kinds.
     Subdomain,
-    /// RFC 1123 label: namespaces, services and StatefulSets.
+    /// RFC 1123 label: namespaces, services and sets of stateful pods.
     Label,
     /// Anything that fits into a path: RBAC.
     PathSegment,

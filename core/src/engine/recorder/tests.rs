@@ -56,9 +56,7 @@ impl Bench {
     }
 }
 
-fn done() -> Outcome {
-    Ok(Success::Done)
-}
+const DONE: Outcome = Ok(Success::Done);
 
 fn failed(class: Class) -> Outcome {
     Err(Failure::new(class, "injected"))
@@ -71,7 +69,7 @@ fn told(written: Option<&(&'static str, String, u64)>) -> Option<(&'static str, 
 #[test]
 fn what_repeats_is_counted_and_rarely_written() {
     let mut bench = Bench::new();
-    let written: Vec<_> = (0..65).filter_map(|second| bench.write(second, &done())).collect();
+    let written: Vec<_> = (0..65).filter_map(|second| bench.write(second, &DONE)).collect();
     let told: Vec<_> = written.iter().map(|written| told(Some(written)).expect("is written")).collect();
     assert_eq!(told, [("create", 1), ("patch", 31), ("patch", 61)]);
     assert!(written.iter().all(|(_, name, _)| *name == written[0].1));
@@ -80,8 +78,8 @@ fn what_repeats_is_counted_and_rarely_written() {
 #[test]
 fn after_a_long_silence_it_is_a_new_event() {
     let mut bench = Bench::new();
-    let first = bench.write(0, &done()).expect("is written");
-    let again = bench.write(400, &done()).expect("is written");
+    let first = bench.write(0, &DONE).expect("is written");
+    let again = bench.write(400, &DONE).expect("is written");
     assert_eq!(told(Some(&again)), Some(("create", 1)));
     assert_ne!(again.1, first.1);
     assert_eq!(bench.recorder.series.len(), 1);
@@ -92,10 +90,10 @@ fn what_could_not_be_created_is_created_when_it_happens_again() {
     for class in Class::ALL.into_iter().filter(|class| *class != Class::AlreadyExists) {
         let mut bench = Bench::new();
         let first = bench.write(0, &failed(class)).expect("is written");
-        let again = bench.write(1, &done()).expect("is tried again");
+        let again = bench.write(1, &DONE).expect("is tried again");
         assert_eq!(again, ("create", first.1, 2), "{class}");
-        assert_eq!(bench.write(2, &done()), None, "{class}: is written now");
-        assert_eq!(told(bench.write(31, &done()).as_ref()), Some(("patch", 4)), "{class}");
+        assert_eq!(bench.write(2, &DONE), None, "{class}: is written now");
+        assert_eq!(told(bench.write(31, &DONE).as_ref()), Some(("patch", 4)), "{class}");
     }
 }
 
@@ -104,24 +102,24 @@ fn what_an_unanswered_request_created_is_counted_on() {
     let mut bench = Bench::new();
     bench.write(0, &failed(Class::Unknown));
     assert_eq!(told(bench.write(1, &failed(Class::AlreadyExists)).as_ref()), Some(("create", 2)));
-    assert_eq!(told(bench.write(2, &done()).as_ref()), Some(("patch", 3)));
-    assert_eq!(bench.write(3, &done()), None);
+    assert_eq!(told(bench.write(2, &DONE).as_ref()), Some(("patch", 3)));
+    assert_eq!(bench.write(3, &DONE), None);
 }
 
 #[test]
 fn a_count_that_could_not_be_written_is_written_when_it_happens_again() {
     let mut bench = Bench::new();
-    bench.write(0, &done());
+    bench.write(0, &DONE);
     assert_eq!(told(bench.write(30, &failed(Class::Throttled)).as_ref()), Some(("patch", 2)));
-    assert_eq!(told(bench.write(31, &done()).as_ref()), Some(("patch", 3)));
+    assert_eq!(told(bench.write(31, &DONE).as_ref()), Some(("patch", 3)));
 }
 
 #[test]
 fn an_event_that_the_server_has_dropped_is_created_again() {
     let mut bench = Bench::new();
-    let first = bench.write(0, &done()).expect("is written");
+    let first = bench.write(0, &DONE).expect("is written");
     assert_eq!(told(bench.write(60, &failed(Class::NotFound)).as_ref()), Some(("patch", 2)));
-    assert_eq!(bench.write(61, &done()), Some(("create", first.1, 3)));
+    assert_eq!(bench.write(61, &DONE), Some(("create", first.1, 3)));
 }
 
 #[test]
@@ -129,7 +127,7 @@ fn memory_is_bounded() {
     let mut bench = Bench::new();
     for number in 0..SERIES_MAX + 10 {
         let request = bench.record(&number.to_string(), 0).expect("is written");
-        bench.recorder.finished(request.id, &done());
+        bench.recorder.finished(request.id, &DONE);
     }
     assert_eq!(bench.recorder.series.len(), SERIES_MAX);
     assert!(bench.recorder.in_flight.is_empty());
