@@ -127,6 +127,17 @@ fn known_secrets_are_hidden_elsewhere_long_ones_within_texts_short_ones_as_a_who
 }
 
 #[test]
+fn a_secret_that_was_given_raw_is_known_in_base64_too() {
+    let given = json!({ "kind": "Secret", "metadata": {}, "stringData": { "a": "s3cr&t pass!" } });
+    let texts =
+        json!({ "padded": encoded("s3cr&t pass!"), "within": format!("x {}", encoded("s3cr&t pass!")) });
+    let hidden = hidden(&json!({ "items": [given, texts] }));
+    let stand_in = encoded(hidden["items"][0]["stringData"]["a"].as_str().expect("a text"));
+    assert_eq!(hidden["items"][1]["padded"], stand_in);
+    assert_eq!(hidden["items"][1]["within"], format!("x {stand_in}"));
+}
+
+#[test]
 fn times_stay_times() {
     let object = json!({ "items": [secret(&json!({ "a": encoded("2024-01-01") })), { "at": "2024-01-01T00:00:00Z", "on": "2024-01-01" }] });
     let hidden = hidden(&object);
