@@ -49,7 +49,6 @@ fn replace<'a>(
 ) -> Option<Action> {
     let finalizers: Vec<&str> = finalizers.collect();
     let (uid, resource_version) = (metadata(object, "uid"), metadata(object, "resourceVersion"));
-    let finalizers: Vec<&str> = finalizers.collect();
     // The server takes an empty precondition for none.
     if uid.is_empty() || resource_version.is_empty() {
         return None;
