@@ -129,7 +129,7 @@ fn every_segment_replays_by_itself() {
     for number in 0..4 {
         bench.namespace(&format!("team-{number}"), "web");
     }
-    for round in 0..12 {
+    for round in 0..40 {
         let resources =
             json!([config_map("a", &round.to_string()), secret("b", &format!("secret of {round}"))]);
         if round == 0 {
@@ -147,7 +147,8 @@ fn every_segment_replays_by_itself() {
     let mut next = None;
     for file in files.iter().rev() {
         let bytes = fs::read(file).unwrap();
-        assert!(bytes.len() < 250_000, "{}", bytes.len());
+        // A segment is longer than asked for by what waits to be written when it is full.
+        assert!(bytes.len() < 600_000, "{}", bytes.len());
         let (header, mut lines) = read::open(&bytes).unwrap();
         assert!(header.segment > 0 && matches!(lines.next(), Some(Ok(Line::Checkpoint(_)))));
         let (steps, _, differs) = replay(&bytes);
@@ -157,7 +158,7 @@ fn every_segment_replays_by_itself() {
         next = Some(first.number + steps as u64);
         assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
     }
-    for round in 0..12 {
+    for round in 0..40 {
         hides(folder.path(), &format!("secret of {round}"));
     }
 }
@@ -204,9 +205,12 @@ fn a_word_of_the_program_as_a_secret_changes_no_decision() {
     let (_, mut lines) = read::open(text.as_bytes()).unwrap();
     assert!(lines.all(|line| line.is_ok()));
     let words = text.split(|c: char| !c.is_alphabetic() && c != '.');
-    // What is random in a name is no word.
-    let words =
-        words.filter(|word| word.len() > 4 && !word.starts_with("one.") && !word.starts_with("three."));
+    // What is random in a name is no word: the digits of its end, and what stands before the first of them.
+    let is_random = |word: &str| {
+        ["one.", "two.", "three."].iter().any(|name| word.starts_with(name))
+            || word.chars().all(|letter| letter.is_ascii_hexdigit())
+    };
+    let words = words.filter(|word| word.len() > 4 && !is_random(word));
     let words: BTreeSet<String> = words.map(str::to_owned).collect();
     assert!(words.contains("Ready") && words.contains("lastTransitionTime") && words.contains("Finished"));
     println!("{} words", words.len());
