@@ -118,7 +118,8 @@ impl Failure {
         if self.trouble.is_some() {
             return;
         }
-        let timeline = Timeline::of(plan, run);
+        let shrunk = self.shrunk.as_ref().and_then(|shrunk| shrunk.replay.clone());
+        let timeline = Timeline::of(plan, run).with_replay(shrunk.unwrap_or_else(|| self.replay.clone()));
         let (text, page) = (timeline.text(), timeline.html());
         let mut shown = vec![("txt", format!("{self}\n{text}").into_bytes()), ("html", page.into_bytes())];
         let subject = subjects::all().into_iter().find(|subject| subject.name() == self.controller);
