@@ -487,7 +487,10 @@ fn sim_finds_a_planted_bug_and_tells_of_a_plan_that_fails() {
     assert_eq!(failed.status.code(), Some(1));
     let failure = &object(&failed)["failures"][0];
     assert_eq!(failure["replay"], "lockstep sim --plan quiet.json --planted wrong_namespace");
-    assert_eq!(failure["files"], serde_json::json!(["seen/quiet.txt", "seen/quiet.html"]));
+    assert_eq!(
+        failure["files"],
+        serde_json::json!(["seen/quiet.txt", "seen/quiet.html", "seen/quiet.jsonl"])
+    );
     let text = std::fs::read_to_string(folder.path().join("seen/quiet.txt")).unwrap();
     assert!(text.contains(failure["sentence"].as_str().unwrap()), "{text}");
 }

@@ -136,9 +136,10 @@ impl Plan {
         last.unwrap_or_default().max(TROUBLE)
     }
 
-    /// When the world must be the desired one.
+    /// When the world must be the desired one. A status that a leader with a lagging view wrote last wakes nobody: the next
+    /// resync puts it right.
     pub fn settled_by(&self) -> Duration {
-        self.heard_by() + CATCH_UP
+        self.heard_by() + super::operator::RESYNC + CATCH_UP
     }
 
     /// Draws a plan.
