@@ -167,6 +167,8 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, state: State, stop: 
     let service = service_fn(|request| respond(request, state.clone(), Arc::clone(&stop)));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
+        // A request that arrived whole is carried out, whatever became of its sender.
+        .half_close(true)
         .header_read_timeout(HEADER_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);

@@ -66,6 +66,11 @@ pub struct Report {
 pub fn run(seed: u64, bug: Option<Bug>, timeline: bool) -> Report {
     let mut random = Random::from_seed(seed);
     let plan = Plan::draw(&mut random);
+    run_plan(plan, random, bug, timeline)
+}
+
+/// Runs a plan; everything that it leaves open follows from the random bits.
+pub fn run_plan(plan: Plan, mut random: Random, bug: Option<Bug>, timeline: bool) -> Report {
     let trace = Trace::new(timeline);
     let mut run = Run::new(plan.clone(), bug, &mut random, &trace);
     let (settled_after, violated) = match run.play() {

@@ -10,7 +10,7 @@ pub const TROUBLE: Duration = Duration::from_mins(2);
 /// The operators come up undisturbed until then.
 const CALM: Duration = Duration::from_secs(4);
 
-/// Crashes and restarts wait up to so long for a moment at which an operator has just asked for a write.
+/// Crashes, restarts and holds wait up to so long for a moment at which an operator has just asked for a write.
 pub const LURKS: Duration = Duration::from_secs(10);
 
 /// A fault. Those that last end by themselves, at the latest with [`TROUBLE`]. A link is that of one operator to the
@@ -80,7 +80,7 @@ impl Fault {
 
     /// Whether it waits for the worst moment, up to [`LURKS`].
     pub fn lurks(&self) -> bool {
-        matches!(self, Self::Crash(..) | Self::Restart(..))
+        matches!(self, Self::Crash(..) | Self::Restart(..) | Self::Hold(..))
     }
 
     /// How long after its time it is over at the latest.
