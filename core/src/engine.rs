@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`machine`] | the contract with whoever drives a machine: events in, requests and notes out, a deadline |
 //! | [`action`] | what can be asked of the world, and the classes of answers |
+//! | [`broker`] | message brokers and the events that are published to them |
 //! | [`driver`] | which key is reconciled when, what its pass waits for, retries and resync |
 //! | [`queue`], [`backoff`] | the work queue and the delays that the driver uses |
 //! | [`cache`] | what watches have shown, with indexes |
@@ -16,6 +17,7 @@
 
 pub mod action;
 pub mod backoff;
+pub mod broker;
 pub mod cache;
 pub mod conditions;
 pub mod driver;

@@ -9,6 +9,8 @@ use lockstep_core::engine::action::{Action, Class, Failure, Outcome};
 use lockstep_core::engine::wire;
 
 use crate::failure;
+use crate::fetch::Fetcher;
+use crate::publish::Publisher;
 
 /// How long an answer may take; after that the outcome is unknown.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
@@ -18,12 +20,19 @@ pub const TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Executor {
     client: Client,
     field_manager: String,
+    fetcher: Fetcher,
+    publisher: Publisher,
 }
 
 impl Executor {
     /// Acts through the client as `lockstep-<controller>`.
     pub fn new(client: Client, controller: &str) -> Self {
-        Self { client, field_manager: wire::field_manager(controller) }
+        Self {
+            client,
+            field_manager: wire::field_manager(controller),
+            fetcher: Fetcher::default(),
+            publisher: Publisher::default(),
+        }
     }
 
     /// The client that requests go through.
@@ -33,6 +42,15 @@ impl Executor {
 
     /// Carries out one action. Watches are not requests: [`crate::run`] keeps them.
     pub async fn execute(&self, action: &Action) -> Outcome {
+        match action {
+            Action::Fetch { url, timeout } => self.fetcher.fetch(url, *timeout).await,
+            Action::Connect { broker } => self.publisher.connect(broker).await,
+            Action::Publish { broker, events } => self.publisher.publish(broker, events).await,
+            action => self.ask_kubernetes(action).await,
+        }
+    }
+
+    async fn ask_kubernetes(&self, action: &Action) -> Outcome {
         let request = wire::encode(action, &self.field_manager)?;
         let answer = tokio::time::timeout(TIMEOUT, self.exchange(action, request)).await;
         answer.unwrap_or_else(|_| {

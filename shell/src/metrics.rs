@@ -1,9 +1,10 @@
 //! The metrics of Lockstep, in a registry that the caller owns.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Outcome};
-use lockstep_core::engine::machine::ReconcileResult;
+use lockstep_core::engine::machine::{Amount, Measure, Metric, MetricKind, ReconcileResult};
 use prometheus::core::Collector;
 use prometheus::{
     Encoder as _, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
@@ -25,6 +26,20 @@ pub struct Metrics {
     action_duration: HistogramVec,
     watch_errors: IntCounterVec,
     leader: IntGauge,
+    declared: BTreeMap<&'static str, Family>,
+}
+
+/// A metric that a machine has declared.
+#[derive(Debug, Clone)]
+enum Family {
+    Counter(IntCounterVec),
+    Gauge(IntGaugeVec),
+    Histogram(HistogramVec),
+}
+
+fn registered<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> prometheus::Result<C> {
+    registry.register(Box::new(family.clone()))?;
+    Ok(family)
 }
 
 impl Metrics {
@@ -63,6 +78,7 @@ impl Metrics {
                 &["controller", "kind", "class"],
             )?,
             leader: IntGauge::new("lockstep_leader", "Whether this process leads (1) or stands by (0).")?,
+            declared: BTreeMap::new(),
             registry,
         };
         let build = IntGaugeVec::new(
@@ -126,7 +142,8 @@ impl Metrics {
     pub(crate) fn action(&self, controller: &str, action: &Action, outcome: &Outcome, took: Duration) {
         let kind = match action {
             Action::Watch { kind, .. } | Action::Unwatch { kind } => kind.to_string(),
-            Action::Discover { .. } => String::new(),
+            Action::Discover { .. } | Action::Fetch { .. } => String::new(),
+            Action::Connect { broker } | Action::Publish { broker, .. } => broker.name().to_owned(),
             Action::Get { target, .. }
             | Action::Apply { target, .. }
             | Action::Create { target, .. }
@@ -137,6 +154,45 @@ impl Metrics {
         let outcome = outcome.as_ref().map_or_else(|failure| failure.class.name(), |_| "ok");
         self.actions.with_label_values(&[controller, action.name(), &kind, outcome]).inc();
         self.action_duration.with_label_values(&[controller, action.name()]).observe(took.as_secs_f64());
+    }
+
+    /// Registers the metrics that a machine keeps of its own.
+    pub fn declare(&mut self, metrics: &[Metric]) -> prometheus::Result<()> {
+        for metric in metrics {
+            let opts = Opts::new(metric.name, metric.help);
+            let family = match metric.kind {
+                MetricKind::Counter => {
+                    Family::Counter(registered(&self.registry, IntCounterVec::new(opts, metric.labels)?)?)
+                }
+                MetricKind::Gauge => {
+                    Family::Gauge(registered(&self.registry, IntGaugeVec::new(opts, metric.labels)?)?)
+                }
+                MetricKind::Histogram => {
+                    let opts =
+                        HistogramOpts::from(opts).buckets(prometheus::exponential_buckets(0.001, 2.5, 14)?);
+                    Family::Histogram(registered(&self.registry, HistogramVec::new(opts, metric.labels)?)?)
+                }
+            };
+            self.declared.insert(metric.name, family);
+        }
+        Ok(())
+    }
+
+    /// Moves a metric that a machine has declared.
+    pub(crate) fn measured(&self, measure: &Measure) {
+        let labels = measure.labels.iter().map(String::as_str).collect::<Vec<_>>();
+        match (self.declared.get(&*measure.metric), measure.by) {
+            (Some(Family::Counter(counter)), Amount::Add(by)) => {
+                counter.with_label_values(&labels).inc_by(by)
+            }
+            (Some(Family::Gauge(gauge)), Amount::Set(value)) => {
+                gauge.with_label_values(&labels).set(i64::try_from(value).unwrap_or(i64::MAX));
+            }
+            (Some(Family::Histogram(histogram)), Amount::Observe(took)) => {
+                histogram.with_label_values(&labels).observe(took.as_secs_f64());
+            }
+            _ => debug_assert!(false, "{measure:?} is not declared so"),
+        }
     }
 
     pub(crate) fn watch_failed(&self, controller: &str, kind: &str, class: &str) {

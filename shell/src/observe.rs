@@ -53,6 +53,9 @@ impl Observer {
                 info!(controller, leading, "leadership {}", if *leading { "acquired" } else { "given up" });
             }
             Note::Warning { message } => warn!(controller, "{message}"),
+            Note::Told { debug: true, message } => debug!(controller, "{message}"),
+            Note::Told { debug: false, message } => info!(controller, "{message}"),
+            Note::Measured(measure) => self.metrics.measured(measure),
         }
         if let Some(sink) = &self.sink {
             // A closed sink means that nobody reads any more, as when the live view has ended before the drivers.

@@ -162,7 +162,10 @@ impl Driver {
             | Action::Create { .. }
             | Action::Update { .. }
             | Action::Patch { .. }
-            | Action::Delete { .. } => return self.requests.push(Request { id, action }),
+            | Action::Delete { .. }
+            | Action::Fetch { .. }
+            | Action::Connect { .. }
+            | Action::Publish { .. } => return self.requests.push(Request { id, action }),
         }
         self.inbox.answer(Event::Finished { id, outcome: Ok(Success::Done) });
     }

@@ -65,7 +65,7 @@ impl Pause {
     }
 }
 
-/// Lists and watches a kind in all namespaces, and goes on after failures with backoff, until nobody listens.
+/// Lists and watches a kind, and goes on after failures with backoff, until nobody listens.
 pub(crate) async fn follow<T: Send>(
     client: Client,
     kind: Arc<Kind>,
@@ -84,11 +84,20 @@ pub(crate) async fn follow<T: Send>(
     if !scope.selector.is_empty() {
         config = config.labels(&scope.selector);
     }
+    if let Some(name) = &scope.name {
+        config = config.fields(&format!("metadata.name={name}"));
+    }
     if scope.metadata_only {
-        let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client, &resource);
+        let api: Api<PartialObjectMeta<DynamicObject>> = match &scope.namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+            None => Api::all_with(client, &resource),
+        };
         keep_watching(api, config, &kind, &outlet, pause, |object| only_metadata(&object)).await;
     } else {
-        let api = Api::<DynamicObject>::all_with(client, &resource);
+        let api: Api<DynamicObject> = match &scope.namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+            None => Api::all_with(client, &resource),
+        };
         keep_watching(api, config, &kind, &outlet, pause, |object| whole(object, &kind)).await;
     }
 }

@@ -24,7 +24,7 @@ impl Machine for Asking {
             return Step::default();
         }
         let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
-        let scope = Scope { selector: String::new(), metadata_only: true };
+        let scope = Scope { selector: String::new(), metadata_only: true, ..Scope::default() };
         let watch = Action::Watch { kind: Arc::clone(&kind), scope };
         let mut actions = [watch, Action::Unwatch { kind }];
         if self.watched_at_last {

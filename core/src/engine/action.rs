@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::broker::{Broker, CloudEvent};
 use crate::object::{Kind, ObjectRef};
 
 /// Names one request among all that a machine ever makes; answers quote it.
@@ -29,7 +30,7 @@ pub enum Action {
     /// Begins to watch a kind; a second watch of the same kind replaces the first. Answered at once with
     /// [`Success::Done`]; what is seen arrives as events of its own.
     Watch {
-        /// What to watch, in all namespaces.
+        /// What to watch.
         kind: Arc<Kind>,
         /// Which of its objects, and how much of each.
         scope: Scope,
@@ -92,6 +93,27 @@ pub enum Action {
         /// Its resource version, where the proof that it is ours was read from that version.
         resource_version: Option<String>,
     },
+    /// Reads a document from an API other than Kubernetes (HTTP GET).
+    Fetch {
+        /// The whole URL.
+        url: String,
+        /// How long the whole answer may take.
+        timeout: Duration,
+    },
+    /// Connects to a message broker, unless a connection to this very broker is open. Answered with [`Success::Done`]
+    /// once events can be published.
+    Connect {
+        /// The broker.
+        broker: Arc<Broker>,
+    },
+    /// Publishes events, and awaits what the broker says of each. Without an open connection none is sent:
+    /// [`Class::Unavailable`].
+    Publish {
+        /// The broker.
+        broker: Arc<Broker>,
+        /// The events, in the order in which they are sent.
+        events: Arc<[CloudEvent]>,
+    },
 }
 
 impl Action {
@@ -108,14 +130,23 @@ impl Action {
             Self::Patch { subresource: None, .. } => "patch",
             Self::Patch { subresource: Some(Subresource::Status), .. } => "patch_status",
             Self::Delete { .. } => "delete",
+            Self::Fetch { .. } => "fetch",
+            Self::Connect { .. } => "connect",
+            Self::Publish { .. } => "publish",
         }
     }
 
     /// Whether it may change the world.
     pub fn is_write(&self) -> bool {
         match self {
-            Self::Watch { .. } | Self::Unwatch { .. } | Self::Discover { .. } | Self::Get { .. } => false,
-            Self::Apply { .. }
+            Self::Watch { .. }
+            | Self::Unwatch { .. }
+            | Self::Discover { .. }
+            | Self::Get { .. }
+            | Self::Fetch { .. }
+            | Self::Connect { .. } => false,
+            Self::Publish { .. }
+            | Self::Apply { .. }
             | Self::Create { .. }
             | Self::Update { .. }
             | Self::Patch { .. }
@@ -126,7 +157,12 @@ impl Action {
     /// The object that it is about, if it is about one.
     pub fn target(&self) -> Option<&ObjectRef> {
         match self {
-            Self::Watch { .. } | Self::Unwatch { .. } | Self::Discover { .. } => None,
+            Self::Watch { .. }
+            | Self::Unwatch { .. }
+            | Self::Discover { .. }
+            | Self::Fetch { .. }
+            | Self::Connect { .. }
+            | Self::Publish { .. } => None,
             Self::Get { target, .. }
             | Self::Apply { target, .. }
             | Self::Create { target, .. }
@@ -138,8 +174,12 @@ impl Action {
 }
 
 /// Which objects of a kind a watch sees, and how much of each.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
+    /// The namespace; none for all.
+    pub namespace: Option<String>,
+    /// The one object that is seen; none for all.
+    pub name: Option<String>,
     /// A label selector in the API's syntax; empty for all.
     pub selector: String,
     /// Whether metadata suffices.
@@ -163,8 +203,14 @@ pub enum Success {
     Object(Arc<Value>),
     /// The kinds that an API version serves (discover).
     Kinds(Vec<Arc<Kind>>),
-    /// Nothing to tell (watch, unwatch; delete, where the object is gone).
+    /// Nothing to tell (watch, unwatch, connect; delete, where the object is gone).
     Done,
+    /// The document, which nobody has looked at yet (fetch).
+    Document(Arc<str>),
+    /// What became of each event, in their order (publish). [`Class::Unknown`] stands for an event that was sent but
+    /// never confirmed, because the connection ended or the broker was silent for too long; every other failure is the
+    /// broker's answer to this event alone.
+    Published(Vec<Result<(), Failure>>),
 }
 
 /// What an unsuccessful action met.

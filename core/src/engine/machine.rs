@@ -1,5 +1,6 @@
 //! The contract between a machine in the core and whatever drives it: the shell, the simulator or a replay.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,6 +110,61 @@ pub enum Note {
         /// What, where and how to mend it.
         message: String,
     },
+    /// What went on, for the log.
+    Told {
+        /// Whether only those want to know who look for the reasons of decisions.
+        debug: bool,
+        /// What.
+        message: String,
+    },
+    /// A metric of the controller's own.
+    Measured(Measure),
+}
+
+/// A metric that has to move.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measure {
+    /// Its name, one of those that the controller declares.
+    pub metric: Cow<'static, str>,
+    /// The values of its labels, in the order in which it declares them.
+    pub labels: Vec<String>,
+    /// How it moves.
+    pub by: Amount,
+}
+
+/// How a metric moves.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Amount {
+    /// A counter goes up by so much.
+    Add(u64),
+    /// A gauge stands at this value.
+    Set(u64),
+    /// A histogram takes in a duration, in seconds.
+    Observe(Duration),
+}
+
+/// A metric of a controller's own.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// What it tells.
+    pub help: &'static str,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// How it moves.
+    pub kind: MetricKind,
+}
+
+/// How a metric moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Up only.
+    Counter,
+    /// To any value.
+    Gauge,
+    /// By durations that fall into buckets.
+    Histogram,
 }
 
 /// How a reconcile ended.
@@ -165,6 +221,17 @@ pub trait Machine {
     /// How many keys wait in each reconciler's queue.
     fn queue_depths(&self) -> Vec<(&'static str, usize)>;
 
-    /// Whether every watch that it began with has listed its objects at least once.
+    /// Whether every watch that it began with has listed its objects at least once, and whatever else it needs to do its
+    /// work is there.
     fn is_synced(&self) -> bool;
+
+    /// The metrics that it keeps beside those that all machines have.
+    fn metrics(&self) -> &'static [Metric] {
+        &[]
+    }
+
+    /// How long it may go without a step before it counts as stuck, if only while it has something to do is not enough.
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
 }

@@ -37,6 +37,9 @@ pub fn encode(action: &Action, field_manager: &str) -> Result<http::Request<Vec<
         Action::Watch { .. } | Action::Unwatch { .. } => {
             Err(Failure::new(Class::Invalid, "a watch is not a request"))
         }
+        Action::Fetch { .. } | Action::Connect { .. } | Action::Publish { .. } => {
+            Err(Failure::new(Class::Invalid, format!("{} is no request to Kubernetes", action.name())))
+        }
         Action::Discover { api_version } => get(&path::api_version(api_version), JSON),
         Action::Get { target, metadata_only } => {
             get(&path::object(target)?, if *metadata_only { METADATA } else { JSON })
@@ -126,7 +129,11 @@ fn success(action: &Action, body: &[u8]) -> Outcome {
     let unreadable =
         |_| Failure::new(Class::Unknown, "the server's answer is not the JSON that was asked for");
     match action {
-        Action::Watch { .. } | Action::Unwatch { .. } => Ok(Success::Done),
+        Action::Watch { .. }
+        | Action::Unwatch { .. }
+        | Action::Fetch { .. }
+        | Action::Connect { .. }
+        | Action::Publish { .. } => Ok(Success::Done),
         Action::Delete { .. } => {
             let shown = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
             // A status tells that the object is gone; the object itself, that finalizers keep it for now.

@@ -19,7 +19,7 @@ impl Controller {
         for (kind, metadata_only) in
             [(names::namespace(), true), (names::class(), false), (names::binding(), false)]
         {
-            let scope = Scope { selector: String::new(), metadata_only };
+            let scope = Scope { selector: String::new(), metadata_only, ..Scope::default() };
             self.requests.push(Action::Watch { kind, scope });
         }
     }
@@ -177,7 +177,8 @@ impl Controller {
             return resources.is_settled();
         }
         self.world.resources.insert(Arc::clone(kind), Resources::default());
-        let scope = Scope { selector: names::CLASS_LABEL.to_owned(), metadata_only: true };
+        let scope =
+            Scope { selector: names::CLASS_LABEL.to_owned(), metadata_only: true, ..Scope::default() };
         self.requests.push(Action::Watch { kind: Arc::clone(kind), scope });
         false
     }

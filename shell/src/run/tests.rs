@@ -199,7 +199,7 @@ async fn watched(metadata_only: bool) -> Vec<Event> {
     let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
     let (machine, seen) = Scripted::new(move |event, _| match event {
         Event::Started => {
-            let scope = Scope { selector: "a=b".to_owned(), metadata_only };
+            let scope = Scope { selector: "a=b".to_owned(), metadata_only, ..Scope::default() };
             vec![(1, Action::Watch { kind: Arc::clone(&kind), scope })]
         }
         _ => Vec::new(),
@@ -248,7 +248,7 @@ async fn a_failing_watch_tells_and_goes_on_with_backoff() {
     let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
     let (machine, seen) = Scripted::new(move |event, _| match event {
         Event::Started => {
-            let scope = Scope { selector: String::new(), metadata_only: true };
+            let scope = Scope { selector: String::new(), metadata_only: true, ..Scope::default() };
             vec![(1, Action::Watch { kind: Arc::clone(&kind), scope })]
         }
         _ => Vec::new(),
@@ -281,7 +281,7 @@ async fn a_watch_that_was_replaced_tells_nothing_more() {
     let (machine, seen) = Scripted::new(move |event, _| {
         let watch = |selector: &str| Action::Watch {
             kind: Arc::clone(&kind),
-            scope: Scope { selector: selector.to_owned(), metadata_only: true },
+            scope: Scope { selector: selector.to_owned(), metadata_only: true, ..Scope::default() },
         };
         match event {
             Event::Started => vec![(1, watch("old"))],
@@ -322,7 +322,7 @@ async fn what_one_step_asks_about_a_watch_is_done_in_its_order() {
     for watched_at_last in [true, false] {
         let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
         let (machine, seen) = Scripted::new(move |event, _| {
-            let scope = Scope { selector: String::new(), metadata_only: true };
+            let scope = Scope { selector: String::new(), metadata_only: true, ..Scope::default() };
             let watch = (1, Action::Watch { kind: Arc::clone(&kind), scope });
             let unwatch = (2, Action::Unwatch { kind: Arc::clone(&kind) });
             match event {

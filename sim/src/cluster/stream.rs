@@ -50,7 +50,9 @@ impl Stream {
     pub(super) fn list(&mut self, server: &mut ApiServer, now: Timestamp, lag: u64) -> Sight {
         self.close(server);
         let selector = self.scope.selector.replace('/', "%2F");
-        let path = format!("{}?labelSelector={selector}", wire::path::collection(&self.kind, None));
+        let collection = wire::path::collection(&self.kind, self.scope.namespace.as_deref());
+        let name = self.scope.name.as_ref().map(|name| format!("&fieldSelector=metadata.name%3D{name}"));
+        let path = format!("{collection}?labelSelector={selector}{}", name.unwrap_or_default());
         let (code, list) = match Self::list_of(server, &path, now, lag) {
             (200, list) => (200, list),
             // History does not reach back so far.

@@ -105,7 +105,7 @@ impl Greeter {
     }
 
     fn watches() -> [Action; 2] {
-        let everything = Scope { selector: String::new(), metadata_only: false };
+        let everything = Scope { selector: String::new(), metadata_only: false, ..Scope::default() };
         let ours = Scope { selector: format!("{LABEL}={NAME}"), metadata_only: true };
         [
             Action::Watch { kind: greeting_kind(), scope: everything },

@@ -115,7 +115,10 @@ impl Learner {
                     hides |= self.learn_kind(kind);
                 }
             }
-            Event::Finished { outcome: Ok(Success::Done) | Err(_), .. }
+            Event::Finished {
+                outcome: Ok(Success::Done | Success::Document(_) | Success::Published(_)) | Err(_),
+                ..
+            }
             | Event::Started
             | Event::LeadershipChanged { .. }
             | Event::ListStarted { .. }

@@ -43,6 +43,9 @@ fn secret(action: &Action) -> Option<&Value> {
         Action::Patch { target, patch, .. } => (target, patch),
         Action::Watch { .. }
         | Action::Unwatch { .. }
+        | Action::Fetch { .. }
+        | Action::Connect { .. }
+        | Action::Publish { .. }
         | Action::Discover { .. }
         | Action::Get { .. }
         | Action::Delete { .. } => return None,

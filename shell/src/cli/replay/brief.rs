@@ -82,6 +82,9 @@ fn action(action: &Action) -> String {
         | Action::Update { target, .. }
         | Action::Patch { target, .. }
         | Action::Delete { target, .. } => format!("{name} {target}"),
+        Action::Fetch { url, .. } => format!("{name} {url}"),
+        Action::Connect { broker } => format!("{name} {}", broker.name()),
+        Action::Publish { broker, events } => format!("{name} {} to {}", events.len(), broker.name()),
     }
 }
 

@@ -48,6 +48,11 @@ pub(super) fn answer(request: &str, outcome: &Outcome) -> String {
         Ok(Success::Object(object)) => format!("{request}: done{}{}", version(object), deleting(object)),
         Ok(Success::Kinds(kinds)) => format!("{request}: {} kinds", kinds.len()),
         Ok(Success::Done) => format!("{request}: done"),
+        Ok(Success::Document(text)) => format!("{request}: {} bytes", text.len()),
+        Ok(Success::Published(results)) => {
+            let confirmed = results.iter().filter(|result| result.is_ok()).count();
+            format!("{request}: {confirmed} of {} confirmed", results.len())
+        }
         Err(failure) => format!("{request}: {failure}"),
     }
 }
@@ -57,6 +62,8 @@ pub(super) fn action(action: &Action) -> String {
     match action {
         Action::Watch { kind, .. } | Action::Unwatch { kind } => format!("{} {kind}", action.name()),
         Action::Discover { api_version } => format!("discover {api_version}"),
+        Action::Fetch { url, .. } => format!("fetch {url}"),
+        Action::Publish { events, .. } => format!("publish {}", events.len()),
         _ => match action.target() {
             Some(target) => format!("{} {target}", action.name()),
             None => action.name().to_owned(),
@@ -74,7 +81,13 @@ pub(super) fn body(action: &Action) -> Option<Arc<Value>> {
         Action::Delete { uid, resource_version, .. } => {
             Some(Arc::new(json!({"preconditions": {"uid": uid, "resourceVersion": resource_version}})))
         }
-        Action::Watch { .. } | Action::Unwatch { .. } | Action::Discover { .. } | Action::Get { .. } => None,
+        Action::Publish { events, .. } => serde_json::to_value(events).ok().map(Arc::new),
+        Action::Watch { .. }
+        | Action::Unwatch { .. }
+        | Action::Discover { .. }
+        | Action::Get { .. }
+        | Action::Fetch { .. }
+        | Action::Connect { .. } => None,
     }
 }
 
@@ -124,5 +137,9 @@ pub(super) fn note(note: &Note) -> String {
         Note::LeadershipChanged { leading: true } => "became the leader".to_owned(),
         Note::LeadershipChanged { leading: false } => "is the leader no longer".to_owned(),
         Note::Warning { message } => format!("warning: {message}"),
+        Note::Told { message, .. } => message.clone(),
+        Note::Measured(measure) => {
+            format!("{} {}: {:?}", measure.metric, measure.labels.join(","), measure.by)
+        }
     }
 }
