@@ -7,6 +7,7 @@ use kube_core::CustomResourceExt as _;
 
 pub mod namespaceclass;
 mod schema;
+pub mod sentinel;
 
 /// The CRDs of one controller.
 #[derive(Debug, Clone)]
@@ -19,8 +20,11 @@ pub struct CrdSet {
 
 /// All CRDs, by controller.
 pub fn all() -> Vec<CrdSet> {
-    vec![CrdSet {
-        controller: namespaceclass::CONTROLLER,
-        crds: vec![namespaceclass::NamespaceClass::crd(), namespaceclass::NamespaceClassBinding::crd()],
-    }]
+    vec![
+        CrdSet {
+            controller: namespaceclass::CONTROLLER,
+            crds: vec![namespaceclass::NamespaceClass::crd(), namespaceclass::NamespaceClassBinding::crd()],
+        },
+        CrdSet { controller: sentinel::CONTROLLER, crds: vec![sentinel::SentinelConfig::crd()] },
+    ]
 }
