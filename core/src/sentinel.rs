@@ -53,6 +53,9 @@ use status::{Conditions, Finding};
 /// How long the broker is left alone after a connection failed or was lost.
 const RECONNECT: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_secs(30) };
 
+/// The least time that it may go without a step: busy machines are not taken for stuck ones.
+const PATIENCE_MIN: Duration = Duration::from_secs(10);
+
 /// The machine's name.
 const NAME: &str = lockstep_crds::sentinel::CONTROLLER;
 
@@ -83,6 +86,7 @@ pub struct Sentinel {
     cycle: Option<Cycle>,
     cycles: u64,
     next_poll: Monotonic,
+    stepped: Monotonic,
     asked: BTreeMap<ActionId, Asked>,
     last_id: u64,
     ids: Ids,
@@ -128,9 +132,10 @@ impl Sentinel {
             cycle: None,
             cycles: 0,
             next_poll: Monotonic::START,
+            stepped: Monotonic::START,
             asked: BTreeMap::new(),
             last_id: 0,
-            ids: Ids::new(),
+            ids: Ids::default(),
             is_acting: false,
             has_polled: false,
             has_connected: false,
@@ -516,6 +521,7 @@ impl Machine for Sentinel {
 
     fn step(&mut self, event: Event, now: Now) -> Step {
         let mut step = Step::default();
+        self.stepped = now.monotonic;
         match event {
             Event::Started => {
                 let scope = Scope {
@@ -558,7 +564,9 @@ impl Machine for Sentinel {
         let is_lost =
             self.cycle.is_some() && self.broker.is_some() && !self.link.is_up && !self.link.is_asking;
         let link = is_lost.then(|| due("connect")(self.link.not_before));
-        [config, secret, status, work, link].into_iter().flatten().min_by_key(|deadline| deadline.at)
+        // Who waits for slow answers shows that it still turns.
+        let pulse = self.loader.loaded.as_ref().map(|l| due("pulse")(self.stepped + l.config.poll_interval));
+        [config, secret, status, work, link, pulse].into_iter().flatten().min_by_key(|deadline| deadline.at)
     }
 
     fn queue_depths(&self) -> Vec<(&'static str, usize)> {
@@ -574,8 +582,8 @@ impl Machine for Sentinel {
     }
 
     fn patience(&self) -> Option<Duration> {
-        let config = &self.loader.loaded.as_ref()?.config;
-        Some((config.poll_interval * 3).max(config.poll_interval + config.timeout))
+        let poll_interval = self.loader.loaded.as_ref()?.config.poll_interval;
+        Some(poll_interval.saturating_mul(3).max(PATIENCE_MIN))
     }
 }
 

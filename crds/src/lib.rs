@@ -14,6 +14,8 @@ pub mod sentinel;
 pub struct CrdSet {
     /// The controller's name, as in `--controllers`.
     pub controller: &'static str,
+    /// Whether it runs in a process of its own for each configuration (`lockstep sentinel`) instead of `lockstep run`.
+    pub runs_alone: bool,
     /// Its kinds.
     pub crds: Vec<CustomResourceDefinition>,
 }
@@ -23,8 +25,13 @@ pub fn all() -> Vec<CrdSet> {
     vec![
         CrdSet {
             controller: namespaceclass::CONTROLLER,
+            runs_alone: false,
             crds: vec![namespaceclass::NamespaceClass::crd(), namespaceclass::NamespaceClassBinding::crd()],
         },
-        CrdSet { controller: sentinel::CONTROLLER, crds: vec![sentinel::SentinelConfig::crd()] },
+        CrdSet {
+            controller: sentinel::CONTROLLER,
+            runs_alone: true,
+            crds: vec![sentinel::SentinelConfig::crd()],
+        },
     ]
 }

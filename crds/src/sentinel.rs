@@ -159,7 +159,7 @@ pub struct Broker {
     #[serde(default, rename = "projectID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255))]
     pub project_id: Option<String>,
-    /// The broker's URL (for rabbitmq), such as amqp://rabbitmq:5672/. Better keep credentials out of it: see urlSecretRef.
+    /// The broker's URL (for rabbitmq), such as `amqp://rabbitmq:5672/`. Better keep credentials out of it: see urlSecretRef.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub url: Option<String>,

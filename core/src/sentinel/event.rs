@@ -17,18 +17,13 @@ use crate::time::Wall;
 pub const SOURCE: &str = "hyperfleet-sentinel";
 
 /// Makes ids: UUIDs of version 7 (RFC 9562), each greater than the one before, whatever the clock does.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Ids {
     /// The milliseconds and the counter of the last id: 48 and 12 bits.
     last: u64,
 }
 
 impl Ids {
-    /// No id yet.
-    pub const fn new() -> Self {
-        Self { last: 0 }
-    }
-
     /// The next id.
     pub fn next(&mut self, now: Wall, random: &mut Random) -> String {
         let millis = u64::try_from(now.timestamp().as_millisecond()).unwrap_or(0);
@@ -98,7 +93,7 @@ mod tests {
 
     #[test]
     fn ids_ascend_and_differ_whatever_the_clock_does() {
-        let (mut ids, mut random) = (Ids::new(), Random::from_seed(1));
+        let (mut ids, mut random) = (Ids::default(), Random::from_seed(1));
         let mut made = Vec::new();
         for time in
             ["2025-10-21T12:00:00Z", "2025-10-21T11:00:00Z", "2025-10-21T12:00:01Z", "1960-01-01T00:00:00Z"]

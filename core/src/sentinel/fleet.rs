@@ -140,7 +140,7 @@ fn encode(text: &str, into: &mut String) {
     for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                into.push(char::from(byte))
+                into.push(char::from(byte));
             }
             _ => {
                 let _ = write!(into, "%{byte:02X}");
@@ -165,6 +165,7 @@ pub fn read(text: &str, dialect: Dialect) -> Result<Page, String> {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with items")]
 struct RawPage<'a> {
     total: Option<u64>,
     #[serde(borrow)]
@@ -189,6 +190,7 @@ fn raw_page(text: &str) -> Result<RawPage<'_>, String> {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a resource")]
 struct RawResource {
     id: String,
     kind: Option<String>,
@@ -201,6 +203,7 @@ struct RawResource {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(expecting = "a status")]
 struct RawStatus {
     phase: Option<String>,
     #[serde(rename = "lastTransitionTime")]
@@ -209,6 +212,7 @@ struct RawStatus {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a condition")]
 struct RawCondition {
     r#type: String,
     status: String,
