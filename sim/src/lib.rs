@@ -10,6 +10,7 @@ pub mod builtin;
 pub mod cause;
 pub mod cluster;
 pub mod host;
+pub mod hyperfleet;
 pub mod managed;
 pub mod patch;
 pub mod schema;

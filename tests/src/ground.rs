@@ -118,7 +118,7 @@ pub fn start_operator(client: Client) -> anyhow::Result<Trigger> {
     };
     let clock = Clock::start(jiff::Timestamp::now);
     let mut manager = Manager::new(client, clock, settings.seed, Metrics::new(Registry::default())?);
-    for set in lockstep_crds::all() {
+    for set in controllers::select_running(&[])? {
         manager.add(controllers::machine(set.controller, &settings).context("a controller")?);
     }
     let (trigger, shutdown) = shutdown::channel();

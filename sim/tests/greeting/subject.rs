@@ -64,7 +64,7 @@ impl Subject for Greetings {
         Duration::from_mins(5)
     }
 
-    fn differences(&self, server: &ApiServer) -> Vec<String> {
-        desired::differences(server)
+    fn differences(&self, world: &World<'_>) -> Vec<String> {
+        desired::differences(world.server)
     }
 }

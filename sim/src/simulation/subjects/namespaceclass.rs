@@ -86,7 +86,7 @@ impl Subject for NamespaceClass {
         }
     }
 
-    fn differences(&self, server: &ApiServer) -> Vec<String> {
-        desired::differences(server)
+    fn differences(&self, world: &World<'_>) -> Vec<String> {
+        desired::differences(world.server)
     }
 }
