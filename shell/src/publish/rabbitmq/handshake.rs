@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use lapin::options::{ConfirmSelectOptions, ExchangeDeclareOptions};
@@ -19,14 +20,27 @@ const CONNECTION_NAME: &str = "lockstep-sentinel";
 
 /// The connection's socket, to end it where the broker is silent: lapin waits for the broker's farewell as long as it takes.
 #[derive(Default)]
-pub(super) struct Socket(OnceLock<TcpStream>);
+pub(super) struct Socket {
+    stream: OnceLock<TcpStream>,
+    ended: AtomicBool,
+}
 
 impl Socket {
     /// Ends the connection at once.
     pub(super) fn end(&self) {
-        if let Some(socket) = self.0.get() {
+        self.ended.store(true, Ordering::SeqCst);
+        if let Some(stream) = self.stream.get() {
             // One that has ended by itself needs no more.
-            let _ = socket.shutdown(Shutdown::Both);
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Takes the stream of a connection that was just made; it ends, too, if the attempt was given up meanwhile.
+    fn keep(&self, stream: TcpStream) {
+        // Without recovery there is only one.
+        let _ = self.stream.set(stream);
+        if self.ended.load(Ordering::SeqCst) {
+            self.end();
         }
     }
 }
@@ -49,8 +63,7 @@ pub(super) async fn handshake(
                 AsyncTcpStream::Rustls(tls) => tls.get_ref().0.get_ref(),
                 _ => return Err(io::Error::from(io::ErrorKind::Unsupported).into()),
             };
-            // Without recovery there is only one stream.
-            let _ = socket.0.set(plain.as_fd().try_clone_to_owned()?.into());
+            socket.keep(plain.as_fd().try_clone_to_owned()?.into());
             Ok(stream)
         },
         properties,
