@@ -8,3 +8,4 @@ pub mod control_plane;
 pub mod fuzz;
 pub mod ground;
 pub mod network;
+pub mod rabbitmq;
