@@ -134,12 +134,11 @@ impl Sentinel {
         self.loader.was_listed = true;
         let version = resource_version(object);
         let uid = metadata(object, "uid");
-        let before = self.loader.observed.take();
-        let same = before.filter(|before| before.uid == uid);
-        if same.as_ref().is_some_and(|same| same.version > version) {
-            self.loader.observed = same;
+        // A list may be served from the past.
+        if self.loader.observed.as_ref().is_some_and(|before| before.version > version) {
             return;
         }
+        let same = self.loader.observed.take().filter(|before| before.uid == uid);
         let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
         let is_changed = same.as_ref().is_none_or(|same| same.spec != object["spec"]);
         let status = serde_json::from_value(object["status"].clone()).unwrap_or_default();

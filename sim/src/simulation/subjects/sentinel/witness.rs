@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstep_core::engine::action::{Action, ActionId, Class, Outcome, Success};
 use lockstep_core::engine::machine::{Amount, Event, Note, Step};
+use lockstep_core::object::resource_version;
 use lockstep_core::sentinel::config::{self, Config};
 use lockstep_core::sentinel::metrics;
 use lockstep_core::time::Now;
@@ -47,6 +48,7 @@ enum Course {
 #[derive(Default)]
 struct Eye {
     config: Option<Config>,
+    version: u64,
     /// Counts cycles: one ends by its end, or because the configuration changed.
     cycle: u64,
     fetches: BTreeMap<ActionId, u64>,
@@ -91,6 +93,12 @@ impl Eye {
     }
 
     fn configured(&mut self, object: &Value) {
+        // What a list shows from the past is passed over.
+        let version = resource_version(object);
+        if version < self.version {
+            return;
+        }
+        self.version = version;
         let Ok(config) = config::read(object) else { return };
         if self.config.as_ref() != Some(&config) {
             self.config = Some(config);
