@@ -24,7 +24,9 @@ pub use self::report::ADAPTERS;
 pub use self::resource::{Condition, Kind, Labels, Resource, State, Status};
 use self::rows::Collection;
 
+pub mod damage;
 mod filter;
+pub mod host;
 mod ids;
 mod order;
 mod report;

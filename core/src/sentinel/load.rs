@@ -38,8 +38,8 @@ pub struct Loaded {
 /// The object as the watch last saw it.
 #[derive(Debug)]
 pub struct Observed {
-    uid: String,
-    version: u64,
+    pub(super) uid: String,
+    pub(super) version: u64,
     pub(super) generation: i64,
     spec: Value,
     /// Its status, or what was written over it since.
@@ -143,7 +143,9 @@ impl Sentinel {
         let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
         let is_changed = same.as_ref().is_none_or(|same| same.spec != object["spec"]);
         let status = serde_json::from_value(object["status"].clone()).unwrap_or_default();
-        self.conditions.adopt(&status, same.is_none());
+        if same.is_none() {
+            self.conditions.adopt(&status);
+        }
         let spec = object["spec"].clone();
         self.loader.observed = Some(Observed { uid: uid.to_owned(), version, generation, spec, status });
         if is_changed {

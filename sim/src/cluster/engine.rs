@@ -12,8 +12,8 @@ use lockstep_core::object::Kind;
 use lockstep_core::time::{Monotonic, Now, Wall};
 
 use super::Cluster;
-use super::outside::is_outside;
 use super::journal::{Author, Carried, Change, Entry, What};
+use super::outside::is_outside;
 use super::stream::{self, Sight, Stream};
 use super::weather::{Fate, Hop, Weather};
 

@@ -23,13 +23,13 @@ const MISSING: &str = "ReconciledMissingAdapters";
 
 /// What one adapter says of one generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report<'a> {
+pub(super) struct Report<'a> {
     /// Who reports.
-    pub adapter: &'a str,
+    pub(super) adapter: &'a str,
     /// The generation that it worked on.
-    pub generation: i64,
+    pub(super) generation: i64,
     /// Whether its work is done.
-    pub available: State,
+    pub(super) available: State,
 }
 
 /// The conditions of a resource that nobody has reported on.

@@ -9,7 +9,7 @@ use super::filter::{Filter, Query};
 use super::order::Order;
 use super::report::{self, Report};
 use super::resource::{Kind, State, Status};
-use super::respond::{Page, Problem, json};
+use super::respond::{List, Problem, json};
 use super::search::Search;
 use super::{Dialect, HyperFleet};
 use crate::apiserver::request::{Query as Parameters, decode};
@@ -95,7 +95,7 @@ fn list(fleet: &mut HyperFleet, kind: Kind, owner: Option<String>, query: Option
     };
     let rows = fleet.collection(kind).view(Filter { owner, query }).after(after.as_deref());
     let items = order.page(rows, (page - 1).saturating_mul(size), size);
-    Ok(json(StatusCode::OK, &Page { page, size: items.len(), total: rows.len(), items }))
+    Ok(json(StatusCode::OK, &List { page, size: items.len(), total: rows.len(), items }))
 }
 
 fn number(parameters: &Parameters, name: &str, default: usize, max: usize) -> Result<usize, Problem> {

@@ -50,9 +50,9 @@ impl Problem {
     }
 }
 
-/// One page of a list.
+/// A list, or one page of it.
 #[derive(Debug, Serialize)]
-pub(super) struct Page {
+pub(super) struct List {
     pub(super) page: usize,
     /// How many items are on this page.
     pub(super) size: usize,

@@ -10,7 +10,7 @@ use lockstep_sim::apiserver::ApiServer;
 use lockstep_sim::cluster::Change;
 use lockstep_sim::simulation::history::History;
 use lockstep_sim::simulation::invariant::Invariant;
-use lockstep_sim::simulation::{Act, Hand, Subject};
+use lockstep_sim::simulation::{Act, Hand, Subject, World};
 use serde_json::{Value, json};
 
 use super::controller::{BACKOFF, Greeter, LOBBY, NAME};

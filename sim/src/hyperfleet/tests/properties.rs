@@ -1,5 +1,7 @@
 //! What holds for all requests.
 
+use std::fmt::Write as _;
+
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -69,7 +71,11 @@ fn apply(fleet: &mut HyperFleet, change: &Change) {
 }
 
 fn percent(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        write!(encoded, "%{byte:02X}").unwrap();
+    }
+    encoded
 }
 
 /// All ids of a search, page by page.
