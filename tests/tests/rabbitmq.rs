@@ -10,6 +10,7 @@ use amqprs::channel::{
     QueueDeclareArguments,
 };
 use amqprs::connection::{Connection, OpenConnectionArguments};
+use anyhow::Context as _;
 use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
 use lockstep_core::engine::broker::{Broker, CloudEvent, Confidential};
 use lockstep_shell::publish::Publisher;
@@ -59,12 +60,17 @@ struct Consumer {
     queue: String,
 }
 
+async fn open(broker: &RabbitMq) -> anyhow::Result<(Connection, Channel)> {
+    let address = broker.address();
+    let arguments = OpenConnectionArguments::new(&address.ip().to_string(), address.port(), USER, PASSWORD);
+    let connection = Connection::open(&arguments).await?;
+    let channel = connection.open_channel(None).await?;
+    Ok((connection, channel))
+}
+
 impl Consumer {
     async fn of(broker: &RabbitMq, exchange: &str) -> anyhow::Result<Self> {
-        let address = broker.address();
-        let arguments = OpenConnectionArguments::new(&address.ip().to_string(), address.port(), USER, PASSWORD);
-        let connection = Connection::open(&arguments).await?;
-        let channel = connection.open_channel(None).await?;
+        let (connection, channel) = open(broker).await?;
         let queue = format!("{exchange}-queue");
         channel.queue_declare(QueueDeclareArguments::durable_client_named(&queue)).await?;
         channel.queue_bind(QueueBindArguments::new(&queue, exchange, "")).await?;
@@ -141,9 +147,10 @@ async fn every_attribute_and_byte_arrives() -> anyhow::Result<()> {
 async fn what_is_refused_is_told_without_the_password() -> anyhow::Result<()> {
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };
     let address = broker.address();
-    let consumer = Consumer::of(broker, "amq.fanout").await?;
-    let other = ExchangeDeclareArguments::new("a-topic", "topic").durable(true).finish();
-    consumer.channel.exchange_declare(other).await?;
+    let (_connection, channel) = open(broker).await?;
+    channel
+        .exchange_declare(ExchangeDeclareArguments::new("a-topic", "topic").durable(true).finish())
+        .await?;
 
     let url = |user: &str, password: &str, path: &str| format!("amqp://{user}:{password}@{address}{path}");
     let table = [
@@ -191,7 +198,8 @@ fn tls_is_spoken_with_who_is_trusted() -> anyhow::Result<()> {
 #[tokio::test]
 #[ignore = "run by tls_is_spoken_with_who_is_trusted"]
 async fn speak_tls() {
-    let (publisher, target) = (Publisher::default(), to(&std::env::var(TLS_URL).expect("a URL"), "encrypted"));
+    let (publisher, target) =
+        (Publisher::default(), to(&std::env::var(TLS_URL).expect("a URL"), "encrypted"));
     match publisher.connect(&target).await {
         Ok(_) => {
             assert_eq!(published(publisher.publish(&target, &[event(1)]).await), [Ok(())]);
@@ -286,7 +294,11 @@ async fn there_is_one_connection_and_a_restart_ends_it() -> anyhow::Result<()> {
     assert_eq!(published(publisher.clone().publish(&target, &[event(1)]).await), [Ok(())]);
     eventually("there is one connection", async || {
         let listed = broker.control(&["-q", "list_connections", "state"])?;
-        if listed.lines().filter(|line| *line == "running").count() == 1 { Ok(()) } else { anyhow::bail!(listed) }
+        if listed.lines().filter(|line| *line == "running").count() == 1 {
+            Ok(())
+        } else {
+            anyhow::bail!(listed)
+        }
     })
     .await?;
 
@@ -309,10 +321,12 @@ async fn a_broker_that_takes_nothing_is_not_waited_for_forever() -> anyhow::Resu
     let (publisher, target) = (Publisher::default(), to(&broker.url(), "blocked"));
     assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
     broker.control(&["set_vm_memory_high_watermark", "absolute", "1"])?;
-    // The alarm blocks a connection once it publishes.
     tokio::time::pause();
-    let results = published(publisher.publish(&target, &batch(0)).await);
-    let failure = results.into_iter().find_map(Result::err).expect("not all can be confirmed");
+    let failure = eventually("the alarm blocks the connection", async || {
+        let results = published(publisher.publish(&target, &batch(0)).await);
+        results.into_iter().find_map(Result::err).context("all were confirmed")
+    })
+    .await?;
     assert_eq!(failure.class, Class::Unknown, "{failure}");
     assert!(failure.message.ends_with("not confirmed within 30 s"), "{failure}");
     tokio::time::resume();

@@ -103,7 +103,9 @@ impl Topic {
             Some(Code::PermissionDenied) => {
                 (Class::Forbidden, "; the account needs the role roles/pubsub.publisher on this topic")
             }
-            Some(Code::Unauthenticated) => (Class::Forbidden, "; check the credentials that the environment gives"),
+            Some(Code::Unauthenticated) => {
+                (Class::Forbidden, "; check the credentials that the environment gives")
+            }
             Some(Code::InvalidArgument) => (Class::Invalid, ""),
             Some(Code::ResourceExhausted) => (Class::Throttled, "; check the project's quota"),
             _ if error.is_transient_and_before_rpc() => (Class::Unavailable, ""),

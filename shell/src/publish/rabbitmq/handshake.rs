@@ -57,7 +57,8 @@ pub(super) async fn handshake(
         default_runtime()?,
         async move |uri, runtime| {
             let connecting = uri.connect_with_config_async(TLSConfig::default(), &runtime);
-            let stream = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await.map_err(io::Error::from)??;
+            let stream =
+                tokio::time::timeout(CONNECT_TIMEOUT, connecting).await.map_err(io::Error::from)??;
             let plain = match &stream {
                 AsyncTcpStream::Plain(plain) => plain.get_ref(),
                 AsyncTcpStream::Rustls(tls) => tls.get_ref().0.get_ref(),

@@ -76,7 +76,10 @@ impl Server {
                 ),
                 _ => (Class::Unavailable, "see the broker's log"),
             },
-            _ => (Class::Unavailable, "check the address, and that the broker runs and can be reached from here"),
+            _ => (
+                Class::Unavailable,
+                "check the address, and that the broker runs and can be reached from here",
+            ),
         };
         Failure::new(class, format!("{}: {}; {advice}", self.name, words(error)))
     }
