@@ -1,13 +1,22 @@
 //! Publishes events to message brokers.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use futures::future::{FutureExt as _, MaybeDone};
 use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
 use lockstep_core::engine::broker::{Broker, CloudEvent};
 
 mod message;
 mod pubsub;
 mod rabbitmq;
+
+/// How long it may take to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the answers to the events of one call may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Keeps the connection to a broker, which its clones share. There is one at a time: who connects to another broker
 /// closes it.
@@ -97,4 +106,23 @@ impl Connection {
             Self::PubSub(_) => {}
         }
     }
+}
+
+/// Awaits the answers to all events, though not for too long: none stands for one that didn't come.
+async fn settle<F>(mut sendings: Vec<MaybeDone<F>>) -> Vec<Option<Result<(), Failure>>>
+where
+    F: Future<Output = Result<(), Failure>> + Unpin,
+{
+    let all = async {
+        for sending in &mut sendings {
+            sending.await;
+        }
+    };
+    if tokio::time::timeout(ANSWER_TIMEOUT, all).await.is_err() {
+        // Answers may come in another order than the events.
+        for sending in &mut sendings {
+            let _ = sending.now_or_never();
+        }
+    }
+    sendings.iter_mut().map(|sending| Pin::new(sending).take_output()).collect()
 }

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -56,6 +57,17 @@ struct Ports {
 }
 
 impl RabbitMq {
+    /// The broker that the tests of one test binary share, if there is one; the first caller starts it.
+    ///
+    /// Tests keep apart by the names of their exchanges and queues.
+    ///
+    /// # Panics
+    /// If RabbitMQ is installed but does not start.
+    pub fn shared() -> Option<&'static Self> {
+        static SHARED: OnceLock<Option<RabbitMq>> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start().expect("RabbitMQ starts")).as_ref()
+    }
+
     /// Starts a broker; none if RabbitMQ is not installed, which standard error tells.
     pub fn start() -> anyhow::Result<Option<Self>> {
         if !Path::new(PROGRAMS).join("rabbitmq-server").exists() {
@@ -89,14 +101,14 @@ impl RabbitMq {
         self.end(Signal::KILL)
     }
 
-    /// Runs `rabbitmqctl`.
-    pub fn control(&self, arguments: &[&str]) -> anyhow::Result<()> {
+    /// Runs `rabbitmqctl`, and returns what it prints.
+    pub fn control(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let mut command = self.command(Path::new(PROGRAMS).join("rabbitmqctl"));
         let output = command.args(arguments).output().context("running rabbitmqctl")?;
         if !output.status.success() {
             bail!("rabbitmqctl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         }
-        Ok(())
+        Ok(String::from_utf8(output.stdout)?)
     }
 
     /// Where it speaks AMQP.

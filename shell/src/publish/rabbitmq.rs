@@ -1,6 +1,5 @@
 //! Publishes through AMQP 0-9-1, with publisher confirms.
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,18 +11,12 @@ use lapin::{BasicProperties, Channel, Confirmation};
 use lockstep_core::engine::action::Failure;
 use lockstep_core::engine::broker::{CloudEvent, Confidential};
 
-use super::message;
+use super::{CONNECT_TIMEOUT, message};
 use handshake::{Socket, handshake};
 use server::Server;
 
 mod handshake;
 mod server;
-
-/// How long it may take to connect.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long the confirms of one call may take.
-const CONFIRM_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long the broker may take to say goodbye.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -71,7 +64,7 @@ impl Connection {
             Ok(Err(error)) => Err(server.refused(&error)),
             Err(_) => {
                 socket.end();
-                Err(server.silent(CONNECT_TIMEOUT))
+                Err(server.silent())
             }
         }
     }
@@ -94,22 +87,11 @@ impl Connection {
                 let _ = sending.now_or_never();
             }
         }
-        let all = async {
-            for sending in &mut sendings {
-                sending.await;
-            }
-        };
-        let in_time = tokio::time::timeout(CONFIRM_TIMEOUT, all).await.is_ok();
-        let results = sendings.iter_mut().map(|sending| {
-            let _ = in_time || sending.now_or_never().is_some();
-            let result = Pin::new(sending).take_output();
-            result.unwrap_or_else(|| Err(self.server.unconfirmed(CONFIRM_TIMEOUT)))
-        });
-        let results = results.collect();
-        if !in_time && self.answers.load(Ordering::Relaxed) == answers_before {
+        let results = super::settle(sendings).await;
+        if results.contains(&None) && self.answers.load(Ordering::Relaxed) == answers_before {
             self.socket.end();
         }
-        results
+        results.into_iter().map(|result| result.unwrap_or_else(|| Err(self.server.unconfirmed()))).collect()
     }
 
     /// Says goodbye, though not for long, and ends the connection.

@@ -1,7 +1,5 @@
 //! Which broker is meant, and what it means when it refuses: never with the credentials.
 
-use std::time::Duration;
-
 use lapin::ErrorKind;
 use lapin::types::{Heartbeat, ShortString};
 use lapin::uri::AMQPUri;
@@ -9,6 +7,7 @@ use lockstep_core::engine::action::{Class, Failure};
 use lockstep_core::engine::broker::Confidential;
 
 use crate::failure;
+use crate::publish::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 
 /// How often each side shows that it lives, in seconds. A peer that was silent for twice as long is given up.
 const HEARTBEAT: Heartbeat = 10;
@@ -86,11 +85,11 @@ impl Server {
     }
 
     /// Nothing came of the attempt to connect.
-    pub(super) fn silent(&self, limit: Duration) -> Failure {
+    pub(super) fn silent(&self) -> Failure {
         let message = format!(
             "{}: not connected within {} s; check the address, and that the broker is well",
             self.name,
-            limit.as_secs()
+            CONNECT_TIMEOUT.as_secs()
         );
         Failure::new(Class::Unavailable, message)
     }
@@ -102,8 +101,8 @@ impl Server {
     }
 
     /// The broker's answer to a message didn't come in time.
-    pub(super) fn unconfirmed(&self, limit: Duration) -> Failure {
-        let message = format!("{}: not confirmed within {} s", self.name, limit.as_secs());
+    pub(super) fn unconfirmed(&self) -> Failure {
+        let message = format!("{}: not confirmed within {} s", self.name, ANSWER_TIMEOUT.as_secs());
         Failure::new(Class::Unknown, message)
     }
 
