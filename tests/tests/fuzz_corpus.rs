@@ -1,6 +1,6 @@
 //! Everything that fuzzing found worth keeping goes through its target once more.
 
-use lockstep_tests::chart::workspace;
+use lockstep_tests::program::workspace;
 use lockstep_tests::fuzz::TARGETS;
 
 #[test]
