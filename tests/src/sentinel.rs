@@ -71,7 +71,8 @@ impl Config {
             let object = self.api.get(&self.name).await?;
             let generation = object.metadata.generation.context("no generation")?;
             let told = self.status().await?;
-            let found = told.conditions.iter().find(|c| c.type_ == condition).with_context(|| format!("{told:?}"))?;
+            let found =
+                told.conditions.iter().find(|c| c.type_ == condition).with_context(|| format!("{told:?}"))?;
             ensure!(found.status == status && found.reason == reason, "{told:?}");
             ensure!(told.observed_generation == generation, "{generation}: {told:?}");
             Ok(found.clone())

@@ -147,13 +147,15 @@ fn variables(container: &Value) -> BTreeMap<String, Value> {
 #[test]
 fn credentials_are_mounted_where_they_are_named() -> anyhow::Result<()> {
     let objects = render("sentinel-mounts", EVERYTHING)?;
-    let pod = |name: &str| anyhow::Ok(named(&objects, "Deployment", name)?["spec"]["template"]["spec"].clone());
+    let pod =
+        |name: &str| anyhow::Ok(named(&objects, "Deployment", name)?["spec"]["template"]["spec"].clone());
     let (east, west) = (pod("east")?, pod("west")?);
-    let token = |source: Value| {
-        json!({"name": "hyperfleet-api-token", "projected": {"sources": [source]}})
-    };
+    let token = |source: Value| json!({"name": "hyperfleet-api-token", "projected": {"sources": [source]}});
     let items = json!([{"key": "token", "path": "token"}]);
-    assert_eq!(east["volumes"], json!([token(json!({"secret": {"name": "hyperfleet-api", "items": items}}))]));
+    assert_eq!(
+        east["volumes"],
+        json!([token(json!({"secret": {"name": "hyperfleet-api", "items": items}}))])
+    );
     let audience = json!({"audience": "hyperfleet-api", "expirationSeconds": 600, "path": "token"});
     assert_eq!(
         west["volumes"],
@@ -185,33 +187,62 @@ fn the_role_reads_the_named_secrets_and_no_others() -> anyhow::Result<()> {
     };
     assert_eq!(
         secrets(&rules(EVERYTHING)?),
-        [json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["elsewhere", "rabbitmq"], "verbs": ["get"]})]
+        [
+            json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["elsewhere", "rabbitmq"], "verbs": ["get"]})
+        ]
     );
     let specified = rules(SHARD)?;
     assert!(secrets(&specified).is_empty(), "{specified}");
-    assert_eq!(specified.as_array().map(Vec::len), Some(3), "the specification's two, and the patch of the status");
+    assert_eq!(
+        specified.as_array().map(Vec::len),
+        Some(3),
+        "the specification's two, and the patch of the status"
+    );
     Ok(())
 }
 
 #[test]
 fn values_that_mean_nothing_are_refused_with_what_to_do() -> anyhow::Result<()> {
-    let config = "config: {resourceType: clusters, hyperfleetAPI: {url: a}, broker: {type: rabbitmq, topic: t}}";
+    let config =
+        "config: {resourceType: clusters, hyperfleetAPI: {url: a}, broker: {type: rabbitmq, topic: t}}";
     for (shard, told) in [
-        ("{}".to_owned(), "sentinels.a: give config, or the resourceType of a SentinelConfig that is managed elsewhere"),
-        (format!("{{resourceType: nodepools, {config}}}"), "resourceType (nodepools) is not that of config (clusters)"),
+        (
+            "{}".to_owned(),
+            "sentinels.a: give config, or the resourceType of a SentinelConfig that is managed elsewhere",
+        ),
+        (
+            format!("{{resourceType: nodepools, {config}}}"),
+            "resourceType (nodepools) is not that of config (clusters)",
+        ),
         ("{resourceType: pods}".to_owned(), "/sentinels/a/resourceType"),
         ("{resourceTyp: clusters}".to_owned(), "resourceTyp"),
         ("{config: {resourceType: clusters}}".to_owned(), "hyperfleetAPI"),
-        ("{resourceType: clusters, shutdownTimeoutSeconds: 30}".to_owned(), "terminationGracePeriodSeconds (30) must be more than shutdownTimeoutSeconds (30)"),
-        ("{resourceType: clusters, shutdownTimeoutSeconds: 0}".to_owned(), "/sentinels/a/shutdownTimeoutSeconds"),
-        ("{resourceType: clusters, apiToken: {key: token}}".to_owned(), "apiToken needs either secretName or audience"),
-        ("{resourceType: clusters, apiToken: {secretName: a, audience: b}}".to_owned(), "apiToken needs either secretName or audience"),
-        ("{resourceType: clusters, apiToken: {audience: b, expirationSeconds: 60}}".to_owned(), "/sentinels/a/apiToken/expirationSeconds"),
+        (
+            "{resourceType: clusters, shutdownTimeoutSeconds: 30}".to_owned(),
+            "terminationGracePeriodSeconds (30) must be more than shutdownTimeoutSeconds (30)",
+        ),
+        (
+            "{resourceType: clusters, shutdownTimeoutSeconds: 0}".to_owned(),
+            "/sentinels/a/shutdownTimeoutSeconds",
+        ),
+        (
+            "{resourceType: clusters, apiToken: {key: token}}".to_owned(),
+            "apiToken needs either secretName or audience",
+        ),
+        (
+            "{resourceType: clusters, apiToken: {secretName: a, audience: b}}".to_owned(),
+            "apiToken needs either secretName or audience",
+        ),
+        (
+            "{resourceType: clusters, apiToken: {audience: b, expirationSeconds: 60}}".to_owned(),
+            "/sentinels/a/apiToken/expirationSeconds",
+        ),
         ("{resourceType: clusters, replicas: 2}".to_owned(), "replicas"),
         ("{resourceType: clusters, rbac: {create: false}}".to_owned(), "rbac"),
     ] {
         let values = format!("sentinels: {{a: {shard}}}");
-        let refusal = render("sentinel-refused", &values).err().with_context(|| format!("{values} was taken"))?;
+        let refusal =
+            render("sentinel-refused", &values).err().with_context(|| format!("{values} was taken"))?;
         assert!(refusal.to_string().contains(told), "{values}: {refusal}");
     }
     let refusal = render("sentinel-refused", "sentinels: {A_B: {resourceType: clusters}}").err();
@@ -293,8 +324,17 @@ async fn a_sentinel_lives_on_what_the_chart_grants() -> anyhow::Result<()> {
     let metrics = sentinel.metrics().await?;
     assert_eq!(sentinel.metric("lockstep_actions_total", "\"forbidden\"").await?, 0.0, "{metrics}");
     assert_eq!(sentinel.metric("lockstep_watch_errors_total", "").await?, 0.0, "{metrics}");
-    assert!(sentinel.metric("lockstep_actions_total", r#"kind="Secret",outcome="ok""#).await? > 0.0, "{metrics}");
-    assert!(sentinel.metric("lockstep_actions_total", r#"kind="SentinelConfig.hyperfleet.redhat.com",outcome="ok""#).await? > 0.0, "{metrics}");
+    assert!(
+        sentinel.metric("lockstep_actions_total", r#"kind="Secret",outcome="ok""#).await? > 0.0,
+        "{metrics}"
+    );
+    assert!(
+        sentinel
+            .metric("lockstep_actions_total", r#"kind="SentinelConfig.hyperfleet.redhat.com",outcome="ok""#)
+            .await?
+            > 0.0,
+        "{metrics}"
+    );
     for (verb, resource, name, is_allowed) in [
         ("get", "secrets", "rabbitmq", true),
         ("get", "secrets", "other", false),
@@ -356,7 +396,10 @@ async fn a_sentinel_works_with_the_definition_of_the_specification() -> anyhow::
         (json!({"hyperfleetAPI": {"timeout": ""}}), "spec.hyperfleetAPI.timeout: "),
         (json!({"broker": {"url": null}}), "spec.broker: the type rabbitmq needs url or urlSecretRef"),
         (json!({"broker": {"type": "gcp-pubsub"}}), "spec.broker.projectID: is missing"),
-        (json!({"shardSelector": {"matchExpressions": [{"key": "a"}]}}), "spec.shardSelector.matchExpressions[0].operator: "),
+        (
+            json!({"shardSelector": {"matchExpressions": [{"key": "a"}]}}),
+            "spec.shardSelector.matchExpressions[0].operator: ",
+        ),
     ] {
         let mut change = spec();
         change["shardSelector"] = Value::Null;

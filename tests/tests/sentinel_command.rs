@@ -10,7 +10,8 @@ use lockstep_tests::ground::install_crds;
 use lockstep_tests::program::{Program, program};
 use lockstep_tests::sentinel::{self, spec};
 
-const FREE_PORTS: [&str; 2] = ["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"];
+const FREE_PORTS: [&str; 2] =
+    ["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"];
 
 /// The program under the name that it has in its container.
 fn sentinel() -> anyhow::Result<Command> {
@@ -59,8 +60,16 @@ fn what_is_missing_or_wrong_is_told_before_anything_begins() -> anyhow::Result<(
     for (flags, variables, told) in [
         (vec![], vec![], "--config <NAME>"),
         (vec!["--config=a", "--metrics-bind-address=here"], vec![], "expected HOST:PORT"),
-        (vec!["--config=a"], vec![("LOCKSTEP_LOG_FORMAT", "xml")], "LOCKSTEP_LOG_FORMAT is \"xml\"; it must be text or json"),
-        (vec!["--config=a"], vec![("LOCKSTEP_SHUTDOWN_TIMEOUT", "soon")], "LOCKSTEP_SHUTDOWN_TIMEOUT: \"soon\" is not a duration"),
+        (
+            vec!["--config=a"],
+            vec![("LOCKSTEP_LOG_FORMAT", "xml")],
+            "LOCKSTEP_LOG_FORMAT is \"xml\"; it must be text or json",
+        ),
+        (
+            vec!["--config=a"],
+            vec![("LOCKSTEP_SHUTDOWN_TIMEOUT", "soon")],
+            "LOCKSTEP_SHUTDOWN_TIMEOUT: \"soon\" is not a duration",
+        ),
         (vec!["--config=a"], vec![("KUBECONFIG", "/nowhere")], "/nowhere"),
     ] {
         for mut command in [lockstep()?, sentinel()?] {

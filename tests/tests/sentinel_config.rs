@@ -74,8 +74,10 @@ impl World {
     }
 
     async fn table(&self) -> anyhow::Result<Value> {
-        let path = format!("/apis/hyperfleet.redhat.com/v1alpha1/namespaces/{}/sentinelconfigs", self.namespace);
-        let request = http::Request::get(path).header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+        let path =
+            format!("/apis/hyperfleet.redhat.com/v1alpha1/namespaces/{}/sentinelconfigs", self.namespace);
+        let request =
+            http::Request::get(path).header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
         Ok(self.client.request(request.body(Vec::new())?).await?)
     }
 }
@@ -141,8 +143,14 @@ fn refused() -> Vec<(Value, &'static str)> {
         (json!({"broker": {"topic": null}}), "spec.broker.topic: Required value"),
         (json!({"broker": {"topic": ""}}), "spec.broker.topic"),
         (json!({"broker": {"type": "gcp-pubsub"}}), "projectID is required for the type gcp-pubsub"),
-        (json!({"broker": {"type": "gcp-pubsub", "projectID": ""}}), "projectID is required for the type gcp-pubsub"),
-        (json!({"broker": {"url": null}}), "the type rabbitmq needs either url or urlSecretRef, and not both"),
+        (
+            json!({"broker": {"type": "gcp-pubsub", "projectID": ""}}),
+            "projectID is required for the type gcp-pubsub",
+        ),
+        (
+            json!({"broker": {"url": null}}),
+            "the type rabbitmq needs either url or urlSecretRef, and not both",
+        ),
         (json!({"broker": {"url": ""}}), "the type rabbitmq needs either url or urlSecretRef, and not both"),
         (
             json!({"broker": {"urlSecretRef": {"name": "rabbitmq", "key": "url"}}}),
@@ -154,11 +162,20 @@ fn refused() -> Vec<(Value, &'static str)> {
         ),
         (term(json!({"operator": "Exists"})), "key is missing: name the label"),
         (term(json!({"key": "a"})), "operator must be In, NotIn, Exists or DoesNotExist"),
-        (term(json!({"key": "a", "operator": "Gt", "values": ["1"]})), "operator must be In, NotIn, Exists or DoesNotExist"),
+        (
+            term(json!({"key": "a", "operator": "Gt", "values": ["1"]})),
+            "operator must be In, NotIn, Exists or DoesNotExist",
+        ),
         (term(json!({"key": "a", "operator": "In"})), "In and NotIn need values"),
         (term(json!({"key": "a", "operator": "NotIn", "values": []})), "In and NotIn need values"),
-        (term(json!({"key": "a", "operator": "Exists", "values": ["b"]})), "Exists and DoesNotExist take no values"),
-        (term(json!({"key": "a", "operator": "DoesNotExist", "values": ["b"]})), "Exists and DoesNotExist take no values"),
+        (
+            term(json!({"key": "a", "operator": "Exists", "values": ["b"]})),
+            "Exists and DoesNotExist take no values",
+        ),
+        (
+            term(json!({"key": "a", "operator": "DoesNotExist", "values": ["b"]})),
+            "Exists and DoesNotExist take no values",
+        ),
     ]
 }
 
@@ -166,7 +183,8 @@ async fn what_makes_no_sense_is_refused(world: World) -> anyhow::Result<()> {
     for (change, message) in refused() {
         let mut wrong = spec();
         merge(&mut wrong, &change);
-        let refusal = world.config.create(&wrong).await.err().with_context(|| format!("{change} was taken"))?;
+        let refusal =
+            world.config.create(&wrong).await.err().with_context(|| format!("{change} was taken"))?;
         assert!(refusal.to_string().contains(message), "{change}: {refusal}");
     }
     let stored = world.config.create(&spec()).await?;
@@ -199,7 +217,10 @@ async fn tables_show_what_matters(world: World) -> anyhow::Result<()> {
     };
     assert_eq!(names(0), ["Name", "Type", "Broker", "Interval", "Resources", "Publishing", "Age"]);
     assert_eq!(names(1), ["Reason"]);
-    assert_eq!(table["rows"][0]["cells"].as_array().context("no cells")?[..4], ["shard", "clusters", "rabbitmq", "100ms"]);
+    assert_eq!(
+        table["rows"][0]["cells"].as_array().context("no cells")?[..4],
+        ["shard", "clusters", "rabbitmq", "100ms"]
+    );
     Ok(())
 }
 
@@ -262,7 +283,11 @@ async fn a_broken_configuration_leaves_the_one_before_in_force(world: World) -> 
 
     world.config.change(&json!({"hyperfleetAPI": {"url": "http://127.0.0.1:1"}, "broker": {"url": "amqp://127.0.0.1:1/"}, "shardSelector": null})).await?;
     world.config.told("ConfigValid", "True", "ConfigLoaded").await?;
-    assert_eq!(sentinel.metric(RELOADS, "").await?, 0.0, "it is the configuration that was in force all the time");
+    assert_eq!(
+        sentinel.metric(RELOADS, "").await?,
+        0.0,
+        "it is the configuration that was in force all the time"
+    );
     Ok(())
 }
 
@@ -305,7 +330,8 @@ async fn the_url_of_the_broker_is_read_from_its_secret(world: World) -> anyhow::
         "url": "amqp://user:hush@127.0.0.1:1/\n", "page": "http://user:hush@127.0.0.1:1/",
     }});
     secrets.create(&PostParams::default(), &serde_json::from_value(secret)?).await?;
-    let named = |name: &str, key: &str| json!({"broker": {"url": null, "urlSecretRef": {"name": name, "key": key}}});
+    let named =
+        |name: &str, key: &str| json!({"broker": {"url": null, "urlSecretRef": {"name": name, "key": key}}});
     let mut first = spec();
     merge(&mut first, &named("absent", "url"));
     world.config.create(&first).await?;
@@ -313,7 +339,9 @@ async fn the_url_of_the_broker_is_read_from_its_secret(world: World) -> anyhow::
 
     let told = world.config.told("BrokerConnected", "False", "SecretUnusable").await?;
     assert!(told.message.contains("absent"), "{}", told.message);
-    for (key, message) in [("uri", "there is no such key; add it"), ("page", "is no URL of a RabbitMQ broker")] {
+    for (key, message) in
+        [("uri", "there is no such key; add it"), ("page", "is no URL of a RabbitMQ broker")]
+    {
         world.config.change(&named("rabbitmq", key)).await?;
         says(&sentinel, message).await?;
     }
@@ -356,7 +384,18 @@ fn the_definition_is_the_specified_one() -> anyhow::Result<()> {
     let sets = lockstep_crds::all();
     let set = sets.iter().find(|set| set.controller == "sentinel").context("no set")?;
     let ours = serde_json::to_value(&set.crds[0])?;
-    for part in ["/metadata/name", "/spec/group", "/spec/scope", "/spec/names/kind", "/spec/names/plural", "/spec/names/singular", "/spec/names/shortNames", "/spec/versions/0/name", "/spec/versions/0/served", "/spec/versions/0/storage"] {
+    for part in [
+        "/metadata/name",
+        "/spec/group",
+        "/spec/scope",
+        "/spec/names/kind",
+        "/spec/names/plural",
+        "/spec/names/singular",
+        "/spec/names/shortNames",
+        "/spec/versions/0/name",
+        "/spec/versions/0/served",
+        "/spec/versions/0/storage",
+    ] {
         assert_eq!(specified.pointer(part), ours.pointer(part), "{part}");
     }
     let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
