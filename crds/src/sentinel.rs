@@ -103,11 +103,11 @@ pub struct ShardSelector {
 ]))]
 pub struct MatchExpression {
     /// The label.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 317))]
     pub key: String,
     /// In, NotIn, Exists or DoesNotExist.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 16))]
     pub operator: String,
     /// The values of In and NotIn.
