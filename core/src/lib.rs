@@ -4,8 +4,10 @@
 //! an argument. The other half, `lockstep-shell`, carries the actions out. [`engine`] holds what all controllers share;
 //! each controller has a folder of its own.
 
+pub mod duration;
 pub mod engine;
 pub mod namespaceclass;
 pub mod object;
 pub mod random;
+pub mod sentinel;
 pub mod time;

@@ -7,20 +7,31 @@ use kube_core::CustomResourceExt as _;
 
 pub mod namespaceclass;
 mod schema;
+pub mod sentinel;
 
 /// The CRDs of one controller.
 #[derive(Debug, Clone)]
 pub struct CrdSet {
     /// The controller's name, as in `--controllers`.
     pub controller: &'static str,
+    /// Whether it runs in a process of its own for each configuration (`lockstep sentinel`) instead of `lockstep run`.
+    pub runs_alone: bool,
     /// Its kinds.
     pub crds: Vec<CustomResourceDefinition>,
 }
 
 /// All CRDs, by controller.
 pub fn all() -> Vec<CrdSet> {
-    vec![CrdSet {
-        controller: namespaceclass::CONTROLLER,
-        crds: vec![namespaceclass::NamespaceClass::crd(), namespaceclass::NamespaceClassBinding::crd()],
-    }]
+    vec![
+        CrdSet {
+            controller: namespaceclass::CONTROLLER,
+            runs_alone: false,
+            crds: vec![namespaceclass::NamespaceClass::crd(), namespaceclass::NamespaceClassBinding::crd()],
+        },
+        CrdSet {
+            controller: sentinel::CONTROLLER,
+            runs_alone: true,
+            crds: vec![sentinel::SentinelConfig::crd()],
+        },
+    ]
 }

@@ -13,6 +13,7 @@ mod logging;
 mod process;
 mod replay;
 mod run;
+mod sentinel;
 mod signal;
 #[cfg(feature = "embedded")]
 mod sim;
@@ -30,6 +31,7 @@ Examples:
   lockstep dev                                      Try it on an API server of its own
   lockstep crds | kubectl apply --server-side -f -  Install the resource definitions in a cluster
   lockstep run                                      Run all controllers against the current cluster
+  lockstep sentinel --config clusters               Run the HyperFleet Sentinel of a SentinelConfig
   lockstep run --record run.jsonl                   The same, and write down every step
   lockstep replay run.jsonl                         Take the steps again and compare
   lockstep sim                                      Search for failures by simulation
@@ -39,6 +41,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Args>),
+    Sentinel(sentinel::Args),
     Replay(replay::Args),
     #[cfg(feature = "embedded")]
     Dev(dev::Args),
@@ -50,8 +53,12 @@ enum Command {
 
 /// Parses the command line, does what it asks for, and tells on stderr why if that fails.
 pub(crate) fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    // In a container the Sentinel is called by its own name.
+    let command =
+        if sentinel::is_called() { Command::Sentinel(sentinel::parse()) } else { Cli::parse().command };
+    let result = match command {
         Command::Run(args) => block_on(run::run(*args)),
+        Command::Sentinel(args) => block_on(sentinel::run(args)),
         Command::Replay(args) => replay::run(&args),
         #[cfg(feature = "embedded")]
         Command::Dev(args) => block_on(dev::run(args)),

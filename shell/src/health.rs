@@ -18,8 +18,8 @@ pub struct Health {
 
 #[derive(Debug)]
 struct State {
-    /// Milliseconds at which the loop must turn at the latest; [`IDLE`] if only events can wake it.
-    due: AtomicU64,
+    /// Milliseconds at which a loop that has not turned counts as stuck; [`IDLE`] if only events can wake it.
+    stuck_at: AtomicU64,
     synced: AtomicBool,
 }
 
@@ -30,7 +30,7 @@ impl Health {
     pub fn new(controller: &'static str) -> Self {
         Self {
             controller,
-            state: Arc::new(State { due: AtomicU64::new(IDLE), synced: AtomicBool::new(false) }),
+            state: Arc::new(State { stuck_at: AtomicU64::new(IDLE), synced: AtomicBool::new(false) }),
         }
     }
 
@@ -46,18 +46,28 @@ impl Health {
 
     /// Whether the loop has turned in time.
     pub fn is_alive(&self, now: Monotonic) -> bool {
-        let due = self.state.due.load(Ordering::Relaxed);
-        due == IDLE || now.since(Monotonic::from_elapsed(Duration::from_millis(due))) < STALLED_AFTER
+        millis(now) < self.state.stuck_at.load(Ordering::Relaxed)
     }
 
     /// Something woke the loop: it is due now.
     pub(crate) fn woken(&self, now: Monotonic) {
-        self.state.due.store(millis(now), Ordering::Relaxed);
+        self.state.stuck_at.store(millis(now + STALLED_AFTER), Ordering::Relaxed);
     }
 
-    /// The loop has turned and next has to at the deadline, if there is one.
-    pub(crate) fn turned(&self, deadline: Option<Monotonic>, synced: bool) {
-        self.state.due.store(deadline.map_or(IDLE, millis), Ordering::Relaxed);
+    /// The loop has turned at `now` and next has to at the deadline, if there is one; sooner than its patience ends, if it
+    /// has one.
+    pub(crate) fn turned(
+        &self,
+        now: Monotonic,
+        deadline: Option<Monotonic>,
+        patience: Option<Duration>,
+        synced: bool,
+    ) {
+        let stuck_at = match patience {
+            Some(patience) => Some(now + patience),
+            None => deadline.map(|deadline| deadline + STALLED_AFTER),
+        };
+        self.state.stuck_at.store(stuck_at.map_or(IDLE, millis), Ordering::Relaxed);
         self.state.synced.store(synced, Ordering::Relaxed);
     }
 }
@@ -81,11 +91,14 @@ mod tests {
         health.woken(at(100));
         assert!(health.is_alive(at(159)));
         assert!(!health.is_alive(at(160)));
-        health.turned(Some(at(1_000)), true);
+        health.turned(at(100), Some(at(1_000)), None, true);
         assert!(health.is_alive(at(1_059)));
         assert!(!health.is_alive(at(1_060)));
-        health.turned(None, true);
+        health.turned(at(1_000), None, None, true);
         assert!(health.is_alive(at(1_000_000)));
         assert!(health.is_synced());
+        health.turned(at(1_000), Some(at(2_000)), Some(Duration::from_secs(15)), true);
+        assert!(health.is_alive(at(1_014)));
+        assert!(!health.is_alive(at(1_015)));
     }
 }

@@ -49,12 +49,18 @@ impl Manager {
 
     /// Adds a controller.
     pub fn add(&mut self, machine: Box<dyn Machine + Send>) {
+        self.add_with(machine, Options::default());
+    }
+
+    /// Adds a controller that is driven by options of its own, but for their seed.
+    pub fn add_with(&mut self, machine: Box<dyn Machine + Send>, options: Options) {
+        self.metrics.declare(machine.metrics()).expect("no two machines declare the same metric");
         let observer = Observer::new(self.metrics.clone());
         let observer = match &self.sink {
             Some(sink) => observer.with_sink(sink.clone()),
             None => observer,
         };
-        let driver = self.driver(machine, observer, Options::default());
+        let driver = self.driver(machine, observer, options);
         self.controllers.push(driver);
     }
 

@@ -183,7 +183,7 @@ impl Metrics {
         let labels = measure.labels.iter().map(String::as_str).collect::<Vec<_>>();
         match (self.declared.get(&*measure.metric), measure.by) {
             (Some(Family::Counter(counter)), Amount::Add(by)) => {
-                counter.with_label_values(&labels).inc_by(by)
+                counter.with_label_values(&labels).inc_by(by);
             }
             (Some(Family::Gauge(gauge)), Amount::Set(value)) => {
                 gauge.with_label_values(&labels).set(i64::try_from(value).unwrap_or(i64::MAX));

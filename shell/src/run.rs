@@ -149,7 +149,8 @@ impl Driver {
         if counts {
             self.observer.queue_depths(name, self.machine.queue_depths());
         }
-        self.health.turned(self.machine.deadline().map(|deadline| deadline.at), self.machine.is_synced());
+        let deadline = self.machine.deadline().map(|deadline| deadline.at);
+        self.health.turned(now.monotonic, deadline, self.machine.patience(), self.machine.is_synced());
     }
 
     fn carry_out(&mut self, Request { id, action }: Request) {

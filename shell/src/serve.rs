@@ -93,8 +93,8 @@ mod tests {
         let routes = probe_routes(vec![one.clone(), two.clone()], clock);
         assert_eq!(get(&routes, "/healthz").await, (200, "ok\n".to_owned()));
         assert_eq!(get(&routes, "/readyz").await, (503, "not yet synced: one, two\n".to_owned()));
-        one.turned(None, true);
-        two.turned(Some(Monotonic::START + Duration::from_secs(5)), true);
+        one.turned(Monotonic::START, None, None, true);
+        two.turned(Monotonic::START, Some(Monotonic::START + Duration::from_secs(5)), None, true);
         assert_eq!(get(&routes, "/readyz").await, (200, "ok\n".to_owned()));
         tokio::time::advance(Duration::from_secs(66)).await;
         assert_eq!(get(&routes, "/healthz").await, (503, "stalled: two\n".to_owned()));

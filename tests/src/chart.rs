@@ -1,24 +1,21 @@
 //! The Helm chart, rendered, installed and run: the program with the flags that the chart gives it, as the chart's account.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 use anyhow::{Context as _, bail, ensure};
-use kube::api::{DynamicObject, Patch, PatchParams};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
 use kube::{Api, Client};
 use serde::Deserialize as _;
-use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use serde_json::{Value, json};
 
 use crate::control_plane::{self, ControlPlane};
-
-/// How long the program may take to say where it serves.
-const STARTUP: Duration = Duration::from_mins(1);
+use crate::ground::eventually;
+use crate::program::{Program, program, workspace};
 
 /// Renders the chart for a release of this name, in a namespace of the same name, with values in YAML.
 ///
@@ -65,108 +62,88 @@ pub fn only<'a>(objects: &'a [Value], kind: &str) -> anyhow::Result<&'a Value> {
     Ok(object)
 }
 
-/// The `lockstep` program, run as the container of a rendered Deployment would run it.
-#[derive(Debug)]
-pub struct Program {
-    process: Child,
-    metrics: String,
-    /// Holds the kubeconfig and the log.
-    directory: tempfile::TempDir,
+/// Whether it is of a kind of the Prometheus operator, which the control plane does not have.
+pub fn is_foreign(object: &Value) -> bool {
+    object["apiVersion"].as_str().is_some_and(|version| version.starts_with("monitoring.coreos.com/"))
 }
 
-impl Program {
-    /// Starts the program with the flags of the Deployment as the account of its pods, on free ports of loopback.
-    pub async fn start(plane: &ControlPlane, deployment: &Value) -> anyhow::Result<Self> {
-        let pod = &deployment["spec"]["template"]["spec"];
-        let namespace = deployment["metadata"]["namespace"].as_str().context("no namespace")?;
-        let account = pod["serviceAccountName"].as_str().context("no service account")?;
-        let directory = tempfile::tempdir()?;
-        let kubeconfig = directory.path().join("kubeconfig");
-        write_kubeconfig(plane, namespace, account, &kubeconfig).await?;
-
-        let flags = pod["containers"][0]["args"].as_array().context("no args")?;
-        let flags = flags.iter().map(|flag| flag.as_str().unwrap_or_default());
-        let process = Command::new(program()?)
-            .args(flags.map(|flag| match flag.split_once("-address=") {
-                Some((name, _)) => format!("{name}-address=127.0.0.1:0"),
-                None => flag.to_owned(),
-            }))
-            .env("KUBECONFIG", &kubeconfig)
-            .stderr(File::create(directory.path().join("log"))?)
-            .spawn()?;
-        let mut program = Self { process, metrics: String::new(), directory };
-        program.metrics = program.address("serving metrics").await?;
-        Ok(program)
-    }
-
-    /// Waits for the log line that says where something is served.
-    async fn address(&self, message: &str) -> anyhow::Result<String> {
-        let start = Instant::now();
-        while start.elapsed() < STARTUP {
-            let lines = self.log();
-            let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            if let Some(line) = lines.find(|line| line["message"] == message) {
-                return Ok(line["address"].as_str().context("no address")?.to_owned());
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        bail!("lockstep did not say {message:?} within {STARTUP:?}:\n{}", self.log())
-    }
-
-    /// What the program has logged.
-    pub fn log(&self) -> String {
-        std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
-    }
-
-    /// All metrics, in Prometheus' text format.
-    pub async fn metrics(&self) -> anyhow::Result<String> {
-        let mut connection = tokio::net::TcpStream::connect(&self.metrics).await?;
-        connection.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).await?;
-        Ok(answer)
-    }
+/// Whether it is a definition.
+pub fn is_crd(object: &Value) -> bool {
+    object["kind"] == "CustomResourceDefinition"
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+/// Installs a release into a namespace of its name: the definitions first, as helm does, then the rest.
+pub async fn install(client: &Client, release: &str, objects: &[Value]) -> anyhow::Result<()> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": release}}))?;
+    namespaces.create(&PostParams::default(), &namespace).await?;
+    for crd in objects.iter().filter(|object| is_crd(object)) {
+        install_crd(client, crd).await?;
     }
-}
-
-async fn write_kubeconfig(
-    plane: &ControlPlane,
-    namespace: &str,
-    account: &str,
-    file: &Path,
-) -> anyhow::Result<()> {
-    let mut kubeconfig = Kubeconfig::read_from(plane.kubeconfig())?;
-    let user = kubeconfig.auth_infos.first_mut().context("a kubeconfig without a user")?;
-    user.auth_info = Some(plane.service_account_config(namespace, account).await?.auth_info);
-    std::fs::write(file, serde_yaml::to_string(&kubeconfig)?)?;
+    for object in objects.iter().filter(|object| !is_crd(object) && !is_foreign(object)) {
+        apply(client, object).await?;
+    }
     Ok(())
 }
 
-/// Builds the program, unless `LOCKSTEP_BIN` names one, and returns its path.
-pub fn program() -> anyhow::Result<PathBuf> {
-    if let Some(path) = std::env::var_os("LOCKSTEP_BIN") {
-        return Ok(PathBuf::from(path));
-    }
-    let output = Command::new(env!("CARGO"))
-        .args(["build", "--locked", "--package", "lockstep-shell", "--bin", "lockstep"])
-        .arg("--message-format=json")
-        .current_dir(workspace())
-        .stderr(Stdio::inherit())
-        .output()?;
-    ensure!(output.status.success(), "lockstep can't be built; the compiler's message is above");
-    let messages = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
-    let mut executables =
-        messages.filter_map(|message| Some(message.ok()?["executable"].as_str()?.to_owned()));
-    executables.next().map(PathBuf::from).context("cargo named no executable")
+/// Installs a definition and waits until its kind is served.
+pub async fn install_crd(client: &Client, crd: &Value) -> anyhow::Result<()> {
+    apply(client, crd).await?;
+    eventually("the definition is established", async || {
+        let applied = apply(client, crd).await?;
+        let conditions = applied.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let established =
+            |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
+        ensure!(conditions.iter().any(established), "{conditions:?}");
+        Ok(())
+    })
+    .await?;
+    // A definition is established a moment before its watch cache is filled; until then watches are put off with 429,
+    // which is neither the chart's fault nor the operator's.
+    let (spec, version) = (&crd["spec"], &crd["spec"]["versions"][0]["name"]);
+    let part = |part: &Value| part.as_str().unwrap_or_default().to_owned();
+    let (group, plural) = (part(&spec["group"]), part(&spec["names"]["plural"]));
+    let path = format!("/apis/{group}/{}/{plural}?resourceVersion=0", part(version));
+    eventually("the kind is listed from the watch cache", async || {
+        let request = http::Request::get(&path).body(Vec::new())?;
+        client.request::<Value>(request).await?;
+        Ok(())
+    })
+    .await
 }
 
-/// The root of the checkout.
-pub fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+/// Starts the program as the container of a rendered Deployment would run it, as the account of its pods, on free ports
+/// of loopback.
+pub async fn start(plane: &ControlPlane, deployment: &Value) -> anyhow::Result<Program> {
+    let pod = &deployment["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let namespace = deployment["metadata"]["namespace"].as_str().context("no namespace")?;
+    let account = pod["serviceAccountName"].as_str().context("no service account")?;
+    let mut command = Command::new(program()?);
+    if let Some(name) = container["command"][0].as_str() {
+        command.arg0(name);
+    }
+    let flags = container["args"].as_array().context("no args")?;
+    let flags = flags.iter().map(|flag| flag.as_str().unwrap_or_default());
+    command.args(flags.map(|flag| match flag.split_once("-address=") {
+        Some((name, _)) => format!("{name}-address=127.0.0.1:0"),
+        None => flag.to_owned(),
+    }));
+    for variable in container["env"].as_array().into_iter().flatten() {
+        let value = if variable["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace" {
+            Some(namespace)
+        } else {
+            variable["value"].as_str()
+        };
+        command.env(variable["name"].as_str().context("a variable without name")?, value.unwrap_or_default());
+    }
+    Program::start(command, &kubeconfig(plane, namespace, account).await?).await
+}
+
+/// A kubeconfig of a `ServiceAccount`.
+async fn kubeconfig(plane: &ControlPlane, namespace: &str, account: &str) -> anyhow::Result<String> {
+    let mut kubeconfig = Kubeconfig::read_from(plane.kubeconfig())?;
+    let user = kubeconfig.auth_infos.first_mut().context("a kubeconfig without a user")?;
+    user.auth_info = Some(plane.service_account_config(namespace, account).await?.auth_info);
+    Ok(serde_yaml::to_string(&kubeconfig)?)
 }

@@ -29,7 +29,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Ground {
     config: Config,
     _operator: Trigger,
-    _host: Option<Host>,
+    host: Option<Host>,
 }
 
 /// The runtime on which hosts and operators live; those of single tests end with them.
@@ -82,11 +82,19 @@ impl Ground {
         Client::try_from(self.config.clone()).expect("the configuration makes a client")
     }
 
+    /// A kubeconfig with the access of an administrator.
+    pub fn kubeconfig(&self) -> anyhow::Result<String> {
+        match &self.host {
+            Some(host) => Ok(host.kubeconfig_yaml()),
+            None => Ok(std::fs::read_to_string(ControlPlane::shared().kubeconfig())?),
+        }
+    }
+
     async fn prepare(config: Config, host: Option<Host>) -> anyhow::Result<Self> {
         let client = Client::try_from(config.clone())?;
         install_crds(&client).await?;
         let operator = start_operator(client)?;
-        Ok(Self { config, _operator: operator, _host: host })
+        Ok(Self { config, _operator: operator, host })
     }
 }
 
@@ -118,7 +126,7 @@ pub fn start_operator(client: Client) -> anyhow::Result<Trigger> {
     };
     let clock = Clock::start(jiff::Timestamp::now);
     let mut manager = Manager::new(client, clock, settings.seed, Metrics::new(Registry::default())?);
-    for set in lockstep_crds::all() {
+    for set in controllers::select_running(&[])? {
         manager.add(controllers::machine(set.controller, &settings).context("a controller")?);
     }
     let (trigger, shutdown) = shutdown::channel();

@@ -1,5 +1,5 @@
 //! What the tests across crates share: a real Kubernetes control plane, the comparison of the API server model with
-//! it, grounds to act on, the Helm chart, a browser, and what fuzzers call.
+//! it, grounds to act on, the Helm chart, the program, Sentinels, a browser, and what fuzzers call.
 
 pub mod browser;
 pub mod chart;
@@ -8,3 +8,6 @@ pub mod control_plane;
 pub mod fuzz;
 pub mod ground;
 pub mod network;
+pub mod program;
+pub mod rabbitmq;
+pub mod sentinel;

@@ -10,8 +10,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ResourceQuota};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use lockstep_crds::namespaceclass::NamespaceClassBinding;
-use lockstep_tests::chart::{Program, apply, only, render, workspace};
+use lockstep_tests::chart::{apply, install, is_crd, is_foreign, only, render, start};
 use lockstep_tests::control_plane::ControlPlane;
+use lockstep_tests::program::{sum, workspace};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -71,48 +72,6 @@ async fn until_gone<K: Clone + DeserializeOwned + Debug>(api: &Api<K>, name: &st
     until(&format!("{name} is gone"), || async { Ok(api.get_opt(name).await?.is_none().then_some(())) }).await
 }
 
-/// Kinds of the Prometheus operator, which the control plane does not have.
-fn is_foreign(object: &Value) -> bool {
-    object["apiVersion"].as_str().is_some_and(|version| version.starts_with("monitoring.coreos.com/"))
-}
-
-fn is_crd(object: &Value) -> bool {
-    object["kind"] == "CustomResourceDefinition"
-}
-
-/// Installs a release into a namespace of its name: the definitions first, as helm does, then the rest.
-async fn install(client: &Client, release: &str, objects: &[Value]) -> anyhow::Result<()> {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    namespaces
-        .create(&PostParams::default(), &serde_json::from_value(json!({"metadata": {"name": release}}))?)
-        .await?;
-    for crd in objects.iter().filter(|object| is_crd(object)) {
-        until("the definition is established", || async {
-            let applied = apply(client, crd).await?;
-            let conditions = applied.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            let established =
-                |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
-            Ok(conditions.iter().any(established).then_some(()))
-        })
-        .await?;
-        // A definition is established a moment before its watch cache is filled; until then watches are put off with 429,
-        // which is neither the chart's fault nor the operator's.
-        let (spec, version) = (&crd["spec"], &crd["spec"]["versions"][0]["name"]);
-        let part = |part: &Value| part.as_str().unwrap_or_default().to_owned();
-        let (group, plural) = (part(&spec["group"]), part(&spec["names"]["plural"]));
-        let path = format!("/apis/{group}/{}/{plural}?resourceVersion=0", part(version));
-        until("the kind is listed from the watch cache", || async {
-            let request = http::Request::get(&path).body(Vec::new())?;
-            Ok(client.request::<Value>(request).await.is_ok().then_some(()))
-        })
-        .await?;
-    }
-    for object in objects.iter().filter(|object| !is_crd(object) && !is_foreign(object)) {
-        apply(client, object).await?;
-    }
-    Ok(())
-}
-
 fn class(name: &str, resources: &Value) -> Value {
     json!({
         "apiVersion": "namespaceclass.akuity.io/v1alpha1",
@@ -127,12 +86,6 @@ async fn label(client: &Client, namespace: &str, class: Option<&str>) -> anyhow:
     let patch = Patch::Merge(json!({"metadata": {"labels": {LABEL: class}}}));
     namespaces.patch(namespace, &PatchParams::default(), &patch).await?;
     Ok(())
-}
-
-/// The values of all series of a metric that hold the text.
-fn sum(metrics: &str, metric: &str, holding: &str) -> f64 {
-    let series = metrics.lines().filter(|line| line.starts_with(metric) && line.contains(holding));
-    series.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
 #[tokio::test]
@@ -278,7 +231,7 @@ async fn the_operator_lives_on_what_the_chart_grants() -> anyhow::Result<()> {
     let client = plane.client().await?;
     let objects = render(release, "{}")?;
     install(&client, release, &objects).await?;
-    let program = Program::start(plane, only(&objects, "Deployment")?).await?;
+    let program = start(plane, only(&objects, "Deployment")?).await?;
 
     apply(&client, &class("chart-all", &one_of_each())).await?;
     let one = json!([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}]);
@@ -326,7 +279,7 @@ async fn a_kind_that_is_not_granted_is_reported_with_the_value_that_grants_it() 
     let objects = render(release, "{}")?;
     install(&client, release, &objects).await?;
     let denied = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "app"}}]);
-    let program = Program::start(plane, only(&objects, "Deployment")?).await?;
+    let program = start(plane, only(&objects, "Deployment")?).await?;
     apply(&client, &class("chart-denied", &denied)).await?;
     let team = json!({
         "apiVersion": "v1",

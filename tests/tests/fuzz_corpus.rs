@@ -1,7 +1,7 @@
 //! Everything that fuzzing found worth keeping goes through its target once more.
 
-use lockstep_tests::chart::workspace;
 use lockstep_tests::fuzz::TARGETS;
+use lockstep_tests::program::workspace;
 
 #[test]
 fn the_corpora_pass_their_targets() -> anyhow::Result<()> {

@@ -15,9 +15,9 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Config};
 use lockstep_crds::namespaceclass::{NamespaceClass, NamespaceClassBinding};
 use lockstep_sim::host::{Host, Options};
-use lockstep_tests::chart;
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::ground::{eventually, install_crds};
+use lockstep_tests::program;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
@@ -25,7 +25,7 @@ use tokio::sync::{Mutex, MutexGuard};
 /// The program, built once for all tests.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| chart::program().expect("the program can be built"))
+    PROGRAM.get_or_init(|| program::program().expect("the program can be built"))
 }
 
 /// An API server, and a folder for what is recorded.

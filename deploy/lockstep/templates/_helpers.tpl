@@ -32,12 +32,7 @@ app.kubernetes.io/component: {{ .name }}
 
 {{- define "lockstep.labels" -}}
 {{ include "lockstep.selector" . }}
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{ include "lockstep.releaseLabels" .root }}
 {{- end -}}
 
 {{- define "lockstep.serviceAccount" -}}
@@ -49,6 +44,16 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- else -}}
 default
 {{- end -}}
+{{- end -}}
+
+{{/* What every object of the release carries. */}}
+{{- define "lockstep.releaseLabels" -}}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "lockstep.image" -}}

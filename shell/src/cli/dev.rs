@@ -63,7 +63,7 @@ Then, in another terminal:
   kubectl --kubeconfig lockstep.kubeconfig get namespaceclassbindings --all-namespaces";
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let sets = if args.bare { Vec::new() } else { controllers::select(&args.controllers)? };
+    let sets = if args.bare { Vec::new() } else { controllers::select_running(&args.controllers)? };
     logging::start(&args.log_level, logging::Format::Text)?;
     let mut signals = Signals::new()?;
     let host = Host::bind(args.listen, Options::default())

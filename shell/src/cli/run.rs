@@ -119,7 +119,7 @@ The resource definitions come first: lockstep crds | kubectl apply --server-side
 Ctrl-C or SIGTERM ends it, after what is being written.";
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let sets = controllers::select(&args.controllers)?;
+    let sets = controllers::select_running(&args.controllers)?;
     if args.record.is_some() && sets.len() != 1 {
         let names = sets.iter().map(|set| set.controller).collect::<Vec<_>>().join(", ");
         bail!("--record writes down one controller; choose it with --controllers, out of {names}");
@@ -179,7 +179,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     result
 }
 
-async fn until_signalled(manager: Manager, signals: &mut Signals) -> anyhow::Result<()> {
+pub(super) async fn until_signalled(manager: Manager, signals: &mut Signals) -> anyhow::Result<()> {
     let (stop, stopping) = shutdown::channel();
     let running = manager.run(stopping);
     tokio::pin!(running);
@@ -233,7 +233,7 @@ async fn connect(args: &Args, sets: &[CrdSet]) -> anyhow::Result<(kube::Client, 
     )
 }
 
-async fn bind(what: &str, address: &Address) -> anyhow::Result<Option<TcpListener>> {
+pub(super) async fn bind(what: &str, address: &Address) -> anyhow::Result<Option<TcpListener>> {
     let listener = address.bind().await.with_context(|| format!("cannot serve {what} at {address}"))?;
     if let Some(listener) = &listener {
         info!(address = %listener.local_addr()?, "serving {what}");

@@ -106,7 +106,7 @@ impl Greeter {
 
     fn watches() -> [Action; 2] {
         let everything = Scope { selector: String::new(), metadata_only: false, ..Scope::default() };
-        let ours = Scope { selector: format!("{LABEL}={NAME}"), metadata_only: true };
+        let ours = Scope { selector: format!("{LABEL}={NAME}"), metadata_only: true, ..Scope::default() };
         [
             Action::Watch { kind: greeting_kind(), scope: everything },
             Action::Watch { kind: config_map_kind(), scope: ours },

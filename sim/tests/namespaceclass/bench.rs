@@ -172,7 +172,11 @@ impl Bench {
             Note::ConditionChanged { object, condition, status, reason, message } => {
                 Some(format!("{object}: {condition}={status} {reason}: {message}"))
             }
-            Note::Reconciled { .. } | Note::LeadershipChanged { .. } | Note::Warning { .. } => None,
+            Note::Reconciled { .. }
+            | Note::LeadershipChanged { .. }
+            | Note::Warning { .. }
+            | Note::Told { .. }
+            | Note::Measured(_) => None,
         });
         lines.collect::<Vec<_>>().join("\n")
     }

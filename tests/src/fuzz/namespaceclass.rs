@@ -158,8 +158,13 @@ impl World {
                     events.push_back(Event::Vanished { kind: Arc::clone(&target.kind), object });
                 }
             }
-            Action::Unwatch { .. } | Action::Discover { .. } | Action::Get { .. } | Action::Create { .. } => {
-            }
+            Action::Unwatch { .. }
+            | Action::Discover { .. }
+            | Action::Get { .. }
+            | Action::Create { .. }
+            | Action::Fetch { .. }
+            | Action::Connect { .. }
+            | Action::Publish { .. } => {}
         }
     }
 
@@ -196,7 +201,12 @@ impl World {
                 let kinds = served().into_iter().filter(|kind| kind.api_version() == *api_version);
                 Ok(Success::Kinds(kinds.collect()))
             }
-            Action::Watch { .. } | Action::Unwatch { .. } | Action::Delete { .. } => Ok(Success::Done),
+            Action::Watch { .. }
+            | Action::Unwatch { .. }
+            | Action::Delete { .. }
+            | Action::Fetch { .. }
+            | Action::Connect { .. }
+            | Action::Publish { .. } => Ok(Success::Done),
             Action::Create { manifest, .. } => Ok(Success::Object(Arc::clone(manifest))),
             Action::Get { target, .. }
             | Action::Apply { target, .. }

@@ -98,6 +98,7 @@ fn told_line(told: Told) -> Option<Line> {
             Line::now(&object.kind.kind, object.namespace.as_deref(), &object.name, what, tone)
         }
         Note::Warning { message } => Line::now(told.controller, None, "", message, Tone::Bad),
-        Note::LeadershipChanged { .. } => return None,
+        Note::Told { debug: false, message } => Line::now(told.controller, None, "", message, Tone::Plain),
+        Note::Told { debug: true, .. } | Note::Measured(_) | Note::LeadershipChanged { .. } => return None,
     })
 }

@@ -1,0 +1,180 @@
+//! A SentinelConfig, read: durations, selector, broker, and every problem that it has.
+//!
+//! Source: HyperFleet Sentinel, "Config Loader".
+
+use std::time::Duration;
+
+use lockstep_crds::sentinel::{Broker as BrokerSpec, SecretKeyRef, SentinelConfigSpec};
+use serde_json::Value;
+
+use super::decision::Backoffs;
+use super::fleet::{Dialect, ResourceType};
+use super::selector::Selector;
+use crate::duration;
+use crate::engine::broker::{Broker, Confidential};
+
+/// What one Sentinel watches, and where it publishes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// What kind of resources.
+    pub resource_type: ResourceType,
+    /// How long they are left alone.
+    pub backoffs: Backoffs,
+    /// Which of them.
+    pub selector: Selector,
+    /// The base URL of the API.
+    pub url: String,
+    /// How long one answer of the API may take.
+    pub timeout: Duration,
+    /// How the API is spoken to.
+    pub dialect: Dialect,
+    /// Where events go.
+    pub target: Target,
+    /// How long after the end of one poll the next begins.
+    pub poll_interval: Duration,
+}
+
+/// Where events go, as far as the configuration alone tells.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// A broker of which everything is known.
+    Known(Broker),
+    /// A RabbitMQ broker whose URL stands in a Secret.
+    InSecret {
+        /// Where the URL stands.
+        secret: SecretKeyRef,
+        /// The exchange.
+        exchange: String,
+        /// The routing key.
+        routing_key: String,
+    },
+}
+
+impl Target {
+    /// The type of the broker, as configurations and metrics name it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Known(broker) => broker.name(),
+            Self::InSecret { .. } => "rabbitmq",
+        }
+    }
+}
+
+/// Reads a configuration. The error lists every problem: what is wrong where, and how to mend it.
+pub fn read(object: &Value) -> Result<Config, Vec<String>> {
+    let spec: SentinelConfigSpec =
+        serde_json::from_value(object["spec"].clone()).map_err(|error| vec![format!("spec: {error}")])?;
+    let mut problems = Vec::new();
+    let mut duration = |field: &str, text: &str| {
+        let read = duration::parse(text).and_then(|duration| match duration {
+            short if short < Duration::from_millis(1) => {
+                Err(format!("{text:?} is too short: at least 1ms is needed"))
+            }
+            duration => Ok(duration),
+        });
+        read.map_err(|problem| problems.push(format!("spec.{field}: {problem}"))).unwrap_or_default()
+    };
+    let backoffs = Backoffs {
+        ready: duration("backoffReady", &spec.backoff_ready),
+        not_ready: duration("backoffNotReady", &spec.backoff_not_ready),
+    };
+    let poll_interval = duration("pollInterval", &spec.poll_interval);
+    let timeout = duration("hyperfleetAPI.timeout", &spec.hyperfleet_api.timeout);
+    let resource_type = match spec.resource_type.as_str() {
+        "nodepools" => ResourceType::NodePools,
+        other => {
+            if other != "clusters" {
+                problems.push(format!("spec.resourceType: {other:?} is neither clusters nor nodepools"));
+            }
+            ResourceType::Clusters
+        }
+    };
+    let dialect = match spec.hyperfleet_api.dialect.as_deref() {
+        Some("search") => Dialect::Search,
+        other => {
+            if let Some(other) = other.filter(|other| *other != "labels") {
+                problems.push(format!("spec.hyperfleetAPI.dialect: {other:?} is neither labels nor search"));
+            }
+            Dialect::Labels
+        }
+    };
+    let url = spec.hyperfleet_api.url;
+    if !is_url(&url, &["http", "https"]) {
+        problems.push(format!(
+            "spec.hyperfleetAPI.url: {:?} is no URL of an API; write http://host:port or https://host:port",
+            without_credentials(&url)
+        ));
+    }
+    let selector = spec.shard_selector.map_or(Ok(Selector::default()), |selector| Selector::read(&selector));
+    let selector = selector.map_err(|mut wrong| problems.append(&mut wrong)).unwrap_or_default();
+    match (target(spec.broker), problems.is_empty()) {
+        (Ok(target), true) => {
+            Ok(Config { resource_type, backoffs, selector, url, timeout, dialect, target, poll_interval })
+        }
+        (target, _) => {
+            problems.extend(target.err());
+            Err(problems)
+        }
+    }
+}
+
+fn target(broker: BrokerSpec) -> Result<Target, String> {
+    if broker.topic.is_empty() {
+        return Err("spec.broker.topic: is empty; name the topic".to_owned());
+    }
+    match broker.r#type.as_str() {
+        "gcp-pubsub" => match broker.project_id.filter(|project| !project.is_empty()) {
+            Some(project) => Ok(Target::Known(Broker::PubSub { project, topic: broker.topic })),
+            None => Err("spec.broker.projectID: is missing; the type gcp-pubsub needs it".to_owned()),
+        },
+        "rabbitmq" => {
+            let exchange = broker.exchange.filter(|exchange| !exchange.is_empty());
+            let exchange = exchange.unwrap_or_else(|| broker.topic.clone());
+            let routing_key = broker.topic;
+            match (broker.url.filter(|url| !url.is_empty()), broker.url_secret_ref) {
+                (Some(url), None) => {
+                    let url = broker_url("spec.broker.url", &url)?;
+                    Ok(Target::Known(Broker::RabbitMq { url, exchange, routing_key }))
+                }
+                (None, Some(secret)) => Ok(Target::InSecret { secret, exchange, routing_key }),
+                (Some(_), Some(_)) => {
+                    Err("spec.broker: url and urlSecretRef are both given; remove one".to_owned())
+                }
+                (None, None) => Err("spec.broker: the type rabbitmq needs url or urlSecretRef".to_owned()),
+            }
+        }
+        other => Err(format!("spec.broker.type: {other:?} is neither gcp-pubsub nor rabbitmq")),
+    }
+}
+
+/// Reads a broker's URL. The error does not show it, because it may hold a password.
+pub(super) fn broker_url(place: &str, url: &str) -> Result<Confidential, String> {
+    if is_url(url, &["amqp", "amqps"]) {
+        Ok(Confidential::new(url))
+    } else {
+        Err(format!(
+            "{place}: is no URL of a RabbitMQ broker; write amqp://user:password@host:5672/vhost, or amqps://"
+        ))
+    }
+}
+
+fn is_url(url: &str, schemes: &[&str]) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
+    let is_plain = !url.contains(|c: char| c.is_whitespace() || c.is_control());
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    schemes.contains(&scheme) && is_plain && !host.is_empty() && !host.starts_with(':')
+}
+
+/// A URL as it may be shown.
+fn without_credentials(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
+        (None, Some((_, rest))) => format!("***@{rest}"),
+        (_, None) => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "config/tests.rs"]
+mod tests;

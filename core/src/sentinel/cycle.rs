@@ -1,0 +1,175 @@
+//! One cycle: every resource of the shard is visited once, and every due one is published.
+//!
+//! ```text
+//!   page ──▶ evaluate ──▶ ready ──▶ in flight ──▶ confirmed
+//!                           ▲            │
+//!                           └─ retrying ◀┘ refused or not confirmed; given up after a few attempts
+//! ```
+//!
+//! Pages are fetched while earlier ones are still published, as long as not too many events are held. Source: HyperFleet
+//! Sentinel, "Main Reconciler".
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_crds::sentinel::LastCycle;
+
+use super::load::Loaded;
+use super::pager::Pager;
+use crate::engine::backoff::Backoff;
+use crate::engine::broker::CloudEvent;
+use crate::random::Random;
+use crate::time::Monotonic;
+
+/// The most events in one request.
+const BATCH: usize = 100;
+/// The most events in flight at a time.
+const WINDOW: usize = 2000;
+/// No further page is fetched while so many events are held.
+const HELD_MAX: usize = 3000;
+/// An event is given up after so many attempts.
+const ATTEMPTS: u32 = 5;
+/// How long an event that the broker refused is left alone.
+const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(200), max: Duration::from_secs(5) };
+
+/// Events that are sent together.
+#[derive(Debug)]
+pub struct Batch {
+    /// The events.
+    pub events: Arc<[CloudEvent]>,
+    /// How often they were sent before.
+    pub attempts: u32,
+}
+
+/// A cycle under way.
+#[derive(Debug)]
+pub struct Cycle {
+    /// Tells it from those before.
+    pub number: u64,
+    /// When it began.
+    pub began: Monotonic,
+    /// By what it goes.
+    pub loaded: Arc<Loaded>,
+    /// Where it is in the list.
+    pub pager: Pager,
+    /// Whether a page is on its way.
+    pub is_fetching: bool,
+    /// What it came to so far.
+    pub tally: LastCycle,
+    ready: VecDeque<Batch>,
+    retrying: BTreeMap<(Monotonic, u64), Batch>,
+    retries: u64,
+    in_flight: usize,
+    held: usize,
+}
+
+/// What becomes of events that were not confirmed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// They are sent again.
+    Again,
+    /// They were sent often enough.
+    GivenUp,
+}
+
+impl Cycle {
+    /// A cycle that begins.
+    pub fn new(number: u64, loaded: Arc<Loaded>, now: Monotonic) -> Self {
+        Self {
+            number,
+            began: now,
+            pager: Pager::new(loaded.config.dialect),
+            loaded,
+            is_fetching: false,
+            tally: LastCycle::default(),
+            ready: VecDeque::new(),
+            retrying: BTreeMap::new(),
+            retries: 0,
+            in_flight: 0,
+            held: 0,
+        }
+    }
+
+    /// Whether everything was visited and nothing is left to be published.
+    pub fn is_done(&self) -> bool {
+        self.pager.is_done() && !self.is_fetching && self.held == 0
+    }
+
+    /// Whether there is room for a page.
+    pub fn has_room(&self) -> bool {
+        !self.is_fetching && self.held < HELD_MAX
+    }
+
+    /// Takes in events that are due.
+    pub fn push(&mut self, events: Vec<CloudEvent>) {
+        self.held += events.len();
+        let mut events = events.into_iter();
+        loop {
+            let batch: Arc<[CloudEvent]> = events.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                return;
+            }
+            self.ready.push_back(Batch { events: batch, attempts: 0 });
+        }
+    }
+
+    /// The next events to send.
+    pub fn take(&mut self, now: Monotonic) -> Option<Batch> {
+        while let Some(entry) = self.retrying.first_entry().filter(|entry| entry.key().0 <= now) {
+            self.ready.push_front(entry.remove());
+        }
+        let next = self.ready.front()?.events.len();
+        if self.in_flight > 0 && self.in_flight + next > WINDOW {
+            return None;
+        }
+        self.in_flight += next;
+        self.ready.pop_front()
+    }
+
+    /// The broker was not there: nothing was sent, and it will be sent once the broker is there again.
+    pub fn unsent(&mut self, batch: Batch) {
+        self.in_flight -= batch.events.len();
+        self.ready.push_front(batch);
+    }
+
+    /// So many events were confirmed.
+    pub fn confirmed(&mut self, events: usize) {
+        self.in_flight -= events;
+        self.held -= events;
+        self.tally.published += events as u64;
+    }
+
+    /// Some events of a batch were not confirmed.
+    pub fn unconfirmed(
+        &mut self,
+        events: Vec<CloudEvent>,
+        attempts: u32,
+        now: Monotonic,
+        random: &mut Random,
+    ) -> Fate {
+        let attempts = attempts + 1;
+        self.in_flight -= events.len();
+        if attempts >= ATTEMPTS {
+            self.held -= events.len();
+            self.tally.failed += events.len() as u64;
+            return Fate::GivenUp;
+        }
+        self.retries += 1;
+        let at = now + BACKOFF.delay(attempts, random);
+        self.retrying.insert((at, self.retries), Batch { events: events.into(), attempts });
+        Fate::Again
+    }
+
+    /// When the next thing is due, given whether events can be sent.
+    pub fn next_due(&self, is_connected: bool) -> Option<Monotonic> {
+        let page = self.pager.next().filter(|_| self.has_room()).map(|(_, not_before)| not_before);
+        let retry = self.retrying.first_key_value().filter(|_| is_connected).map(|((at, _), _)| *at);
+        page.into_iter().chain(retry).min()
+    }
+
+    /// How many events wait or are in flight.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+}

@@ -1,0 +1,129 @@
+//! The events that are published.
+//!
+//! Source: HyperFleet Sentinel, "CloudEvent Format". The keys of the data after `reason` are those that released adapters
+//! read.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::decision::BACKOFF_EXPIRED;
+use super::fleet::{Resource, ResourceType};
+use crate::engine::broker::CloudEvent;
+use crate::random::Random;
+use crate::time::Wall;
+
+/// Who tells.
+pub const SOURCE: &str = "hyperfleet-sentinel";
+
+/// Makes ids: UUIDs of version 7 (RFC 9562), each greater than the one before, whatever the clock does.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Ids {
+    /// The milliseconds and the counter of the last id: 48 and 12 bits.
+    last: u64,
+}
+
+impl Ids {
+    /// The next id.
+    pub fn next(&mut self, now: Wall, random: &mut Random) -> String {
+        let millis = u64::try_from(now.timestamp().as_millisecond()).unwrap_or(0);
+        self.last = (self.last + 1).max(millis << 12);
+        let (millis, counter) = (self.last >> 12, self.last & 0xfff);
+        let high = (millis << 16) | 0x7000 | counter;
+        let low = (random.bits() >> 2) | (1 << 63);
+        let text = format!("{high:016x}{low:016x}");
+        format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
+    }
+}
+
+/// A new trace, as W3C Trace Context writes it: sampled, with the event as its first span.
+pub fn traceparent(random: &mut Random) -> String {
+    // An id of zeros alone is not valid.
+    format!("00-{:016x}{:016x}-{:016x}-01", random.bits(), random.bits() | 1, random.bits() | 1)
+}
+
+/// The event that asks for a resource to be reconciled.
+pub fn reconcile(
+    resource: Resource,
+    resource_type: ResourceType,
+    id: String,
+    traceparent: Option<String>,
+    now: Wall,
+) -> CloudEvent {
+    let mut data = Map::new();
+    let mut put = |key: &str, value: Value| data.insert(key.to_owned(), value);
+    put("resourceType", resource_type.name().into());
+    put("resourceId", resource.id.as_str().into());
+    put("reason", BACKOFF_EXPIRED.into());
+    put("id", resource.id.into());
+    put("kind", resource.kind.unwrap_or_else(|| resource_type.kind().to_owned()).into());
+    if let Some(href) = resource.href {
+        put("href", href.into());
+    }
+    if let Some(generation) = resource.generation {
+        put("generation", generation.into());
+    }
+    if let Some(owners) = resource.owner_references {
+        put("owner_references", owners);
+    }
+    CloudEvent {
+        id,
+        r#type: format!("com.redhat.hyperfleet.{}.reconcile", resource_type.singular()),
+        source: SOURCE.to_owned(),
+        time: millis(now.timestamp()),
+        traceparent,
+        data: Value::Object(data),
+    }
+}
+
+/// A time without parts of a millisecond.
+fn millis(time: Timestamp) -> Timestamp {
+    Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn wall(time: &str) -> Wall {
+        Wall::from_timestamp(time.parse().unwrap())
+    }
+
+    #[test]
+    fn ids_ascend_and_differ_whatever_the_clock_does() {
+        let (mut ids, mut random) = (Ids::default(), Random::from_seed(1));
+        let mut made = Vec::new();
+        for time in
+            ["2025-10-21T12:00:00Z", "2025-10-21T11:00:00Z", "2025-10-21T12:00:01Z", "1960-01-01T00:00:00Z"]
+        {
+            made.extend((0..5000).map(|_| ids.next(wall(time), &mut random)));
+        }
+        assert!(made.is_sorted_by(|a, b| a < b));
+        assert!(made.iter().all(|id| id.len() == 36 && &id[14..15] == "7" && "89ab".contains(&id[19..20])));
+    }
+
+    #[test]
+    fn events_of_both_types() {
+        let resource = Resource {
+            id: "cls-123".to_owned(),
+            href: Some("/api/hyperfleet/v1/clusters/cls-123".to_owned()),
+            generation: Some(3),
+            ..Resource::default()
+        };
+        let pool = Resource {
+            id: "np-1".to_owned(),
+            kind: Some("NodePool".to_owned()),
+            owner_references: Some(json!({ "id": "cls-123", "kind": "Cluster" })),
+            ..Resource::default()
+        };
+        let now = wall("2025-10-21T12:00:00Z");
+        let trace = traceparent(&mut Random::from_seed(1));
+        let events = [
+            reconcile(resource, ResourceType::Clusters, "evt-1".to_owned(), None, now),
+            reconcile(pool, ResourceType::NodePools, "evt-2".to_owned(), Some(trace), now),
+        ];
+        insta::assert_json_snapshot!(events);
+    }
+}

@@ -1,0 +1,283 @@
+//! What the HyperFleet API is asked, and what its answers mean, in both of its dialects.
+//!
+//! Source: HyperFleet Sentinel, "Resource Watcher", "Status Tracking". The dialect `search` is that of the released API
+//! (0.3): paging, a search language, and conditions instead of a phase.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::selector::{Selector, quoted};
+
+/// How many resources a page holds: the most that the released API gives out at a time.
+pub const PAGE_SIZE: usize = 100;
+
+/// How the API is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Dialect {
+    /// A `labels` parameter; `status.phase` and `status.lastTransitionTime`.
+    Labels,
+    /// A `search` parameter; `status.conditions`.
+    Search,
+}
+
+/// What kind of resources is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ResourceType {
+    /// Clusters.
+    Clusters,
+    /// Node pools.
+    NodePools,
+}
+
+impl ResourceType {
+    /// As configurations, paths and metrics name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Clusters => "clusters",
+            Self::NodePools => "nodepools",
+        }
+    }
+
+    /// The kind of one such resource.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Clusters => "Cluster",
+            Self::NodePools => "NodePool",
+        }
+    }
+
+    /// The kind as types of events name it.
+    pub const fn singular(self) -> &'static str {
+        match self {
+            Self::Clusters => "cluster",
+            Self::NodePools => "nodepool",
+        }
+    }
+}
+
+/// One resource, as far as the Sentinel looks at it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Resource {
+    /// Its id.
+    pub id: String,
+    /// Its kind, if the API tells it.
+    pub kind: Option<String>,
+    /// Its path in the API.
+    pub href: Option<String>,
+    /// Its generation.
+    pub generation: Option<i64>,
+    /// Its labels; none if the API does not show labels.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Whom it belongs to.
+    pub owner_references: Option<Value>,
+    /// Whether it is Ready.
+    pub is_ready: bool,
+    /// When adapters last reported on it, or when it was created if they never did.
+    pub since: Option<Timestamp>,
+}
+
+/// One page of a list.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Page {
+    /// The resources that could be understood.
+    pub resources: Vec<Resource>,
+    /// What is wrong with the others: `item 3 (id cls-1): …`.
+    pub malformed: Vec<String>,
+    /// How many items it holds.
+    pub items: usize,
+    /// How many there are in all, if the API tells.
+    pub total: Option<u64>,
+}
+
+/// Where in a list a page begins.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Only what comes after this id. Rows that move don't matter to it, unlike page numbers.
+    pub after: Option<String>,
+    /// The page, from 1, counted from there.
+    pub page: u64,
+}
+
+/// The URL of a page.
+pub fn url(
+    base: &str,
+    dialect: Dialect,
+    resources: ResourceType,
+    selector: &Selector,
+    place: &Place,
+) -> String {
+    let mut url = format!("{}/api/hyperfleet/v1/{}?", base.trim_end_matches('/'), resources.name());
+    match dialect {
+        Dialect::Labels => {
+            if !selector.is_empty() {
+                url.push_str("labels=");
+                encode(&selector.to_string(), &mut url);
+                url.push('&');
+            }
+        }
+        Dialect::Search => {
+            let after = place.after.as_deref().and_then(quoted).map(|id| format!("id > {id}"));
+            let terms = after.into_iter().chain(Some(selector.search()).filter(|search| !search.is_empty()));
+            let search = terms.collect::<Vec<_>>().join(" and ");
+            if !search.is_empty() {
+                url.push_str("search=");
+                encode(&search, &mut url);
+                url.push('&');
+            }
+        }
+    }
+    // Writing to a string can't fail. The order makes new rows come last.
+    let _ = write!(url, "order=id%20asc&page={}&size={PAGE_SIZE}", place.page);
+    url
+}
+
+fn encode(text: &str, into: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                into.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(into, "%{byte:02X}");
+            }
+        }
+    }
+}
+
+/// Reads a page. Items that can't be understood are told apart and spoil nothing else; an error says why there is no page
+/// at all.
+pub fn read(text: &str, dialect: Dialect) -> Result<Page, String> {
+    let raw = raw_page(text)?;
+    let mut page = Page { items: raw.items.len(), total: raw.total, ..Page::default() };
+    page.resources.reserve(raw.items.len());
+    for (index, item) in raw.items.into_iter().enumerate() {
+        match resource(item, dialect) {
+            Ok(resource) => page.resources.push(resource),
+            Err(problem) => page.malformed.push(format!("item {index}{problem}")),
+        }
+    }
+    Ok(page)
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "an object with items")]
+struct RawPage<'a> {
+    total: Option<u64>,
+    #[serde(borrow)]
+    items: Vec<&'a RawValue>,
+}
+
+fn raw_page(text: &str) -> Result<RawPage<'_>, String> {
+    let trimmed = text.trim_start();
+    let begins = || trimmed.chars().take(40).collect::<String>();
+    match trimmed.as_bytes().first() {
+        None => Err("the answer is empty, where a list of resources was asked for".to_owned()),
+        Some(b'{') => serde_json::from_str(trimmed).map_err(|error| {
+            format!("the answer is no list of resources ({error}); it begins with {:?}", begins())
+        }),
+        Some(b'[') => {
+            serde_json::from_str(trimmed).map(|items| RawPage { total: None, items }).map_err(|error| {
+                format!("the answer is no list of resources ({error}); it begins with {:?}", begins())
+            })
+        }
+        Some(_) => Err(format!("the answer is not JSON; it begins with {:?}", begins())),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a resource")]
+struct RawResource {
+    id: String,
+    kind: Option<String>,
+    href: Option<String>,
+    generation: Option<i64>,
+    labels: Option<BTreeMap<String, String>>,
+    owner_references: Option<Value>,
+    created_time: Option<String>,
+    status: Option<RawStatus>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(expecting = "a status")]
+struct RawStatus {
+    phase: Option<String>,
+    #[serde(rename = "lastTransitionTime")]
+    last_transition_time: Option<String>,
+    conditions: Option<Vec<RawCondition>>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a condition")]
+struct RawCondition {
+    r#type: String,
+    status: String,
+    last_updated_time: Option<String>,
+}
+
+/// The condition of the released API that stands for readiness, and the one that did before 0.3.
+const READY_CONDITIONS: [&str; 2] = ["Reconciled", "Ready"];
+
+fn resource(item: &RawValue, dialect: Dialect) -> Result<Resource, String> {
+    let raw: RawResource =
+        serde_json::from_str(item.get()).map_err(|error| format!("{}: {error}", named(item)))?;
+    if raw.id.is_empty() {
+        return Err(": its id is empty".to_owned());
+    }
+    let status = raw.status.unwrap_or_default();
+    let (is_ready, field, since) = match dialect {
+        Dialect::Labels => (
+            status.phase.as_deref() == Some("Ready"),
+            "status.lastTransitionTime",
+            status.last_transition_time,
+        ),
+        Dialect::Search => {
+            let mut conditions = status.conditions.unwrap_or_default();
+            let found = READY_CONDITIONS
+                .iter()
+                .find_map(|name| conditions.iter().position(|condition| condition.r#type == *name));
+            let condition = found.map(|index| conditions.swap_remove(index));
+            let is_ready = condition.as_ref().is_some_and(|condition| condition.status == "True");
+            let since = condition.and_then(|condition| condition.last_updated_time);
+            (is_ready, "last_updated_time of its condition", since)
+        }
+    };
+    let (field, since) = match since {
+        Some(since) => (field, Some(since)),
+        None => ("created_time", raw.created_time),
+    };
+    let since = since.map(|since| {
+        since
+            .parse::<Timestamp>()
+            .map_err(|_| format!(" (id {}): {field} is {since:?}, not a time as RFC 3339 has it", raw.id))
+    });
+    Ok(Resource {
+        kind: raw.kind,
+        href: raw.href,
+        generation: raw.generation,
+        labels: match dialect {
+            Dialect::Labels => raw.labels,
+            Dialect::Search => Some(raw.labels.unwrap_or_default()),
+        },
+        owner_references: raw.owner_references,
+        is_ready,
+        since: since.transpose()?,
+        id: raw.id,
+    })
+}
+
+/// The id of an item that can't be understood, if it has one.
+fn named(item: &RawValue) -> String {
+    let id = serde_json::from_str::<Value>(item.get())
+        .ok()
+        .and_then(|item| Some(item.get("id")?.as_str()?.to_owned()));
+    id.map(|id| format!(" (id {id})")).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "fleet/tests.rs"]
+mod tests;

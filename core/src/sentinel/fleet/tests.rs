@@ -1,0 +1,94 @@
+use lockstep_crds::sentinel::ShardSelector;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn selector() -> Selector {
+    let match_labels = BTreeMap::from([("region".to_owned(), "us east".to_owned())]);
+    Selector::read(&ShardSelector { match_labels, match_expressions: Vec::new() }).unwrap()
+}
+
+fn at(after: Option<&str>, page: u64) -> Place {
+    Place { after: after.map(str::to_owned), page }
+}
+
+#[test]
+fn urls_of_both_dialects() {
+    let of = |dialect, resources, selector: &Selector, place: Place| {
+        url("http://api:8080/", dialect, resources, selector, &place)
+    };
+    let all = Selector::default();
+    let urls = [
+        of(Dialect::Labels, ResourceType::Clusters, &all, at(None, 1)),
+        of(Dialect::Labels, ResourceType::NodePools, &selector(), at(None, 2)),
+        of(Dialect::Search, ResourceType::Clusters, &all, at(None, 1)),
+        of(Dialect::Search, ResourceType::Clusters, &selector(), at(Some("0198-a'b"), 1)),
+    ];
+    insta::assert_snapshot!(urls.join("\n"));
+}
+
+#[test]
+fn a_page_as_documented() {
+    let page = json!({ "items": [
+        { "id": "cls-1", "status": { "phase": "Provisioning", "lastTransitionTime": "2025-10-21T12:00:00Z" } },
+        { "id": "cls-2", "kind": "Cluster", "href": "/x", "generation": 3, "labels": { "a": "b" },
+          "status": { "phase": "Ready", "lastTransitionTime": "2025-10-21T12:00:00.5+02:00" } },
+        { "id": "cls-3" },
+    ] });
+    insta::assert_debug_snapshot!(read(&page.to_string(), Dialect::Labels).unwrap());
+    let list = page["items"].to_string();
+    assert_eq!(read(&list, Dialect::Labels).unwrap().resources.len(), 3);
+}
+
+#[test]
+fn a_page_as_released() {
+    let condition = |name: &str, status: &str, time: &str| json!({ "type": name, "status": status, "last_updated_time": time, "last_transition_time": "2020-01-01T00:00:00Z" });
+    let page = json!({ "page": 1, "size": 3, "total": 7, "items": [
+        { "id": "a", "kind": "NodePool", "generation": 1, "href": "/a", "owner_references": { "id": "c" },
+          "labels": { "region": "eu" }, "created_time": "2026-05-04T08:00:00Z",
+          "status": { "conditions": [
+              condition("LastKnownReconciled", "True", "2026-05-04T09:10:00Z"),
+              condition("Reconciled", "False", "2026-05-04T09:31:10Z"),
+          ] } },
+        { "id": "b", "status": { "conditions": [condition("Ready", "True", "2026-05-04T09:31:10Z")] } },
+        { "id": "c", "created_time": "2026-05-04T08:00:00Z", "status": { "conditions": [] } },
+    ] });
+    insta::assert_debug_snapshot!(read(&page.to_string(), Dialect::Search).unwrap());
+}
+
+#[test]
+fn a_malformed_item_spoils_nothing_else() {
+    let good =
+        json!({ "id": "good", "status": { "phase": "Ready", "lastTransitionTime": "2025-10-21T12:00:00Z" } });
+    let page = json!({ "items": [
+        good,
+        "text",
+        null,
+        { "id": 7 },
+        { "id": "" },
+        { "name": "no id" },
+        { "id": "x", "status": { "phase": "Ready", "lastTransitionTime": "21.10.2025" } },
+        { "id": "y", "status": { "phase": 4 } },
+        { "id": "z", "labels": ["a"] },
+        good,
+    ] });
+    let page = read(&page.to_string(), Dialect::Labels).unwrap();
+    assert_eq!((page.items, page.resources.len()), (10, 2));
+    insta::assert_snapshot!(page.malformed.join("\n"));
+}
+
+#[test]
+fn what_is_no_page_is_told() {
+    let answers =
+        ["", "  \n", "<!DOCTYPE html><html>…", "{}", r#"{"items": 3}"#, "null", r#"{"items": ["#, "[1,"];
+    let told = answers.map(|answer| format!("{answer:?}: {}", read(answer, Dialect::Search).unwrap_err()));
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+proptest! {
+    #[test]
+    fn nothing_panics(text in r#"[\[\]{}:," a-z0-9]{0,60}"#) {
+        let _ = (read(&text, Dialect::Labels), read(&text, Dialect::Search));
+    }
+}

@@ -1,0 +1,267 @@
+//! The configuration: seen, read, and what it says that the Secret has to tell.
+//!
+//! A configuration that is broken or gone never stops a Sentinel that has a good one: it goes on with that. Source:
+//! HyperFleet Sentinel, "Config Loader", "Error Handling".
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_crds::sentinel::{GROUP, SecretKeyRef, SentinelConfigStatus, VERSION};
+use serde_json::Value;
+
+use super::config::{self, Config, Target};
+use super::metrics::{RELOADS, Shard, operation};
+use super::status::{self, Finding};
+use super::{Asked, Link, Sentinel, metrics};
+use crate::engine::action::{Action, Failure, Success};
+use crate::engine::broker::Broker;
+use crate::engine::machine::{Note, Step};
+use crate::object::{Kind, ObjectRef, metadata, resource_version};
+use crate::time::{Monotonic, Now};
+
+/// How long after a configuration could not be loaded it is tried again.
+pub const RETRY: Duration = Duration::from_secs(30);
+
+/// A configuration in force.
+#[derive(Debug, PartialEq)]
+pub struct Loaded {
+    /// What it says.
+    pub config: Config,
+    /// How metrics name it.
+    pub shard: Shard,
+    /// Which generation of the object it is.
+    pub generation: i64,
+}
+
+/// The object as the watch last saw it.
+#[derive(Debug)]
+pub struct Observed {
+    pub(super) uid: String,
+    pub(super) version: u64,
+    pub(super) generation: i64,
+    spec: Value,
+    /// Its status, or what was written over it since.
+    pub(super) status: SentinelConfigStatus,
+}
+
+impl Observed {
+    /// The status was written: what the watch saw before says nothing about it.
+    pub(super) fn written(&mut self, status: SentinelConfigStatus, answer: &Success) {
+        if let Success::Object(object) = answer {
+            self.version = self.version.max(resource_version(object));
+        }
+        self.status = status;
+    }
+}
+
+/// What is known of the configuration.
+#[derive(Debug, Default)]
+pub struct Loader {
+    pub(super) observed: Option<Observed>,
+    pub(super) loaded: Option<Arc<Loaded>>,
+    /// Whether it was among what the last list showed.
+    was_listed: bool,
+    /// What is wrong with it, and when that is told again.
+    problem: Option<(String, Monotonic)>,
+    /// When the Secret may be read (again).
+    secret_not_before: Monotonic,
+    is_reading_secret: bool,
+}
+
+/// The kind of configurations.
+pub fn kind() -> Arc<Kind> {
+    Kind::known(GROUP, VERSION, "SentinelConfig", "sentinelconfigs", true)
+}
+
+impl Loader {
+    /// When something is to be done about it.
+    pub(super) fn next_due(&self) -> Option<Monotonic> {
+        self.problem.as_ref().map(|(_, at)| *at)
+    }
+
+    /// When the Secret is to be read, where it is needed.
+    pub(super) fn secret_due(&self, needs_secret: bool) -> Option<Monotonic> {
+        (needs_secret && !self.is_reading_secret).then_some(self.secret_not_before)
+    }
+
+    pub(super) fn generation(&self) -> i64 {
+        self.observed.as_ref().map_or(0, |observed| observed.generation)
+    }
+}
+
+impl Sentinel {
+    pub(super) fn list_started(&mut self) {
+        self.loader.was_listed = false;
+    }
+
+    pub(super) fn list_completed(&mut self, now: Now, step: &mut Step) {
+        // What a list does not show any more went while nobody watched.
+        let is_gone = self.loader.observed.is_some() && !self.loader.was_listed;
+        if is_gone || (self.loader.observed.is_none() && self.loader.problem.is_none()) {
+            self.missing(now, step);
+        }
+    }
+
+    pub(super) fn missing(&mut self, now: Now, step: &mut Step) {
+        self.loader.observed = None;
+        let problem = match &self.loader.loaded {
+            Some(_) => format!("{} is gone; the Sentinel goes on as it said last", self.object()),
+            None => format!("{} does not exist; create it, or name another one with --config", self.object()),
+        };
+        self.config_failed(problem, now, step);
+    }
+
+    fn config_failed(&mut self, problem: String, now: Now, step: &mut Step) {
+        step.notes.push(self.shard().count_of(metrics::API_ERRORS, operation::CONFIG_LOAD, 1));
+        step.notes.push(Note::Warning { message: problem.clone() });
+        self.loader.problem = Some((problem, now.monotonic + RETRY));
+    }
+
+    /// Tells what is still wrong, every half minute.
+    pub(super) fn retry_config(&mut self, now: Now, step: &mut Step) {
+        if let Some((problem, at)) = self.loader.problem.take() {
+            if at <= now.monotonic {
+                self.config_failed(problem, now, step);
+            } else {
+                self.loader.problem = Some((problem, at));
+            }
+        }
+    }
+
+    pub(super) fn observe(&mut self, object: &Value, now: Now, step: &mut Step) {
+        self.loader.was_listed = true;
+        let version = resource_version(object);
+        let uid = metadata(object, "uid");
+        // A list may be served from the past.
+        if self.loader.observed.as_ref().is_some_and(|before| before.version > version) {
+            return;
+        }
+        let same = self.loader.observed.take().filter(|before| before.uid == uid);
+        let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
+        let is_changed = same.as_ref().is_none_or(|same| same.spec != object["spec"]);
+        let status = serde_json::from_value(object["status"].clone()).unwrap_or_default();
+        if same.is_none() {
+            self.conditions.adopt(&status);
+        }
+        let spec = object["spec"].clone();
+        self.loader.observed = Some(Observed { uid: uid.to_owned(), version, generation, spec, status });
+        if is_changed {
+            self.load(object, generation, now, step);
+        }
+    }
+
+    fn load(&mut self, object: &Value, generation: i64, now: Now, step: &mut Step) {
+        self.loader.problem = None;
+        match config::read(object) {
+            Ok(config) => {
+                self.find(
+                    Finding::valid(status::CONFIG_VALID, "ConfigLoaded", "the configuration is in force"),
+                    now,
+                    step,
+                );
+                self.adopt(config, generation, now, step);
+            }
+            Err(problems) => {
+                let mut problem = problems.join("; ");
+                self.find(Finding::broken(status::CONFIG_VALID, "InvalidConfig", problem.clone()), now, step);
+                if let Some(loaded) = &self.loader.loaded {
+                    problem =
+                        format!("{problem} (the Sentinel goes on with generation {})", loaded.generation);
+                }
+                self.config_failed(format!("{}: {problem}", self.object()), now, step);
+            }
+        }
+    }
+
+    /// Goes by a configuration from now on. What was begun by the one before is left.
+    fn adopt(&mut self, config: Config, generation: i64, now: Now, step: &mut Step) {
+        let before = self.loader.loaded.take();
+        let is_same = before.as_ref().is_some_and(|before| before.config == config);
+        let shard = Shard {
+            shard: config.selector.to_string(),
+            resource_type: config.resource_type.name(),
+            broker_type: config.target.name(),
+        };
+        let is_same_target = before.as_ref().is_some_and(|before| before.config.target == config.target);
+        let loaded = Arc::new(Loaded { config, shard, generation });
+        self.loader.loaded = Some(Arc::clone(&loaded));
+        if is_same {
+            return;
+        }
+        step.notes.extend(loaded.shard.all());
+        if before.is_some() {
+            step.notes.push(loaded.shard.count(RELOADS, 1));
+        }
+        let message = format!("{} is in force, generation {generation}", self.object());
+        step.notes.push(Note::Told { debug: false, message });
+        if !is_same_target {
+            self.broker = match &loaded.config.target {
+                Target::Known(broker) => Some(Arc::new(broker.clone())),
+                Target::InSecret { .. } => None,
+            };
+            self.link = Link::default();
+            self.loader.secret_not_before = now.monotonic;
+        }
+        if let Some(cycle) = self.cycle.take() {
+            let message = format!("cycle {} was left, because the configuration has changed", cycle.number);
+            step.notes.push(Note::Told { debug: false, message });
+        }
+        self.next_poll = now.monotonic;
+    }
+
+    /// Reads the Secret that holds the broker's URL, if it is needed and not known.
+    pub(super) fn read_secret(&mut self, now: Now, step: &mut Step) {
+        let Some(secret) = self.needed_secret() else { return };
+        let is_due = self.loader.secret_due(true).is_some_and(|at| at <= now.monotonic);
+        if is_due {
+            self.loader.is_reading_secret = true;
+            let kind = Kind::known("", "v1", "Secret", "secrets", true);
+            let target = ObjectRef::namespaced(&kind, &self.settings.namespace, &secret.name);
+            self.ask(Action::Get { target, metadata_only: false }, Asked::Secret, step);
+        }
+    }
+
+    /// The Secret that the broker's URL must be read from before it can be connected to.
+    pub(super) fn needed_secret(&self) -> Option<SecretKeyRef> {
+        match (&self.loader.loaded.as_ref()?.config.target, &self.broker) {
+            (Target::InSecret { secret, .. }, None) => Some(secret.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn secret_read(&mut self, outcome: Result<Success, Failure>, now: Now, step: &mut Step) {
+        self.loader.is_reading_secret = false;
+        self.loader.secret_not_before = now.monotonic + RETRY;
+        let Some(loaded) = self.loader.loaded.clone() else { return };
+        let Target::InSecret { secret, exchange, routing_key } = &loaded.config.target else { return };
+        let place = format!("key {:?} of Secret {}/{}", secret.key, self.settings.namespace, secret.name);
+        let url = match outcome {
+            Ok(Success::Object(object)) => {
+                url_in(&object, &secret.key).and_then(|url| config::broker_url(&place, &url))
+            }
+            Ok(_) => Err("the server's answer is no Secret".to_owned()),
+            Err(failure) => Err(failure.to_string()),
+        };
+        match url {
+            Ok(url) => {
+                let (exchange, routing_key) = (exchange.clone(), routing_key.clone());
+                self.broker = Some(Arc::new(Broker::RabbitMq { url, exchange, routing_key }));
+            }
+            Err(problem) => {
+                let problem =
+                    if problem.starts_with(&place) { problem } else { format!("{place}: {problem}") };
+                step.notes.push(loaded.shard.count_of(metrics::API_ERRORS, operation::CONFIG_LOAD, 1));
+                self.trouble(Finding::broken(status::BROKER_CONNECTED, "SecretUnusable", problem), now, step);
+            }
+        }
+    }
+}
+
+fn url_in(secret: &Value, key: &str) -> Result<String, String> {
+    let encoded = secret["data"].get(key).and_then(Value::as_str).ok_or("there is no such key; add it")?;
+    let decoded = STANDARD.decode(encoded).map_err(|_| "is not base64")?;
+    let text = String::from_utf8(decoded).map_err(|_| "is not text")?;
+    Ok(text.trim().to_owned())
+}

@@ -1,0 +1,138 @@
+//! The metrics of a Sentinel.
+//!
+//! Source: HyperFleet Sentinel, "Prometheus Metrics": the first seven, by name and label. The last two are ours.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use crate::engine::machine::{Amount, Measure, Metric, MetricKind, Note};
+
+/// Resources of the shard, gauge.
+pub const PENDING: &str = "hyperfleet_sentinel_pending_resources";
+/// Events that the broker confirmed.
+pub const PUBLISHED: &str = "hyperfleet_sentinel_events_published_total";
+/// Resources whose backoff had not expired, by whether they are Ready.
+pub const SKIPPED: &str = "hyperfleet_sentinel_resources_skipped_total";
+/// How long cycles took.
+pub const DURATION: &str = "hyperfleet_sentinel_reconcile_duration_seconds";
+/// Failures of the API by operation.
+pub const API_ERRORS: &str = "hyperfleet_sentinel_api_errors_total";
+/// Failures of the broker.
+pub const BROKER_ERRORS: &str = "hyperfleet_sentinel_broker_errors_total";
+/// Changes of the configuration that took effect.
+pub const RELOADS: &str = "hyperfleet_sentinel_config_reloads_total";
+/// Events that were sent again.
+pub const REPUBLISHED: &str = "lockstep_sentinel_events_republished_total";
+/// Resources that could not be understood.
+pub const MALFORMED: &str = "lockstep_sentinel_malformed_resources_total";
+
+const OF_SHARD: &[&str] = &["shard", "resource_type"];
+
+/// All of them.
+pub const ALL: &[Metric] = &[
+    metric(PENDING, "Resources in this shard.", OF_SHARD, MetricKind::Gauge),
+    metric(PUBLISHED, "Events that the broker confirmed.", OF_SHARD, MetricKind::Counter),
+    metric(
+        SKIPPED,
+        "Resources skipped because their backoff had not expired.",
+        &["shard", "resource_type", "ready_state"],
+        MetricKind::Counter,
+    ),
+    metric(
+        DURATION,
+        "How long a cycle took, from its poll to its last confirm.",
+        OF_SHARD,
+        MetricKind::Histogram,
+    ),
+    metric(
+        API_ERRORS,
+        "Failures of the APIs, by operation.",
+        &["shard", "resource_type", "operation"],
+        MetricKind::Counter,
+    ),
+    metric(
+        BROKER_ERRORS,
+        "Failed connections to the broker, lost ones, and events that were given up.",
+        &["shard", "resource_type", "broker_type"],
+        MetricKind::Counter,
+    ),
+    metric(RELOADS, "Changes of the SentinelConfig that took effect.", OF_SHARD, MetricKind::Counter),
+    metric(
+        REPUBLISHED,
+        "Events sent again because the broker had not confirmed them; consumers may see them twice.",
+        OF_SHARD,
+        MetricKind::Counter,
+    ),
+    metric(MALFORMED, "Resources that could not be understood.", OF_SHARD, MetricKind::Counter),
+];
+
+const fn metric(
+    name: &'static str,
+    help: &'static str,
+    labels: &'static [&'static str],
+    kind: MetricKind,
+) -> Metric {
+    Metric { name, help, labels, kind }
+}
+
+/// The operations of [`API_ERRORS`].
+pub mod operation {
+    /// Reading a page of resources.
+    pub const FETCH_RESOURCES: &str = "fetch_resources";
+    /// Reading the configuration, or the Secret that it names.
+    pub const CONFIG_LOAD: &str = "config_load";
+}
+
+/// The labels of one shard.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shard {
+    /// Its selector.
+    pub shard: String,
+    /// What it watches.
+    pub resource_type: &'static str,
+    /// Where it publishes.
+    pub broker_type: &'static str,
+}
+
+impl Shard {
+    /// A counter goes up.
+    pub fn count(&self, metric: &'static str, by: usize) -> Note {
+        let by = Amount::Add(u64::try_from(by).unwrap_or(u64::MAX));
+        let extra = (metric == BROKER_ERRORS).then_some(self.broker_type);
+        self.measure(metric, extra, by)
+    }
+
+    /// The counter of one label value goes up.
+    pub fn count_of(&self, metric: &'static str, label: &'static str, by: usize) -> Note {
+        self.measure(metric, Some(label), Amount::Add(u64::try_from(by).unwrap_or(u64::MAX)))
+    }
+
+    /// The number of resources is known.
+    pub fn pending(&self, resources: u64) -> Note {
+        self.measure(PENDING, None, Amount::Set(resources))
+    }
+
+    /// A cycle has ended.
+    pub fn took(&self, took: Duration) -> Note {
+        self.measure(DURATION, None, Amount::Observe(took))
+    }
+
+    /// Every counter at where it stands, so that all series exist from the start.
+    pub fn all(&self) -> Vec<Note> {
+        let mut notes = [PUBLISHED, BROKER_ERRORS, RELOADS, REPUBLISHED, MALFORMED]
+            .map(|metric| self.count(metric, 0))
+            .to_vec();
+        notes.extend(["ready", "not_ready"].map(|state| self.count_of(SKIPPED, state, 0)));
+        notes.extend(
+            [operation::FETCH_RESOURCES, operation::CONFIG_LOAD]
+                .map(|label| self.count_of(API_ERRORS, label, 0)),
+        );
+        notes
+    }
+
+    fn measure(&self, metric: &'static str, extra: Option<&'static str>, by: Amount) -> Note {
+        let mut labels = vec![self.shard.clone(), self.resource_type.to_owned()];
+        labels.extend(extra.map(str::to_owned));
+        Note::Measured(Measure { metric: Cow::Borrowed(metric), labels, by })
+    }
+}

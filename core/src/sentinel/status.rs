@@ -1,0 +1,181 @@
+//! Conditions and counts of a SentinelConfig, written when they have changed.
+//!
+//! | condition | tells |
+//! | --- | --- |
+//! | `ConfigValid` | whether the configuration can be gone by |
+//! | `FleetReachable` | whether the last poll brought the whole list |
+//! | `BrokerConnected` | whether events can be published |
+//! | `Publishing` | whether every due event of the last cycle was confirmed |
+//!
+//! A condition that changes its status or its reason is written at once; messages and counts follow at most once a minute.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lockstep_crds::sentinel::{LastCycle, SentinelConfigStatus};
+use serde_json::json;
+
+use crate::engine::action::{Action, Class, Failure, Subresource, Success};
+pub use crate::engine::conditions::Finding;
+use crate::engine::conditions::{self, Status};
+use crate::engine::machine::{Note, Step};
+use crate::time::{Monotonic, Now};
+
+use super::{Asked, Sentinel};
+
+/// Whether the configuration can be gone by.
+pub const CONFIG_VALID: &str = "ConfigValid";
+/// Whether the last poll brought the whole list.
+pub const FLEET_REACHABLE: &str = "FleetReachable";
+/// Whether events can be published.
+pub const BROKER_CONNECTED: &str = "BrokerConnected";
+/// Whether every due event of the last cycle was confirmed.
+pub const PUBLISHING: &str = "Publishing";
+
+/// How often counts and messages are written at most.
+const PACE: Duration = Duration::from_mins(1);
+/// How often the status is written at most, even where a condition has changed.
+const PACE_URGENT: Duration = Duration::from_secs(5);
+/// How long after a failed write the next is tried.
+const RETRY: Duration = Duration::from_secs(30);
+/// The same, where it is not allowed: the Sentinel works without it.
+const RETRY_FORBIDDEN: Duration = Duration::from_mins(10);
+
+/// What the status should say.
+#[derive(Debug, Default)]
+pub struct Conditions {
+    wanted: Vec<Condition>,
+    last_cycle: Option<LastCycle>,
+    is_writing: bool,
+    not_before: Monotonic,
+    /// When messages and counts may be written.
+    pace: Monotonic,
+}
+
+impl Finding {
+    /// It holds.
+    pub(super) fn valid(condition: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { condition, status: Status::True, reason, message: message.into() }
+    }
+
+    /// It does not hold.
+    pub(super) fn broken(condition: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { condition, status: Status::False, reason, message: message.into() }
+    }
+}
+
+impl Conditions {
+    /// Takes over what an object says that was not seen before: what was found out about another one of its name does not
+    /// hold for it.
+    pub(super) fn adopt(&mut self, status: &SentinelConfigStatus) {
+        self.wanted.clone_from(&status.conditions);
+        self.last_cycle.clone_from(&status.last_cycle);
+    }
+}
+
+/// What readers see at a glance.
+fn gist(conditions: &[Condition]) -> Vec<(&str, &str, &str)> {
+    conditions.iter().map(|c| (c.type_.as_str(), c.status.as_str(), c.reason.as_str())).collect()
+}
+
+impl Sentinel {
+    /// Enters a finding.
+    pub(super) fn find(&mut self, finding: Finding, now: Now, step: &mut Step) {
+        let generation = self.loader.generation();
+        if let Some(changed) = conditions::set(&mut self.conditions.wanted, finding, generation, now) {
+            step.notes.push(Note::ConditionChanged {
+                object: self.object(),
+                condition: changed.type_,
+                status: changed.status,
+                reason: changed.reason,
+                message: changed.message,
+            });
+        }
+    }
+
+    /// Enters a finding that something is wrong, and tells of it each time.
+    pub(super) fn trouble(&mut self, finding: Finding, now: Now, step: &mut Step) {
+        step.notes.push(Note::Warning { message: format!("{}: {}", finding.reason, finding.message) });
+        self.find(finding, now, step);
+    }
+
+    pub(super) fn tell_cycle(&mut self, tally: LastCycle) {
+        self.conditions.last_cycle = Some(tally);
+    }
+
+    /// What the status should say, given what it says. A condition that readers saw in one state all along has not moved,
+    /// whatever it was in between.
+    fn wanted_status(&self, before: &SentinelConfigStatus) -> SentinelConfigStatus {
+        let mut conditions = self.conditions.wanted.clone();
+        for condition in &mut conditions {
+            let same = |old: &&Condition| old.type_ == condition.type_ && old.status == condition.status;
+            if let Some(old) = before.conditions.iter().find(same) {
+                condition.last_transition_time = old.last_transition_time.clone();
+            }
+        }
+        SentinelConfigStatus {
+            observed_generation: self.loader.generation(),
+            conditions,
+            last_cycle: self.conditions.last_cycle.clone(),
+        }
+    }
+
+    /// When the status is to be written; none if it says what it should.
+    pub(super) fn status_due(&self) -> Option<Monotonic> {
+        let observed = self.loader.observed.as_ref().filter(|_| !self.conditions.is_writing)?;
+        let wanted = self.wanted_status(&observed.status);
+        if wanted == observed.status {
+            return None;
+        }
+        let is_urgent = wanted.observed_generation != observed.status.observed_generation
+            || gist(&wanted.conditions) != gist(&observed.status.conditions);
+        let at = self.conditions.not_before;
+        Some(if is_urgent { at } else { at.max(self.conditions.pace) })
+    }
+
+    pub(super) fn write_status(&mut self, now: Now, step: &mut Step) {
+        if self.status_due().is_none_or(|at| at > now.monotonic) {
+            return;
+        }
+        let Some(observed) = &self.loader.observed else { return };
+        let status = self.wanted_status(&observed.status);
+        // Only over the status that it was compared with, of the object that it speaks of.
+        let precondition = json!({ "uid": observed.uid, "resourceVersion": observed.version.to_string() });
+        let patch = Arc::new(json!({ "metadata": precondition, "status": status }));
+        let target = self.object();
+        self.conditions.is_writing = true;
+        self.conditions.not_before = now.monotonic + PACE_URGENT;
+        self.conditions.pace = now.monotonic + PACE;
+        let patch = Action::Patch { target, subresource: Some(Subresource::Status), patch };
+        self.ask(patch, Asked::Status(Box::new(status)), step);
+    }
+
+    pub(super) fn status_written(
+        &mut self,
+        written: SentinelConfigStatus,
+        outcome: Result<Success, Failure>,
+        now: Now,
+        step: &mut Step,
+    ) {
+        self.conditions.is_writing = false;
+        match outcome {
+            Ok(answer) => {
+                if let Some(observed) = &mut self.loader.observed {
+                    observed.written(written, &answer);
+                }
+            }
+            Err(failure) => {
+                let retry = match failure.class {
+                    // Somebody else wrote: the watch tells what.
+                    Class::Conflict | Class::NotFound => return,
+                    Class::Forbidden => RETRY_FORBIDDEN,
+                    _ => RETRY,
+                };
+                self.conditions.not_before = now.monotonic + retry;
+                let message = format!("the status of {} could not be written: {failure}", self.object());
+                step.notes.push(Note::Warning { message });
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! `hyperfleet.redhat.com/v1alpha1`: what one Sentinel watches, and where it publishes.
+//!
+//! Source: HyperFleet Sentinel, "SentinelConfig CRD". Beyond it: `hyperfleetAPI.dialect`, `broker.urlSecretRef`, the rules
+//! and the status.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::schema;
+
+/// The controller's name.
+pub const CONTROLLER: &str = "sentinel";
+/// The API group.
+pub const GROUP: &str = "hyperfleet.redhat.com";
+/// The API version.
+pub const VERSION: &str = "v1alpha1";
+
+/// What one Sentinel watches, how patient it is, and where it publishes.
+#[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "hyperfleet.redhat.com",
+    version = "v1alpha1",
+    kind = "SentinelConfig",
+    plural = "sentinelconfigs",
+    shortname = "sc",
+    category = "lockstep",
+    namespaced,
+    status = "SentinelConfigStatus",
+    doc = "SentinelConfig tells one HyperFleet Sentinel which resources it watches, how long it leaves each alone, and where it publishes their reconcile events.",
+    printcolumn = r#"{"name":"Type","type":"string","jsonPath":".spec.resourceType"}"#,
+    printcolumn = r#"{"name":"Broker","type":"string","jsonPath":".spec.broker.type"}"#,
+    printcolumn = r#"{"name":"Interval","type":"string","jsonPath":".spec.pollInterval"}"#,
+    printcolumn = r#"{"name":"Resources","type":"integer","jsonPath":".status.lastCycle.resources"}"#,
+    printcolumn = r#"{"name":"Publishing","type":"string","jsonPath":".status.conditions[?(@.type==\"Publishing\")].status"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","priority":1,"jsonPath":".status.conditions[?(@.type==\"Publishing\")].message"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    crates(kube_core = "::kube_core")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct SentinelConfigSpec {
+    /// The HyperFleet resource type to watch.
+    #[schemars(extend("enum" = ["clusters", "nodepools"]))]
+    pub resource_type: String,
+    /// How long a resource that is not Ready is left alone after its last status report, such as 10s.
+    #[serde(default = "backoff_not_ready")]
+    #[schemars(schema_with = "schema::duration::<10>")]
+    pub backoff_not_ready: String,
+    /// How long a resource that is Ready is left alone after its last status report, such as 30m.
+    #[serde(default = "backoff_ready")]
+    #[schemars(schema_with = "schema::duration::<1800>")]
+    pub backoff_ready: String,
+    /// Which resources belong to this shard, by their labels; all, if it is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard_selector: Option<ShardSelector>,
+    /// The HyperFleet API.
+    #[serde(rename = "hyperfleetAPI")]
+    pub hyperfleet_api: HyperFleetApi,
+    /// The message broker.
+    pub broker: Broker,
+    /// How long after the end of one poll the next begins, such as 5s.
+    #[serde(default = "poll_interval")]
+    #[schemars(schema_with = "schema::duration::<5>")]
+    pub poll_interval: String,
+}
+
+/// A label selector: all of its terms must hold.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ShardSelector {
+    /// Labels and the values that they must have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
+    pub match_labels: BTreeMap<String, String>,
+    /// Further terms.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub match_expressions: Vec<MatchExpression>,
+}
+
+/// One term of a selector.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "has(self.key) && self.key != ''",
+        "message": "key is missing: name the label",
+    },
+    {
+        "rule": "has(self.operator) && self.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist']",
+        "message": "operator must be In, NotIn, Exists or DoesNotExist",
+    },
+    {
+        "rule": "!has(self.operator) || !(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)",
+        "message": "In and NotIn need values",
+    },
+    {
+        "rule": "!has(self.operator) || !(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || size(self.values) == 0",
+        "message": "Exists and DoesNotExist take no values",
+    },
+]))]
+pub struct MatchExpression {
+    /// The label.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 317))]
+    pub key: String,
+    /// In, NotIn, Exists or DoesNotExist.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 16))]
+    pub operator: String,
+    /// The values of In and NotIn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub values: Vec<String>,
+}
+
+/// Where and how the HyperFleet API is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HyperFleetApi {
+    /// The base URL, without /api/hyperfleet/v1.
+    #[schemars(length(max = 2048), extend("x-kubernetes-validations" = [{
+        "rule": "self.startsWith('http://') || self.startsWith('https://')",
+        "message": "must be an http:// or https:// URL",
+    }]))]
+    pub url: String,
+    /// How long one answer may take, such as 10s.
+    #[serde(default = "timeout")]
+    #[schemars(schema_with = "schema::duration::<10>")]
+    pub timeout: String,
+    /// How the API is spoken to: labels (a labels parameter; status.phase and status.lastTransitionTime) or search (a search
+    /// parameter; status.conditions), as released from 0.3 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "dialect")]
+    pub dialect: Option<String>,
+}
+
+/// Where events are published.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "self.type != 'gcp-pubsub' || (has(self.projectID) && self.projectID != '')",
+        "message": "projectID is required for the type gcp-pubsub",
+    },
+    {
+        "rule": "self.type != 'rabbitmq' || (has(self.url) && self.url != '') != has(self.urlSecretRef)",
+        "message": "the type rabbitmq needs either url or urlSecretRef, and not both",
+    },
+]))]
+pub struct Broker {
+    /// The type of the broker.
+    #[schemars(extend("enum" = ["gcp-pubsub", "rabbitmq"]))]
+    pub r#type: String,
+    /// The topic, or the exchange where exchange is not given.
+    #[schemars(length(min = 1, max = 255))]
+    pub topic: String,
+    /// The project's id (required for gcp-pubsub).
+    #[serde(default, rename = "projectID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 255))]
+    pub project_id: Option<String>,
+    /// The broker's URL (for rabbitmq), such as `amqp://rabbitmq:5672/`. Better keep credentials out of it: see urlSecretRef.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub url: Option<String>,
+    /// The key of a Secret in the same namespace that holds the broker's URL with its credentials (for rabbitmq).
+    #[serde(default, rename = "urlSecretRef", skip_serializing_if = "Option::is_none")]
+    pub url_secret_ref: Option<SecretKeyRef>,
+    /// The exchange (for rabbitmq); the topic, if it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 255))]
+    pub exchange: Option<String>,
+}
+
+/// A key of a Secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SecretKeyRef {
+    /// The Secret.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// The key.
+    #[schemars(length(min = 1, max = 253))]
+    pub key: String,
+}
+
+/// What the Sentinel made of its configuration.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SentinelConfigStatus {
+    /// The generation that this status speaks of.
+    #[serde(default)]
+    pub observed_generation: i64,
+    /// `ConfigValid`, `FleetReachable`, `BrokerConnected`, `Publishing`.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The last cycle that ended; brought up to date at most once a minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_cycle: Option<LastCycle>,
+}
+
+/// One cycle: a visit to every resource of the shard.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastCycle {
+    /// Resources of the shard.
+    pub resources: u64,
+    /// Events that the broker confirmed.
+    pub published: u64,
+    /// Ready resources whose backoff had not expired.
+    pub skipped_ready: u64,
+    /// Other resources whose backoff had not expired.
+    pub skipped_not_ready: u64,
+    /// Events that were given up after several attempts.
+    pub failed: u64,
+    /// Resources that could not be understood.
+    pub malformed: u64,
+}
+
+fn backoff_not_ready() -> String {
+    "10s".to_owned()
+}
+
+fn backoff_ready() -> String {
+    "30m".to_owned()
+}
+
+fn poll_interval() -> String {
+    "5s".to_owned()
+}
+
+fn timeout() -> String {
+    "10s".to_owned()
+}
+
+fn dialect(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "string", "enum": ["labels", "search"], "default": "labels" })
+}

@@ -1,0 +1,51 @@
+{{/* The shards, as a JSON object: each entry of `sentinels` over what `sentinel` says for all, with what follows from it. */}}
+{{- define "sentinel.shards" -}}
+{{- $shards := dict -}}
+{{- range $name, $entry := .Values.sentinels -}}
+{{- if $entry -}}
+{{- $shard := omit $.Values.sentinel "rbac" "serviceAccount" | deepCopy -}}
+{{- range $key, $value := $entry -}}{{- $_ := set $shard $key $value -}}{{- end -}}
+{{- $config := $shard.config | default dict -}}
+{{- $_ := set $shard "configName" ($shard.configName | default $name) -}}
+{{- $type := $shard.resourceType | default $config.resourceType -}}
+{{- if not $type -}}
+{{- fail (printf "sentinels.%s: give config, or the resourceType of a SentinelConfig that is managed elsewhere" $name) -}}
+{{- else if and $config (ne $type $config.resourceType) -}}
+{{- fail (printf "sentinels.%s: resourceType (%s) is not that of config (%s); leave it out" $name $type $config.resourceType) -}}
+{{- end -}}
+{{- $_ := set $shard "resourceType" $type -}}
+{{- if le (int $shard.terminationGracePeriodSeconds) (int $shard.shutdownTimeoutSeconds) -}}
+{{- fail (printf "sentinels.%s: terminationGracePeriodSeconds (%v) must be more than shutdownTimeoutSeconds (%v)" $name $shard.terminationGracePeriodSeconds $shard.shutdownTimeoutSeconds) -}}
+{{- end -}}
+{{- with $shard.apiToken -}}
+{{- if eq (empty .secretName) (empty .audience) -}}
+{{- fail (printf "sentinels.%s: apiToken needs either secretName or audience" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $shards $name $shard -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $shards -}}
+{{- end -}}
+
+{{/* The Secrets that hold URLs of brokers, as a JSON list. */}}
+{{- define "sentinel.brokerSecrets" -}}
+{{- $names := list -}}
+{{- range include "sentinel.shards" . | fromJson -}}
+{{- $names = append $names (.brokerSecret | default "") -}}
+{{- $names = append $names (dig "config" "broker" "urlSecretRef" "name" "" .) -}}
+{{- end -}}
+{{- toJson ($names | compact | uniq | sortAlpha) -}}
+{{- end -}}
+
+{{/* What finds all Sentinels of the release. */}}
+{{- define "sentinel.selector" -}}
+app.kubernetes.io/name: hyperfleet-sentinel
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "sentinel.labels" -}}
+{{ include "sentinel.selector" . }}
+app.kubernetes.io/component: operator
+{{ include "lockstep.releaseLabels" . }}
+{{- end -}}

@@ -1,0 +1,140 @@
+//! `lockstep sentinel`, and the same under the name `sentinel`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
+use lockstep_core::duration;
+use lockstep_core::engine::machine::Event;
+use lockstep_core::sentinel::{Sentinel, Settings};
+use lockstep_shell::address::Address;
+use lockstep_shell::clock::Clock;
+use lockstep_shell::manager::Manager;
+use lockstep_shell::metrics::Metrics;
+use lockstep_shell::run::Options;
+use lockstep_shell::{connect, serve, shutdown};
+
+use super::run::{bind, until_signalled};
+use super::signal::Signals;
+use super::{logging, process};
+
+/// Runs the HyperFleet Sentinel of one SentinelConfig
+///
+/// It polls the resources of its shard and publishes a reconcile event for each whose backoff has expired. The cluster is
+/// that of the current kubeconfig (KUBECONFIG, ~/.kube/config), or the one whose pod this runs in.
+#[derive(Debug, clap::Parser)]
+#[command(after_help = ENVIRONMENT, max_term_width = 100)]
+pub(crate) struct Args {
+    /// The name of the SentinelConfig
+    #[arg(long, value_name = "NAME")]
+    config: String,
+
+    /// The namespace of the SentinelConfig [default: `POD_NAMESPACE`, or that of the context or of the pod]
+    #[arg(long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+
+    /// Where /metrics is served; 0 for nowhere
+    #[arg(long, value_name = "ADDR", default_value = ":8080")]
+    metrics_bind_address: Address,
+
+    /// Where /healthz and /readyz are served; 0 for nowhere
+    #[arg(long, value_name = "ADDR", default_value = ":8081")]
+    health_probe_bind_address: Address,
+}
+
+const ENVIRONMENT: &str = "\
+Environment:
+  HYPERFLEET_API_TOKEN_FILE       A file with the bearer token for the HyperFleet API; read again when it changes
+  GOOGLE_APPLICATION_CREDENTIALS  The key for Google Pub/Sub [default: that of the environment]
+  PUBSUB_EMULATOR_HOST            The Pub/Sub emulator to publish to, such as localhost:8085
+  LOCKSTEP_SHUTDOWN_TIMEOUT       How long confirms in flight are awaited at the end [default: 5s]
+  LOCKSTEP_LOG_LEVEL              off, error, warn, info, debug (tells each decision), trace [default: info]
+  LOCKSTEP_LOG_FORMAT             text or json [default: text]
+  LOCKSTEP_TRACEPARENT            true: each event begins a trace (W3C Trace Context) [default: false]
+
+The resource definition comes first: lockstep crds --controllers sentinel | kubectl apply --server-side -f -
+Ctrl-C or SIGTERM ends it, after the confirms in flight.";
+
+/// Whether the program was called by the name of the Sentinel.
+pub(crate) fn is_called() -> bool {
+    let name = std::env::args_os().next();
+    name.is_some_and(|name| Path::new(&name).file_name() == Some("sentinel".as_ref()))
+}
+
+/// Parses the command line of a program of that name.
+pub(crate) fn parse() -> Args {
+    let matches = Args::command().name("sentinel").version(env!("CARGO_PKG_VERSION")).get_matches();
+    Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let level = environment("LOCKSTEP_LOG_LEVEL").unwrap_or_else(|| "info".to_owned());
+    let format = match environment("LOCKSTEP_LOG_FORMAT") {
+        Some(format) => <logging::Format as clap::ValueEnum>::from_str(&format, true)
+            .map_err(|_| anyhow::anyhow!("LOCKSTEP_LOG_FORMAT is {format:?}; it must be text or json"))?,
+        None => logging::Format::Text,
+    };
+    let grace = match environment("LOCKSTEP_SHUTDOWN_TIMEOUT") {
+        Some(text) => {
+            duration::parse(&text).map_err(|error| anyhow::anyhow!("LOCKSTEP_SHUTDOWN_TIMEOUT: {error}"))?
+        }
+        None => Duration::from_secs(5),
+    };
+    logging::start(&level, format)?;
+    let mut signals = Signals::new()?;
+    let preparing = prepare(&args, grace);
+    let (manager, routes) = tokio::select! {
+        biased;
+        () = signals.next() => return Ok(()),
+        ready = preparing => ready?,
+    };
+    let (stop_serving, serving_stop) = shutdown::channel();
+    for (listener, routes) in routes {
+        if let Some(listener) = listener {
+            tokio::spawn(serve::serve(listener, routes, serving_stop.clone()));
+        }
+    }
+    let result = until_signalled(manager, &mut signals).await;
+    stop_serving.pull();
+    result
+}
+
+type Routes = [(Option<tokio::net::TcpListener>, axum::Router); 2];
+
+async fn prepare(args: &Args, grace: Duration) -> anyhow::Result<(Manager, Routes)> {
+    let config = connect::configuration(None, None).await?;
+    let own = args.namespace.clone().or_else(|| environment("POD_NAMESPACE"));
+    let namespace = own.unwrap_or_else(|| config.default_namespace.clone());
+    let client = connect::client(config)?;
+    let clock = Clock::start(jiff::Timestamp::now);
+    let metrics = Metrics::new(prometheus::Registry::new())?;
+    let seed = process::seed();
+    let mut manager = Manager::new(client, clock.clone(), seed, metrics.clone());
+    let sentinel = Sentinel::new(Settings {
+        namespace,
+        config: args.config.clone(),
+        tells_decisions: tracing::enabled!(tracing::Level::DEBUG),
+        traces: environment("LOCKSTEP_TRACEPARENT").is_some_and(|value| value == "true"),
+        seed,
+    });
+    let farewell = Some(Event::LeadershipChanged { leading: false });
+    manager.add_with(Box::new(sentinel), Options { grace, farewell, ..Options::default() });
+    let health = manager.health();
+    let routes = [
+        (
+            bind("metrics", &args.metrics_bind_address).await.context("--metrics-bind-address")?,
+            serve::metrics_routes(metrics),
+        ),
+        (
+            bind("probes", &args.health_probe_bind_address).await.context("--health-probe-bind-address")?,
+            serve::probe_routes(health, clock),
+        ),
+    ];
+    Ok((manager, routes))
+}
+
+/// A variable of the environment that is set to something.
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

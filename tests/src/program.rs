@@ -1,0 +1,133 @@
+//! The `lockstep` program as a process of its own.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use anyhow::{Context as _, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::ground::eventually;
+
+/// The program, running, with its log and the addresses that it serves; killed when dropped.
+#[derive(Debug)]
+pub struct Program {
+    process: Child,
+    metrics: String,
+    probes: String,
+    /// Holds the kubeconfig and the log.
+    directory: tempfile::TempDir,
+}
+
+impl Program {
+    /// Starts the command, which must log JSON, against the API server of the kubeconfig, and waits until it serves metrics
+    /// and probes.
+    pub async fn start(mut command: Command, kubeconfig: &str) -> anyhow::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let file = directory.path().join("kubeconfig");
+        std::fs::write(&file, kubeconfig)?;
+        let log = File::create(directory.path().join("log"))?;
+        let process = command.env("KUBECONFIG", &file).stderr(log).spawn()?;
+        let mut program = Self { process, metrics: String::new(), probes: String::new(), directory };
+        program.metrics = program.address("serving metrics").await?;
+        program.probes = program.address("serving probes").await?;
+        Ok(program)
+    }
+
+    /// Waits for the log line that says where something is served.
+    async fn address(&self, message: &str) -> anyhow::Result<String> {
+        eventually(message, async || {
+            let line = self.logged(message).with_context(|| self.log())?;
+            Ok(line["address"].as_str().context("no address")?.to_owned())
+        })
+        .await
+    }
+
+    /// What the program has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
+    /// The first log line whose message holds the text.
+    pub fn logged(&self, text: &str) -> Option<Value> {
+        let log = self.log();
+        let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.find(|line| line["message"].as_str().is_some_and(|message| message.contains(text)))
+    }
+
+    /// All metrics, in Prometheus' text format.
+    pub async fn metrics(&self) -> anyhow::Result<String> {
+        Ok(get(&self.metrics, "/metrics").await?.1)
+    }
+
+    /// The sum of all series of a metric whose labels hold the text.
+    pub async fn metric(&self, metric: &str, holding: &str) -> anyhow::Result<f64> {
+        Ok(sum(&self.metrics().await?, metric, holding))
+    }
+
+    /// What a probe answers: the status and the text.
+    pub async fn probe(&self, path: &str) -> anyhow::Result<(u16, String)> {
+        get(&self.probes, path).await
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    pub async fn terminate(mut self) -> anyhow::Result<ExitStatus> {
+        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw).context("no process")?;
+        kill_process(pid, Signal::TERM)?;
+        tokio::task::spawn_blocking(move || Ok(self.process.wait()?)).await?
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+async fn get(address: &str, path: &str) -> anyhow::Result<(u16, String)> {
+    let mut connection = tokio::net::TcpStream::connect(address).await?;
+    connection.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").with_context(|| format!("no answer: {answer:?}"))?;
+    let status = head.split(' ').nth(1).context("no status")?.parse()?;
+    Ok((status, body.to_owned()))
+}
+
+/// The sum of all series of a metric whose labels hold the text.
+pub fn sum(metrics: &str, metric: &str, holding: &str) -> f64 {
+    let series = metrics.lines().filter(|line| {
+        let name = line.split(['{', ' ']).next();
+        name == Some(metric) && line.contains(holding)
+    });
+    series.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+}
+
+/// Builds the program, unless `LOCKSTEP_BIN` names one, and returns its path.
+pub fn program() -> anyhow::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("LOCKSTEP_BIN") {
+        return Ok(PathBuf::from(path));
+    }
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--locked", "--package", "lockstep-shell", "--bin", "lockstep"])
+        .arg("--message-format=json")
+        .current_dir(workspace())
+        .stderr(Stdio::inherit())
+        .output()?;
+    ensure!(output.status.success(), "lockstep can't be built; the compiler's message is above");
+    let messages = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
+    let mut executables =
+        messages.filter_map(|message| Some(message.ok()?["executable"].as_str()?.to_owned()));
+    match executables.next() {
+        Some(executable) => Ok(PathBuf::from(executable)),
+        None => bail!("cargo named no executable"),
+    }
+}
+
+/// The root of the checkout.
+pub fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}

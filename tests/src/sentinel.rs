@@ -1,0 +1,82 @@
+//! Configurations of Sentinels, and what they come to say.
+//!
+//! Nothing answers at the addresses that they name, unless a test brings it: fleet and broker are out of reach.
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource as _};
+use lockstep_crds::sentinel::{SentinelConfig, SentinelConfigStatus};
+use serde_json::{Value, json};
+
+use crate::ground::eventually;
+
+/// A spec that is in order, of a Sentinel that polls often.
+pub fn spec() -> Value {
+    json!({
+        "resourceType": "clusters",
+        "hyperfleetAPI": {"url": "http://127.0.0.1:1", "timeout": "1s"},
+        "broker": {"type": "rabbitmq", "topic": "events", "url": "amqp://127.0.0.1:1/"},
+        "pollInterval": "100ms",
+    })
+}
+
+/// One SentinelConfig.
+#[derive(Debug, Clone)]
+pub struct Config {
+    api: Api<DynamicObject>,
+    name: String,
+}
+
+impl Config {
+    /// The one of this name.
+    pub fn new(client: &Client, namespace: &str, name: &str) -> Self {
+        let resource = ApiResource::erase::<SentinelConfig>(&());
+        Self { api: Api::namespaced_with(client.clone(), namespace, &resource), name: name.to_owned() }
+    }
+
+    /// Creates it, or tells why the API server refuses it.
+    pub async fn create(&self, spec: &Value) -> kube::Result<Value> {
+        let object = json!({
+            "apiVersion": SentinelConfig::api_version(&()),
+            "kind": SentinelConfig::kind(&()),
+            "metadata": {"name": self.name},
+            "spec": spec,
+        });
+        let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+        Ok(self.api.create(&PostParams::default(), &object).await?.data["spec"].take())
+    }
+
+    /// Changes its spec.
+    pub async fn change(&self, spec: &Value) -> anyhow::Result<()> {
+        self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(json!({ "spec": spec }))).await?;
+        Ok(())
+    }
+
+    /// Deletes it.
+    pub async fn delete(&self) -> anyhow::Result<()> {
+        self.api.delete(&self.name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// Its status.
+    pub async fn status(&self) -> anyhow::Result<SentinelConfigStatus> {
+        let mut object = self.api.get(&self.name).await?;
+        Ok(serde_json::from_value(object.data["status"].take())?)
+    }
+
+    /// Waits for a condition with this status and reason about the latest generation.
+    pub async fn told(&self, condition: &str, status: &str, reason: &str) -> anyhow::Result<Condition> {
+        eventually(&format!("{condition} is {status}, {reason}"), async || {
+            let object = self.api.get(&self.name).await?;
+            let generation = object.metadata.generation.context("no generation")?;
+            let told = self.status().await?;
+            let found =
+                told.conditions.iter().find(|c| c.type_ == condition).with_context(|| format!("{told:?}"))?;
+            ensure!(found.status == status && found.reason == reason, "{told:?}");
+            ensure!(told.observed_generation == generation, "{generation}: {told:?}");
+            Ok(found.clone())
+        })
+        .await
+    }
+}

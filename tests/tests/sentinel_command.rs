@@ -1,0 +1,116 @@
+//! `lockstep sentinel` on the command line, and the same program under the name `sentinel`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Output};
+
+use kube::{Client, Config};
+use lockstep_sim::host::{Host, Options};
+use lockstep_tests::ground::install_crds;
+use lockstep_tests::program::{Program, program};
+use lockstep_tests::sentinel::{self, spec};
+
+const FREE_PORTS: [&str; 2] =
+    ["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"];
+
+/// The program under the name that it has in its container.
+fn sentinel() -> anyhow::Result<Command> {
+    let mut command = Command::new(program()?);
+    command.arg0("/sentinel");
+    Ok(command)
+}
+
+fn lockstep() -> anyhow::Result<Command> {
+    let mut command = Command::new(program()?);
+    command.arg("sentinel");
+    Ok(command)
+}
+
+fn text(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn help_tells_of_every_flag_and_variable() -> anyhow::Result<()> {
+    let (by_command, _) = text(&lockstep()?.arg("--help").output()?);
+    let (by_name, _) = text(&sentinel()?.arg("--help").output()?);
+    for word in [
+        "--config <NAME>",
+        "--namespace <NAMESPACE>",
+        "--metrics-bind-address <ADDR>",
+        "--health-probe-bind-address <ADDR>",
+        "HYPERFLEET_API_TOKEN_FILE",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "PUBSUB_EMULATOR_HOST",
+        "LOCKSTEP_SHUTDOWN_TIMEOUT",
+        "LOCKSTEP_LOG_LEVEL",
+        "LOCKSTEP_LOG_FORMAT",
+    ] {
+        assert!(by_command.contains(word), "{word}: {by_command}");
+        assert!(by_name.contains(word), "{word}: {by_name}");
+    }
+    assert!(by_command.contains("Usage: lockstep sentinel "), "{by_command}");
+    assert!(by_name.contains("Usage: sentinel "), "{by_name}");
+    Ok(())
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_told_before_anything_begins() -> anyhow::Result<()> {
+    for (flags, variables, told) in [
+        (vec![], vec![], "--config <NAME>"),
+        (vec!["--config=a", "--metrics-bind-address=here"], vec![], "expected HOST:PORT"),
+        (
+            vec!["--config=a"],
+            vec![("LOCKSTEP_LOG_FORMAT", "xml")],
+            "LOCKSTEP_LOG_FORMAT is \"xml\"; it must be text or json",
+        ),
+        (
+            vec!["--config=a"],
+            vec![("LOCKSTEP_SHUTDOWN_TIMEOUT", "soon")],
+            "LOCKSTEP_SHUTDOWN_TIMEOUT: \"soon\" is not a duration",
+        ),
+        (vec!["--config=a"], vec![("KUBECONFIG", "/nowhere")], "/nowhere"),
+    ] {
+        for mut command in [lockstep()?, sentinel()?] {
+            let output = command.args(&flags).envs(variables.clone()).output()?;
+            let (_, stderr) = text(&output);
+            assert!(!output.status.success(), "{flags:?} {variables:?}");
+            assert!(stderr.contains(told), "{flags:?} {variables:?}: {stderr}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_running_sentinel_serves_and_ends_at_sigterm() -> anyhow::Result<()> {
+    let host = Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Options::default()).await?;
+    let client = Client::try_from(Config::new(host.url().parse()?))?;
+    install_crds(&client).await?;
+    let config = sentinel::Config::new(&client, "default", "shard");
+    config.create(&spec()).await?;
+    for mut command in [lockstep()?, sentinel()?] {
+        // The namespace comes from the environment, as in a pod.
+        command.arg("--config=shard").args(FREE_PORTS);
+        command.env("POD_NAMESPACE", "default").env("LOCKSTEP_LOG_FORMAT", "json");
+        let sentinel = Program::start(command, &host.kubeconfig_yaml()).await?;
+
+        config.told("ConfigValid", "True", "ConfigLoaded").await?;
+        config.told("FleetReachable", "False", "Unreachable").await?;
+        assert_eq!(sentinel.probe("/healthz").await?, (200, "ok\n".to_owned()));
+        assert_eq!(sentinel.probe("/readyz").await?, (503, "not yet synced: sentinel\n".to_owned()));
+        let metrics = sentinel.metrics().await?;
+        for line in [
+            r#"hyperfleet_sentinel_events_published_total{resource_type="clusters",shard=""} 0"#,
+            r#"hyperfleet_sentinel_resources_skipped_total{ready_state="not_ready",resource_type="clusters",shard=""} 0"#,
+            r#"hyperfleet_sentinel_config_reloads_total{resource_type="clusters",shard=""} 0"#,
+        ] {
+            assert!(metrics.lines().any(|served| served == line), "{line} is not in {metrics}");
+        }
+        for metric in ["hyperfleet_sentinel_api_errors_total", "hyperfleet_sentinel_broker_errors_total"] {
+            assert!(sentinel.metric(metric, "shard=\"\"").await? > 0.0, "{metric}: {metrics}");
+        }
+        assert!(sentinel.terminate().await?.success());
+    }
+    Ok(())
+}
