@@ -498,7 +498,9 @@ impl Sentinel {
             tally.failed,
             tally.malformed
         );
-        step.notes.push(Note::Told { debug: false, message });
+        // Cycles in which nothing happens come every few seconds.
+        let is_quiet = tally.published == 0 && tally.failed == 0 && tally.malformed == 0;
+        step.notes.push(Note::Told { debug: is_quiet, message });
         self.tell_cycle(tally);
     }
 }
