@@ -134,7 +134,6 @@ fn refused() -> Vec<(Value, &'static str)> {
         (json!({"backoffReady": "-5s"}), duration),
         (json!({"backoffReady": "1d"}), duration),
         (json!({"backoffNotReady": "10"}), duration),
-        (json!({"backoffNotReady": "9999999999h"}), "spec.backoffNotReady"),
         (json!({"backoffNotReady": ""}), duration),
         (json!({"hyperfleetAPI": null}), "spec.hyperfleetAPI: Required value"),
         (json!({"hyperfleetAPI": {"timeout": "999us"}}), duration),
