@@ -25,12 +25,13 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Acts through the client as `lockstep-<controller>`.
+    /// Acts through the client as `lockstep-<controller>`. Documents are read with the token that the environment names
+    /// ([`crate::fetch::TOKEN_FILE`]).
     pub fn new(client: Client, controller: &str) -> Self {
         Self {
             client,
             field_manager: wire::field_manager(controller),
-            fetcher: Fetcher::default(),
+            fetcher: Fetcher::from_env(),
             publisher: Publisher::default(),
         }
     }

@@ -1,17 +1,175 @@
 //! Reads documents over HTTP.
+//!
+//! An answer is read to its end, in bounds, or it is a failure: too late is [`Class::Unknown`], too long is
+//! [`Class::Invalid`]. Nothing is tried twice, as when to try again is for machines to decide. HTTPS trusts the
+//! certificates of the system, or those in the file that `SSL_CERT_FILE` names. Messages hold neither the token nor what
+//! a URL holds before its host.
 
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Class, Failure, Outcome};
+use http::header::{ACCEPT, AUTHORIZATION};
+use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
+use lockstep_core::engine::wire::{JSON, cut};
+use reqwest::{Client, ClientBuilder, Response, Url, redirect, retry};
+use tokio::time::{Instant, timeout_at};
 
-/// Reads documents.
+use self::token::Token;
+use crate::failure::describe;
+
+mod answer;
+mod token;
+
+/// A document may have this many bytes.
+pub const LONGEST: usize = 8 * 1024 * 1024;
+
+/// How much of an error's body is read, in bytes.
+const LONGEST_ERROR: usize = 64 * 1024;
+
+/// Redirects in a row that are followed.
+const REDIRECTS: usize = 5;
+
+/// Names the file with the bearer token.
+pub const TOKEN_FILE: &str = "HYPERFLEET_API_TOKEN_FILE";
+
+/// Reads documents. Clones share their connections, which are kept open.
 #[derive(Debug, Clone, Default)]
-pub struct Fetcher {}
+pub struct Fetcher {
+    /// Made when it is first needed: that reads the system's certificates.
+    client: Arc<OnceLock<Result<Client, Failure>>>,
+    token: Option<PathBuf>,
+}
 
 impl Fetcher {
-    /// Reads one document.
-    pub async fn fetch(&self, url: &str, timeout: Duration) -> Outcome {
-        let _ = (url, timeout);
-        std::future::ready(Err(Failure::new(Class::Unavailable, "not built yet"))).await
+    /// Sends the bearer token in the file that the environment variable [`TOKEN_FILE`] names, if it names one.
+    pub fn from_env() -> Self {
+        Self::with_token_file(std::env::var_os(TOKEN_FILE).filter(|path| !path.is_empty()).map(PathBuf::from))
     }
+
+    /// Sends the bearer token in a file, which may be replaced at any time.
+    pub fn with_token_file(token: Option<PathBuf>) -> Self {
+        Self { token, ..Self::default() }
+    }
+
+    /// Reads one document. The whole answer may take as long as `timeout`.
+    pub async fn fetch(&self, url: &str, timeout: Duration) -> Outcome {
+        let deadline = Instant::now() + timeout;
+        let token = self.token.as_deref().map(Token::read).transpose()?;
+        let answer = self.ask(url, token.as_ref(), deadline).await;
+        answer.map_err(|failure| match failure {
+            Error::Late => Failure::new(Class::Unknown, format!("no whole answer within {timeout:?}")),
+            Error::Failed(failure) => {
+                let message = match &token {
+                    Some(token) => token.mask(&failure.message),
+                    None => failure.message,
+                };
+                Failure { message: cut(&message), ..failure }
+            }
+        })
+    }
+
+    async fn ask(&self, url: &str, token: Option<&Token>, deadline: Instant) -> Result<Success, Error> {
+        let mut url = Url::parse(url)
+            .map_err(|error| Failure::new(Class::Invalid, format!("the URL cannot be used: {error}")))?;
+        if token.is_some() {
+            // Credentials in the URL would be sent as well; a scheme that can't have any has none.
+            let _none = url.set_username("").and_then(|()| url.set_password(None));
+        }
+        let client = self.client.get_or_init(client).as_ref().map_err(Clone::clone)?;
+        let mut request = client.get(url).header(ACCEPT, JSON);
+        if let Some(token) = token {
+            request = request.header(AUTHORIZATION, token.header());
+        }
+        let mut response = timeout_at(deadline, request.send()).await?.map_err(unanswered)?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(Success::Document(timeout_at(deadline, document(&mut response)).await??));
+        }
+        let mut body = Vec::new();
+        // The code has told what it is; the body is for people, so that what came of it will do.
+        let _whole = timeout_at(deadline, read(&mut response, LONGEST_ERROR, &mut body)).await;
+        Err(answer::failure(status, response.headers(), &body).into())
+    }
+}
+
+/// Why there is no document.
+enum Error {
+    Late,
+    Failed(Failure),
+}
+
+impl From<tokio::time::error::Elapsed> for Error {
+    fn from(_: tokio::time::error::Elapsed) -> Self {
+        Self::Late
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+fn client() -> Result<Client, Failure> {
+    // An error tells that another part of the process has installed one before, which will do.
+    let _installed = rustls::crypto::ring::default_provider().install_default();
+    builder()
+        .build()
+        // A system without certificates can still be read from over HTTP.
+        .or_else(|_| builder().tls_certs_only([]).build())
+        .map_err(|error| Failure::new(Class::Unavailable, describe(&error)))
+}
+
+fn builder() -> ClientBuilder {
+    Client::builder()
+        .user_agent(concat!("lockstep/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::custom(within_origin))
+        .referer(false)
+        .retry(retry::never())
+}
+
+/// Follows where the same server answers, and nowhere else: the token is for that server only.
+fn within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let origin = attempt.previous().first().map(Url::origin);
+    if origin == Some(attempt.url().origin()) && attempt.previous().len() <= REDIRECTS {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}
+
+async fn document(response: &mut Response) -> Result<Arc<str>, Failure> {
+    let mut body = Vec::new();
+    if !read(response, LONGEST, &mut body).await.map_err(unanswered)? {
+        let limit = LONGEST / 1024 / 1024;
+        return Err(Failure::new(Class::Invalid, format!("the answer is longer than {limit} MiB")));
+    }
+    match String::from_utf8(body) {
+        Ok(text) => Ok(text.into()),
+        Err(_) => Err(Failure::new(Class::Invalid, "the answer is not UTF-8")),
+    }
+}
+
+/// Reads what comes; false if it exceeds the limit, which is noticed before more is held in memory.
+async fn read(response: &mut Response, limit: usize, body: &mut Vec<u8>) -> reqwest::Result<bool> {
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > limit {
+            return Ok(false);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(true)
+}
+
+/// What a request that got no whole answer has met.
+fn unanswered(error: reqwest::Error) -> Failure {
+    let class = if error.is_connect() {
+        Class::Unavailable
+    } else if error.is_builder() {
+        Class::Invalid
+    } else {
+        Class::Unknown
+    };
+    Failure::new(class, describe(&error.without_url()))
 }

@@ -1,24 +1,128 @@
 //! Publishes events to message brokers.
 
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use lockstep_core::engine::action::{Class, Failure, Outcome};
+use futures::future::{FutureExt as _, MaybeDone};
+use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
 use lockstep_core::engine::broker::{Broker, CloudEvent};
 
-/// Keeps the connection to a broker.
-#[derive(Debug, Clone, Default)]
-pub struct Publisher {}
+mod message;
+mod pubsub;
+mod rabbitmq;
+
+/// How long it may take to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the answers to the events of one call may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Keeps the connection to a broker, which its clones share. There is one at a time: who connects to another broker
+/// closes it.
+#[derive(Clone, Default)]
+pub struct Publisher {
+    open: Arc<Mutex<Option<Arc<Open>>>>,
+    connecting: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// A connection with the broker that it leads to.
+struct Open {
+    broker: Arc<Broker>,
+    connection: Connection,
+}
+
+enum Connection {
+    RabbitMq(rabbitmq::Connection),
+    PubSub(pubsub::Connection),
+}
 
 impl Publisher {
-    /// Connects, unless a connection to this broker is open.
+    /// Connects, unless a connection to this broker is open. A connection that ended is not made anew until somebody
+    /// asks for it here.
     pub async fn connect(&self, broker: &Arc<Broker>) -> Outcome {
-        let _ = broker;
-        std::future::ready(Err(Failure::new(Class::Unavailable, "not built yet"))).await
+        let _one_at_a_time = self.connecting.lock().await;
+        if self.connected(broker).is_some() {
+            return Ok(Success::Done);
+        }
+        let former = self.replace(None);
+        if let Some(former) = former {
+            former.connection.close().await;
+        }
+        let connection = Connection::open(broker).await?;
+        self.replace(Some(Arc::new(Open { broker: Arc::clone(broker), connection })));
+        Ok(Success::Done)
     }
 
-    /// Publishes events and awaits what the broker says of each.
+    /// Publishes events in their order, and awaits what the broker says of each, though not for longer than 30 s.
     pub async fn publish(&self, broker: &Arc<Broker>, events: &[CloudEvent]) -> Outcome {
-        let _ = (broker, events);
-        std::future::ready(Err(Failure::new(Class::Unavailable, "not built yet"))).await
+        let Some(open) = self.connected(broker) else {
+            let message = format!("no connection to this {} broker is open", broker.name());
+            return Err(Failure::new(Class::Unavailable, message));
+        };
+        Ok(Success::Published(open.connection.publish(events).await))
     }
+
+    /// The connection, if it leads to this broker and is well.
+    fn connected(&self, broker: &Arc<Broker>) -> Option<Arc<Open>> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        (open.broker == *broker && open.connection.is_open()).then_some(open)
+    }
+
+    fn replace(&self, open: Option<Arc<Open>>) -> Option<Arc<Open>> {
+        std::mem::replace(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner), open)
+    }
+}
+
+impl Connection {
+    async fn open(broker: &Broker) -> Result<Self, Failure> {
+        match broker {
+            Broker::RabbitMq { url, exchange, routing_key } => {
+                rabbitmq::Connection::open(url, exchange, routing_key).await.map(Self::RabbitMq)
+            }
+            Broker::PubSub { project, topic } => {
+                pubsub::Connection::open(project, topic).await.map(Self::PubSub)
+            }
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        match self {
+            Self::RabbitMq(connection) => connection.is_open(),
+            Self::PubSub(_) => true,
+        }
+    }
+
+    async fn publish(&self, events: &[CloudEvent]) -> Vec<Result<(), Failure>> {
+        match self {
+            Self::RabbitMq(connection) => connection.publish(events).await,
+            Self::PubSub(connection) => connection.publish(events).await,
+        }
+    }
+
+    async fn close(&self) {
+        match self {
+            Self::RabbitMq(connection) => connection.close().await,
+            Self::PubSub(_) => {}
+        }
+    }
+}
+
+/// Awaits the answers to all events, though not for too long: none stands for one that didn't come.
+async fn settle<F>(mut sendings: Vec<MaybeDone<F>>) -> Vec<Option<Result<(), Failure>>>
+where
+    F: Future<Output = Result<(), Failure>> + Unpin,
+{
+    let all = async {
+        for sending in &mut sendings {
+            sending.await;
+        }
+    };
+    if tokio::time::timeout(ANSWER_TIMEOUT, all).await.is_err() {
+        // Answers may come in another order than the events.
+        for sending in &mut sendings {
+            let _ = sending.now_or_never();
+        }
+    }
+    sendings.iter_mut().map(|sending| Pin::new(sending).take_output()).collect()
 }

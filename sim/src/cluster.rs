@@ -18,11 +18,13 @@ use crate::apiserver::{Actors, ApiServer, Options, Response};
 
 mod engine;
 mod journal;
+mod outside;
 mod process;
 mod stream;
 mod weather;
 
 pub use self::journal::{Author, Carried, Change, Entry, What};
+pub use self::outside::Outside;
 pub use self::process::Program;
 pub use self::weather::{Calm, Fate, Hop, Interference, Weather};
 
@@ -49,6 +51,8 @@ pub struct Cluster<W: Weather = Box<dyn Weather>> {
     pub journal: Vec<Entry>,
     /// What goes wrong.
     pub weather: W,
+    /// What lies beyond Kubernetes, if anything does.
+    pub outside: Option<Box<dyn Outside>>,
     processes: Vec<Process>,
     under_way: BTreeMap<(Duration, u64), Arrival>,
     /// Numbers what is sent on its way: of two that arrive at the same time, the one that was sent first comes first.
@@ -87,6 +91,7 @@ impl<W: Weather> Cluster<W> {
             actors: Actors::default(),
             journal: Vec::new(),
             weather,
+            outside: None,
             processes: Vec::new(),
             under_way: BTreeMap::new(),
             sent: 0,
@@ -126,6 +131,9 @@ impl<W: Weather> Cluster<W> {
                 self.send(Duration::ZERO, arrival);
             }
         }
+        if let Some(outside) = &mut self.outside {
+            outside.died(process);
+        }
         self.note(What::Died { process });
         if let Some(delay) = restart_after {
             self.send(delay, Arrival::Start { process, life });
@@ -150,6 +158,13 @@ impl<W: Weather> Cluster<W> {
     /// Lets a paused process go on.
     pub fn resume(&mut self, process: usize) {
         self.processes[process].paused_until = self.clock;
+    }
+
+    /// Sets the wall clocks of all processes right.
+    pub fn set_clocks(&mut self) {
+        for process in &mut self.processes {
+            process.skew_ms = 0;
+        }
     }
 
     /// Moves the wall clock of a process, and it alone.

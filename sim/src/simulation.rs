@@ -25,6 +25,6 @@ pub use self::recording::record;
 pub use self::run::{Run, Simulation, Violation};
 pub use self::search::{Search, Summary};
 pub use self::storm::{Strike, Struck};
-pub use self::subject::{Act, Hand, Subject};
+pub use self::subject::{Act, Hand, Subject, Testimony, Witness, World};
 pub use self::timeline::Timeline;
 pub use self::trace::combine;

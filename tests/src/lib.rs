@@ -9,4 +9,5 @@ pub mod fuzz;
 pub mod ground;
 pub mod network;
 pub mod program;
+pub mod rabbitmq;
 pub mod sentinel;

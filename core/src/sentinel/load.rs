@@ -38,8 +38,8 @@ pub struct Loaded {
 /// The object as the watch last saw it.
 #[derive(Debug)]
 pub struct Observed {
-    uid: String,
-    version: u64,
+    pub(super) uid: String,
+    pub(super) version: u64,
     pub(super) generation: i64,
     spec: Value,
     /// Its status, or what was written over it since.
@@ -134,16 +134,17 @@ impl Sentinel {
         self.loader.was_listed = true;
         let version = resource_version(object);
         let uid = metadata(object, "uid");
-        let before = self.loader.observed.take();
-        let same = before.filter(|before| before.uid == uid);
-        if same.as_ref().is_some_and(|same| same.version > version) {
-            self.loader.observed = same;
+        // A list may be served from the past.
+        if self.loader.observed.as_ref().is_some_and(|before| before.version > version) {
             return;
         }
+        let same = self.loader.observed.take().filter(|before| before.uid == uid);
         let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
         let is_changed = same.as_ref().is_none_or(|same| same.spec != object["spec"]);
         let status = serde_json::from_value(object["status"].clone()).unwrap_or_default();
-        self.conditions.adopt(&status, same.is_none());
+        if same.is_none() {
+            self.conditions.adopt(&status);
+        }
         let spec = object["spec"].clone();
         self.loader.observed = Some(Observed { uid: uid.to_owned(), version, generation, spec, status });
         if is_changed {

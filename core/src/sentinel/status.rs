@@ -35,6 +35,8 @@ pub const PUBLISHING: &str = "Publishing";
 
 /// How often counts and messages are written at most.
 const PACE: Duration = Duration::from_mins(1);
+/// How often the status is written at most, even where a condition has changed.
+const PACE_URGENT: Duration = Duration::from_secs(5);
 /// How long after a failed write the next is tried.
 const RETRY: Duration = Duration::from_secs(30);
 /// The same, where it is not allowed: the Sentinel works without it.
@@ -64,12 +66,11 @@ impl Finding {
 }
 
 impl Conditions {
-    /// Takes over what a process before this one wrote.
-    pub(super) fn adopt(&mut self, status: &SentinelConfigStatus, is_new: bool) {
-        if is_new && self.wanted.is_empty() {
-            self.wanted.clone_from(&status.conditions);
-            self.last_cycle.clone_from(&status.last_cycle);
-        }
+    /// Takes over what an object says that was not seen before: what was found out about another one of its name does not
+    /// hold for it.
+    pub(super) fn adopt(&mut self, status: &SentinelConfigStatus) {
+        self.wanted.clone_from(&status.conditions);
+        self.last_cycle.clone_from(&status.last_cycle);
     }
 }
 
@@ -103,10 +104,19 @@ impl Sentinel {
         self.conditions.last_cycle = Some(tally);
     }
 
-    fn wanted_status(&self) -> SentinelConfigStatus {
+    /// What the status should say, given what it says. A condition that readers saw in one state all along has not moved,
+    /// whatever it was in between.
+    fn wanted_status(&self, before: &SentinelConfigStatus) -> SentinelConfigStatus {
+        let mut conditions = self.conditions.wanted.clone();
+        for condition in &mut conditions {
+            let same = |old: &&Condition| old.type_ == condition.type_ && old.status == condition.status;
+            if let Some(old) = before.conditions.iter().find(same) {
+                condition.last_transition_time = old.last_transition_time.clone();
+            }
+        }
         SentinelConfigStatus {
             observed_generation: self.loader.generation(),
-            conditions: self.conditions.wanted.clone(),
+            conditions,
             last_cycle: self.conditions.last_cycle.clone(),
         }
     }
@@ -114,7 +124,7 @@ impl Sentinel {
     /// When the status is to be written; none if it says what it should.
     pub(super) fn status_due(&self) -> Option<Monotonic> {
         let observed = self.loader.observed.as_ref().filter(|_| !self.conditions.is_writing)?;
-        let wanted = self.wanted_status();
+        let wanted = self.wanted_status(&observed.status);
         if wanted == observed.status {
             return None;
         }
@@ -128,10 +138,14 @@ impl Sentinel {
         if self.status_due().is_none_or(|at| at > now.monotonic) {
             return;
         }
-        let status = self.wanted_status();
-        let patch = Arc::new(json!({ "status": status }));
+        let Some(observed) = &self.loader.observed else { return };
+        let status = self.wanted_status(&observed.status);
+        // Only over the status that it was compared with, of the object that it speaks of.
+        let precondition = json!({ "uid": observed.uid, "resourceVersion": observed.version.to_string() });
+        let patch = Arc::new(json!({ "metadata": precondition, "status": status }));
         let target = self.object();
         self.conditions.is_writing = true;
+        self.conditions.not_before = now.monotonic + PACE_URGENT;
         self.conditions.pace = now.monotonic + PACE;
         let patch = Action::Patch { target, subresource: Some(Subresource::Status), patch };
         self.ask(patch, Asked::Status(Box::new(status)), step);
@@ -152,8 +166,12 @@ impl Sentinel {
                 }
             }
             Err(failure) => {
-                let is_forbidden = failure.class == Class::Forbidden;
-                let retry = if is_forbidden { RETRY_FORBIDDEN } else { RETRY };
+                let retry = match failure.class {
+                    // Somebody else wrote: the watch tells what.
+                    Class::Conflict | Class::NotFound => return,
+                    Class::Forbidden => RETRY_FORBIDDEN,
+                    _ => RETRY,
+                };
                 self.conditions.not_before = now.monotonic + retry;
                 let message = format!("the status of {} could not be written: {failure}", self.object());
                 step.notes.push(Note::Warning { message });

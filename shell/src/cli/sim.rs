@@ -56,9 +56,10 @@ pub(crate) struct Args {
     )]
     faults: Vec<String>,
 
-    /// How long things go wrong in each run, in simulated time, such as 90s, 10m or 1h
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = input::duration)]
-    duration: Duration,
+    /// How long things go wrong in each run, in simulated time, such as 90s, 10m or 1h [default: as
+    /// long as the controller needs, mostly 1h]
+    #[arg(long, value_name = "DURATION", value_parser = input::duration)]
+    duration: Option<Duration>,
 
     /// How many runs are made at a time [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -148,11 +149,11 @@ impl Args {
     }
 
     /// What is searched, where nobody has chosen the seeds these.
-    fn search(&self, seeds: Seeds) -> Search {
+    fn search(&self, seeds: Seeds, subject: &dyn Subject) -> Search {
         let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Search {
             seeds: self.seeds.clone().unwrap_or(seeds),
-            stormy: self.duration,
+            stormy: self.duration.unwrap_or_else(|| subject.stormy()),
             faults: self.faults.clone(),
             threads: self.jobs.map_or_else(processors, usize::from),
             keep_going: self.keep_going,
@@ -161,9 +162,9 @@ impl Args {
 }
 
 fn search(args: &Args) -> Report {
-    let search = args.search(0..1000);
     let (mut summaries, mut failures, mut took) = (Vec::new(), Vec::new(), Duration::ZERO);
     for subject in args.subjects() {
+        let search = args.search(0..1000, subject);
         let simulation = Simulation::new(subject);
         let began = Instant::now();
         let summary = progress::of(&search, subject.name(), |progress| search.run(&simulation, progress));

@@ -148,7 +148,7 @@ impl ResourcePath {
 }
 
 /// Undoes percent encoding; a broken escape stands for itself.
-fn decode(text: &str) -> String {
+pub(crate) fn decode(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();
     }

@@ -65,10 +65,12 @@ impl Labels {
             return true;
         }
         let labels = super::meta::field(object, "labels");
-        self.0.iter().all(|requirement| {
-            let value = labels.and_then(|labels| labels.get(&requirement.key)).and_then(Value::as_str);
-            requirement.matches(value)
-        })
+        self.select(|key| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str))
+    }
+
+    /// Whether labels satisfy the selector: `value` finds one by its key.
+    pub(crate) fn select<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.0.iter().all(|requirement| requirement.matches(value(&requirement.key)))
     }
 }
 

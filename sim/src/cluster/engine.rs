@@ -13,6 +13,7 @@ use lockstep_core::time::{Monotonic, Now, Wall};
 
 use super::Cluster;
 use super::journal::{Author, Carried, Change, Entry, What};
+use super::outside::is_outside;
 use super::stream::{self, Sight, Stream};
 use super::weather::{Fate, Hop, Weather};
 
@@ -295,6 +296,10 @@ impl<W: Weather> Cluster<W> {
     }
 
     pub(super) fn serve(&mut self, process: usize, action: &Action) -> Outcome {
+        let now = self.timestamp();
+        if let Some(outside) = self.outside.as_mut().filter(|_| is_outside(action)) {
+            return outside.carry_out(process, action, now);
+        }
         let it = &self.processes[process];
         let manager = wire::field_manager(it.machine.name());
         let request = it.program.encode(action, &manager)?.map(Bytes::from);

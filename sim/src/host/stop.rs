@@ -5,23 +5,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
-pub(super) struct Stop {
+pub(crate) struct Stop {
     pulled: AtomicBool,
     listeners: Notify,
 }
 
 impl Stop {
-    pub(super) fn pull(&self) {
+    pub(crate) fn pull(&self) {
         self.pulled.store(true, Ordering::SeqCst);
         self.listeners.notify_waiters();
     }
 
-    pub(super) fn is_pulled(&self) -> bool {
+    pub(crate) fn is_pulled(&self) -> bool {
         self.pulled.load(Ordering::SeqCst)
     }
 
     /// Returns once it has been pulled.
-    pub(super) async fn pulled(&self) {
+    pub(crate) async fn pulled(&self) {
         // Made before the flag is read, it hears of whatever comes after.
         let heard = self.listeners.notified();
         if !self.is_pulled() {

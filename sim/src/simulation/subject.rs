@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
+use jiff::Timestamp;
 use lockstep_core::engine::backoff::Backoff;
 use lockstep_core::engine::machine::Machine;
 use lockstep_core::engine::wire::path;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use super::history::History;
 use super::invariant::Invariant;
 use crate::apiserver::ApiServer;
-use crate::cluster::{Author, Change, Cluster, Weather};
+use crate::cluster::{Author, Change, Cluster, Entry, Outside, Weather};
 
 /// A controller that can be simulated: its world, who acts in it, and what must hold.
 ///
@@ -59,7 +60,54 @@ pub trait Subject: Sync {
     }
 
     /// How the world differs from the desired state, one sentence a difference.
-    fn differences(&self, server: &ApiServer) -> Vec<String>;
+    fn differences(&self, world: &World<'_>) -> Vec<String>;
+
+    /// What lies beyond Kubernetes, if the controller acts on that.
+    fn outside(&self) -> Option<Box<dyn Outside>> {
+        None
+    }
+
+    /// Who watches over what the controller does beyond Kubernetes, from the beginning to the end of a run.
+    fn witness(&self) -> Option<Box<dyn Witness>> {
+        None
+    }
+
+    /// For how long things go wrong in a run, unless it is told otherwise.
+    fn stormy(&self) -> Duration {
+        Duration::from_hours(1)
+    }
+
+    /// Whether a world that is as it should be stays untouched.
+    fn comes_to_rest(&self) -> bool {
+        true
+    }
+}
+
+/// The world as it is.
+pub struct World<'a> {
+    /// The API server.
+    pub server: &'a ApiServer,
+    /// What lies beyond Kubernetes.
+    pub outside: Option<&'a dyn Outside>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Watches a run from its beginning.
+pub trait Witness {
+    /// Takes in what happened. An error names the invariant, says what it demands, and what was seen instead.
+    fn see(&mut self, entry: &Entry) -> Result<(), Testimony>;
+}
+
+/// What a witness saw that may not be.
+#[derive(Debug)]
+pub struct Testimony {
+    /// The invariant's name.
+    pub invariant: &'static str,
+    /// What it says.
+    pub sentence: &'static str,
+    /// What was seen.
+    pub seen: String,
 }
 
 /// Something that users or foreign controllers do.
@@ -79,6 +127,9 @@ pub struct Act {
 pub trait Hand {
     /// The cluster's server, to look at.
     fn server(&self) -> &ApiServer;
+
+    /// What lies beyond Kubernetes, and the time there.
+    fn outside(&mut self) -> Option<(&mut dyn Outside, Timestamp)>;
 
     /// Sends a request and returns the code and the body of the answer.
     fn send(&mut self, method: Method, path: &str, media_type: &str, body: &Value) -> (u16, Value);
@@ -127,6 +178,11 @@ pub(super) struct ClusterHand<'a, W: Weather> {
 impl<W: Weather> Hand for ClusterHand<'_, W> {
     fn server(&self) -> &ApiServer {
         &self.cluster.server
+    }
+
+    fn outside(&mut self) -> Option<(&mut dyn Outside, Timestamp)> {
+        let now = self.cluster.timestamp();
+        Some((&mut **self.cluster.outside.as_mut()?, now))
     }
 
     fn send(&mut self, method: Method, path: &str, media_type: &str, body: &Value) -> (u16, Value) {

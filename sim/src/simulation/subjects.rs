@@ -3,8 +3,9 @@
 use super::subject::Subject;
 
 pub mod namespaceclass;
+pub mod sentinel;
 
 /// All of them.
-pub fn all() -> [&'static dyn Subject; 1] {
-    [&namespaceclass::NamespaceClass]
+pub fn all() -> [&'static dyn Subject; 2] {
+    [&namespaceclass::NamespaceClass, &sentinel::Sentinel]
 }

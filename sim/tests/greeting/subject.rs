@@ -10,7 +10,7 @@ use lockstep_sim::apiserver::ApiServer;
 use lockstep_sim::cluster::Change;
 use lockstep_sim::simulation::history::History;
 use lockstep_sim::simulation::invariant::Invariant;
-use lockstep_sim::simulation::{Act, Hand, Subject};
+use lockstep_sim::simulation::{Act, Hand, Subject, World};
 use serde_json::{Value, json};
 
 use super::controller::{BACKOFF, Greeter, LOBBY, NAME};
@@ -64,7 +64,7 @@ impl Subject for Greetings {
         Duration::from_mins(5)
     }
 
-    fn differences(&self, server: &ApiServer) -> Vec<String> {
-        desired::differences(server)
+    fn differences(&self, world: &World<'_>) -> Vec<String> {
+        desired::differences(world.server)
     }
 }

@@ -39,13 +39,12 @@ struct Row {
 
 /// Searches for the bugs of that name.
 pub(super) fn search(args: &Args, name: &str) -> anyhow::Result<Table> {
-    let search = Search { keep_going: false, ..args.search(0..2000) };
     let chosen = |bug: &&'static Bug| {
         (name == ALL || name == bug.name)
             && args.controller.as_deref().is_none_or(|controller| controller == bug.controller)
     };
     let began = Instant::now();
-    let rows = bugs::all().into_iter().filter(chosen).map(|bug| find(&search, bug));
+    let rows = bugs::all().into_iter().filter(chosen).map(|bug| find(args, bug));
     let rows = rows.collect::<anyhow::Result<Vec<_>>>()?;
     ensure!(!rows.is_empty(), "there is no such bug to plant");
     Ok(Table::new(rows, began.elapsed()))
@@ -59,9 +58,10 @@ pub(super) fn named(name: &str, controller: &str) -> anyhow::Result<&'static Bug
     })
 }
 
-fn find(search: &Search, bug: &'static Bug) -> anyhow::Result<Row> {
+fn find(args: &Args, bug: &'static Bug) -> anyhow::Result<Row> {
     let simulation = Simulation::new(input::subject(bug.controller)?).with_bug(bug);
-    let summary = progress::of(search, bug.name, |progress| search.run(&simulation, progress));
+    let search = Search { keep_going: false, ..args.search(0..2000, simulation.subject()) };
+    let summary = progress::of(&search, bug.name, |progress| search.run(&simulation, progress));
     let found = summary.failures.first_key_value();
     Ok(Row {
         bug: bug.name,

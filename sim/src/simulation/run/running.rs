@@ -14,11 +14,13 @@ use crate::simulation::history::History;
 use crate::simulation::invariant::{Invariant, Moment, SAFETY};
 use crate::simulation::plan::{Plan, What as Fault};
 use crate::simulation::storm::Storm;
-use crate::simulation::subject::ClusterHand;
+use crate::simulation::subject::{ClusterHand, Testimony, Witness, World};
 use crate::simulation::trace::Trace;
 
 /// Once converged, nothing may be written for this long: two resyncs, and a little.
 const QUIET: Duration = Duration::from_mins(21);
+/// A controller that never comes to rest keeps the world as it should be for so long.
+const BUSY: Duration = Duration::from_mins(2);
 /// The pace of the control plane when nothing holds it up.
 const PACE: SignedDuration = SignedDuration::from_millis(50);
 /// Who takes more steps than this in one run spins.
@@ -40,6 +42,7 @@ pub(super) struct Running<'a> {
     plan: &'a Plan,
     cluster: Cluster<Storm>,
     history: History,
+    witness: Option<Box<dyn Witness>>,
     trace: Trace,
     later: BTreeMap<(Duration, usize), Later>,
     laters: usize,
@@ -58,11 +61,13 @@ impl<'a> Running<'a> {
         let mut cluster = Cluster::around(simulation.server.clone(), simulation.start, storm);
         cluster.actors.garbage.delay = PACE;
         cluster.actors.namespaces.delay = PACE;
+        cluster.outside = simulation.subject.outside();
         let mut running = Self {
             simulation,
             plan,
             cluster,
             history: History::default(),
+            witness: simulation.subject.witness(),
             trace: Trace::default(),
             later: BTreeMap::new(),
             laters: 0,
@@ -118,6 +123,7 @@ impl<'a> Running<'a> {
         for process in 0..self.cluster.processes() {
             self.cluster.resume(process);
         }
+        self.cluster.set_clocks();
         let subject = self.simulation.subject;
         subject.calm(&mut ClusterHand { cluster: &mut self.cluster, actor: "user" });
         self.until(self.cluster.elapsed() + subject.bound())?;
@@ -126,6 +132,10 @@ impl<'a> Running<'a> {
 
     /// The world is as it should be: nothing is written any more.
     fn quiet(&mut self) -> Result<(), Violation> {
+        if !self.simulation.subject.comes_to_rest() {
+            self.until(self.cluster.elapsed() + BUSY)?;
+            return self.differs();
+        }
         let (writes, end) = (self.writes, self.cluster.elapsed() + QUIET);
         while self.cluster.step(end) {
             let last = self.cluster.journal.iter().rev().find_map(|entry| match &entry.what {
@@ -146,7 +156,12 @@ impl<'a> Running<'a> {
     }
 
     fn differs(&self) -> Result<(), Violation> {
-        let differences = self.simulation.subject.differences(&self.cluster.server);
+        let world = World {
+            server: &self.cluster.server,
+            outside: self.cluster.outside.as_deref(),
+            now: self.cluster.timestamp(),
+        };
+        let differences = self.simulation.subject.differences(&world);
         if differences.is_empty() {
             return Ok(());
         }
@@ -269,7 +284,7 @@ impl<'a> Running<'a> {
             for entry in entries {
                 self.trace.absorb(&entry);
                 self.count(&entry, &mut under_way);
-                let checked = self.check(&entry);
+                let checked = self.check(&entry).and_then(|()| self.testify(&entry));
                 self.history.absorb(&entry);
                 if let Some(journal) = &mut self.journal {
                     journal.push(entry);
@@ -313,6 +328,16 @@ impl<'a> Running<'a> {
         for fault in struck {
             self.strike(fault, Some(action));
         }
+    }
+
+    fn testify(&mut self, entry: &Entry) -> Result<(), Violation> {
+        let Some(witness) = &mut self.witness else { return Ok(()) };
+        witness.see(entry).map_err(|Testimony { invariant, sentence, seen }| Violation {
+            invariant,
+            sentence,
+            seen,
+            at: entry.at,
+        })
     }
 
     fn check(&self, entry: &Entry) -> Result<(), Violation> {

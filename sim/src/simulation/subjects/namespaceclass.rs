@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::history::History;
 use super::super::invariant::Invariant;
-use super::super::subject::{Act, Hand, Subject};
+use super::super::subject::{Act, Hand, Subject, World};
 use crate::apiserver::ApiServer;
 use crate::cluster::Change;
 
@@ -86,7 +86,7 @@ impl Subject for NamespaceClass {
         }
     }
 
-    fn differences(&self, server: &ApiServer) -> Vec<String> {
-        desired::differences(server)
+    fn differences(&self, world: &World<'_>) -> Vec<String> {
+        desired::differences(world.server)
     }
 }

@@ -1,0 +1,46 @@
+//! An event as it goes to a broker: the whole of it as JSON, and its attributes beside it for who routes messages
+//! without reading them.
+
+use cloudevents::{EventBuilder as _, EventBuilderV10};
+use lockstep_core::engine::action::{Class, Failure};
+use lockstep_core::engine::broker::{CloudEvent, DATA_CONTENT_TYPE};
+
+/// The media type of the body.
+pub(super) const CONTENT_TYPE: &str = "application/cloudevents+json";
+
+/// How the data is bound to a trace.
+const TRACEPARENT: &str = "traceparent";
+
+/// The body: the event in the JSON format of CloudEvents 1.0 (structured mode), with its data as JSON in it.
+pub(super) fn body(event: &CloudEvent) -> Result<Vec<u8>, Failure> {
+    let mut whole = EventBuilderV10::new()
+        .id(event.id.as_str())
+        .source(event.source.as_str())
+        .ty(event.r#type.as_str())
+        .time(event.time.to_string())
+        .data(DATA_CONTENT_TYPE, event.data.clone());
+    if let Some(traceparent) = &event.traceparent {
+        whole = whole.extension(TRACEPARENT, traceparent.as_str());
+    }
+    let whole = whole.build().map_err(|error| invalid(&error))?;
+    serde_json::to_vec(&whole).map_err(|error| invalid(&error))
+}
+
+/// All attributes with their names in CloudEvents 1.0.
+pub(super) fn attributes(event: &CloudEvent) -> impl Iterator<Item = (&'static str, String)> {
+    [
+        ("specversion", "1.0".to_owned()),
+        ("type", event.r#type.clone()),
+        ("source", event.source.clone()),
+        ("id", event.id.clone()),
+        ("time", event.time.to_string()),
+        ("datacontenttype", DATA_CONTENT_TYPE.to_owned()),
+    ]
+    .into_iter()
+    .chain(event.traceparent.clone().map(|traceparent| (TRACEPARENT, traceparent)))
+}
+
+/// The failure of an event that no broker can take.
+pub(super) fn invalid(error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(Class::Invalid, format!("the event can't be sent: {error}"))
+}

@@ -1,0 +1,141 @@
+//! Publishes to Google Cloud Pub/Sub.
+
+use std::error::Error as _;
+
+use futures::future::{FutureExt as _, maybe_done};
+use google_cloud_auth::credentials::anonymous;
+use google_cloud_gax::error::rpc::Code;
+use google_cloud_gax::error::{CredentialsError, Error};
+use google_cloud_gax::retry_policy::NeverRetry;
+use google_cloud_pubsub::client::{Publisher, TopicAdmin};
+use google_cloud_pubsub::error::PublishError;
+use google_cloud_pubsub::model::Message;
+use lockstep_core::engine::action::{Class, Failure};
+use lockstep_core::engine::broker::CloudEvent;
+
+use super::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, message};
+use crate::failure;
+
+/// Where an emulator listens, as `HOST:PORT`; it is used in place of Google's servers, without credentials.
+const EMULATOR: &str = "PUBSUB_EMULATOR_HOST";
+
+/// A publisher to one topic. It sends messages in batches: as soon as there are 100 of them or 1 MB, at the latest after
+/// 10 ms.
+pub(super) struct Connection {
+    topic: Topic,
+    publisher: Publisher,
+}
+
+impl Connection {
+    /// Makes the client, with the credentials that the environment gives, and sees that the topic is there.
+    pub(super) async fn open(project: &str, topic: &str) -> Result<Self, Failure> {
+        let emulator = std::env::var(EMULATOR).ok().filter(|host| !host.is_empty());
+        let topic = Topic(format!("projects/{project}/topics/{topic}"));
+        let reaching = Self::reach(&topic, emulator.as_deref());
+        let publisher = match tokio::time::timeout(CONNECT_TIMEOUT, reaching).await {
+            Ok(publisher) => publisher?,
+            Err(_) => return Err(topic.silent()),
+        };
+        Ok(Self { topic, publisher })
+    }
+
+    /// Sends all events, then awaits what the service says of each.
+    pub(super) async fn publish(&self, events: &[CloudEvent]) -> Vec<Result<(), Failure>> {
+        let sendings = events.iter().map(|event| {
+            let sent = encode(event).map(|message| self.publisher.publish(message));
+            let answer = async move { sent?.await.map(drop).map_err(|error| self.topic.refused(&error)) };
+            maybe_done(answer.boxed())
+        });
+        let results = super::settle(sendings.collect()).await;
+        results.into_iter().map(|result| result.unwrap_or_else(|| Err(self.topic.unanswered()))).collect()
+    }
+
+    async fn reach(topic: &Topic, emulator: Option<&str>) -> Result<Publisher, Failure> {
+        // Whoever was first has chosen for the whole process, and any choice will do.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        // When to try again is for machines to decide.
+        let mut admin = TopicAdmin::builder().with_retry_policy(NeverRetry);
+        let mut publisher = Publisher::builder(topic.0.as_str()).with_retry_policy(NeverRetry);
+        if let Some(host) = emulator {
+            let (endpoint, nobody) = (format!("http://{host}"), anonymous::Builder::new().build());
+            admin = admin.with_endpoint(endpoint.as_str()).with_credentials(nobody.clone());
+            publisher = publisher.with_endpoint(endpoint).with_credentials(nobody);
+        }
+        let admin = admin.build().await.map_err(|error| topic.no_client(&error))?;
+        let publisher = publisher.build().await.map_err(|error| topic.no_client(&error))?;
+        match admin.get_topic().set_topic(topic.0.as_str()).send().await {
+            Ok(_) => Ok(publisher),
+            // To see a topic takes a permission that those who publish need not have.
+            Err(error) if code(&error) == Some(Code::PermissionDenied) => Ok(publisher),
+            Err(error) => Err(topic.unseen(&error)),
+        }
+    }
+}
+
+/// A topic with its project. It says what errors mean.
+struct Topic(String);
+
+impl Topic {
+    fn no_client(&self, error: &(dyn std::error::Error + 'static)) -> Failure {
+        let advice = "check the credentials that the environment gives (Application Default Credentials)";
+        Failure::new(Class::Forbidden, format!("Pub/Sub, {}: {}; {advice}", self.0, failure::describe(error)))
+    }
+
+    /// The failure of a read: whatever it was, it changed nothing.
+    fn unseen(&self, error: &Error) -> Failure {
+        let failure = self.failure(error);
+        let class = if failure.class == Class::Unknown { Class::Unavailable } else { failure.class };
+        Failure { class, ..failure }
+    }
+
+    fn refused(&self, error: &PublishError) -> Failure {
+        match error {
+            PublishError::Rpc(error) => self.failure(error),
+            error => Failure::new(Class::Unavailable, format!("Pub/Sub, {}: {error}", self.0)),
+        }
+    }
+
+    fn failure(&self, error: &Error) -> Failure {
+        let (class, advice) = match code(error) {
+            Some(Code::NotFound) => {
+                (Class::NotFound, "; create the topic, or name another project or topic in the configuration")
+            }
+            Some(Code::PermissionDenied) => {
+                (Class::Forbidden, "; the account needs the role roles/pubsub.publisher on this topic")
+            }
+            Some(Code::Unauthenticated) => {
+                (Class::Forbidden, "; check the credentials that the environment gives")
+            }
+            Some(Code::InvalidArgument) => (Class::Invalid, ""),
+            Some(Code::ResourceExhausted) => (Class::Throttled, "; check the project's quota"),
+            _ if error.is_transient_and_before_rpc() => (Class::Unavailable, ""),
+            _ if error.source().is_some_and(|source| source.is::<CredentialsError>()) => {
+                (Class::Forbidden, "; check the credentials that the environment gives")
+            }
+            _ => (Class::Unknown, ""),
+        };
+        Failure::new(class, format!("Pub/Sub, {}: {}{advice}", self.0, failure::describe(error)))
+    }
+
+    fn silent(&self) -> Failure {
+        let message = format!("Pub/Sub, {}: no answer within {} s", self.0, CONNECT_TIMEOUT.as_secs());
+        Failure::new(Class::Unavailable, message)
+    }
+
+    fn unanswered(&self) -> Failure {
+        let message = format!("Pub/Sub, {}: not confirmed within {} s", self.0, ANSWER_TIMEOUT.as_secs());
+        Failure::new(Class::Unknown, message)
+    }
+}
+
+fn code(error: &Error) -> Option<Code> {
+    error.status().map(|status| status.code)
+}
+
+/// The message in the terms of the Pub/Sub protocol binding for CloudEvents, in structured mode; the attributes are given
+/// as the binding's binary mode would, too, for filters of subscriptions.
+fn encode(event: &CloudEvent) -> Result<Message, Failure> {
+    let attributes = message::attributes(event).map(|(name, value)| (format!("ce-{name}"), value));
+    let content_type = ("content-type".to_owned(), message::CONTENT_TYPE.to_owned());
+    Ok(Message::new().set_data(message::body(event)?).set_attributes(attributes.chain([content_type])))
+}

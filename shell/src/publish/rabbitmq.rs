@@ -1,0 +1,136 @@
+//! Publishes through AMQP 0-9-1, with publisher confirms.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::{FutureExt as _, maybe_done};
+use lapin::options::BasicPublishOptions;
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use lapin::{BasicProperties, Channel, Confirmation};
+use lockstep_core::engine::action::Failure;
+use lockstep_core::engine::broker::{CloudEvent, Confidential};
+
+use super::{CONNECT_TIMEOUT, message};
+use handshake::{Socket, handshake};
+use server::Server;
+
+mod handshake;
+mod server;
+
+/// How long the broker may take to say goodbye.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The delivery mode of a message that survives a restart of the broker.
+const PERSISTENT: u8 = 2;
+
+/// A connection with one channel in confirm mode, whose exchange is declared.
+pub(super) struct Connection {
+    server: Server,
+    exchange: ShortString,
+    routing_key: ShortString,
+    connection: lapin::Connection,
+    channel: Channel,
+    socket: Arc<Socket>,
+    /// Held while events are handed over: the channel numbers a message first and queues it then, so that two callers at
+    /// once could be given each other's confirms.
+    sending: Mutex<()>,
+    /// How many answers came, which tells a slow broker from a silent one.
+    answers: AtomicU64,
+}
+
+/// A message's body and properties.
+type Message = (Vec<u8>, BasicProperties);
+
+impl Connection {
+    /// Connects, and declares the exchange.
+    pub(super) async fn open(url: &Confidential, exchange: &str, routing_key: &str) -> Result<Self, Failure> {
+        let server = Server::new(url)?;
+        let exchange = server.short_string("exchange", exchange)?;
+        let routing_key = server.short_string("routing key", routing_key)?;
+        let socket = Arc::new(Socket::default());
+        let handshake = handshake(server.uri().clone(), exchange.clone(), Arc::clone(&socket));
+        match tokio::time::timeout(CONNECT_TIMEOUT, handshake).await {
+            Ok(Ok((connection, channel))) => Ok(Self {
+                server,
+                exchange,
+                routing_key,
+                connection,
+                channel,
+                socket,
+                sending: Mutex::default(),
+                answers: AtomicU64::default(),
+            }),
+            Ok(Err(error)) => Err(server.refused(&error)),
+            Err(_) => {
+                socket.end();
+                Err(server.silent())
+            }
+        }
+    }
+
+    /// Whether messages can be sent, as far as is known.
+    pub(super) fn is_open(&self) -> bool {
+        self.connection.status().connected() && self.channel.status().connected()
+    }
+
+    /// Sends all events, then awaits what the broker says of each.
+    pub(super) async fn publish(&self, events: &[CloudEvent]) -> Vec<Result<(), Failure>> {
+        let answers_before = self.answers.load(Ordering::Relaxed);
+        let messages = events.iter().map(encode).collect::<Vec<_>>();
+        let mut sendings =
+            messages.into_iter().map(|message| maybe_done(Box::pin(self.send(message)))).collect::<Vec<_>>();
+        {
+            let _in_order = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+            for sending in &mut sendings {
+                // The first poll hands the message over.
+                let _ = sending.now_or_never();
+            }
+        }
+        let results = super::settle(sendings).await;
+        if results.contains(&None) && self.answers.load(Ordering::Relaxed) == answers_before {
+            self.socket.end();
+        }
+        results.into_iter().map(|result| result.unwrap_or_else(|| Err(self.server.unconfirmed()))).collect()
+    }
+
+    /// Says goodbye, though not for long, and ends the connection.
+    pub(super) async fn close(&self) {
+        let goodbye = self.connection.close(lapin::protocol::constants::REPLY_SUCCESS, "OK".into());
+        // A broker that does not answer is not waited for.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, goodbye).await;
+        self.socket.end();
+    }
+
+    async fn send(&self, message: Result<Message, Failure>) -> Result<(), Failure> {
+        let (body, properties) = message?;
+        let (exchange, routing_key) = (self.exchange.clone(), self.routing_key.clone());
+        let options = BasicPublishOptions::default();
+        let sent = self.channel.basic_publish(exchange, routing_key, options, &body, properties).await;
+        let confirm = sent.map_err(|error| self.server.lost(&error))?;
+        let confirmation = confirm.await.map_err(|error| self.server.lost(&error))?;
+        self.answers.fetch_add(1, Ordering::Relaxed);
+        match confirmation {
+            Confirmation::Ack(_) => Ok(()),
+            Confirmation::Nack(_) | Confirmation::NotRequested => Err(self.server.nack()),
+        }
+    }
+}
+
+/// The message in the terms of the AMQP protocol binding for CloudEvents, in structured mode; the attributes are given as
+/// the binding's binary mode would, too, for who routes messages without reading their bodies.
+fn encode(event: &CloudEvent) -> Result<Message, Failure> {
+    let short = |text: &str| ShortString::try_new(text).map_err(|error| message::invalid(&error));
+    let mut headers = FieldTable::default();
+    for (name, value) in message::attributes(event) {
+        headers.insert(format!("cloudEvents:{name}").into(), AMQPValue::LongString(value.into()));
+    }
+    let properties = BasicProperties::default()
+        .with_content_type(message::CONTENT_TYPE.into())
+        .with_delivery_mode(PERSISTENT)
+        .with_headers(headers)
+        .with_message_id(short(&event.id)?)
+        .with_timestamp(u64::try_from(event.time.as_second()).unwrap_or_default())
+        .with_type(short(&event.r#type)?);
+    Ok((message::body(event)?, properties))
+}

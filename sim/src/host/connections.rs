@@ -1,0 +1,106 @@
+//! Connections and the requests that come over them, whatever answers these.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{Listener, Stop};
+use crate::apiserver::BODY_MAX_BYTES;
+
+/// How long connections may take to finish when the host shuts down.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+/// How long a client may take to send the head of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The body of an answer.
+pub(crate) type Body = BoxBody<Bytes, Infallible>;
+
+/// Serves whoever the listener accepts until the stop is pulled.
+///
+/// All connections belong to this one task, so that they end in the order in which they began when it is dropped. (A
+/// runtime that is dropped ends its tasks in an order of its own, and a simulated crash would differ from run to run.)
+pub(crate) async fn serve<F>(
+    mut listener: impl Listener,
+    stop: Arc<Stop>,
+    answer: impl Fn(http::Request<Bytes>) -> F,
+) where
+    F: Future<Output = http::Response<Body>>,
+{
+    let mut connections = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.pulled() => break,
+            accepted = listener.accept() => {
+                // A failed accept is a client that went away or a lack of descriptors; both pass.
+                match accepted {
+                    Ok(stream) => {
+                        // A panic ends its connection and no other.
+                        let connection = connection(stream, &stop, &answer);
+                        connections.push(AssertUnwindSafe(connection).catch_unwind());
+                    }
+                    Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                }
+            }
+            Some(_) = connections.next(), if !connections.is_empty() => {}
+        }
+    }
+    drop(listener);
+    let drain = async { while connections.next().await.is_some() {} };
+    // What has not finished by then is dropped.
+    let _in_time = tokio::time::timeout(SHUTDOWN_GRACE, drain).await;
+}
+
+async fn connection<F>(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    stop: &Stop,
+    answer: impl Fn(http::Request<Bytes>) -> F,
+) where
+    F: Future<Output = http::Response<Body>>,
+{
+    let service = service_fn(|request| {
+        let answer = &answer;
+        async move { Ok::<_, hyper::Error>(answer(whole(request).await?).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        // A request that arrived whole is carried out, whatever became of its sender.
+        .half_close(true)
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    // An error ends the connection, of which the client learns by itself.
+    tokio::select! {
+        biased;
+        _ended = connection.as_mut() => return,
+        () = stop.pulled() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _closed = connection.await;
+}
+
+/// The request with its body.
+async fn whole(request: http::Request<Incoming>) -> Result<http::Request<Bytes>, hyper::Error> {
+    let (head, body) = request.into_parts();
+    let body = match Limited::new(body, BODY_MAX_BYTES).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => match error.downcast::<hyper::Error>() {
+            Ok(error) => return Err(*error),
+            // Longer than servers read: hand it on as too long without holding it in memory.
+            Err(_) => Bytes::from(vec![0; BODY_MAX_BYTES + 1]),
+        },
+    };
+    Ok(http::Request::from_parts(head, body))
+}

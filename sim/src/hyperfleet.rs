@@ -1,0 +1,197 @@
+//! The HyperFleet API as a pure state machine.
+//!
+//! [`HyperFleet::handle`] takes a request and the time and answers it at once. Whoever plays users and adapters calls
+//! [`HyperFleet::create`], [`HyperFleet::report`] and their like, or posts reports as adapters do. [`damage`] turns good
+//! answers into bad ones, and [`host`] serves them over HTTP.
+//!
+//! ```text
+//!   http::Request ─► request ─► filter (search, selector) ─► rows ─► order ─► respond ─► http::Response
+//!                       │                                     ▲
+//!                       └───────────► report ─────────────────┘
+//! ```
+//!
+//! Release 0.3.1 is modelled as far as its answers are known. Left out: authentication (but see the host), `fields`,
+//! and writes other than reports.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::json;
+
+use self::ids::Ids;
+pub use self::report::ADAPTERS;
+pub use self::resource::{Condition, Kind, Labels, Resource, State, Status};
+use self::rows::Collection;
+
+pub mod damage;
+mod filter;
+pub mod host;
+mod ids;
+mod order;
+mod report;
+mod request;
+mod resource;
+mod respond;
+mod rows;
+mod search;
+#[cfg(test)]
+mod tests;
+
+/// Where the API is served.
+pub const API: &str = "/api/hyperfleet/v1";
+
+/// Which API is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// That of the Sentinel's specification: `?labels=<selector>` answers all resources, with `status.phase`.
+    Documented,
+    /// That of release 0.3.1: `?search=`, pages of at most 100, conditions.
+    Released,
+}
+
+/// The API with its resources. A clone shares them until they change.
+#[derive(Debug, Clone)]
+pub struct HyperFleet {
+    dialect: Dialect,
+    clusters: Collection,
+    nodepools: Collection,
+    ids: Ids,
+}
+
+impl HyperFleet {
+    /// An API without resources. The seed decides about ids.
+    pub fn new(dialect: Dialect, seed: u64) -> Self {
+        let (clusters, nodepools) = (Collection::default(), Collection::default());
+        Self { dialect, clusters, nodepools, ids: Ids::new(seed) }
+    }
+
+    /// Answers a request.
+    pub fn handle(&mut self, request: &http::Request<Bytes>, now: Timestamp) -> http::Response<Bytes> {
+        request::answer(self, request, now).unwrap_or_else(respond::Problem::into_response)
+    }
+
+    /// Creates a cluster and returns its id.
+    pub fn create(&mut self, name: &str, labels: impl Into<Arc<Labels>>, now: Timestamp) -> String {
+        self.create_resource(Kind::Cluster, name, None, labels.into(), now)
+    }
+
+    /// Creates a node pool of a cluster and returns its id.
+    pub fn create_node_pool(
+        &mut self,
+        owner: &str,
+        name: &str,
+        labels: impl Into<Arc<Labels>>,
+        now: Timestamp,
+    ) -> String {
+        self.create_resource(Kind::NodePool, name, Some(owner.to_owned()), labels.into(), now)
+    }
+
+    /// Creates many clusters, whose labels follow from their number.
+    pub fn populate(&mut self, count: usize, labels: impl Fn(usize) -> Arc<Labels>, now: Timestamp) {
+        for number in 0..count {
+            self.create(&format!("cluster-{number}"), labels(number), now);
+        }
+    }
+
+    fn create_resource(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        owner: Option<String>,
+        labels: Arc<Labels>,
+        now: Timestamp,
+    ) -> String {
+        let id = self.ids.next(now);
+        let status = match self.dialect {
+            Dialect::Documented => {
+                Status::Phase { phase: report::PROVISIONING.to_owned(), last_transition: now }
+            }
+            Dialect::Released => Status::Conditions(report::unreported(now)),
+        };
+        self.insert(Resource {
+            kind,
+            id: id.clone(),
+            name: name.to_owned(),
+            owner,
+            generation: 1,
+            labels,
+            spec: Arc::new(json!({})),
+            created: now,
+            updated: now,
+            deleted: None,
+            status,
+        });
+        id
+    }
+
+    /// Puts a resource in as it is, instead of the one with its id.
+    pub fn insert(&mut self, resource: Resource) {
+        self.collection(resource.kind).put(resource);
+    }
+
+    /// Changes the labels of a resource; false if there is none with the id.
+    pub fn set_labels(&mut self, id: &str, labels: impl Into<Arc<Labels>>, now: Timestamp) -> bool {
+        self.change(id, |resource| (resource.labels, resource.updated) = (labels.into(), now))
+    }
+
+    /// Changes the specification, which begins a new generation; false if there is no resource with the id.
+    pub fn set_spec(&mut self, id: &str, spec: serde_json::Value, now: Timestamp) -> bool {
+        self.change(id, |resource| {
+            (resource.spec, resource.updated) = (Arc::new(spec), now);
+            resource.generation += 1;
+            report::outdate(resource, now);
+        })
+    }
+
+    /// All adapters report on the resource's generation; false if there is no resource with the id.
+    pub fn report(&mut self, id: &str, ready: bool, now: Timestamp) -> bool {
+        self.change(id, |resource| report::report_all(resource, ready, now))
+    }
+
+    /// Asks for deletion, as users do; false if there is no resource with the id. The released API lists the resource
+    /// until it is [removed](Self::remove); the documented one knows no such state, and removes it.
+    pub fn delete(&mut self, id: &str, now: Timestamp) -> bool {
+        match self.dialect {
+            Dialect::Documented => self.remove(id),
+            Dialect::Released => {
+                self.change(id, |resource| resource.deleted = resource.deleted.or(Some(now)))
+            }
+        }
+    }
+
+    /// Takes a resource out; false if there is none with the id.
+    pub fn remove(&mut self, id: &str) -> bool {
+        let Some(kind) = self.get(id).map(|resource| resource.kind) else { return false };
+        self.collection(kind).remove(id);
+        true
+    }
+
+    /// A resource by its id.
+    pub fn get(&self, id: &str) -> Option<&Resource> {
+        self.clusters.rows().get(id).or_else(|| self.nodepools.rows().get(id)).map(AsRef::as_ref)
+    }
+
+    /// All resources of a kind, by id.
+    pub fn resources(&self, kind: Kind) -> impl ExactSizeIterator<Item = &Resource> {
+        let collection = match kind {
+            Kind::Cluster => &self.clusters,
+            Kind::NodePool => &self.nodepools,
+        };
+        collection.rows().all().iter().map(AsRef::as_ref)
+    }
+
+    fn change(&mut self, id: &str, change: impl FnOnce(&mut Resource)) -> bool {
+        let Some(mut resource) = self.get(id).cloned() else { return false };
+        change(&mut resource);
+        self.insert(resource);
+        true
+    }
+
+    fn collection(&mut self, kind: Kind) -> &mut Collection {
+        match kind {
+            Kind::Cluster => &mut self.clusters,
+            Kind::NodePool => &mut self.nodepools,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Which resources a request asks for.
+
+use super::resource::Resource;
+use super::search::Search;
+use crate::apiserver::selector;
+
+/// What a listed resource must satisfy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Filter {
+    /// The cluster that it belongs to, if it must belong to one.
+    pub(super) owner: Option<String>,
+    pub(super) query: Query,
+}
+
+/// The part that the client writes, in the language of the dialect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Query {
+    Selector(selector::Labels),
+    Search(Search),
+}
+
+impl Default for Query {
+    fn default() -> Self {
+        Self::Search(Search::default())
+    }
+}
+
+impl Filter {
+    /// Whether it lets everything through.
+    pub(super) fn is_open(&self) -> bool {
+        self.owner.is_none()
+            && match &self.query {
+                Query::Selector(labels) => labels.is_empty(),
+                Query::Search(search) => search.is_open(),
+            }
+    }
+
+    pub(super) fn matches(&self, resource: &Resource) -> bool {
+        if self.owner.is_some() && self.owner != resource.owner {
+            return false;
+        }
+        match &self.query {
+            Query::Selector(labels) => labels.select(|key| resource.labels.get(key).map(String::as_str)),
+            Query::Search(search) => search.matches(resource),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Serves the HyperFleet model over HTTP: on loopback, or on whatever else accepts connections.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http_body_util::{BodyExt as _, Full};
+use jiff::Timestamp;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::HyperFleet;
+use super::damage::Damage;
+use super::respond::Problem;
+use crate::host::connections::{self, Body};
+use crate::host::{Listener, Stop};
+
+/// What befalls the answer to one request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mishap {
+    /// How late it is.
+    pub delay: Duration,
+    /// What is wrong with it.
+    pub damage: Option<Damage>,
+}
+
+/// Decides what befalls each answer.
+pub type Weather = Box<dyn Fn(&http::Request<Bytes>) -> Mishap + Send + Sync>;
+
+/// What hosts serve, and how. It outlives them, as a database does. Clones share it.
+#[derive(Clone)]
+pub struct State(Arc<Shared>);
+
+struct Shared {
+    fleet: Mutex<HyperFleet>,
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    service: Mutex<Service>,
+}
+
+#[derive(Default)]
+struct Service {
+    token: Option<String>,
+    weather: Option<Weather>,
+    answered: BTreeMap<u16, u64>,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("answered", &self.answered()).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// Holds a model that goes by the clock.
+    pub fn new(fleet: HyperFleet, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        let (fleet, service) = (Mutex::new(fleet), Mutex::default());
+        Self(Arc::new(Shared { fleet, clock: Box::new(clock), service }))
+    }
+
+    /// Lets `run` look at the model or change it, beside the requests.
+    pub fn with_fleet<T>(&self, run: impl FnOnce(&mut HyperFleet) -> T) -> T {
+        run(&mut lock(&self.0.fleet))
+    }
+
+    /// From now on, requests need this bearer token; with none, they need none.
+    pub fn require_token(&self, token: Option<&str>) {
+        lock(&self.0.service).token = token.map(str::to_owned);
+    }
+
+    /// From now on, answers meet this weather; with none, all is well.
+    pub fn set_weather(&self, weather: Option<Weather>) {
+        lock(&self.0.service).weather = weather;
+    }
+
+    /// How many requests were answered with each status code.
+    pub fn answered(&self) -> BTreeMap<u16, u64> {
+        lock(&self.0.service).answered.clone()
+    }
+
+    async fn answer(self, request: http::Request<Bytes>) -> http::Response<Body> {
+        let (answer, delay) = self.handle(&request);
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        answer.map(|body| Full::new(body).boxed())
+    }
+
+    fn handle(&self, request: &http::Request<Bytes>) -> (http::Response<Bytes>, Duration) {
+        let mut service = lock(&self.0.service);
+        let mut answer = if service.lets_in(request) {
+            self.with_fleet(|fleet| fleet.handle(request, (self.0.clock)()))
+        } else {
+            Problem::unauthorized().into_response()
+        };
+        let mishap = service.weather.as_ref().map(|weather| weather(request)).unwrap_or_default();
+        if let Some(damage) = mishap.damage {
+            answer = damage.inflict(answer);
+        }
+        *service.answered.entry(answer.status().as_u16()).or_default() += 1;
+        (answer, mishap.delay)
+    }
+}
+
+impl Service {
+    fn lets_in(&self, request: &http::Request<Bytes>) -> bool {
+        let Some(token) = &self.token else { return true };
+        let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        given.and_then(|value| value.strip_prefix("Bearer ")) == Some(token)
+    }
+}
+
+/// A panic in one request leaves whole resources behind, so that the model stays usable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A running host; stopped by [`Host::shutdown`] or, abruptly, when dropped.
+#[derive(Debug)]
+pub struct Host {
+    addr: SocketAddr,
+    state: State,
+    stop: Arc<Stop>,
+    accept: JoinHandle<()>,
+}
+
+impl Host {
+    /// Listens and serves the model on the current tokio runtime; port 0 takes a free port.
+    ///
+    /// # Errors
+    ///
+    /// If the address can't be bound.
+    pub async fn bind(addr: SocketAddr, fleet: HyperFleet) -> io::Result<Self> {
+        Self::start(TcpListener::bind(addr).await?, State::new(fleet, Timestamp::now))
+    }
+
+    /// Serves what the state holds to whoever the listener accepts, on the current tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// If the listener does not know its address.
+    pub fn start(listener: impl Listener, state: State) -> io::Result<Self> {
+        let addr = listener.local_addr()?;
+        let stop = Arc::new(Stop::default());
+        let shared = state.clone();
+        let answer = move |request| shared.clone().answer(request);
+        let accept = tokio::spawn(connections::serve(listener, Arc::clone(&stop), answer));
+        Ok(Self { addr, state, stop, accept })
+    }
+
+    /// The base URL, below which the API's path begins.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// What is served, and how.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Stops: requests are finished, then the connections close.
+    pub async fn shutdown(mut self) {
+        self.stop.pull();
+        // It ends by the signal; a panic has nothing left to break.
+        let _ended = (&mut self.accept).await;
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stop.pull();
+        self.accept.abort();
+    }
+}

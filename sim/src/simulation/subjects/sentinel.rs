@@ -1,0 +1,117 @@
+//! The HyperFleet Sentinel on its stage: a fleet in both dialects, a broker, adapters that answer events with reports.
+
+use std::time::Duration;
+
+use lockstep_core::engine::backoff::Backoff;
+use lockstep_core::engine::machine::Machine;
+use lockstep_core::sentinel::{Sentinel as Operator, Settings};
+use serde_json::json;
+
+use super::super::history::History;
+use super::super::invariant::Invariant;
+use super::super::subject::{Act, Hand, Subject, Witness, World};
+use crate::apiserver::ApiServer;
+use crate::cluster::{Change, Outside};
+
+mod acts;
+mod beyond;
+mod desired;
+mod oracle;
+mod witness;
+
+use beyond::Beyond;
+
+/// The namespace of everything.
+const NAMESPACE: &str = "hyperfleet-system";
+/// The SentinelConfig.
+const CONFIG: &str = "cluster-sentinel-us-east";
+
+/// The Sentinel on its stage.
+#[derive(Debug, Clone, Copy)]
+pub struct Sentinel;
+
+impl Subject for Sentinel {
+    fn name(&self) -> &'static str {
+        lockstep_crds::sentinel::CONTROLLER
+    }
+
+    fn machine(&self, seed: u64) -> Box<dyn Machine> {
+        let (namespace, config) = (NAMESPACE.to_owned(), CONFIG.to_owned());
+        Box::new(Operator::new(Settings { namespace, config, tells_decisions: false, traces: false, seed }))
+    }
+
+    fn actions(&self) -> &'static [&'static str] {
+        &["get", "patch_status", "fetch", "connect", "publish"]
+    }
+
+    fn prepare(&self, hand: &mut dyn Hand) {
+        let sets = lockstep_crds::all();
+        for crd in sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds) {
+            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            let crd = serde_json::to_value(crd).unwrap_or_default();
+            hand.send(http::Method::POST, path, "application/json", &crd);
+        }
+        let namespace = json!({ "metadata": { "name": NAMESPACE } });
+        hand.send(http::Method::POST, "/api/v1/namespaces", "application/json", &namespace);
+        acts::restore(hand);
+    }
+
+    fn acts(&self) -> &'static [Act] {
+        acts::ACTS
+    }
+
+    fn invariants(&self) -> &'static [Invariant] {
+        &[]
+    }
+
+    /// Nothing but the status of its own configuration.
+    fn may_change(&self, change: &Change, _: &ApiServer, _: &History) -> Result<(), String> {
+        let spec = |object: &Option<_>| {
+            object.as_ref().map(|object: &std::sync::Arc<serde_json::Value>| object["spec"].clone())
+        };
+        let is_own = change.object.kind.kind == "SentinelConfig" && change.object.name == CONFIG;
+        if is_own && change.old.is_some() && spec(&change.old) == spec(&change.new) {
+            return Ok(());
+        }
+        Err(format!("{} is not the Sentinel's to change", change.object))
+    }
+
+    /// No key of it backs off.
+    fn backoff(&self) -> Backoff {
+        Backoff { initial: Duration::ZERO, max: Duration::ZERO }
+    }
+
+    /// A connection that kept failing is tried again after half a minute, a Secret as well, and a status after that; a write
+    /// that was refused as forbidden, after ten minutes.
+    fn bound(&self) -> Duration {
+        Duration::from_mins(12)
+    }
+
+    fn calm(&self, hand: &mut dyn Hand) {
+        acts::restore(hand);
+        if let Some(beyond) = acts::beyond(hand) {
+            beyond.0.heal(beyond.1);
+        }
+    }
+
+    fn differences(&self, world: &World<'_>) -> Vec<String> {
+        desired::differences(world)
+    }
+
+    fn outside(&self) -> Option<Box<dyn Outside>> {
+        Some(Box::new(Beyond::new()))
+    }
+
+    fn witness(&self) -> Option<Box<dyn Witness>> {
+        Some(Box::<witness::Eyes>::default())
+    }
+
+    /// A cycle comes every five seconds.
+    fn stormy(&self) -> Duration {
+        Duration::from_mins(15)
+    }
+
+    fn comes_to_rest(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,226 @@
+//! What users, adapters and the network do.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use lockstep_core::object::{Kind, ObjectRef};
+use lockstep_core::random::Random;
+use lockstep_core::sentinel::load;
+use serde_json::{Value, json};
+
+use super::beyond::{Beyond, HOSTS};
+use super::{CONFIG, NAMESPACE};
+use crate::hyperfleet::damage::Damage;
+use crate::simulation::subject::{Act, Hand};
+
+/// The password of the broker at first.
+pub(super) const PASSWORD: &str = "tops3cret-1";
+
+const fn act(
+    name: &'static str,
+    actor: &'static str,
+    weight: u32,
+    run: fn(&mut dyn Hand, &mut Random),
+) -> Act {
+    Act { name, actor, weight, run }
+}
+
+pub(super) const ACTS: &[Act] = &[
+    act("create resources", "user", 8, create),
+    act("remove resources", "user", 4, remove),
+    act("move a resource to another shard", "user", 4, relabel),
+    act("report on resources", "adapter", 10, report),
+    act("answers of the API get damaged", "network", 10, damage),
+    act("the broker goes down for a while", "broker", 5, go_down),
+    act("the connection breaks between events", "broker", 6, break_soon),
+    act("the connection breaks while nothing is sent", "broker", 4, break_now),
+    act("the broker refuses events", "broker", 6, refuse),
+    act("change the configuration", "user", 8, configure),
+    act("break the configuration", "user", 4, misconfigure),
+    act("remove the configuration and create it anew", "user", 3, replace),
+    act("change the password of the broker", "user", 3, change_password),
+    act("remove the Secret", "user", 2, remove_secret),
+    act("put everything right", "user", 6, put_right),
+];
+
+/// What lies beyond Kubernetes, and the time there.
+pub(super) fn beyond<'a>(hand: &'a mut dyn Hand) -> Option<(&'a mut Beyond, Timestamp)> {
+    let (outside, now) = hand.outside()?;
+    let outside: &mut dyn Any = outside;
+    Some((outside.downcast_mut::<Beyond>()?, now))
+}
+
+fn secret() -> ObjectRef {
+    let kind = Kind::known("", "v1", "Secret", "secrets", true);
+    ObjectRef::namespaced(&kind, NAMESPACE, "rabbitmq")
+}
+
+fn config() -> ObjectRef {
+    ObjectRef::namespaced(&load::kind(), NAMESPACE, CONFIG)
+}
+
+fn good_spec() -> Value {
+    json!({
+        "resourceType": "clusters",
+        "backoffNotReady": "10s",
+        "backoffReady": "30m",
+        "pollInterval": "5s",
+        "shardSelector": { "matchLabels": { "region": "us-east" } },
+        "hyperfleetAPI": { "url": HOSTS[1].0, "timeout": "10s", "dialect": "search" },
+        "broker": { "type": "rabbitmq", "topic": "events", "urlSecretRef": { "name": "rabbitmq", "key": "url" } },
+    })
+}
+
+fn url_with(password: &str) -> Value {
+    json!({ "url": STANDARD.encode(format!("amqp://sentinel:{password}@rabbitmq:5672/")) })
+}
+
+/// The configuration and the Secret as they should be.
+pub(super) fn restore(hand: &mut dyn Hand) {
+    let kind = Arc::clone(&secret().kind);
+    let object =
+        json!({ "metadata": { "namespace": NAMESPACE, "name": "rabbitmq" }, "data": url_with(PASSWORD) });
+    hand.create(&kind, &object);
+    hand.merge(&secret(), &json!({ "data": url_with(PASSWORD) }));
+    let object = json!({ "metadata": { "namespace": NAMESPACE, "name": CONFIG }, "spec": good_spec() });
+    hand.create(&load::kind(), &object);
+    hand.merge(&config(), &json!({ "spec": good_spec() }));
+}
+
+fn create(hand: &mut dyn Hand, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    for _ in 0..=random.below(40) {
+        beyond.create(pick(random, &["us-east", "us-east", "eu-west"]), now);
+    }
+}
+
+fn remove(hand: &mut dyn Hand, random: &mut Random) {
+    let Some((beyond, _)) = beyond(hand) else { return };
+    for _ in 0..=random.below(20) {
+        if let Some(id) = beyond.any(random).filter(|_| beyond.resources().len() > 50) {
+            beyond.remove(&id);
+        }
+    }
+}
+
+fn relabel(hand: &mut dyn Hand, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    if let Some(id) = beyond.any(random) {
+        beyond.label(&id, pick(random, &["us-east", "eu-west"]), now);
+    }
+}
+
+fn report(hand: &mut dyn Hand, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    for _ in 0..=random.below(10) {
+        if let Some(id) = beyond.any(random) {
+            beyond.report(&id, random.below(2) == 0, now);
+        }
+    }
+}
+
+fn damage(hand: &mut dyn Hand, random: &mut Random) {
+    let Some((beyond, _)) = beyond(hand) else { return };
+    let item = usize::try_from(random.below(100)).unwrap_or(0);
+    let damage = pick(
+        random,
+        &[
+            Damage::Html,
+            Damage::EmptyBody,
+            Damage::TruncatedJson,
+            Damage::WrongTimeFormat { item },
+            Damage::MissingId { item },
+            Damage::ItemNotAnObject { item },
+            Damage::NullStatus { item },
+            Damage::ServerError(500),
+            Damage::ServerError(503),
+            Damage::Throttled { retry_after: 3 },
+        ],
+    );
+    for _ in 0..=random.below(6) {
+        beyond.damage.push_back(damage);
+    }
+}
+
+fn go_down(hand: &mut dyn Hand, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    let lasts = Duration::from_secs(1 + random.below(120));
+    beyond.broker.down_until = now.saturating_add(lasts).unwrap_or(now);
+    beyond.cut();
+}
+
+fn break_soon(hand: &mut dyn Hand, random: &mut Random) {
+    let Some((beyond, _)) = beyond(hand) else { return };
+    beyond.broker.breaks_after = Some(random.below(60));
+}
+
+fn break_now(hand: &mut dyn Hand, _: &mut Random) {
+    if let Some((beyond, _)) = beyond(hand) {
+        beyond.cut();
+    }
+}
+
+fn refuse(hand: &mut dyn Hand, random: &mut Random) {
+    let Some((beyond, _)) = beyond(hand) else { return };
+    beyond.broker.nacks = 1 + random.below(80);
+}
+
+fn configure(hand: &mut dyn Hand, random: &mut Random) {
+    let (url, dialect) = pick(random, &[(HOSTS[0].0, "labels"), (HOSTS[1].0, "search")]);
+    let region = pick(random, &["us-east", "us-east", "eu-west"]);
+    let spec = match random.below(4) {
+        0 => json!({ "hyperfleetAPI": { "url": url, "dialect": dialect } }),
+        1 => json!({ "shardSelector": { "matchLabels": { "region": region } } }),
+        2 => json!({ "backoffNotReady": pick(random, &["5s", "10s", "15s", "1m"]) }),
+        _ => {
+            json!({ "pollInterval": pick(random, &["2s", "5s", "8s"]), "broker": { "exchange": pick(random, &["x", "y"]) } })
+        }
+    };
+    hand.merge(&config(), &json!({ "spec": spec }));
+}
+
+/// What the API server lets pass.
+fn misconfigure(hand: &mut dyn Hand, random: &mut Random) {
+    let spec = match random.below(3) {
+        0 => json!({ "hyperfleetAPI": { "url": "http://" } }),
+        1 => json!({ "broker": { "urlSecretRef": { "name": "another" } } }),
+        _ => json!({ "hyperfleetAPI": { "url": "http://nowhere" } }),
+    };
+    hand.merge(&config(), &json!({ "spec": spec }));
+}
+
+fn replace(hand: &mut dyn Hand, random: &mut Random) {
+    hand.delete(&config());
+    if random.below(3) > 0 {
+        restore(hand);
+    }
+}
+
+fn change_password(hand: &mut dyn Hand, random: &mut Random) {
+    let password = format!("tops3cret-{}", 2 + random.below(8));
+    let Some((beyond, _)) = beyond(hand) else { return };
+    beyond.broker.password.clone_from(&password);
+    beyond.cut();
+    if random.below(2) == 0 {
+        hand.merge(&secret(), &json!({ "data": url_with(&password) }));
+    }
+}
+
+fn remove_secret(hand: &mut dyn Hand, _: &mut Random) {
+    hand.delete(&secret());
+}
+
+fn put_right(hand: &mut dyn Hand, _: &mut Random) {
+    restore(hand);
+    if let Some((beyond, now)) = beyond(hand) {
+        beyond.heal(now);
+    }
+}
+
+fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
+    from[usize::try_from(random.below(from.len() as u64)).unwrap_or(0)]
+}

@@ -1,0 +1,251 @@
+//! A real RabbitMQ of a test's own, from Debian's package: own ports, own data, own node.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+/// Where Debian keeps the programs that run as any user; those on the path insist on a user of their own.
+const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
+
+/// Runs programs until standard input closes, hence no longer than the test, no matter how that ends. All are in one
+/// process group.
+const SUPERVISOR: &str = r#"epmd -address 127.0.0.1 & "$0" >server.log 2>&1 & cat >/dev/null; kill -9 0"#;
+
+/// How long a broker may take to start or stop.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Who may do everything.
+pub const USER: &str = "sentinel";
+
+/// The password of both users, with characters that URLs must encode.
+pub const PASSWORD: &str = "hunter2:/@%";
+
+/// The same, as URLs have it.
+pub const ENCODED_PASSWORD: &str = "hunter2%3A%2F%40%25";
+
+/// Who may publish to exchanges, but not declare any.
+pub const RESTRICTED_USER: &str = "restricted";
+
+/// A broker; dropping it ends its processes and deletes its data.
+#[derive(Debug)]
+pub struct RabbitMq {
+    dir: TempDir,
+    ports: Ports,
+    supervisor: Option<Child>,
+}
+
+#[derive(Debug)]
+struct Ports {
+    amqp: u16,
+    amqps: u16,
+    distribution: u16,
+    epmd: u16,
+}
+
+impl RabbitMq {
+    /// The broker that the tests of one test binary share, if there is one; the first caller starts it.
+    ///
+    /// Tests keep apart by the names of their exchanges and queues.
+    ///
+    /// # Panics
+    /// If RabbitMQ is installed but does not start.
+    pub fn shared() -> Option<&'static Self> {
+        static SHARED: OnceLock<Option<RabbitMq>> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start().expect("RabbitMQ starts")).as_ref()
+    }
+
+    /// Starts a broker; none if RabbitMQ is not installed, which standard error tells.
+    pub fn start() -> anyhow::Result<Option<Self>> {
+        if !Path::new(PROGRAMS).join("rabbitmq-server").exists() {
+            eprintln!("skipped: RabbitMQ is not installed (Debian's package rabbitmq-server)");
+            return Ok(None);
+        }
+        let dir = tempfile::tempdir()?;
+        let ports = Ports::free()?;
+        configure(dir.path(), &ports)?;
+        let mut broker = Self { dir, ports, supervisor: None };
+        broker.resume()?;
+        Ok(Some(broker))
+    }
+
+    /// Starts it again, with its data and on its ports, and waits until it serves.
+    pub fn resume(&mut self) -> anyhow::Result<()> {
+        let mut command = self.command("sh");
+        command.args(["-c", SUPERVISOR]).arg(Path::new(PROGRAMS).join("rabbitmq-server"));
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null());
+        self.supervisor = Some(command.spawn().context("starting RabbitMQ")?);
+        self.wait("RabbitMQ serves", |broker| TcpStream::connect(broker.address()).is_ok())
+    }
+
+    /// Lets it stop as operators do.
+    pub fn stop(&mut self) -> anyhow::Result<()> {
+        self.end(Signal::TERM)
+    }
+
+    /// Ends it as a crash does.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        self.end(Signal::KILL)
+    }
+
+    /// Runs `rabbitmqctl`, and returns what it prints.
+    pub fn control(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let mut command = self.command(Path::new(PROGRAMS).join("rabbitmqctl"));
+        let output = command.args(arguments).output().context("running rabbitmqctl")?;
+        if !output.status.success() {
+            bail!("rabbitmqctl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Where it speaks AMQP.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.ports.amqp).into()
+    }
+
+    /// The URL for the user who may do everything.
+    pub fn url(&self) -> String {
+        format!("amqp://{USER}:{ENCODED_PASSWORD}@{}/", self.address())
+    }
+
+    /// The URL for the same user, over TLS.
+    pub fn tls_url(&self) -> String {
+        format!("amqps://{USER}:{ENCODED_PASSWORD}@localhost:{}/%2F", self.ports.amqps)
+    }
+
+    /// The certificate of the authority that signed its certificate, in PEM.
+    pub fn certificate_authority(&self) -> PathBuf {
+        self.dir.path().join("ca.pem")
+    }
+
+    fn end(&mut self, signal: Signal) -> anyhow::Result<()> {
+        let Some(mut supervisor) = self.supervisor.take() else { return Ok(()) };
+        let group = Pid::from_child(&supervisor);
+        kill_process_group(group, signal)?;
+        supervisor.wait()?;
+        self.wait("RabbitMQ ends", |_| test_kill_process_group(group) == Err(Errno::SRCH))
+    }
+
+    fn wait(&mut self, what: &str, done: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
+        let start = Instant::now();
+        while !done(self) {
+            if start.elapsed() > PATIENCE {
+                let log = fs::read_to_string(self.dir.path().join("server.log")).unwrap_or_default();
+                bail!("not within {PATIENCE:?}: {what}; its log:\n{log}");
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// A program with the environment that leads it to this broker, and to no other.
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let dir = self.dir.path();
+        let mut command = Command::new(program);
+        command.current_dir(dir).env_clear().env("HOME", dir).env("LANG", "C.UTF-8");
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("RABBITMQ_NODENAME", format!("test{}@localhost", self.ports.amqp));
+        command.env("RABBITMQ_DIST_PORT", self.ports.distribution.to_string());
+        command.env("ERL_EPMD_PORT", self.ports.epmd.to_string());
+        command.env("RABBITMQ_CONFIG_FILE", dir.join("rabbitmq.conf"));
+        for (name, path) in [
+            ("RABBITMQ_MNESIA_BASE", "data"),
+            ("RABBITMQ_LOG_BASE", "log"),
+            ("RABBITMQ_QUORUM_DIR", "quorum"),
+            ("RABBITMQ_STREAM_DIR", "stream"),
+            ("RABBITMQ_SCHEMA_DIR", "schema"),
+            ("RABBITMQ_GENERATED_CONFIG_DIR", "generated"),
+            ("RABBITMQ_PLUGINS_EXPAND_DIR", "plugins"),
+            ("RABBITMQ_ENABLED_PLUGINS_FILE", "enabled_plugins"),
+            ("RABBITMQ_FEATURE_FLAGS_FILE", "feature_flags"),
+            ("RABBITMQ_ADVANCED_CONFIG_FILE", "advanced.config"),
+            ("RABBITMQ_CONF_ENV_FILE", "environment"),
+            ("RABBITMQ_PID_FILE", "pid"),
+        ] {
+            command.env(name, dir.join(path));
+        }
+        command
+    }
+}
+
+impl Drop for RabbitMq {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+impl Ports {
+    /// Ports that nobody listens on. They stay the same when the broker starts again, so the system can't choose them.
+    fn free() -> anyhow::Result<Self> {
+        let listeners = [(); 4].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+        let mut ports = Vec::new();
+        for listener in listeners {
+            ports.push(listener?.local_addr()?.port());
+        }
+        Ok(Self { amqp: ports[0], amqps: ports[1], distribution: ports[2], epmd: ports[3] })
+    }
+}
+
+/// Writes the configuration: users, a certificate for `localhost`, and loopback only.
+fn configure(dir: &Path, ports: &Ports) -> anyhow::Result<()> {
+    let all = json!({ "vhost": "/", "configure": ".*", "write": ".*", "read": ".*" });
+    let mut permissions = vec![all.clone(), all];
+    permissions[0]["user"] = json!(USER);
+    permissions[1]["user"] = json!(RESTRICTED_USER);
+    permissions[1]["configure"] = json!("^$");
+    let user = |name: &str| {
+        json!({
+            "name": name, "tags": [],
+            "password_hash": password_hash(), "hashing_algorithm": "rabbit_password_hashing_sha256",
+        })
+    };
+    let definitions = json!({
+        "users": [user(USER), user(RESTRICTED_USER)],
+        "vhosts": [{ "name": "/" }, { "name": "closed" }],
+        "permissions": permissions,
+    });
+    fs::write(dir.join("definitions.json"), definitions.to_string())?;
+
+    let mut authority = rcgen::CertificateParams::new(Vec::new())?;
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = rcgen::CertifiedIssuer::self_signed(authority, rcgen::KeyPair::generate()?)?;
+    let key = rcgen::KeyPair::generate()?;
+    let certificate = rcgen::CertificateParams::new(["localhost".to_owned()])?.signed_by(&key, &authority)?;
+    fs::write(dir.join("ca.pem"), authority.pem())?;
+    fs::write(dir.join("cert.pem"), certificate.pem())?;
+    fs::write(dir.join("key.pem"), key.serialize_pem())?;
+
+    let at = dir.display();
+    let configuration = format!(
+        "listeners.tcp.1 = 127.0.0.1:{}\n\
+         listeners.ssl.1 = 127.0.0.1:{}\n\
+         distribution.listener.interface = 127.0.0.1\n\
+         load_definitions = {at}/definitions.json\n\
+         ssl_options.cacertfile = {at}/ca.pem\n\
+         ssl_options.certfile = {at}/cert.pem\n\
+         ssl_options.keyfile = {at}/key.pem\n",
+        ports.amqp, ports.amqps
+    );
+    fs::write(dir.join("rabbitmq.conf"), configuration)?;
+    Ok(())
+}
+
+/// The password as RabbitMQ keeps it: a salt, and the hash of both.
+fn password_hash() -> String {
+    let salt = *b"salt";
+    let hash = Sha256::new().chain_update(salt).chain_update(PASSWORD).finalize();
+    BASE64.encode([salt.as_slice(), hash.as_slice()].concat())
+}

@@ -1,0 +1,30 @@
+//! The shell's reading of documents: against the HyperFleet model, and against servers that behave badly.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+#[path = "fetch/bad_servers.rs"]
+mod bad_servers;
+#[path = "fetch/hyperfleet.rs"]
+mod hyperfleet;
+#[path = "fetch/raw.rs"]
+mod raw;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Failure, Success};
+use lockstep_shell::fetch::Fetcher;
+
+/// Longer than any answer here takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn document(fetcher: &Fetcher, url: &str) -> Arc<str> {
+    match fetcher.fetch(url, PATIENCE).await {
+        Ok(Success::Document(text)) => text,
+        other => panic!("{url}: {other:?}"),
+    }
+}
+
+async fn failure(fetcher: &Fetcher, url: &str, timeout: Duration) -> Failure {
+    fetcher.fetch(url, timeout).await.unwrap_err()
+}

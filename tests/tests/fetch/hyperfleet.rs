@@ -1,0 +1,128 @@
+//! Documents of the HyperFleet API.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use lockstep_core::engine::action::Class;
+use lockstep_shell::fetch::{Fetcher, LONGEST};
+use lockstep_sim::hyperfleet::damage::Damage;
+use lockstep_sim::hyperfleet::host::{Host, Mishap};
+use lockstep_sim::hyperfleet::{API, Dialect, HyperFleet, Labels};
+use serde_json::Value;
+
+use super::{PATIENCE, document, failure};
+
+async fn start() -> (Host, String) {
+    let mut fleet = HyperFleet::new(Dialect::Released, 0);
+    fleet.create("a", Labels::new(), Timestamp::UNIX_EPOCH);
+    let host = Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), fleet).await.unwrap();
+    let url = format!("{}{API}/clusters", host.url());
+    (host, url)
+}
+
+fn under(host: &Host, delay: Duration, damage: Option<Damage>) {
+    host.state().set_weather(Some(Box::new(move |_| Mishap { delay, damage })));
+}
+
+#[tokio::test]
+async fn a_page_is_read_whole() {
+    let (_host, url) = start().await;
+    let fetcher = Fetcher::default();
+    let page: Value = serde_json::from_str(&document(&fetcher, &url).await).unwrap();
+    assert_eq!((&page["total"], &page["items"][0]["name"]), (&1.into(), &"a".into()));
+}
+
+#[tokio::test]
+async fn what_the_api_refuses_is_told_in_its_words() {
+    let (_host, url) = start().await;
+    let fetcher = Fetcher::default();
+    let refused = failure(&fetcher, &format!("{url}?size=101"), PATIENCE).await;
+    assert_eq!(refused.class, Class::Invalid);
+    assert_eq!(refused.message, "400 Bad Request: Bad Request: size must be between 1 and 100, got \"101\"");
+    let missing = failure(&fetcher, &format!("{url}/none"), PATIENCE).await;
+    assert_eq!((missing.class, missing.retry_after), (Class::NotFound, None));
+}
+
+#[tokio::test]
+async fn damaged_answers_are_sorted() {
+    let (host, url) = start().await;
+    let fetcher = Fetcher::default();
+    let whole = document(&fetcher, &url).await;
+    for (damage, class, retry_after) in [
+        (Damage::ServerError(500), Class::Unavailable, None),
+        (Damage::ServerError(503), Class::Unavailable, None),
+        (Damage::ServerError(408), Class::Unknown, None),
+        (Damage::Throttled { retry_after: 7 }, Class::Throttled, Some(7)),
+        (Damage::HugeBody, Class::Invalid, None),
+    ] {
+        under(&host, Duration::ZERO, Some(damage));
+        let failure = failure(&fetcher, &url, PATIENCE).await;
+        assert_eq!(failure.class, class, "{damage:?}: {failure}");
+        assert_eq!(failure.retry_after, retry_after.map(Duration::from_secs), "{damage:?}");
+    }
+    // Nobody has looked into a document yet.
+    under(&host, Duration::ZERO, Some(Damage::Html));
+    assert!(document(&fetcher, &url).await.starts_with("<!DOCTYPE html>"));
+    under(&host, Duration::ZERO, Some(Damage::EmptyBody));
+    assert_eq!(&*document(&fetcher, &url).await, "");
+    under(&host, Duration::ZERO, Some(Damage::TruncatedJson));
+    assert!(whole.starts_with(&*document(&fetcher, &url).await));
+    // The connection of an answer that was too long is not used again.
+    host.state().set_weather(None);
+    assert_eq!(document(&fetcher, &url).await, whole);
+}
+
+#[tokio::test]
+async fn the_limit_is_named() {
+    let (host, url) = start().await;
+    under(&host, Duration::ZERO, Some(Damage::HugeBody));
+    let failure = failure(&Fetcher::default(), &url, PATIENCE).await;
+    assert_eq!((failure.message.as_str(), LONGEST), ("the answer is longer than 8 MiB", 8 << 20));
+}
+
+#[tokio::test]
+async fn a_late_answer_leaves_it_open() {
+    let (host, url) = start().await;
+    under(&host, PATIENCE, None);
+    let failure = failure(&Fetcher::default(), &url, Duration::from_millis(20)).await;
+    assert_eq!(failure.class, Class::Unknown);
+    assert_eq!(failure.message, "no whole answer within 20ms");
+}
+
+#[tokio::test]
+async fn a_token_is_read_anew_for_each_request() {
+    let (host, url) = start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    let fetcher = Fetcher::with_token_file(Some(path.clone()));
+    let missing = failure(&fetcher, &url, PATIENCE).await;
+    assert_eq!(missing.class, Class::Unavailable);
+    assert!(missing.message.contains("no token in"), "{missing}");
+    // As Kubernetes projects them: a link to the file of a folder that is exchanged.
+    let project = |version: &str, token: &str| {
+        let file = folder.path().join(version);
+        std::fs::write(&file, format!("{token}\n")).unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        std::fs::rename(&link, &path).unwrap();
+    };
+    project("one", "first-token");
+    host.state().require_token(Some("first-token"));
+    document(&fetcher, &url).await;
+    host.state().require_token(Some("other-token"));
+    let refused = failure(&fetcher, &url, PATIENCE).await;
+    assert_eq!(refused.class, Class::Forbidden);
+    project("two", "other-token");
+    document(&fetcher, &url).await;
+    assert!(!format!("{fetcher:?} {refused:?} {missing:?}").contains("-token"));
+    // Without a usable one, nothing is sent.
+    let before = host.state().answered();
+    for unusable in ["", "two\nlines"] {
+        project(&format!("bad{}", unusable.len()), unusable);
+        let failure = failure(&fetcher, &url, PATIENCE).await;
+        assert_eq!(failure.class, Class::Unavailable);
+        assert!(!failure.message.contains("lines"), "{failure}");
+    }
+    assert_eq!(host.state().answered(), before);
+}

@@ -1,0 +1,72 @@
+//! A server that says just what the test wants, byte for byte.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// Accepts connections one after the other, and answers one request on each; it ends with the test.
+pub(crate) struct Raw {
+    pub(crate) url: String,
+    heads: Arc<Mutex<Vec<String>>>,
+    serving: JoinHandle<()>,
+}
+
+impl Raw {
+    /// Answers the head of each request, as the answer sees fit.
+    pub(crate) async fn start<A>(answer: impl Fn(String, TcpStream) -> A + Send + 'static) -> Self
+    where
+        A: Future<Output = std::io::Result<()>> + Send,
+    {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let heads = Arc::<Mutex<Vec<String>>>::default();
+        let seen = Arc::clone(&heads);
+        let serving = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = Vec::new();
+                // The first byte of TLS is answered at once: what follows has no such end.
+                while !head.ends_with(b"\r\n\r\n") && head != [0x16] {
+                    match stream.read_u8().await {
+                        Ok(byte) => head.push(byte),
+                        Err(_) => break,
+                    }
+                }
+                let head = String::from_utf8(head).unwrap();
+                seen.lock().unwrap().push(head.clone());
+                // A client that has heard enough hangs up.
+                let _heard = answer(head, stream).await;
+            }
+        });
+        Self { url, heads, serving }
+    }
+
+    /// Answers everything with the same text.
+    pub(crate) async fn saying(answer: impl Into<String>) -> Self {
+        let answer = answer.into();
+        Self::start(move |_, mut stream| {
+            let answer = answer.clone();
+            async move { stream.write_all(answer.as_bytes()).await }
+        })
+        .await
+    }
+
+    /// The heads of the requests so far.
+    pub(crate) fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// A whole answer of HTTP/1.1 with these further header lines.
+pub(crate) fn answer(status: &str, headers: &[&str], body: &str) -> String {
+    let headers: String = headers.iter().flat_map(|header| [header, "\r\n"]).collect();
+    format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n{body}", body.len())
+}

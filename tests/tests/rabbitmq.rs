@@ -1,0 +1,342 @@
+//! The publisher against a real RabbitMQ, with a consumer from another library.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use amqprs::channel::{
+    BasicConsumeArguments, Channel, ConsumerMessage, ExchangeDeclareArguments, QueueBindArguments,
+    QueueDeclareArguments,
+};
+use amqprs::connection::{Connection, OpenConnectionArguments};
+use anyhow::Context as _;
+use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
+use lockstep_core::engine::broker::{Broker, CloudEvent, Confidential};
+use lockstep_shell::publish::Publisher;
+use lockstep_tests::ground::eventually;
+use lockstep_tests::rabbitmq::{ENCODED_PASSWORD, PASSWORD, RESTRICTED_USER, RabbitMq, USER};
+use serde_json::json;
+
+/// Where the child of [`tls_is_spoken_with_who_is_trusted`] connects to.
+const TLS_URL: &str = "LOCKSTEP_TEST_TLS_URL";
+
+const BATCH: usize = 100;
+
+fn to(url: &str, exchange: &str) -> Arc<Broker> {
+    Arc::new(Broker::RabbitMq {
+        url: Confidential::new(url),
+        exchange: exchange.to_owned(),
+        routing_key: "clusters".to_owned(),
+    })
+}
+
+fn event(number: usize) -> CloudEvent {
+    CloudEvent {
+        id: format!("{number:08}"),
+        r#type: "com.redhat.hyperfleet.cluster.reconcile".to_owned(),
+        source: "hyperfleet-sentinel".to_owned(),
+        time: "2025-10-21T12:00:00Z".parse().expect("a time"),
+        traceparent: number.is_multiple_of(2).then(|| format!("00-{number:032x}-00f067aa0ba902b7-01")),
+        data: json!({ "resourceId": "cls-abc", "reason": "ümläut \"quoted\"" }),
+    }
+}
+
+fn batch(first: usize) -> Vec<CloudEvent> {
+    (first..first + BATCH).map(event).collect()
+}
+
+fn published(outcome: Outcome) -> Vec<Result<(), Failure>> {
+    match outcome {
+        Ok(Success::Published(results)) => results,
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+/// A consumer's connection, and a durable queue that is bound to an exchange.
+struct Consumer {
+    _connection: Connection,
+    channel: Channel,
+    queue: String,
+}
+
+async fn open(broker: &RabbitMq) -> anyhow::Result<(Connection, Channel)> {
+    let address = broker.address();
+    let arguments = OpenConnectionArguments::new(&address.ip().to_string(), address.port(), USER, PASSWORD);
+    let connection = Connection::open(&arguments).await?;
+    let channel = connection.open_channel(None).await?;
+    Ok((connection, channel))
+}
+
+impl Consumer {
+    async fn of(broker: &RabbitMq, exchange: &str) -> anyhow::Result<Self> {
+        let (connection, channel) = open(broker).await?;
+        let queue = format!("{exchange}-queue");
+        channel.queue_declare(QueueDeclareArguments::durable_client_named(&queue)).await?;
+        channel.queue_bind(QueueBindArguments::new(&queue, exchange, "")).await?;
+        Ok(Self { _connection: connection, channel, queue })
+    }
+
+    /// All messages that are in the queue.
+    async fn messages(&self) -> anyhow::Result<Vec<ConsumerMessage>> {
+        let passive = QueueDeclareArguments::durable_client_named(&self.queue).passive(true).finish();
+        let (_, count, _) = self.channel.queue_declare(passive).await?.expect("an answer");
+        let arguments = BasicConsumeArguments::new(&self.queue, "").manual_ack(false).finish();
+        let (_, mut receiver) = self.channel.basic_consume_rx(arguments).await?;
+        let mut messages = Vec::new();
+        for _ in 0..count {
+            messages.push(receiver.recv().await.expect("as many messages as the broker counts"));
+        }
+        Ok(messages)
+    }
+}
+
+#[tokio::test]
+async fn every_attribute_and_byte_arrives() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    let (publisher, target) = (Publisher::default(), to(&broker.url(), "arrive"));
+    assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
+    let consumer = Consumer::of(broker, "arrive").await?;
+    let events = [event(1), event(2)];
+    assert_eq!(published(publisher.publish(&target, &events).await), [Ok(()), Ok(())]);
+
+    let messages = consumer.messages().await?;
+    assert_eq!(messages.len(), 2);
+    for (message, event) in messages.into_iter().zip(&events) {
+        let deliver = message.deliver.expect("its way");
+        assert_eq!((deliver.exchange().as_str(), deliver.routing_key().as_str()), ("arrive", "clusters"));
+        let properties = message.basic_properties.expect("properties");
+        assert_eq!(properties.delivery_mode(), Some(2));
+        assert_eq!(properties.content_type().map(String::as_str), Some("application/cloudevents+json"));
+        assert_eq!(properties.message_id(), Some(&event.id));
+        assert_eq!(properties.message_type(), Some(&event.r#type));
+        assert_eq!(properties.timestamp(), Some(1_761_048_000));
+
+        let headers = properties.headers().expect("headers").as_ref();
+        let headers = headers.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        let mut expected = BTreeMap::from(
+            [
+                ("cloudEvents:specversion", "1.0"),
+                ("cloudEvents:type", "com.redhat.hyperfleet.cluster.reconcile"),
+                ("cloudEvents:source", "hyperfleet-sentinel"),
+                ("cloudEvents:id", event.id.as_str()),
+                ("cloudEvents:time", "2025-10-21T12:00:00Z"),
+                ("cloudEvents:datacontenttype", "application/json"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned())),
+        );
+        let mut traced = String::new();
+        if let Some(traceparent) = &event.traceparent {
+            expected.insert("cloudEvents:traceparent".to_owned(), traceparent.clone());
+            traced = format!(r#","traceparent":"{traceparent}""#);
+        }
+        assert_eq!(headers.collect::<BTreeMap<_, _>>(), expected);
+
+        let body = format!(
+            "{}{}{}{traced}}}",
+            r#"{"specversion":"1.0","id":""#,
+            event.id,
+            r#"","type":"com.redhat.hyperfleet.cluster.reconcile","source":"hyperfleet-sentinel","datacontenttype":"application/json","time":"2025-10-21T12:00:00Z","data":{"reason":"ümläut \"quoted\"","resourceId":"cls-abc"}"#,
+        );
+        assert_eq!(String::from_utf8(message.content.expect("a body"))?, body);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_refused_is_told_without_the_password() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    let address = broker.address();
+    let (_connection, channel) = open(broker).await?;
+    channel
+        .exchange_declare(ExchangeDeclareArguments::new("a-topic", "topic").durable(true).finish())
+        .await?;
+
+    let url = |user: &str, password: &str, path: &str| format!("amqp://{user}:{password}@{address}{path}");
+    let table = [
+        (url(USER, "hunter3", "/"), "new", Class::Forbidden, "ACCESS_REFUSED - Login was refused"),
+        (url(USER, ENCODED_PASSWORD, "/none"), "new", Class::Forbidden, "vhost none not found"),
+        (url(USER, ENCODED_PASSWORD, "/closed"), "new", Class::Forbidden, "access to vhost 'closed' refused"),
+        (url(RESTRICTED_USER, ENCODED_PASSWORD, "/"), "new", Class::Forbidden, "access to exchange 'new'"),
+        (url(USER, ENCODED_PASSWORD, "/"), "a-topic", Class::Invalid, "inequivalent arg 'type'"),
+        (url(USER, ENCODED_PASSWORD, "/"), &"x".repeat(256), Class::Invalid, "exchange of RabbitMQ"),
+        (format!("user:hunter2@{address}"), "new", Class::Invalid, "amqp://USER:PASSWORD@HOST:5672/VHOST"),
+        (format!("http://user:hunter2@{address}"), "new", Class::Invalid, "amqp://USER:PASSWORD@HOST"),
+        ("amqp://user:hunter2@127.0.0.1:1".to_owned(), "new", Class::Unavailable, "RabbitMQ at 127.0.0.1:1 "),
+        ("amqp://user:hunter2@[::1]:1".to_owned(), "new", Class::Unavailable, "RabbitMQ at [::1]:1 "),
+    ];
+    for (url, exchange, class, words) in table {
+        let (publisher, target) = (Publisher::default(), to(&url, exchange));
+        let failure = publisher.connect(&target).await.expect_err(&url);
+        assert_eq!(failure.class, class, "{failure}");
+        assert!(failure.message.contains(words), "{failure}");
+        assert!(!format!("{failure:?}").contains("hunter"), "{failure:?}");
+        let unpublished = publisher.publish(&target, &[event(1)]).await.expect_err("no connection");
+        assert_eq!(unpublished.class, Class::Unavailable);
+    }
+    Ok(())
+}
+
+/// The trusted certificates come from the environment, which only a process of its own can have otherwise.
+#[test]
+fn tls_is_spoken_with_who_is_trusted() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    for (trusted, expected) in [(true, "published"), (false, "Unavailable: ")] {
+        let mut child = Command::new(std::env::current_exe()?);
+        child.args(["--exact", "speak_tls", "--ignored", "--nocapture"]).env(TLS_URL, broker.tls_url());
+        if trusted {
+            child.env("SSL_CERT_FILE", broker.certificate_authority());
+        }
+        let output = child.output()?;
+        let printed = String::from_utf8(output.stdout)?;
+        assert!(output.status.success() && printed.contains(expected), "{printed}");
+        assert!(trusted || printed.contains("invalid peer certificate"), "{printed}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "run by tls_is_spoken_with_who_is_trusted"]
+async fn speak_tls() {
+    let (publisher, target) =
+        (Publisher::default(), to(&std::env::var(TLS_URL).expect("a URL"), "encrypted"));
+    match publisher.connect(&target).await {
+        Ok(_) => {
+            assert_eq!(published(publisher.publish(&target, &[event(1)]).await), [Ok(())]);
+            println!("published");
+        }
+        Err(failure) => println!("{:?}: {}", failure.class, failure.message),
+    }
+}
+
+/// Publishes batches until one is not wholly confirmed, and returns what became of each event.
+async fn publish_until_cut(
+    publisher: Publisher,
+    target: Arc<Broker>,
+    next: Arc<AtomicUsize>,
+    cut: Arc<AtomicBool>,
+    confirmed: Arc<AtomicUsize>,
+) -> Vec<(String, Result<(), Failure>)> {
+    let mut all = Vec::new();
+    loop {
+        let events = batch(next.fetch_add(BATCH, Ordering::Relaxed));
+        let results = match publisher.publish(&target, &events).await {
+            Ok(Success::Published(results)) => results,
+            Err(failure) if failure.class == Class::Unavailable && cut.load(Ordering::SeqCst) => return all,
+            outcome => panic!("{outcome:?}"),
+        };
+        let well = results.iter().filter(|result| result.is_ok()).count();
+        assert!(well == BATCH || cut.load(Ordering::SeqCst), "{results:?}");
+        confirmed.fetch_add(well, Ordering::SeqCst);
+        all.extend(events.into_iter().map(|event| event.id).zip(results));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_confirmed_outlives_a_crash() -> anyhow::Result<()> {
+    let Some(mut broker) = RabbitMq::start()? else { return Ok(()) };
+    let (publisher, target) = (Publisher::default(), to(&broker.url(), "crash"));
+    assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
+    drop(Consumer::of(&broker, "crash").await?);
+
+    let (next, confirmed) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let cut = Arc::<AtomicBool>::default();
+    let callers = (0..32).map(|_| {
+        let (publisher, target) = (publisher.clone(), Arc::clone(&target));
+        let shared = (Arc::clone(&next), Arc::clone(&cut), Arc::clone(&confirmed));
+        tokio::spawn(publish_until_cut(publisher, target, shared.0, shared.1, shared.2))
+    });
+    let callers = callers.collect::<Vec<_>>();
+    eventually("thousands are confirmed", async || {
+        let count = confirmed.load(Ordering::SeqCst);
+        if count < 5_000 { anyhow::bail!("{count}") } else { Ok(()) }
+    })
+    .await?;
+    cut.store(true, Ordering::SeqCst);
+    tokio::task::block_in_place(|| broker.kill())?;
+    let mut results = Vec::new();
+    for caller in callers {
+        results.extend(caller.await?);
+    }
+
+    tokio::task::block_in_place(|| broker.resume())?;
+    assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
+    let consumer = Consumer::of(&broker, "crash").await?;
+    let received = consumer.messages().await?.into_iter().filter_map(|message| {
+        message.basic_properties.and_then(|properties| properties.message_id().cloned())
+    });
+    let received = received.collect::<BTreeSet<_>>();
+    let mut unknown = 0;
+    for (id, result) in results {
+        match result {
+            Ok(()) => assert!(received.contains(&id), "{id} was confirmed, and is lost"),
+            Err(failure) => {
+                assert_eq!(failure.class, Class::Unknown, "{failure}");
+                unknown += 1;
+            }
+        }
+    }
+    assert!(unknown > 0, "the crash met nothing in flight");
+    assert!(published(publisher.publish(&target, &batch(0)).await).iter().all(Result::is_ok));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_is_one_connection_and_a_restart_ends_it() -> anyhow::Result<()> {
+    let Some(mut broker) = RabbitMq::start()? else { return Ok(()) };
+    let publisher = Publisher::default();
+    let (former, target) = (to(&broker.url(), "former"), to(&broker.url(), "present"));
+    for target in [&former, &former, &target] {
+        assert_eq!(publisher.connect(target).await, Ok(Success::Done));
+    }
+    let unpublished = publisher.publish(&former, &[event(1)]).await.expect_err("another broker's connection");
+    assert_eq!(unpublished.class, Class::Unavailable);
+    assert_eq!(published(publisher.clone().publish(&target, &[event(1)]).await), [Ok(())]);
+    eventually("there is one connection", async || {
+        let listed = broker.control(&["-q", "list_connections", "state"])?;
+        if listed.lines().filter(|line| *line == "running").count() == 1 {
+            Ok(())
+        } else {
+            anyhow::bail!(listed)
+        }
+    })
+    .await?;
+
+    tokio::task::block_in_place(|| broker.stop())?;
+    eventually("the end is noticed", async || match publisher.publish(&target, &[event(2)]).await {
+        Err(failure) if failure.class == Class::Unavailable => Ok(()),
+        outcome => anyhow::bail!("{outcome:?}"),
+    })
+    .await?;
+    assert_eq!(publisher.connect(&target).await.expect_err("no broker").class, Class::Unavailable);
+    tokio::task::block_in_place(|| broker.resume())?;
+    assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
+    assert_eq!(published(publisher.publish(&target, &[event(3)]).await), [Ok(())]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_broker_that_takes_nothing_is_not_waited_for_forever() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::start()? else { return Ok(()) };
+    let (publisher, target) = (Publisher::default(), to(&broker.url(), "blocked"));
+    assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
+    broker.control(&["set_vm_memory_high_watermark", "absolute", "1"])?;
+    tokio::time::pause();
+    let failure = eventually("the alarm blocks the connection", async || {
+        let results = published(publisher.publish(&target, &batch(0)).await);
+        results.into_iter().find_map(Result::err).context("all were confirmed")
+    })
+    .await?;
+    assert_eq!(failure.class, Class::Unknown, "{failure}");
+    assert!(failure.message.ends_with("not confirmed within 30 s"), "{failure}");
+    tokio::time::resume();
+    eventually("the connection is given up", async || match publisher.publish(&target, &[event(1)]).await {
+        Err(failure) if failure.class == Class::Unavailable => Ok(()),
+        outcome => anyhow::bail!("{outcome:?}"),
+    })
+    .await?;
+    broker.control(&["set_vm_memory_high_watermark", "0.4"])?;
+    assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
+    assert_eq!(published(publisher.publish(&target, &[event(1)]).await), [Ok(())]);
+    Ok(())
+}
