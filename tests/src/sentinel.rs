@@ -62,7 +62,8 @@ impl Config {
     /// Its status.
     pub async fn status(&self) -> anyhow::Result<SentinelConfigStatus> {
         let mut object = self.api.get(&self.name).await?;
-        Ok(serde_json::from_value(object.data["status"].take())?)
+        let status: Option<SentinelConfigStatus> = serde_json::from_value(object.data["status"].take())?;
+        Ok(status.unwrap_or_default())
     }
 
     /// Waits for a condition with this status and reason about the latest generation.

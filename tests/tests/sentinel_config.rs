@@ -8,6 +8,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use lockstep_tests::chart::apply;
 use lockstep_tests::ground::{Ground, eventually};
 use lockstep_tests::program::{Program, program, sum};
 use lockstep_tests::sentinel::{Config, spec};
@@ -39,6 +40,7 @@ on_both_grounds!(
     what_is_left_out_has_the_specified_default,
     what_makes_no_sense_is_refused,
     tables_show_what_matters,
+    the_examples_are_taken_and_read,
     changes_are_followed,
     a_broken_configuration_leaves_the_one_before_in_force,
     a_deleted_configuration_stays_in_force,
@@ -221,6 +223,20 @@ async fn tables_show_what_matters(world: World) -> anyhow::Result<()> {
         table["rows"][0]["cells"].as_array().context("no cells")?[..4],
         ["shard", "clusters", "rabbitmq", "100ms"]
     );
+    Ok(())
+}
+
+async fn the_examples_are_taken_and_read(world: World) -> anyhow::Result<()> {
+    for example in [
+        include_str!("../../deploy/examples/sentinel/pubsub.yaml"),
+        include_str!("../../deploy/examples/sentinel/rabbitmq.yaml"),
+    ] {
+        let mut object: Value = serde_yaml::from_str(example)?;
+        object["metadata"]["namespace"] = json!(world.namespace);
+        let stored = apply(&world.client, &object).await?;
+        let read = lockstep_core::sentinel::config::read(&stored.data);
+        assert!(read.is_ok(), "{read:?}");
+    }
     Ok(())
 }
 

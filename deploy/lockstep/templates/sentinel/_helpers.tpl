@@ -2,7 +2,7 @@
 {{- define "sentinel.shards" -}}
 {{- $shards := dict -}}
 {{- range $name, $entry := .Values.sentinels -}}
-{{- if $entry -}}
+{{- if not (kindIs "invalid" $entry) -}}
 {{- $shard := omit $.Values.sentinel "rbac" "serviceAccount" | deepCopy -}}
 {{- range $key, $value := $entry -}}{{- $_ := set $shard $key $value -}}{{- end -}}
 {{- $config := $shard.config | default dict -}}
