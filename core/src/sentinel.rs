@@ -429,9 +429,9 @@ impl Sentinel {
         let first = left[0].data["id"].as_str().unwrap_or_default().to_owned();
         let count = left.len();
         let message = match cycle.unconfirmed(left, batch.attempts, now.monotonic, &mut self.random) {
-            Fate::Again => format!(
-                "{count} events were not confirmed and will be sent again (the first: {first}): {why}"
-            ),
+            Fate::Again => {
+                format!("{} not confirmed and will be sent again (the first: {first}): {why}", were(count))
+            }
             Fate::GivenUp => {
                 step.notes.push(loaded.shard.count(metrics::BROKER_ERRORS, count));
                 format!("{} given up for this cycle (the first: {first}): {why}", were(count))
