@@ -44,3 +44,16 @@ pub(super) fn attributes(event: &CloudEvent) -> impl Iterator<Item = (&'static s
 pub(super) fn invalid(error: &dyn std::fmt::Display) -> Failure {
     Failure::new(Class::Invalid, format!("the event can't be sent: {error}"))
 }
+
+/// An event with everything that an event can have.
+#[cfg(test)]
+pub(super) fn example() -> CloudEvent {
+    CloudEvent {
+        id: "0199f9b2-1111-7000-8000-000000000001".to_owned(),
+        r#type: "com.redhat.hyperfleet.cluster.reconcile".to_owned(),
+        source: "hyperfleet-sentinel".to_owned(),
+        time: "2025-10-21T12:00:00Z".parse().expect("a time"),
+        traceparent: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
+        data: serde_json::json!({ "resourceId": "cls-abc", "generation": 5 }),
+    }
+}

@@ -134,3 +134,6 @@ fn encode(event: &CloudEvent) -> Result<Message, Failure> {
         .with_type(short(&event.r#type)?);
     Ok((message::body(event)?, properties))
 }
+
+#[cfg(test)]
+mod tests;
