@@ -75,9 +75,9 @@ impl Publisher {
     /// Publishes events in their order, and awaits what the broker says of each, though not for longer than 30 s.
     pub async fn publish(&self, broker: &Arc<Broker>, events: &[CloudEvent]) -> Outcome {
         if let Some(consumer) = &self.in_process {
-            let taken = |event: &CloudEvent| consumer.send(event.clone());
             let nack = |_| Failure::new(Class::Unavailable, "the consumer of this process has ended");
-            return Ok(Success::Published(events.iter().map(|event| taken(event).map_err(nack)).collect()));
+            let taken = |event: &CloudEvent| consumer.send(event.clone()).map_err(nack);
+            return Ok(Success::Published(events.iter().map(taken).collect()));
         }
         let Some(open) = self.connected(broker) else {
             let message = format!("no connection to this {} broker is open", broker.name());

@@ -123,7 +123,7 @@ fn spec() -> Value {
     })
 }
 
-fn page() -> Outcome {
+fn page() -> Success {
     let item = |id: &str, phase: &str, since: &str| json!({ "id": id, "labels": { "region": "us-east" }, "status": { "phase": phase, "lastTransitionTime": since } });
     let items = json!({ "items": [
         item("due", "Provisioning", "2025-10-21T11:59:50Z"),
@@ -133,13 +133,13 @@ fn page() -> Outcome {
         item("broken", "Ready", "yesterday"),
         { "id": "foreign", "labels": { "region": "eu" } },
     ] });
-    Ok(Success::Document(items.to_string().into()))
+    Success::Document(items.to_string().into())
 }
 
 fn confirmed(action: &Action) -> Outcome {
     match action {
         Action::Publish { events, .. } => Ok(Success::Published(vec![Ok(()); events.len()])),
-        Action::Fetch { .. } => page(),
+        Action::Fetch { .. } => Ok(page()),
         _ => Ok(Success::Done),
     }
 }
@@ -225,7 +225,7 @@ fn an_api_that_gives_no_list() {
         Err(busy),
     ]);
     let mut bench = Bench::new(move |action| match action {
-        Action::Fetch { .. } => answers.pop_front().unwrap_or_else(page),
+        Action::Fetch { .. } => answers.pop_front().unwrap_or_else(|| Ok(page())),
         action => confirmed(action),
     });
     bench.configured(1, &spec());

@@ -48,7 +48,7 @@ pub(super) const ACTS: &[Act] = &[
 ];
 
 /// What lies beyond Kubernetes, and the time there.
-pub(super) fn beyond<'a>(hand: &'a mut dyn Hand) -> Option<(&'a mut Beyond, Timestamp)> {
+pub(super) fn beyond(hand: &mut dyn Hand) -> Option<(&mut Beyond, Timestamp)> {
     let (outside, now) = hand.outside()?;
     let outside: &mut dyn Any = outside;
     Some((outside.downcast_mut::<Beyond>()?, now))
