@@ -131,7 +131,7 @@ mod tests {
     fn the_server_asks_for_time_in_seconds_or_by_the_clock() {
         let asked = |headers: &[(HeaderName, &'static str)]| failed(429, headers, "").retry_after;
         let date = (DATE, "Wed, 21 Oct 2026 07:28:00 GMT");
-        assert_eq!(asked(&[(RETRY_AFTER, "120")]), Some(Duration::from_secs(120)));
+        assert_eq!(asked(&[(RETRY_AFTER, "120")]), Some(Duration::from_mins(2)));
         let later = (RETRY_AFTER, "Wed, 21 Oct 2026 07:28:30 GMT");
         assert_eq!(asked(&[date.clone(), later]), Some(Duration::from_secs(30)));
         let earlier = (RETRY_AFTER, "Wed, 21 Oct 2026 07:27:00 GMT");

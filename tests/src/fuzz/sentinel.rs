@@ -35,7 +35,7 @@ fn configuration(text: &str) {
             }
         }
         Err(problems) => {
-            assert!(!problems.is_empty() && problems.iter().all(|problem| problem.starts_with("spec")))
+            assert!(!problems.is_empty() && problems.iter().all(|problem| problem.starts_with("spec")));
         }
     }
 }
