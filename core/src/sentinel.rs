@@ -17,7 +17,7 @@
 //!
 //! Nothing here is kept beyond the process: the next one finds in the fleet what is due.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,6 +93,8 @@ pub struct Sentinel {
     random: Random,
     /// Whether anything new may be begun; false at the end.
     is_acting: bool,
+    /// What was wrong with resources in the last cycle.
+    malformed: BTreeSet<String>,
     /// Whether a list was ever read to its end.
     has_polled: bool,
     /// Whether the broker was ever connected.
@@ -137,6 +139,7 @@ impl Sentinel {
             last_id: 0,
             ids: Ids::default(),
             is_acting: false,
+            malformed: BTreeSet::new(),
             has_polled: false,
             has_connected: false,
         }
@@ -276,7 +279,7 @@ impl Sentinel {
             Ok(page) => self.visit(&mut cycle, page, now, step),
             Err((reason, failure)) => self.page_failed(&mut cycle, reason, &failure, now, step),
         }
-        if cycle.pager.is_done() {
+        if cycle.pager.is_complete() {
             step.notes.push(cycle.loaded.shard.pending(cycle.tally.resources));
         }
         self.cycle = Some(cycle);
@@ -352,8 +355,12 @@ impl Sentinel {
             cycle.tally.malformed += page.malformed.len() as u64;
             step.notes.push(loaded.shard.count(metrics::MALFORMED, page.malformed.len()));
             for problem in page.malformed {
-                let message = format!("a resource is left out because it can't be understood: {problem}");
-                step.notes.push(Note::Warning { message });
+                // What was told in the last cycle is known.
+                if !self.malformed.contains(&problem) {
+                    let message = format!("a resource is left out because it can't be understood: {problem}");
+                    step.notes.push(Note::Warning { message });
+                }
+                cycle.malformed.insert(problem);
             }
         }
         cycle.push(due);
@@ -427,7 +434,7 @@ impl Sentinel {
             ),
             Fate::GivenUp => {
                 step.notes.push(loaded.shard.count(metrics::BROKER_ERRORS, count));
-                format!("{count} events were given up for this cycle (the first: {first}): {why}")
+                format!("{} given up for this cycle (the first: {first}): {why}", were(count))
             }
         };
         step.notes.push(Note::Warning { message });
@@ -449,6 +456,7 @@ impl Sentinel {
 
     fn end_cycle(&mut self, now: Now, step: &mut Step) {
         let Some(cycle) = self.cycle.take_if(|cycle| cycle.is_done()) else { return };
+        self.malformed = cycle.malformed;
         let loaded = &cycle.loaded;
         let took = now.monotonic.since(cycle.began);
         self.next_poll = now.monotonic + loaded.config.poll_interval;
@@ -498,9 +506,16 @@ impl Sentinel {
             tally.failed,
             tally.malformed
         );
-        step.notes.push(Note::Told { debug: false, message });
+        // Cycles in which nothing happens come every few seconds.
+        let is_quiet = tally.published == 0 && tally.failed == 0 && tally.malformed == 0;
+        step.notes.push(Note::Told { debug: is_quiet, message });
         self.tell_cycle(tally);
     }
+}
+
+/// A number of events, as the beginning of a sentence.
+fn were(events: usize) -> String {
+    if events == 1 { "1 event was".to_owned() } else { format!("{events} events were") }
 }
 
 /// A decision in words.

@@ -36,6 +36,12 @@ impl Executor {
         }
     }
 
+    /// The same, but events go through this publisher.
+    #[must_use]
+    pub fn publishing_with(self, publisher: Publisher) -> Self {
+        Self { publisher, ..self }
+    }
+
     /// The client that requests go through.
     pub(crate) fn client(&self) -> &Client {
         &self.client

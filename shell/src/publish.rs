@@ -1,5 +1,6 @@
 //! Publishes events to message brokers.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use futures::future::{FutureExt as _, MaybeDone};
 use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
 use lockstep_core::engine::broker::{Broker, CloudEvent};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 mod message;
 mod pubsub;
@@ -24,6 +26,13 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Publisher {
     open: Arc<Mutex<Option<Arc<Open>>>>,
     connecting: Arc<tokio::sync::Mutex<()>>,
+    in_process: Option<UnboundedSender<CloudEvent>>,
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publisher").finish_non_exhaustive()
+    }
 }
 
 /// A connection with the broker that it leads to.
@@ -38,9 +47,18 @@ enum Connection {
 }
 
 impl Publisher {
+    /// A publisher whose events, whatever the broker, come to who holds the receiver, in this process.
+    pub fn in_process() -> (Self, UnboundedReceiver<CloudEvent>) {
+        let (sender, events) = mpsc::unbounded_channel();
+        (Self { in_process: Some(sender), ..Self::default() }, events)
+    }
+
     /// Connects, unless a connection to this broker is open. A connection that ended is not made anew until somebody
     /// asks for it here.
     pub async fn connect(&self, broker: &Arc<Broker>) -> Outcome {
+        if self.in_process.is_some() {
+            return Ok(Success::Done);
+        }
         let _one_at_a_time = self.connecting.lock().await;
         if self.connected(broker).is_some() {
             return Ok(Success::Done);
@@ -56,6 +74,11 @@ impl Publisher {
 
     /// Publishes events in their order, and awaits what the broker says of each, though not for longer than 30 s.
     pub async fn publish(&self, broker: &Arc<Broker>, events: &[CloudEvent]) -> Outcome {
+        if let Some(consumer) = &self.in_process {
+            let taken = |event: &CloudEvent| consumer.send(event.clone());
+            let nack = |_| Failure::new(Class::Unavailable, "the consumer of this process has ended");
+            return Ok(Success::Published(events.iter().map(|event| taken(event).map_err(nack)).collect()));
+        }
         let Some(open) = self.connected(broker) else {
             let message = format!("no connection to this {} broker is open", broker.name());
             return Err(Failure::new(Class::Unavailable, message));

@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::execute::Executor;
 use crate::health::Health;
 use crate::observe::Observer;
+use crate::publish::Publisher;
 use crate::run::inbox::{Inbox, Watches};
 use crate::run::requests::Requests;
 use crate::shutdown::Shutdown;
@@ -31,13 +32,21 @@ pub struct Options {
     pub grace: Duration,
     /// The machine's last event, at shutdown. What it asks for in answer is still carried out within the grace period.
     pub farewell: Option<Event>,
+    /// Keeps the connection to the message broker, for who publishes.
+    pub publisher: Publisher,
     /// Seeds the jitter with which watches that failed are tried again.
     pub seed: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { max_in_flight: 64, grace: Duration::from_secs(5), farewell: None, seed: 0 }
+        Self {
+            max_in_flight: 64,
+            grace: Duration::from_secs(5),
+            farewell: None,
+            publisher: Publisher::default(),
+            seed: 0,
+        }
     }
 }
 
@@ -63,7 +72,7 @@ impl Driver {
         options: Options,
     ) -> Self {
         let name = machine.name();
-        let executor = Executor::new(client, name);
+        let executor = Executor::new(client, name).publishing_with(options.publisher.clone());
         let inbox = Inbox::new();
         Self {
             clock,

@@ -360,6 +360,9 @@ fn dev_runs_the_controllers_on_the_examples() {
         "vault/closed                    created by lockstep-namespaceclass",
         "shop/shop                       Ready=True",
         "vault/vault                     Ready=True",
+        "Publishing=True",
+        "cluster payments is Pending, validated",
+        "cluster payments is Ready",
     ]);
     assert_eq!(served.terminate(), Some(0));
     assert!(!folder.path().join("lockstep.kubeconfig").exists());
@@ -391,8 +394,8 @@ fn sim_finds_nothing_and_goes_the_same_way_twice() {
     assert_eq!(String::from_utf8_lossy(&first.stderr), "");
     let one = object(&first);
     assert_eq!(one["failures"], serde_json::json!([]));
-    assert_eq!(one["runs"], 20);
-    assert_eq!(one["controllers"], serde_json::json!(["namespaceclass"]));
+    assert_eq!(one["runs"], 40);
+    assert_eq!(one["controllers"], serde_json::json!(["namespaceclass", "sentinel"]));
     assert!(one["steps"].as_u64() > Some(1000) && one["requests"].as_u64() > Some(100), "{one}");
     // The storm of each run, and the calm after it.
     assert!(one["simulatedSeconds"].as_f64() > Some(20.0 * 600.0), "{one}");
@@ -414,7 +417,7 @@ fn sim_sums_up_for_people() {
         folder.path(),
         &["sim", "--seeds", "0..2", "--faults", "pause,conflict", "--duration", "5m"],
     ));
-    for part in ["runs         2", "simulated ", "h a minute", "hash ", "act ", "nothing failed"] {
+    for part in ["runs         4", "simulated ", "h a minute", "hash ", "act ", "nothing failed"] {
         assert!(told.contains(part), "{part:?} is not in {told}");
     }
     assert!(!told.contains("handover"), "{told}");

@@ -4,12 +4,15 @@
 
 mod apiserver;
 mod namespaceclass;
+mod sentinel;
 
 pub use self::apiserver::apiserver;
 pub use self::namespaceclass::namespaceclass;
+pub use self::sentinel::sentinel;
 
 /// A target.
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their folders in `fuzz/corpus`.
-pub const TARGETS: [(&str, Target); 2] = [("apiserver", apiserver), ("namespaceclass", namespaceclass)];
+pub const TARGETS: [(&str, Target); 3] =
+    [("apiserver", apiserver), ("namespaceclass", namespaceclass), ("sentinel", sentinel)];

@@ -9,7 +9,7 @@
 //! Pages are fetched while earlier ones are still published, as long as not too many events are held. Source: HyperFleet
 //! Sentinel, "Main Reconciler".
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +57,8 @@ pub struct Cycle {
     pub is_fetching: bool,
     /// What it came to so far.
     pub tally: LastCycle,
+    /// What was wrong with resources.
+    pub malformed: BTreeSet<String>,
     ready: VecDeque<Batch>,
     retrying: BTreeMap<(Monotonic, u64), Batch>,
     retries: u64,
@@ -83,6 +85,7 @@ impl Cycle {
             loaded,
             is_fetching: false,
             tally: LastCycle::default(),
+            malformed: BTreeSet::new(),
             ready: VecDeque::new(),
             retrying: BTreeMap::new(),
             retries: 0,

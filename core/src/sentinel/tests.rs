@@ -1,1 +1,293 @@
+use std::collections::VecDeque;
+use std::fmt::Write as _;
 
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::engine::machine::Amount;
+use crate::time::Wall;
+
+/// When everything begins.
+const START: &str = "2025-10-21T12:00:00Z";
+
+/// A Sentinel with a scripted world: what it asks for is answered at once, in its order.
+struct Bench {
+    sentinel: Sentinel,
+    elapsed: Duration,
+    /// How the API, the broker and Kubernetes answer.
+    answer: Box<dyn FnMut(&Action) -> Outcome>,
+    told: String,
+}
+
+impl Bench {
+    fn new(answer: impl FnMut(&Action) -> Outcome + 'static) -> Self {
+        let sentinel = Sentinel::new(Settings {
+            namespace: "hyperfleet-system".to_owned(),
+            config: "us-east".to_owned(),
+            tells_decisions: true,
+            traces: false,
+            seed: 1,
+        });
+        let mut bench =
+            Self { sentinel, elapsed: Duration::ZERO, answer: Box::new(answer), told: String::new() };
+        bench.happens(Event::Started);
+        bench.happens(Event::LeadershipChanged { leading: true });
+        bench.happens(Event::ListStarted { kind: load::kind() });
+        bench
+    }
+
+    fn now(&self) -> Now {
+        let start: jiff::Timestamp = START.parse().unwrap();
+        let wall = start + SignedDuration::try_from(self.elapsed).unwrap();
+        Now { wall: Wall::from_timestamp(wall), monotonic: Monotonic::from_elapsed(self.elapsed) }
+    }
+
+    fn happens(&mut self, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let step = self.sentinel.step(event, self.now());
+            for note in &step.notes {
+                self.tell(note);
+            }
+            for request in step.requests {
+                let _ =
+                    writeln!(self.told, "{:>7.3}  {}", self.elapsed.as_secs_f64(), asked(&request.action));
+                let outcome = (self.answer)(&request.action);
+                events.push_back(Event::Finished { id: request.id, outcome });
+            }
+        }
+    }
+
+    fn tell(&mut self, note: &Note) {
+        let at = self.elapsed.as_secs_f64();
+        let text = match note {
+            Note::ConditionChanged { condition, status, reason, message, .. } => {
+                format!("{condition}={status} {reason}: {message}")
+            }
+            Note::Warning { message } => format!("warning: {message}"),
+            Note::Told { message, .. } => message.clone(),
+            Note::Measured(measure) if measure.by == Amount::Add(0) => return,
+            Note::Measured(measure) => {
+                format!("{}{{{}}} {:?}", measure.metric, measure.labels.join(","), measure.by)
+            }
+            Note::Reconciled { .. } | Note::LeadershipChanged { .. } => return,
+        };
+        let _ = writeln!(self.told, "{at:>7.3}    {text}");
+    }
+
+    fn configured(&mut self, generation: i64, spec: &Value) {
+        let object = json!({
+            "metadata": { "uid": "u1", "generation": generation, "resourceVersion": (10 * generation).to_string() },
+            "spec": spec,
+        });
+        self.happens(Event::Observed { kind: load::kind(), object: Arc::new(object) });
+        self.happens(Event::ListCompleted { kind: load::kind() });
+    }
+
+    /// Lets time pass, with all that falls due meanwhile.
+    fn passes(&mut self, time: Duration) {
+        let end = self.elapsed + time;
+        while let Some(deadline) = self.sentinel.deadline().filter(|deadline| deadline.at.elapsed() <= end) {
+            self.elapsed = self.elapsed.max(deadline.at.elapsed());
+            self.happens(Event::Woke);
+        }
+        self.elapsed = end;
+    }
+}
+
+fn asked(action: &Action) -> String {
+    match action {
+        Action::Fetch { url, .. } => format!("fetch {url}"),
+        Action::Publish { events, .. } => {
+            let resources = events.iter().map(|event| event.data["id"].as_str().unwrap_or_default());
+            format!("publish {}", resources.collect::<Vec<_>>().join(" "))
+        }
+        Action::Patch { patch, .. } => {
+            let status = &patch["status"];
+            let conditions = status["conditions"].as_array().into_iter().flatten();
+            let gist = conditions
+                .map(|c| format!("{}={}", c["type"].as_str().unwrap(), c["status"].as_str().unwrap()));
+            format!("status {} {}", gist.collect::<Vec<_>>().join(" "), status["lastCycle"])
+        }
+        other => other.name().to_owned(),
+    }
+}
+
+fn spec() -> Value {
+    json!({
+        "resourceType": "clusters",
+        "shardSelector": { "matchLabels": { "region": "us-east" } },
+        "hyperfleetAPI": { "url": "http://api" },
+        "broker": { "type": "rabbitmq", "topic": "events", "url": "amqp://user:hunter2@rabbitmq/" },
+    })
+}
+
+fn page() -> Outcome {
+    let item = |id: &str, phase: &str, since: &str| json!({ "id": id, "labels": { "region": "us-east" }, "status": { "phase": phase, "lastTransitionTime": since } });
+    let items = json!({ "items": [
+        item("due", "Provisioning", "2025-10-21T11:59:50Z"),
+        item("fresh", "Provisioning", "2025-10-21T12:00:59Z"),
+        item("ready", "Ready", "2025-10-21T11:59:50Z"),
+        item("stale", "Ready", "2025-10-21T11:00:00Z"),
+        item("broken", "Ready", "yesterday"),
+        { "id": "foreign", "labels": { "region": "eu" } },
+    ] });
+    Ok(Success::Document(items.to_string().into()))
+}
+
+fn confirmed(action: &Action) -> Outcome {
+    match action {
+        Action::Publish { events, .. } => Ok(Success::Published(vec![Ok(()); events.len()])),
+        Action::Fetch { .. } => page(),
+        _ => Ok(Success::Done),
+    }
+}
+
+#[test]
+fn a_cycle_as_it_should_be() {
+    let mut bench = Bench::new(confirmed);
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_secs(6));
+    insta::assert_snapshot!(bench.told);
+}
+
+#[test]
+fn a_configuration_that_is_missing_broken_mended_changed_and_gone() {
+    let mut bench = Bench::new(|action| match action {
+        Action::Fetch { .. } => Ok(Success::Document(r#"{"items":[]}"#.into())),
+        action => confirmed(action),
+    });
+    bench.happens(Event::ListCompleted { kind: load::kind() });
+    bench.passes(Duration::from_secs(31));
+    let mut broken = spec();
+    broken["pollInterval"] = json!("soon");
+    bench.configured(1, &broken);
+    bench.configured(2, &spec());
+    bench.configured(3, &broken);
+    bench.passes(Duration::from_secs(7));
+    let mut changed = spec();
+    changed["pollInterval"] = json!("1m");
+    bench.configured(4, &changed);
+    bench.happens(Event::Vanished { kind: load::kind(), object: Arc::default() });
+    bench.passes(Duration::from_secs(20));
+    insta::assert_snapshot!(bench.told);
+}
+
+#[test]
+fn a_broker_that_refuses_breaks_and_comes_back() {
+    let mut calls = 0;
+    let mut bench = Bench::new(move |action| {
+        calls += 1;
+        match action {
+            Action::Connect { .. } if calls < 8 => {
+                Err(Failure::new(Class::Forbidden, "rabbitmq:5672 refuses the credentials"))
+            }
+            Action::Publish { events, .. } if calls < 16 => {
+                let silence = Failure::new(Class::Unknown, "the connection was lost");
+                let mut results = vec![Err(silence); events.len()];
+                results[0] = Ok(());
+                Ok(Success::Published(results))
+            }
+            action => confirmed(action),
+        }
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_secs(12));
+    insta::assert_snapshot!(bench.told);
+}
+
+#[test]
+fn events_that_are_refused_again_and_again_are_given_up() {
+    let mut bench = Bench::new(|action| match action {
+        Action::Publish { events, .. } => {
+            let nack = Failure::new(Class::Unavailable, "nack");
+            Ok(Success::Published(vec![Err(nack); events.len()]))
+        }
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_secs(6));
+    insta::assert_snapshot!(bench.told);
+}
+
+#[test]
+fn an_api_that_gives_no_list() {
+    let html = || Ok(Success::Document("<!DOCTYPE html><title>Sign in</title>".into()));
+    let busy =
+        Failure { retry_after: Some(Duration::from_secs(4)), ..Failure::new(Class::Throttled, "slow down") };
+    let mut answers = VecDeque::from([
+        html(),
+        html(),
+        html(),
+        Ok(Success::Document("".into())),
+        Err(Failure::new(Class::Forbidden, "401 Unauthorized")),
+        Err(busy),
+    ]);
+    let mut bench = Bench::new(move |action| match action {
+        Action::Fetch { .. } => answers.pop_front().unwrap_or_else(page),
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_secs(20));
+    insta::assert_snapshot!(bench.told);
+}
+
+#[test]
+fn a_secret_gives_the_url_and_is_read_again_when_it_is_refused() {
+    let mut reads = 0;
+    let mut bench = Bench::new(move |action| match action {
+        Action::Get { .. } => {
+            reads += 1;
+            let url = match reads {
+                1 => return Err(Failure::new(Class::NotFound, "secrets \"rabbit\" not found")),
+                2 => "YW1xcDovL3VzZXI6b2xkQHJhYmJpdG1xLw==",
+                _ => "YW1xcDovL3VzZXI6bmV3QHJhYmJpdG1xLw==",
+            };
+            Ok(Success::Object(Arc::new(json!({ "data": { "url": url } }))))
+        }
+        Action::Connect { broker } => match &**broker {
+            Broker::RabbitMq { url, .. } if url.reveal().contains("new") => Ok(Success::Done),
+            _ => Err(Failure::new(Class::Forbidden, "rabbitmq:5672 refuses the credentials")),
+        },
+        action => confirmed(action),
+    });
+    let mut spec = spec();
+    spec["broker"] =
+        json!({ "type": "rabbitmq", "topic": "events", "urlSecretRef": { "name": "rabbit", "key": "url" } });
+    bench.configured(1, &spec);
+    bench.passes(Duration::from_secs(75));
+    assert!(bench.sentinel.is_synced());
+    insta::assert_snapshot!(bench.told);
+}
+
+#[test]
+fn at_the_end_nothing_new_is_begun_and_confirms_are_counted() {
+    let mut sentinel = Bench::new(confirmed).sentinel;
+    let bench = Bench::new(confirmed);
+    let now = bench.now();
+    let object =
+        json!({ "metadata": { "uid": "u1", "generation": 1, "resourceVersion": "1" }, "spec": spec() });
+    let mut asked: VecDeque<Request> =
+        sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now).requests.into();
+    // Everything but the publication is answered.
+    let mut publication = None;
+    while let Some(request) = asked.pop_front() {
+        if matches!(request.action, Action::Publish { .. }) {
+            publication = Some(request);
+            continue;
+        }
+        let event = Event::Finished { id: request.id, outcome: confirmed(&request.action) };
+        asked.extend(sentinel.step(event, now).requests);
+    }
+    let publication = publication.expect("events were published");
+    assert_eq!(sentinel.step(Event::LeadershipChanged { leading: false }, now).requests, []);
+    let event = Event::Finished { id: publication.id, outcome: confirmed(&publication.action) };
+    let step = sentinel.step(event, now);
+    assert_eq!(step.requests, []);
+    let counted = step.notes.iter().any(|note| {
+        matches!(note, Note::Measured(measure) if measure.metric == metrics::PUBLISHED && measure.by == Amount::Add(2))
+    });
+    assert!(counted, "{:?}", step.notes);
+    assert_eq!(sentinel.deadline(), None);
+}

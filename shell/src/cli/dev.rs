@@ -7,19 +7,21 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use lockstep_crds::CrdSet;
 use lockstep_shell::clock::Clock;
-use lockstep_shell::connect;
 use lockstep_shell::controllers::{self, Settings};
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::shutdown::{self, Shutdown};
+use lockstep_shell::{connect, serve};
 use lockstep_sim::host::{Host, Options};
 use tokio::sync::mpsc;
 
+use self::fleet::Fleet;
 use self::kubeconfig::Kubeconfig;
 use self::live::View;
 use super::signal::Signals;
 use super::{logging, process};
 
+mod fleet;
 mod kubeconfig;
 mod live;
 mod setup;
@@ -63,7 +65,7 @@ Then, in another terminal:
   kubectl --kubeconfig lockstep.kubeconfig get namespaceclassbindings --all-namespaces";
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let sets = if args.bare { Vec::new() } else { controllers::select_running(&args.controllers)? };
+    let sets = if args.bare { Vec::new() } else { controllers::select(&args.controllers)? };
     logging::start(&args.log_level, logging::Format::Text)?;
     let mut signals = Signals::new()?;
     let host = Host::bind(args.listen, Options::default())
@@ -71,7 +73,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         .with_context(|| format!("cannot serve the API at {} (--listen chooses another)", args.listen))?;
     let kubeconfig = Kubeconfig::write(&args.kubeconfig, &host.kubeconfig_yaml())?;
     let result = if args.bare {
-        introduce(&host, &kubeconfig, &sets)?;
+        introduce(&host, &kubeconfig, &sets, &[])?;
         signals.next().await;
         Ok(())
     } else {
@@ -102,13 +104,25 @@ async fn control(
     let client = connect::client(kube::Config::new(host.url().parse()?))?;
     let (told, notes) = mpsc::unbounded_channel();
     let clock = Clock::start(jiff::Timestamp::now);
-    let mut manager =
-        Manager::new(client.clone(), clock, process::seed(), Metrics::new(prometheus::Registry::new())?);
-    manager.send_notes_to(told);
-    add_controllers(&mut manager, sets)?;
+    let metrics = Metrics::new(prometheus::Registry::new())?;
+    let mut manager = Manager::new(client.clone(), clock, process::seed(), metrics.clone());
+    manager.send_notes_to(told.clone());
+    let (alone, together): (Vec<_>, Vec<_>) = sets.iter().cloned().partition(|set| set.runs_alone);
+    add_controllers(&mut manager, &together)?;
+    let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
+    let mut more = vec![format!("metrics     http://{}/metrics", listener.local_addr()?)];
+    tokio::spawn(serve::serve(listener, serve::metrics_routes(metrics), stopping.clone()));
+    let mut configs = Vec::new();
+    if !alone.is_empty() {
+        let (fleet, options) = Fleet::start().await?;
+        manager.add_with(Box::new(fleet::sentinel(process::seed())), options);
+        more.push(format!("fleet       {}/api/hyperfleet/v1/clusters", fleet.url()));
+        configs.push(fleet.config());
+        tokio::spawn(fleet.adapt(told));
+    }
     let set_up = async {
         setup::install(&client, sets).await?;
-        introduce(host, kubeconfig, sets)?;
+        introduce(host, kubeconfig, sets, &more)?;
         View::start(&client, notes).await
     };
     let mut view = tokio::select! {
@@ -117,7 +131,7 @@ async fn control(
         view = set_up => view?,
     };
     let running = manager.run(stopping);
-    let examples = setup::apply_examples(client.clone());
+    let examples = setup::apply_examples(client.clone(), sets, configs);
     tokio::pin!(running, examples);
     let mut applied = false;
     loop {
@@ -151,7 +165,7 @@ fn add_controllers(manager: &mut Manager, sets: &[CrdSet]) -> anyhow::Result<()>
 }
 
 /// Says what runs and what to try.
-fn introduce(host: &Host, kubeconfig: &Kubeconfig, sets: &[CrdSet]) -> io::Result<()> {
+fn introduce(host: &Host, kubeconfig: &Kubeconfig, sets: &[CrdSet], more: &[String]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let kubectl = format!("kubectl --kubeconfig {}", kubeconfig.shown());
     writeln!(out, "API server  {}", host.url())?;
@@ -161,8 +175,13 @@ fn introduce(host: &Host, kubeconfig: &Kubeconfig, sets: &[CrdSet]) -> io::Resul
         return out.flush();
     }
     let names = sets.iter().map(|set| set.controller).collect::<Vec<_>>().join(", ");
-    writeln!(out, "controllers {names}\n\nTry, in another terminal:")?;
+    writeln!(out, "controllers {names}")?;
+    for line in more {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "\nTry, in another terminal:")?;
     for command in [
+        "get sentinelconfigs",
         "get namespaceclasses",
         "get namespaceclassbindings --all-namespaces",
         "--namespace shop get configmaps,serviceaccounts,roles,networkpolicies,resourcequotas",

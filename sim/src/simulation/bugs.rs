@@ -14,6 +14,7 @@ mod answers;
 mod clocks;
 mod events;
 mod requests;
+mod sentinel;
 
 /// A bug that can be planted.
 pub struct Bug {
@@ -34,10 +35,13 @@ pub type Garble = fn(&Action, http::Request<Vec<u8>>) -> http::Request<Vec<u8>>;
 
 /// All bugs.
 pub fn all() -> Vec<&'static Bug> {
-    [answers::BUGS, clocks::BUGS, events::BUGS, requests::BUGS].into_iter().flatten().collect()
+    [answers::BUGS, clocks::BUGS, events::BUGS, requests::BUGS, sentinel::BUGS]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
-/// The controller that the bugs here are planted in.
+/// The controller that the bugs of most files are planted in.
 const HOST: &str = lockstep_crds::namespaceclass::CONTROLLER;
 
 /// What a bug does to what passes by it. What is left out passes unchanged.

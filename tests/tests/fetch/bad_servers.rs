@@ -55,7 +55,7 @@ async fn an_endless_body_is_too_long() {
     for head in ["transfer-encoding: chunked", "connection: close"] {
         let server = Raw::start(move |_, mut stream| async move {
             stream.write_all(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n").as_bytes()).await?;
-            let part = [b'x'; 0x10000];
+            let part = vec![b'x'; 0x10000];
             loop {
                 if head == "transfer-encoding: chunked" {
                     stream.write_all(b"10000\r\n").await?;

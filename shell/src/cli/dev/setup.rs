@@ -39,9 +39,19 @@ pub(super) async fn install(client: &Client, sets: &[CrdSet]) -> anyhow::Result<
     bail!("the API server does not serve the kinds that were installed")
 }
 
-/// Applies the example classes and namespaces.
-pub(super) async fn apply_examples(client: Client) -> anyhow::Result<()> {
+/// Applies the examples of these controllers, and the configurations.
+pub(super) async fn apply_examples(
+    client: Client,
+    sets: &[CrdSet],
+    configs: Vec<Value>,
+) -> anyhow::Result<()> {
     let executor = Executor::new(client, "dev");
+    for config in configs {
+        apply(&executor, config).await?;
+    }
+    if sets.iter().all(|set| set.controller != lockstep_crds::namespaceclass::CONTROLLER) {
+        return Ok(());
+    }
     for text in EXAMPLES {
         for object in yaml::objects(text)? {
             apply(&executor, object).await?;

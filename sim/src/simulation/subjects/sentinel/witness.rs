@@ -49,6 +49,7 @@ enum Course {
 struct Eye {
     config: Option<Config>,
     version: u64,
+    is_listed: bool,
     /// Counts cycles: one ends by its end, or because the configuration changed.
     cycle: u64,
     fetches: BTreeMap<ActionId, u64>,
@@ -62,6 +63,10 @@ impl Eye {
     fn see(&mut self, now: Now, event: &Event, step: &Step) -> Result<(), Testimony> {
         match event {
             Event::Observed { kind, object } if kind.kind == "SentinelConfig" => self.configured(object),
+            // Who was told that there is none takes the next one as it comes.
+            Event::ListStarted { .. } => self.is_listed = false,
+            Event::ListCompleted { .. } if !self.is_listed => self.version = 0,
+            Event::Vanished { .. } => self.version = 0,
             Event::Finished { id, outcome } => {
                 if let Some(cycle) = self.fetches.remove(id) {
                     self.fetched(cycle == self.cycle, outcome, now, step)?;
@@ -94,6 +99,7 @@ impl Eye {
 
     fn configured(&mut self, object: &Value) {
         // What a list shows from the past is passed over.
+        self.is_listed = true;
         let version = resource_version(object);
         if version < self.version {
             return;

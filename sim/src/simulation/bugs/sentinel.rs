@@ -1,0 +1,270 @@
+//! Mistakes that a Sentinel could make.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Request, Success};
+use lockstep_core::engine::machine::{Amount, Event, Note, Step};
+use lockstep_core::sentinel::metrics::PUBLISHED;
+use lockstep_core::time::{Now, Wall};
+use serde_json::Value;
+
+use super::{Bug, Flaw, plant};
+
+/// The controller that these bugs are planted in.
+const HOST: &str = lockstep_crds::sentinel::CONTROLLER;
+
+const fn bug(
+    name: &'static str,
+    sentence: &'static str,
+    plant: fn(
+        Box<dyn lockstep_core::engine::machine::Machine>,
+    ) -> Box<dyn lockstep_core::engine::machine::Machine>,
+) -> Bug {
+    Bug { name, sentence, controller: HOST, plant, garble: None }
+}
+
+pub(super) const BUGS: &[Bug] = &[
+    bug("publishes_early", "Backoffs are taken for shorter than they are.", plant::<PublishesEarly>),
+    bug(
+        "silence_is_a_confirm",
+        "An event that was never confirmed is taken for confirmed.",
+        plant::<SilenceIsAConfirm>,
+    ),
+    bug(
+        "a_nack_is_a_confirm",
+        "An event that the broker refused is taken for confirmed.",
+        plant::<NackIsAConfirm>,
+    ),
+    bug(
+        "counts_what_is_sent",
+        "Events are counted as published when they are sent.",
+        plant::<CountsWhatIsSent>,
+    ),
+    bug("forgets_the_last_item", "The last item of each page is lost.", plant::<ForgetsTheLastItem>),
+    bug(
+        "one_bad_item_spoils_a_page",
+        "A page with a malformed item is thrown away.",
+        plant::<OneBadItemSpoilsAPage>,
+    ),
+    bug("publishes_twice", "The first event of a request is sent twice.", plant::<PublishesTwice>),
+    bug(
+        "never_connects_again",
+        "A connection that failed is never tried again.",
+        plant::<NeverConnectsAgain>,
+    ),
+    bug("never_reloads", "Changes of the configuration go unseen.", plant::<NeverReloads>),
+    bug("skips_are_not_counted", "Skipped resources are not counted.", plant::<SkipsAreNotCounted>),
+    bug("tells_the_url", "The broker's URL is logged when it is connected to.", plant::<TellsTheUrl>),
+    bug(
+        "an_api_that_is_busy_is_given_up",
+        "After the API asked to be left alone it is never asked again.",
+        plant::<GivesUp>,
+    ),
+];
+
+#[derive(Default)]
+struct PublishesEarly;
+
+impl Flaw for PublishesEarly {
+    fn now(&mut self, now: Now) -> Now {
+        let ahead = now.wall.timestamp().saturating_add(SignedDuration::from_secs(3));
+        Now { wall: Wall::from_timestamp(ahead.unwrap_or(now.wall.timestamp())), ..now }
+    }
+}
+
+fn confirm(event: &mut Event, class: Class) {
+    if let Event::Finished { outcome: Ok(Success::Published(results)), .. } = event {
+        for result in results {
+            if result.as_ref().is_err_and(|failure| failure.class == class) {
+                *result = Ok(());
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct SilenceIsAConfirm;
+
+impl Flaw for SilenceIsAConfirm {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        confirm(&mut event, Class::Unknown);
+        Some(event)
+    }
+}
+
+#[derive(Default)]
+struct NackIsAConfirm;
+
+impl Flaw for NackIsAConfirm {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        confirm(&mut event, Class::Unavailable);
+        Some(event)
+    }
+}
+
+#[derive(Default)]
+struct CountsWhatIsSent(u64);
+
+impl Flaw for CountsWhatIsSent {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Publish { events, .. } = &request.action {
+            self.0 += events.len() as u64;
+        }
+        None
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        for note in &mut step.notes {
+            if let Note::Measured(measure) = note
+                && measure.metric == PUBLISHED
+            {
+                measure.by = Amount::Add(std::mem::take(&mut self.0));
+            }
+        }
+    }
+}
+
+/// Changes the document that an event brings.
+fn document(event: &mut Event, change: impl FnOnce(&mut Value) -> bool) {
+    if let Event::Finished { outcome, .. } = event
+        && let Ok(Success::Document(text)) = outcome
+        && let Ok(mut document) = serde_json::from_str::<Value>(text)
+    {
+        *outcome = if change(&mut document) {
+            Ok(Success::Document(document.to_string().into()))
+        } else {
+            Err(Failure::new(Class::Invalid, "malformed"))
+        };
+    }
+}
+
+#[derive(Default)]
+struct ForgetsTheLastItem;
+
+impl Flaw for ForgetsTheLastItem {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        document(&mut event, |page| {
+            // All but one of the page, so that the next page begins where it should.
+            if let Some(items) = page["items"].as_array_mut().filter(|items| items.len() > 1) {
+                let before_last = items.len() - 2;
+                items.remove(before_last);
+            }
+            true
+        });
+        Some(event)
+    }
+}
+
+#[derive(Default)]
+struct OneBadItemSpoilsAPage;
+
+impl Flaw for OneBadItemSpoilsAPage {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        let is_good = |page: &mut Value| {
+            page["items"].as_array().is_some_and(|items| items.iter().all(|item| item["id"].is_string()))
+        };
+        document(&mut event, is_good);
+        Some(event)
+    }
+}
+
+#[derive(Default)]
+struct PublishesTwice;
+
+impl Flaw for PublishesTwice {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Publish { events, .. } = &mut request.action {
+            let first = events.first().cloned();
+            *events = events.iter().cloned().chain(first).collect::<Vec<_>>().into();
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+struct NeverConnectsAgain {
+    connects: Vec<lockstep_core::engine::action::ActionId>,
+    has_failed: bool,
+}
+
+impl Flaw for NeverConnectsAgain {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Event::Finished { id, outcome: Err(_) } = &event {
+            self.has_failed |= self.connects.contains(id);
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if matches!(request.action, Action::Connect { .. }) {
+            self.connects.push(request.id);
+            let gone = || Err(Failure::new(Class::Unavailable, "never again"));
+            return self.has_failed.then(gone);
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+struct NeverReloads {
+    seen: bool,
+}
+
+impl Flaw for NeverReloads {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let is_config = matches!(&event, Event::Observed { .. });
+        if is_config && std::mem::replace(&mut self.seen, true) { None } else { Some(event) }
+    }
+}
+
+#[derive(Default)]
+struct SkipsAreNotCounted;
+
+impl Flaw for SkipsAreNotCounted {
+    fn step(&mut self, step: &mut Step) {
+        step.notes.retain(|note| {
+            !matches!(note, Note::Measured(measure) if measure.metric == lockstep_core::sentinel::metrics::SKIPPED)
+        });
+    }
+}
+
+#[derive(Default)]
+struct TellsTheUrl(Option<String>);
+
+impl Flaw for TellsTheUrl {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Connect { broker } = &request.action
+            && let lockstep_core::engine::broker::Broker::RabbitMq { url, .. } = &**broker
+        {
+            self.0 = Some(format!("connecting to {}", url.reveal()));
+        }
+        None
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        step.notes.extend(self.0.take().map(|message| Note::Told { debug: false, message }));
+    }
+}
+
+#[derive(Default)]
+struct GivesUp {
+    is_offended: bool,
+}
+
+impl Flaw for GivesUp {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let is_throttled = |failure: &Failure| failure.class == Class::Throttled;
+        if let Event::Finished { outcome: Err(failure), .. } = &event {
+            self.is_offended |= is_throttled(failure) && failure.retry_after > Some(Duration::ZERO);
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if self.is_offended && matches!(request.action, Action::Fetch { .. }) {
+            return Some(Err(Failure::new(Class::Forbidden, "never again")));
+        }
+        None
+    }
+}

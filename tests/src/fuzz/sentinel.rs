@@ -1,0 +1,77 @@
+use std::collections::BTreeMap;
+
+use lockstep_core::sentinel::config;
+use lockstep_core::sentinel::decision::{Backoffs, evaluate};
+use lockstep_core::sentinel::fleet::{self, Dialect, Place, ResourceType};
+use lockstep_core::sentinel::pager::Pager;
+use lockstep_core::sentinel::selector::Selector;
+use lockstep_core::time::Wall;
+use lockstep_crds::sentinel::ShardSelector;
+use serde_json::Value;
+
+/// The first byte chooses what the rest is: a configuration, an answer of the fleet in either dialect, or a selector.
+pub fn sentinel(data: &[u8]) {
+    let Some((choice, rest)) = data.split_first() else { return };
+    let Ok(text) = std::str::from_utf8(rest) else { return };
+    match choice % 4 {
+        0 => configuration(text),
+        1 => answer(text, Dialect::Labels),
+        2 => answer(text, Dialect::Search),
+        _ => selector(text),
+    }
+}
+
+fn configuration(text: &str) {
+    let Ok(object) = serde_json::from_str::<Value>(text) else { return };
+    match config::read(&object) {
+        Ok(config) => {
+            assert!(!config.poll_interval.is_zero() && !config.timeout.is_zero());
+            assert!(config.url.starts_with("http"));
+            let url = object["spec"]["broker"]["url"].as_str().unwrap_or_default();
+            let password =
+                url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')).map(|(user, _)| user);
+            if let Some(password) = password.filter(|password| password.len() > 12) {
+                assert!(!format!("{:?}", config.target).contains(password), "credentials are shown");
+            }
+        }
+        Err(problems) => {
+            assert!(!problems.is_empty() && problems.iter().all(|problem| problem.starts_with("spec")))
+        }
+    }
+}
+
+fn answer(text: &str, dialect: Dialect) {
+    let Ok(mut page) = fleet::read(text, dialect) else { return };
+    assert_eq!(page.resources.len() + page.malformed.len(), page.items);
+    assert!(page.resources.iter().all(|resource| !resource.id.is_empty()));
+    let backoffs =
+        Backoffs { ready: std::time::Duration::MAX, not_ready: std::time::Duration::from_secs(10) };
+    for resource in &page.resources {
+        let _ = evaluate(resource, &backoffs, Wall::from_timestamp(jiff::Timestamp::UNIX_EPOCH));
+    }
+    let mut pager = Pager::new(dialect);
+    if pager.took(&mut page).is_ok()
+        && let Some((place, _)) = pager.next()
+    {
+        url(&Selector::default(), place, dialect);
+    }
+}
+
+fn selector(text: &str) {
+    let Ok(selector) = serde_json::from_str::<ShardSelector>(text) else { return };
+    let Ok(selector) = Selector::read(&selector) else { return };
+    assert!(selector.search().chars().count() <= 4096);
+    let _ = selector.matches(&BTreeMap::new());
+    url(&selector, &Place { after: Some(text.to_owned()), page: 1 }, Dialect::Search);
+    url(&selector, &Place { after: None, page: 1 }, Dialect::Labels);
+}
+
+/// Whatever was in a selector or an id, a URL comes out, with the parameters that it should have.
+fn url(selector: &Selector, place: &Place, dialect: Dialect) {
+    let url = fleet::url("http://fleet", dialect, ResourceType::Clusters, selector, place);
+    let parsed: http::Uri = url.parse().expect("a URL");
+    let query = parsed.query().expect("a query");
+    assert!(query.split('&').all(|pair| {
+        matches!(pair.split_once('='), Some(("labels" | "search" | "order" | "page" | "size", _)))
+    }));
+}
