@@ -62,8 +62,8 @@ impl Program {
         Ok(get(&self.metrics, "/metrics").await?.1)
     }
 
-    /// The sum of all series of a metric whose labels hold the text.
-    pub async fn metric(&self, metric: &str, holding: &str) -> anyhow::Result<f64> {
+    /// The sum of all series of a metric, which counts, whose labels hold the text.
+    pub async fn metric(&self, metric: &str, holding: &str) -> anyhow::Result<u64> {
         Ok(sum(&self.metrics().await?, metric, holding))
     }
 
@@ -97,13 +97,13 @@ async fn get(address: &str, path: &str) -> anyhow::Result<(u16, String)> {
     Ok((status, body.to_owned()))
 }
 
-/// The sum of all series of a metric whose labels hold the text.
-pub fn sum(metrics: &str, metric: &str, holding: &str) -> f64 {
+/// The sum of all series of a metric, which counts, whose labels hold the text.
+pub fn sum(metrics: &str, metric: &str, holding: &str) -> u64 {
     let series = metrics.lines().filter(|line| {
         let name = line.split(['{', ' ']).next();
         name == Some(metric) && line.contains(holding)
     });
-    series.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+    series.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
 }
 
 /// Builds the program, unless `LOCKSTEP_BIN` names one, and returns its path.
