@@ -249,7 +249,8 @@ async fn what_was_confirmed_outlives_a_crash() -> anyhow::Result<()> {
     let callers = callers.collect::<Vec<_>>();
     eventually("thousands are confirmed", async || {
         let count = confirmed.load(Ordering::SeqCst);
-        if count < 5_000 { anyhow::bail!("{count}") } else { Ok(()) }
+        anyhow::ensure!(count >= 5_000, "{count}");
+        Ok(())
     })
     .await?;
     cut.store(true, Ordering::SeqCst);

@@ -136,6 +136,7 @@ fn page() -> Success {
     Success::Document(items.to_string().into())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is an answer like others, which may be failures")]
 fn confirmed(action: &Action) -> Outcome {
     match action {
         Action::Publish { events, .. } => Ok(Success::Published(vec![Ok(()); events.len()])),
