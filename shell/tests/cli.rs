@@ -66,9 +66,9 @@ impl Served {
         Self { child, url, lines: receiver }
     }
 
-    /// Waits for lines that hold the texts, in any order, for ten seconds at most.
+    /// Waits for lines that hold the texts, in any order, for half a minute at most.
     fn shows(&self, texts: &[&str]) {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + Duration::from_secs(30);
         let mut missing = texts.to_vec();
         let mut seen = Vec::new();
         while !missing.is_empty() {
@@ -160,7 +160,8 @@ fn crds_are_printed_as_they_are_checked_in() {
         let text = std::fs::read_to_string(checked_in.join(lockstep_shell::yaml::file_name(crd))).unwrap();
         assert!(printed.contains(&text));
     }
-    assert_eq!(printed, succeeds(&run(folder.path(), &["crds", "--controllers", "namespaceclass"])));
+    let some = succeeds(&run(folder.path(), &["crds", "--controllers", "namespaceclass"]));
+    assert!(printed.starts_with(&some) && printed.len() > some.len());
     fails(&run(folder.path(), &["crds", "--controllers", "x"]), &["\"x\"", "namespaceclass"]);
 }
 

@@ -35,7 +35,7 @@ const CLUSTERS: [(&str, &str); 5] = [
     ("elsewhere", "us-east"),
 ];
 /// How long adapters work on an event.
-const WORK: Duration = Duration::from_millis(1500);
+const WORK: Duration = Duration::from_millis(800);
 
 /// The fleet, being served.
 pub(super) struct Fleet {
@@ -70,9 +70,9 @@ impl Fleet {
             "metadata": { "name": CONFIG, "namespace": NAMESPACE },
             "spec": {
                 "resourceType": "clusters",
-                "backoffNotReady": "4s",
+                "backoffNotReady": "2s",
                 "backoffReady": "1m",
-                "pollInterval": "2s",
+                "pollInterval": "1s",
                 "shardSelector": { "matchLabels": { "region": CLUSTERS[0].1 } },
                 "hyperfleetAPI": { "url": self.url(), "dialect": "search" },
                 "broker": { "type": "rabbitmq", "topic": "hyperfleet-events", "url": "amqp://in-process/" },
