@@ -42,7 +42,7 @@ struct Open {
 }
 
 enum Connection {
-    RabbitMq(rabbitmq::Connection),
+    RabbitMq(Box<rabbitmq::Connection>),
     PubSub(pubsub::Connection),
 }
 
@@ -101,7 +101,8 @@ impl Connection {
     async fn open(broker: &Broker) -> Result<Self, Failure> {
         match broker {
             Broker::RabbitMq { url, exchange, routing_key } => {
-                rabbitmq::Connection::open(url, exchange, routing_key).await.map(Self::RabbitMq)
+                let connection = rabbitmq::Connection::open(url, exchange, routing_key).await?;
+                Ok(Self::RabbitMq(Box::new(connection)))
             }
             Broker::PubSub { project, topic } => {
                 pubsub::Connection::open(project, topic).await.map(Self::PubSub)

@@ -113,7 +113,7 @@ impl Topic {
             Some(Code::InvalidArgument) => (Class::Invalid, ""),
             Some(Code::ResourceExhausted) => (Class::Throttled, "; check the project's quota"),
             _ if error.is_transient_and_before_rpc() => (Class::Unavailable, ""),
-            _ if error.source().is_some_and(|source| source.is::<CredentialsError>()) => {
+            _ if error.source().is_some_and(<dyn std::error::Error>::is::<CredentialsError>) => {
                 (Class::Forbidden, "; check the credentials that the environment gives")
             }
             _ => (Class::Unknown, ""),

@@ -29,7 +29,7 @@ pub(super) struct Connection {
     server: Server,
     exchange: ShortString,
     routing_key: ShortString,
-    connection: lapin::Connection,
+    amqp: lapin::Connection,
     channel: Channel,
     socket: Arc<Socket>,
     /// Held while events are handed over: the channel numbers a message first and queues it then, so that two callers at
@@ -51,11 +51,11 @@ impl Connection {
         let socket = Arc::new(Socket::default());
         let handshake = handshake(server.uri().clone(), exchange.clone(), Arc::clone(&socket));
         match tokio::time::timeout(CONNECT_TIMEOUT, handshake).await {
-            Ok(Ok((connection, channel))) => Ok(Self {
+            Ok(Ok((amqp, channel))) => Ok(Self {
                 server,
                 exchange,
                 routing_key,
-                connection,
+                amqp,
                 channel,
                 socket,
                 sending: Mutex::default(),
@@ -71,7 +71,7 @@ impl Connection {
 
     /// Whether messages can be sent, as far as is known.
     pub(super) fn is_open(&self) -> bool {
-        self.connection.status().connected() && self.channel.status().connected()
+        self.amqp.status().connected() && self.channel.status().connected()
     }
 
     /// Sends all events, then awaits what the broker says of each.
@@ -96,7 +96,7 @@ impl Connection {
 
     /// Says goodbye, though not for long, and ends the connection.
     pub(super) async fn close(&self) {
-        let goodbye = self.connection.close(lapin::protocol::constants::REPLY_SUCCESS, "OK".into());
+        let goodbye = self.amqp.close(lapin::protocol::constants::REPLY_SUCCESS, "OK".into());
         // A broker that does not answer is not waited for.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, goodbye).await;
         self.socket.end();
