@@ -51,11 +51,11 @@ impl Connection {
         let socket = Arc::new(Socket::default());
         let handshake = handshake(server.uri().clone(), exchange.clone(), Arc::clone(&socket));
         match tokio::time::timeout(CONNECT_TIMEOUT, handshake).await {
-            Ok(Ok((connection, channel))) => Ok(Self {
+            Ok(Ok((amqp, channel))) => Ok(Self {
                 server,
                 exchange,
                 routing_key,
-                amqp: connection,
+                amqp,
                 channel,
                 socket,
                 sending: Mutex::default(),

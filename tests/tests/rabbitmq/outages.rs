@@ -1,0 +1,154 @@
+//! A broker that crashes, restarts or takes nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::Context as _;
+use lockstep_core::engine::action::{Class, Failure, Success};
+use lockstep_core::engine::broker::{Broker, CloudEvent};
+use lockstep_shell::publish::Publisher;
+use lockstep_tests::ground::eventually;
+use lockstep_tests::rabbitmq::RabbitMq;
+
+use crate::{Consumer, event, published, to};
+
+/// How many events go into one call.
+const BATCH: usize = 100;
+
+fn batch(first: usize) -> Vec<CloudEvent> {
+    (first..first + BATCH).map(event).collect()
+}
+
+/// Publishes batches until one is not wholly confirmed, and returns what became of each event.
+async fn publish_until_cut(
+    publisher: Publisher,
+    target: Arc<Broker>,
+    next: Arc<AtomicUsize>,
+    cut: Arc<AtomicBool>,
+    confirmed: Arc<AtomicUsize>,
+) -> Vec<(String, Result<(), Failure>)> {
+    let mut all = Vec::new();
+    loop {
+        let events = batch(next.fetch_add(BATCH, Ordering::Relaxed));
+        let results = match publisher.publish(&target, &events).await {
+            Ok(Success::Published(results)) => results,
+            Err(failure) if failure.class == Class::Unavailable && cut.load(Ordering::SeqCst) => return all,
+            outcome => panic!("{outcome:?}"),
+        };
+        let well = results.iter().filter(|result| result.is_ok()).count();
+        assert!(well == BATCH || cut.load(Ordering::SeqCst), "{results:?}");
+        confirmed.fetch_add(well, Ordering::SeqCst);
+        all.extend(events.into_iter().map(|event| event.id).zip(results));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_confirmed_outlives_a_crash() -> anyhow::Result<()> {
+    let Some(mut broker) = RabbitMq::start()? else { return Ok(()) };
+    let (publisher, target) = (Publisher::default(), to(&broker.url(), "crash"));
+    assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
+    drop(Consumer::of(&broker, "crash").await?);
+
+    let (next, confirmed) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let cut = Arc::<AtomicBool>::default();
+    let callers = (0..32).map(|_| {
+        let (publisher, target) = (publisher.clone(), Arc::clone(&target));
+        let shared = (Arc::clone(&next), Arc::clone(&cut), Arc::clone(&confirmed));
+        tokio::spawn(publish_until_cut(publisher, target, shared.0, shared.1, shared.2))
+    });
+    let callers = callers.collect::<Vec<_>>();
+    eventually("thousands are confirmed", async || {
+        let count = confirmed.load(Ordering::SeqCst);
+        anyhow::ensure!(count >= 5_000, "{count}");
+        Ok(())
+    })
+    .await?;
+    cut.store(true, Ordering::SeqCst);
+    tokio::task::block_in_place(|| broker.kill())?;
+    let mut results = Vec::new();
+    for caller in callers {
+        results.extend(caller.await?);
+    }
+
+    tokio::task::block_in_place(|| broker.resume())?;
+    assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
+    let consumer = Consumer::of(&broker, "crash").await?;
+    let received = consumer.messages().await?.into_iter().filter_map(|message| {
+        message.basic_properties.and_then(|properties| properties.message_id().cloned())
+    });
+    let received = received.collect::<BTreeSet<_>>();
+    let mut unknown = 0;
+    for (id, result) in results {
+        match result {
+            Ok(()) => assert!(received.contains(&id), "{id} was confirmed, and is lost"),
+            Err(failure) => {
+                assert_eq!(failure.class, Class::Unknown, "{failure}");
+                unknown += 1;
+            }
+        }
+    }
+    assert!(unknown > 0, "the crash met nothing in flight");
+    assert!(published(publisher.publish(&target, &batch(0)).await).iter().all(Result::is_ok));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_is_one_connection_and_a_restart_ends_it() -> anyhow::Result<()> {
+    let Some(mut broker) = RabbitMq::start()? else { return Ok(()) };
+    let publisher = Publisher::default();
+    let (former, target) = (to(&broker.url(), "former"), to(&broker.url(), "present"));
+    for target in [&former, &former, &target] {
+        assert_eq!(publisher.connect(target).await, Ok(Success::Done));
+    }
+    let unpublished = publisher.publish(&former, &[event(1)]).await.expect_err("another broker's connection");
+    assert_eq!(unpublished.class, Class::Unavailable);
+    assert_eq!(published(publisher.clone().publish(&target, &[event(1)]).await), [Ok(())]);
+    eventually("there is one connection", async || {
+        let listed = broker.control(&["-q", "list_connections", "state"])?;
+        if listed.lines().filter(|line| *line == "running").count() == 1 {
+            Ok(())
+        } else {
+            anyhow::bail!(listed)
+        }
+    })
+    .await?;
+
+    tokio::task::block_in_place(|| broker.stop())?;
+    eventually("the end is noticed", async || match publisher.publish(&target, &[event(2)]).await {
+        Err(failure) if failure.class == Class::Unavailable => Ok(()),
+        outcome => anyhow::bail!("{outcome:?}"),
+    })
+    .await?;
+    assert_eq!(publisher.connect(&target).await.expect_err("no broker").class, Class::Unavailable);
+    tokio::task::block_in_place(|| broker.resume())?;
+    assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
+    assert_eq!(published(publisher.publish(&target, &[event(3)]).await), [Ok(())]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_broker_that_takes_nothing_is_not_waited_for_forever() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::start()? else { return Ok(()) };
+    let (publisher, target) = (Publisher::default(), to(&broker.url(), "blocked"));
+    assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
+    broker.control(&["set_vm_memory_high_watermark", "absolute", "1"])?;
+    tokio::time::pause();
+    let failure = eventually("the alarm blocks the connection", async || {
+        let results = published(publisher.publish(&target, &batch(0)).await);
+        results.into_iter().find_map(Result::err).context("all were confirmed")
+    })
+    .await?;
+    assert_eq!(failure.class, Class::Unknown, "{failure}");
+    assert!(failure.message.ends_with("not confirmed within 30 s"), "{failure}");
+    tokio::time::resume();
+    eventually("the connection is given up", async || match publisher.publish(&target, &[event(1)]).await {
+        Err(failure) if failure.class == Class::Unavailable => Ok(()),
+        outcome => anyhow::bail!("{outcome:?}"),
+    })
+    .await?;
+    broker.control(&["set_vm_memory_high_watermark", "0.4"])?;
+    assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
+    assert_eq!(published(publisher.publish(&target, &[event(1)]).await), [Ok(())]);
+    Ok(())
+}
