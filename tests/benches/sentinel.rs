@@ -1,6 +1,6 @@
 //! What the Sentinel costs, measured and told; nothing here passes or fails.
 //!
-//! `cargo bench --workspace --bench sentinel -- [RESOURCES]...` (20,000 and 100,000 unless told) serves a fleet in which
+//! `cargo bench --workspace --bench sentinel -- [RESOURCES]...` (10,000, 20,000 and 100,000 unless told) serves a fleet in which
 //! every cluster is due, starts RabbitMQ with one durable queue, and runs the Sentinel as a process of its own, as it would
 //! run in a cluster, built with the same profile. A bare publisher with the same library and the same messages is what it
 //! is compared with.
@@ -8,14 +8,13 @@
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use jiff::{SignedDuration, Timestamp};
 use kube::{Client, Config};
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::{AMQPValue, FieldTable};
@@ -28,12 +27,11 @@ use lockstep_tests::program::{Program, sum};
 use lockstep_tests::queue::Queue;
 use lockstep_tests::rabbitmq::RabbitMq;
 use lockstep_tests::sentinel;
+use lockstep_tests::shard::{CYCLES, PUBLISHED, an_hour_ago};
 use serde_json::json;
 
 /// Messages that the bare publisher has in flight, as many as the Sentinel.
 const WINDOW: usize = 2000;
-const PUBLISHED: &str = "hyperfleet_sentinel_events_published_total";
-const CYCLES: &str = "hyperfleet_sentinel_reconcile_duration_seconds_count";
 const TOOK: &str = "hyperfleet_sentinel_reconcile_duration_seconds_sum";
 
 fn main() -> anyhow::Result<()> {
@@ -47,7 +45,7 @@ fn main() -> anyhow::Result<()> {
     runtime.block_on(measure(&program, &broker, &sizes))
 }
 
-async fn measure(program: &PathBuf, broker: &RabbitMq, sizes: &[usize]) -> anyhow::Result<()> {
+async fn measure(program: &Path, broker: &RabbitMq, sizes: &[usize]) -> anyhow::Result<()> {
     let cluster = Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Options::default()).await?;
     let client = Client::try_from(Config::new(cluster.url().parse()?))?;
     install_crds(&client).await?;
@@ -121,7 +119,7 @@ fn message() -> (Vec<u8>, BasicProperties) {
 
 /// One cycle of a Sentinel over clusters that are all due.
 async fn cycle(
-    program: &PathBuf,
+    program: &Path,
     broker: &RabbitMq,
     cluster: &Host,
     client: &Client,
@@ -129,10 +127,9 @@ async fn cycle(
 ) -> anyhow::Result<Duration> {
     let name = format!("cycle-{count}");
     let queue = Queue::bind(broker, &name).await?;
-    let created = Timestamp::now().checked_sub(SignedDuration::from_hours(1))?;
     let mut fleet = HyperFleet::new(Dialect::Released, 1);
     let labels = Arc::new(Labels::new());
-    fleet.populate(count, |_| Arc::clone(&labels), created);
+    fleet.populate(count, |_| Arc::clone(&labels), an_hour_ago()?);
     let fleet = FleetHost::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), fleet).await?;
     let (first_page, asked) = std::sync::mpsc::channel();
     fleet.state().set_weather(Some(Box::new(move |_| {

@@ -13,3 +13,4 @@ pub mod program;
 pub mod queue;
 pub mod rabbitmq;
 pub mod sentinel;
+pub mod shard;

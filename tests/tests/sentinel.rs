@@ -1,18 +1,15 @@
 //! The Sentinel as a process, between a fleet that is served over HTTP and a real RabbitMQ.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::process::Command;
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use http::{Method, Request};
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
 use lockstep_core::engine::machine::Event;
 use lockstep_core::sentinel::{Sentinel, Settings};
 use lockstep_shell::clock::Clock;
@@ -20,90 +17,18 @@ use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::run::Options;
 use lockstep_shell::shutdown;
-use lockstep_sim::hyperfleet::damage::Damage;
-use lockstep_sim::hyperfleet::host::{Host, Mishap, State, Weather};
-use lockstep_sim::hyperfleet::{ADAPTERS, API, Dialect, HyperFleet, Kind, Labels, Resource};
-use lockstep_tests::ground::{Ground, PATIENCE, eventually};
-use lockstep_tests::program::{Program, program, sum};
-use lockstep_tests::queue::{Arrivals, Queue};
+use lockstep_sim::hyperfleet::host::{Mishap, Weather};
+use lockstep_sim::hyperfleet::{ADAPTERS, API, HyperFleet, Kind, Labels, Resource};
+use lockstep_tests::ground::eventually;
+use lockstep_tests::program::sum;
+use lockstep_tests::queue::Queue;
 use lockstep_tests::rabbitmq::{ENCODED_PASSWORD, PASSWORD, RabbitMq, USER};
-use lockstep_tests::sentinel::Config;
+use lockstep_tests::shard::{
+    BROKER_ERRORS, CYCLES, PAGE, PUBLISHED, REPUBLISHED, SKIPPED, World, a_cycle_passes, an_hour_ago, arrive,
+    reaches,
+};
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
-
-const PUBLISHED: &str = "hyperfleet_sentinel_events_published_total";
-const SKIPPED: &str = "hyperfleet_sentinel_resources_skipped_total";
-const CYCLES: &str = "hyperfleet_sentinel_reconcile_duration_seconds_count";
-const API_ERRORS: &str = "hyperfleet_sentinel_api_errors_total";
-const BROKER_ERRORS: &str = "hyperfleet_sentinel_broker_errors_total";
-const REPUBLISHED: &str = "lockstep_sentinel_events_republished_total";
-const MALFORMED: &str = "lockstep_sentinel_malformed_resources_total";
-
-/// The pages of the API hold this many.
-const PAGE: usize = 100;
-
-/// A namespace with a configuration, and the fleet that it names.
-struct World {
-    client: Client,
-    namespace: String,
-    config: Config,
-    host: Host,
-}
-
-impl World {
-    /// A world with clusters that are all due. The exchange is named after the test.
-    async fn new(test: &str, clusters: usize) -> anyhow::Result<Self> {
-        let (client, namespace) = (Ground::embedded().client(), test.replace('_', "-"));
-        let namespaces: Api<Namespace> = Api::all(client.clone());
-        let object = serde_json::from_value(json!({"metadata": {"name": namespace}}))?;
-        namespaces.create(&PostParams::default(), &object).await?;
-        let config = Config::new(&client, &namespace, "shard");
-        let mut fleet = HyperFleet::new(Dialect::Released, 1);
-        fleet.populate(clusters, |_| Arc::new(Labels::new()), an_hour_ago()?);
-        let host = Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), fleet).await?;
-        Ok(Self { client, namespace, config, host })
-    }
-
-    /// A configuration whose first cycle is the only one.
-    fn spec(&self, broker: &str) -> Value {
-        json!({
-            "resourceType": "clusters",
-            "hyperfleetAPI": {"url": self.host.url(), "timeout": "30s", "dialect": "search"},
-            "broker": {"type": "rabbitmq", "topic": self.namespace, "url": broker},
-            "pollInterval": "1h",
-        })
-    }
-
-    /// The same, but cycle follows cycle.
-    fn polling(&self, broker: &str) -> Value {
-        let mut spec = self.spec(broker);
-        spec["pollInterval"] = json!("100ms");
-        spec
-    }
-
-    async fn sentinel(&self) -> anyhow::Result<Program> {
-        let mut command = Command::new(program()?);
-        command
-            .args(["sentinel", "--config=shard", "--namespace", &self.namespace])
-            .args(["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"])
-            .env("LOCKSTEP_LOG_FORMAT", "json")
-            .env("LOCKSTEP_LOG_LEVEL", "debug");
-        Program::start(command, &Ground::embedded().kubeconfig()?).await
-    }
-
-    fn state(&self) -> &State {
-        self.host.state()
-    }
-
-    /// The ids of all clusters, in order.
-    fn ids(&self) -> Vec<String> {
-        self.state().with_fleet(|fleet| fleet.resources(Kind::Cluster).map(|row| row.id.clone()).collect())
-    }
-}
-
-fn an_hour_ago() -> anyhow::Result<Timestamp> {
-    Ok(Timestamp::now().checked_sub(SignedDuration::from_hours(1))?)
-}
 
 /// How often each is there.
 fn counted(resources: Vec<String>) -> BTreeMap<String, usize> {
@@ -112,22 +37,6 @@ fn counted(resources: Vec<String>) -> BTreeMap<String, usize> {
         *counts.entry(resource).or_default() += 1;
     }
     counts
-}
-
-/// Waits until a metric has come so far.
-async fn reaches(sentinel: &Program, metric: &str, goal: f64) -> anyhow::Result<f64> {
-    eventually(metric, async || {
-        let value = sentinel.metric(metric, "").await?;
-        ensure!(value >= goal, "{value} instead of {goal}");
-        Ok(value)
-    })
-    .await
-}
-
-/// Waits until a whole cycle has passed.
-async fn a_cycle_passes(sentinel: &Program) -> anyhow::Result<()> {
-    let ended = sentinel.metric(CYCLES, "").await?;
-    reaches(sentinel, CYCLES, ended + 2.0).await.map(drop)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -204,105 +113,6 @@ async fn rows_that_come_while_pages_are_read_move_none_out_of_sight() -> anyhow:
     assert!(world.ids().len() > CLUSTERS + 2 * CLUSTERS / PAGE, "hardly a row came meanwhile");
     assert!(counts.len() > CLUSTERS + CLUSTERS / PAGE / 2, "no new row was seen");
     Ok(())
-}
-
-/// What is wrong with the answer that brings the second of three pages, and what is then told.
-const BAD_PAGES: [(Damage, &str, &str); 6] = [
-    (Damage::Html, "InvalidAnswer", r#"the answer is not JSON; it begins with "<!DOCTYPE html>"#),
-    (Damage::EmptyBody, "InvalidAnswer", "the answer is empty"),
-    (Damage::TruncatedJson, "InvalidAnswer", "the answer is no list of resources (EOF"),
-    (Damage::HugeBody, "RequestRefused", "the answer is longer than 8 MiB"),
-    (Damage::ServerError(503), "Unreachable", "503 Service Unavailable: upstream connect error"),
-    (Damage::Throttled { retry_after: 1 }, "Throttled", "429 Too Many Requests"),
-];
-
-/// What is wrong with the fourth item, and what is then told.
-const BAD_ITEMS: [(Damage, &str); 3] = [
-    (Damage::WrongTimeFormat { item: 3 }, "not a time as RFC 3339 has it"),
-    (Damage::MissingId { item: 3 }, "item 3: missing field `id`"),
-    (Damage::ItemNotAnObject { item: 3 }, "expected a resource"),
-];
-
-/// Collects what arrives until all of these have.
-async fn arrive(arrivals: &mut Arrivals, awaited: &[String]) -> anyhow::Result<BTreeSet<String>> {
-    let mut arrived = BTreeSet::new();
-    let all = async {
-        while !awaited.iter().all(|id| arrived.contains(id)) {
-            arrived.insert(arrivals.next().await?);
-        }
-        Ok(())
-    };
-    let in_time = tokio::time::timeout(PATIENCE, all).await;
-    in_time.with_context(|| format!("only {} arrived", arrived.len()))?.map(|()| arrived)
-}
-
-/// Three pages of clusters, and a Sentinel that meets the damage from its first poll on: all are published but those that
-/// are spoilt, and once the damage is gone, those as well.
-async fn outlives(
-    broker: &RabbitMq,
-    test: &str,
-    damage: Damage,
-    is_hit: impl Fn(&[String], &str) -> bool + Send + Sync + 'static,
-    spoilt: std::ops::Range<usize>,
-    told: (&str, &str, &str),
-) -> anyhow::Result<(String, Program)> {
-    let world = World::new(test, 3 * PAGE).await?;
-    let (queue, ids) = (Queue::bind(broker, &world.namespace).await?, world.ids());
-    let mut arrivals = queue.arrivals().await?;
-    let known = ids.clone();
-    world.state().set_weather(Some(Box::new(move |request| {
-        let is_hit = is_hit(&known, request.uri().query().unwrap_or_default());
-        Mishap { damage: is_hit.then_some(damage), ..Mishap::default() }
-    })));
-    world.config.create(&world.polling(&broker.url())).await?;
-    let sentinel = world.sentinel().await?;
-    let (status, reason, words) = told;
-    let condition = world.config.told("FleetReachable", status, reason).await?;
-    sentinel.logged(words).with_context(|| format!("{damage:?}: {}", sentinel.log()))?;
-    a_cycle_passes(&sentinel).await?;
-    let others = [&ids[..spoilt.start], &ids[spoilt.end..]].concat();
-    let arrived = arrive(&mut arrivals, &others).await?;
-    assert!(!ids[spoilt].iter().any(|id| arrived.contains(id)), "{damage:?}");
-    world.state().set_weather(None);
-    world.config.told("FleetReachable", "True", "FleetListed").await?;
-    arrive(&mut arrivals, &ids).await?;
-    Ok((condition.message, sentinel))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_bad_page_is_named_and_spoils_no_other() -> anyhow::Result<()> {
-    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
-    let cases = BAD_PAGES.iter().enumerate().map(async |(case, &(damage, reason, words))| {
-        let second =
-            |ids: &[String], query: &str| query.contains(&ids[PAGE - 1]) && query.contains("page=1&");
-        let (test, told) = (format!("bad_page_{case}"), ("False", reason, words));
-        let outlived = outlives(broker, &test, damage, second, PAGE..2 * PAGE, told);
-        let (message, sentinel) = outlived.await.with_context(|| format!("{damage:?}"))?;
-        assert!(message.contains(words), "{damage:?}: {message}");
-        let errors = sentinel.metric(API_ERRORS, "fetch_resources").await?;
-        assert!(errors >= 3.0, "{damage:?}: {errors}");
-        anyhow::Ok(())
-    });
-    futures::future::try_join_all(cases).await.map(drop)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_bad_item_is_named_and_spoils_no_other() -> anyhow::Result<()> {
-    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
-    let cases = BAD_ITEMS.iter().enumerate().map(async |(case, &(damage, words))| {
-        let first = |_: &[String], query: &str| !query.contains("search=");
-        let (test, told) = (format!("bad_item_{case}"), ("True", "MalformedResources", words));
-        let outlived = outlives(broker, &test, damage, first, 3..4, told);
-        let (message, sentinel) = outlived.await.with_context(|| format!("{damage:?}"))?;
-        assert!(message.contains("1 of its resources can't be understood"), "{damage:?}: {message}");
-        let malformed = sentinel.metric(MALFORMED, "").await?;
-        assert!(malformed >= 1.0, "{damage:?}: {malformed}");
-        anyhow::Ok(())
-    });
-    futures::future::try_join_all(cases).await?;
-    // Nobody has ever reported on a resource without a status, so that it counts from its creation.
-    let (damage, told) = (Damage::NullStatus { item: 3 }, ("True", "FleetListed", "cycle 1 took"));
-    outlives(broker, "no_status", damage, |_, _| true, 3..3, told).await.map(drop)
 }
 
 #[tokio::test(flavor = "multi_thread")]
