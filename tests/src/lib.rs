@@ -1,5 +1,6 @@
 //! What the tests across crates share: a real Kubernetes control plane, the comparison of the API server model with
-//! it, grounds to act on, the Helm chart, the program, Sentinels, a browser, and what fuzzers call.
+//! it, grounds to act on, the Helm chart, the program, Sentinels, a message broker with its queues, a browser, and what
+//! fuzzers call.
 
 pub mod browser;
 pub mod chart;
@@ -9,5 +10,7 @@ pub mod fuzz;
 pub mod ground;
 pub mod network;
 pub mod program;
+pub mod queue;
 pub mod rabbitmq;
 pub mod sentinel;
+pub mod shard;

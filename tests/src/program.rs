@@ -36,6 +36,11 @@ impl Program {
         Ok(program)
     }
 
+    /// The id of its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Waits for the log line that says where something is served.
     async fn address(&self, message: &str) -> anyhow::Result<String> {
         eventually(message, async || {

@@ -1,0 +1,211 @@
+//! What the Sentinel costs, measured and told; nothing here passes or fails.
+//!
+//! `cargo bench --workspace --bench sentinel -- [RESOURCES]...` (10,000, 20,000 and 100,000 unless told) serves a fleet in which
+//! every cluster is due, starts RabbitMQ with one durable queue, and runs the Sentinel as a process of its own, as it would
+//! run in a cluster, built with the same profile. A bare publisher with the same library and the same messages is what it
+//! is compared with.
+
+#![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use kube::{Client, Config};
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{BasicProperties, Connection, ConnectionProperties};
+use lockstep_sim::host::{Host, Options};
+use lockstep_sim::hyperfleet::host::{Host as FleetHost, Mishap};
+use lockstep_sim::hyperfleet::{Dialect, HyperFleet, Labels};
+use lockstep_tests::ground::install_crds;
+use lockstep_tests::program::{Program, sum};
+use lockstep_tests::queue::Queue;
+use lockstep_tests::rabbitmq::RabbitMq;
+use lockstep_tests::sentinel;
+use lockstep_tests::shard::{CYCLES, PUBLISHED, an_hour_ago};
+use serde_json::json;
+
+/// Messages that the bare publisher has in flight, as many as the Sentinel.
+const WINDOW: usize = 2000;
+const TOOK: &str = "hyperfleet_sentinel_reconcile_duration_seconds_sum";
+
+fn main() -> anyhow::Result<()> {
+    let mut sizes = std::env::args().filter_map(|argument| argument.parse().ok()).collect::<Vec<usize>>();
+    if sizes.is_empty() {
+        sizes = vec![10_000, 20_000, 100_000];
+    }
+    let program = binary()?;
+    let broker = RabbitMq::start()?.context("nothing is measured without RabbitMQ")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(measure(&program, &broker, &sizes))
+}
+
+async fn measure(program: &Path, broker: &RabbitMq, sizes: &[usize]) -> anyhow::Result<()> {
+    let cluster = Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Options::default()).await?;
+    let client = Client::try_from(Config::new(cluster.url().parse()?))?;
+    install_crds(&client).await?;
+    for &size in sizes {
+        let bare = bare(broker, size).await?;
+        let took = cycle(program, broker, &cluster, &client, size).await?;
+        println!("  ratio to the bare publisher: {:.2}", bare.as_secs_f64() / took.as_secs_f64());
+    }
+    Ok(())
+}
+
+/// Messages like those of the Sentinel, encoded beforehand, as fast as the broker confirms them.
+async fn bare(broker: &RabbitMq, count: usize) -> anyhow::Result<Duration> {
+    let exchange = format!("bare-{count}");
+    let queue = Queue::bind(broker, &exchange).await?;
+    let connection = Connection::connect(&broker.url(), ConnectionProperties::default()).await?;
+    let channel = connection.create_channel().await?;
+    channel.confirm_select(ConfirmSelectOptions::default()).await?;
+    let (body, properties) = message();
+    let began = Instant::now();
+    let mut in_flight = FuturesUnordered::new();
+    for sent in 0..count {
+        let (exchange, options) = (exchange.as_str().into(), BasicPublishOptions::default());
+        let publish = channel.basic_publish(exchange, "clusters".into(), options, &body, properties.clone());
+        in_flight.push(publish.await?);
+        if sent >= WINDOW {
+            in_flight.next().await.context("none in flight")??;
+        }
+    }
+    while let Some(confirm) = in_flight.next().await {
+        confirm?;
+    }
+    let took = began.elapsed();
+    report(&format!("bare publisher, {} bytes each", body.len()), count, took);
+    ensure!(queue.drain().await?.len() == count, "not all arrived");
+    connection.close(200, "OK".into()).await?;
+    Ok(took)
+}
+
+/// A message as the Sentinel sends it.
+fn message() -> (Vec<u8>, BasicProperties) {
+    let (id, resource) = ("0199a4c1-0000-7000-8000-000000000000", "0199a4c1-1111-7000-8000-111111111111");
+    let (kind, time) = ("com.redhat.hyperfleet.cluster.reconcile", "2025-10-21T12:00:00.123Z");
+    let attributes = [
+        ("specversion", "1.0"),
+        ("type", kind),
+        ("source", "hyperfleet-sentinel"),
+        ("id", id),
+        ("time", time),
+        ("datacontenttype", "application/json"),
+    ];
+    let mut body = serde_json::Map::new();
+    let mut headers = FieldTable::default();
+    for (name, value) in attributes {
+        body.insert(name.to_owned(), json!(value));
+        headers.insert(format!("cloudEvents:{name}").into(), AMQPValue::LongString(value.into()));
+    }
+    body.insert("data".to_owned(), json!({
+        "resourceType": "clusters", "resourceId": resource, "reason": "backoff-expired", "id": resource, "kind": "Cluster",
+        "href": format!("/api/hyperfleet/v1/clusters/{resource}"), "generation": 1,
+    }));
+    let properties = BasicProperties::default()
+        .with_content_type("application/cloudevents+json".into())
+        .with_delivery_mode(2)
+        .with_headers(headers)
+        .with_message_id(id.into())
+        .with_timestamp(1_761_048_000)
+        .with_type(kind.into());
+    (serde_json::Value::Object(body).to_string().into_bytes(), properties)
+}
+
+/// One cycle of a Sentinel over clusters that are all due.
+async fn cycle(
+    program: &Path,
+    broker: &RabbitMq,
+    cluster: &Host,
+    client: &Client,
+    count: usize,
+) -> anyhow::Result<Duration> {
+    let name = format!("cycle-{count}");
+    let queue = Queue::bind(broker, &name).await?;
+    let mut fleet = HyperFleet::new(Dialect::Released, 1);
+    let labels = Arc::new(Labels::new());
+    fleet.populate(count, |_| Arc::clone(&labels), an_hour_ago()?);
+    let fleet = FleetHost::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), fleet).await?;
+    let (first_page, asked) = std::sync::mpsc::channel();
+    fleet.state().set_weather(Some(Box::new(move |_| {
+        let _ = first_page.send(Instant::now());
+        Mishap::default()
+    })));
+    sentinel::Config::new(client, "default", &name)
+        .create(&json!({
+            "resourceType": "clusters",
+            "hyperfleetAPI": {"url": fleet.url(), "dialect": "search"},
+            "broker": {"type": "rabbitmq", "topic": name, "url": broker.url()},
+            "pollInterval": "1h",
+        }))
+        .await?;
+    let mut command = Command::new(program);
+    command.args(["sentinel", "--namespace=default", "--config", &name]);
+    command.args(["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]);
+    command.env("LOCKSTEP_LOG_FORMAT", "json");
+    let mut arrivals = queue.arrivals().await?;
+    let sentinel = Program::start(command, &cluster.kubeconfig_yaml()).await?;
+    arrivals.next().await?;
+    let first_event = Instant::now();
+    drop(arrivals);
+    let metrics = loop {
+        let metrics = sentinel.metrics().await?;
+        if sum(&metrics, CYCLES, "") >= 1.0 {
+            break metrics;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    #[expect(clippy::cast_precision_loss, reason = "far from as many")]
+    let all = count as f64;
+    ensure!((sum(&metrics, PUBLISHED, "") - all).abs() < 0.5, "not all were published: {metrics}");
+    let took = Duration::from_secs_f64(sum(&metrics, TOOK, ""));
+    report("the Sentinel's first cycle", count, took);
+    let first = first_event.duration_since(asked.recv()?);
+    println!(
+        "  from the first page's answer to the first event's arrival: {:.1} ms",
+        first.as_secs_f64() * 1e3
+    );
+    let cpu = cpu_time(sentinel.id())?;
+    println!("  the Sentinel itself: {:.2} s of processor time", cpu.as_secs_f64());
+    let (now, peak) = (resident_mib(sentinel.id(), "VmRSS:")?, resident_mib(sentinel.id(), "VmHWM:")?);
+    println!("  resident after it: {now} MiB, {peak} MiB at the peak");
+    Ok(took)
+}
+
+fn report(what: &str, count: usize, took: Duration) {
+    #[expect(clippy::cast_precision_loss, reason = "far from as many")]
+    let rate = count as f64 / took.as_secs_f64();
+    println!("{what}: {count} events in {:.2} s, {rate:.0} events/s", took.as_secs_f64());
+}
+
+/// The processor time that a process has used.
+fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
+    // Linux counts in hundredths of a second.
+    Ok(Duration::from_millis(ticks * 10))
+}
+
+fn resident_mib(pid: u32, which: &str) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(which)).context("no such figure")?;
+    let kib: u64 = line.split_whitespace().next().context("no figure")?.parse()?;
+    Ok(kib / 1024)
+}
+
+/// The `lockstep` binary of the profile that this benchmark was built with; built now if need be.
+fn binary() -> anyhow::Result<PathBuf> {
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--locked", "--workspace", "--bin", "lockstep"])
+        .status()?;
+    ensure!(status.success(), "the Sentinel does not build");
+    let own = std::env::current_exe()?;
+    let profile = own.ancestors().nth(2).context("a benchmark lies in target/<profile>/deps")?;
+    Ok(profile.join("lockstep"))
+}

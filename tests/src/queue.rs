@@ -1,0 +1,75 @@
+//! A queue of a broker, bound before anybody publishes, and the events that arrive in it.
+
+use amqprs::channel::{
+    BasicConsumeArguments, Channel, ConsumerMessage, ExchangeDeclareArguments, QueueBindArguments,
+    QueueDeclareArguments,
+};
+use amqprs::connection::{Connection, OpenConnectionArguments};
+use anyhow::Context as _;
+use serde_json::Value;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::rabbitmq::{PASSWORD, RabbitMq, USER};
+
+/// A durable queue that is bound to a durable fanout exchange.
+pub struct Queue {
+    /// Kept open for the channel.
+    _connection: Connection,
+    channel: Channel,
+    name: String,
+}
+
+impl Queue {
+    /// Declares queue and exchange, where they do not exist.
+    pub async fn bind(broker: &RabbitMq, exchange: &str) -> anyhow::Result<Self> {
+        let address = broker.address();
+        let arguments =
+            OpenConnectionArguments::new(&address.ip().to_string(), address.port(), USER, PASSWORD);
+        let connection = Connection::open(&arguments).await?;
+        let channel = connection.open_channel(None).await?;
+        let fanout = ExchangeDeclareArguments::new(exchange, "fanout").durable(true).finish();
+        channel.exchange_declare(fanout).await?;
+        let name = format!("{exchange}-queue");
+        channel.queue_declare(QueueDeclareArguments::durable_client_named(&name)).await?;
+        channel.queue_bind(QueueBindArguments::new(&name, exchange, "")).await?;
+        Ok(Self { _connection: connection, channel, name })
+    }
+
+    /// Everything that is in the queue and that comes later, as it comes.
+    pub async fn arrivals(&self) -> anyhow::Result<Arrivals> {
+        let arguments = BasicConsumeArguments::new(&self.name, "").manual_ack(false).finish();
+        let (_, receiver) = self.channel.basic_consume_rx(arguments).await?;
+        Ok(Arrivals(receiver))
+    }
+
+    /// How many messages are in the queue.
+    pub async fn len(&self) -> anyhow::Result<usize> {
+        let passive = QueueDeclareArguments::durable_client_named(&self.name).passive(true).finish();
+        let (_, count, _) = self.channel.queue_declare(passive).await?.context("no answer")?;
+        Ok(usize::try_from(count)?)
+    }
+
+    /// The resources that the events in the queue are about, one for each event; the queue is empty then.
+    pub async fn drain(&self) -> anyhow::Result<Vec<String>> {
+        let count = self.len().await?;
+        let mut arrivals = self.arrivals().await?;
+        let mut resources = Vec::with_capacity(count);
+        for _ in 0..count {
+            resources.push(arrivals.next().await?);
+        }
+        Ok(resources)
+    }
+}
+
+/// Events on their way.
+pub struct Arrivals(UnboundedReceiver<ConsumerMessage>);
+
+impl Arrivals {
+    /// The resource that the next event is about.
+    pub async fn next(&mut self) -> anyhow::Result<String> {
+        let message = self.0.recv().await.context("the connection ended")?;
+        let body = serde_json::from_slice::<Value>(&message.content.context("a message without a body")?)?;
+        let resource = body["data"]["resourceId"].as_str().context("an event about nothing")?;
+        Ok(resource.to_owned())
+    }
+}

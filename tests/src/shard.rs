@@ -1,0 +1,136 @@
+//! The world of one Sentinel: a configuration, and a fleet that is served over HTTP.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use lockstep_sim::hyperfleet::host::{Host, State};
+use lockstep_sim::hyperfleet::{Dialect, HyperFleet, Kind, Labels};
+use serde_json::{Value, json};
+
+use crate::ground::{Ground, PATIENCE, eventually};
+use crate::program::{Program, program};
+use crate::queue::Arrivals;
+use crate::sentinel::Config;
+
+/// Events that the broker confirmed.
+pub const PUBLISHED: &str = "hyperfleet_sentinel_events_published_total";
+/// Resources that were left alone.
+pub const SKIPPED: &str = "hyperfleet_sentinel_resources_skipped_total";
+/// Cycles that have ended.
+pub const CYCLES: &str = "hyperfleet_sentinel_reconcile_duration_seconds_count";
+/// Failures of the API.
+pub const API_ERRORS: &str = "hyperfleet_sentinel_api_errors_total";
+/// Failures of the broker.
+pub const BROKER_ERRORS: &str = "hyperfleet_sentinel_broker_errors_total";
+/// Events that were sent again.
+pub const REPUBLISHED: &str = "lockstep_sentinel_events_republished_total";
+/// Resources that could not be understood.
+pub const MALFORMED: &str = "lockstep_sentinel_malformed_resources_total";
+
+/// The pages of the API hold this many.
+pub const PAGE: usize = 100;
+
+/// A namespace with a configuration, and the fleet that it names.
+pub struct World {
+    /// Access to the API server.
+    pub client: Client,
+    /// Its namespace, after which the exchange is named, too.
+    pub namespace: String,
+    /// Its configuration.
+    pub config: Config,
+    host: Host,
+}
+
+impl World {
+    /// A world with clusters that are all due. The exchange is named after the test.
+    pub async fn new(test: &str, clusters: usize) -> anyhow::Result<Self> {
+        let (client, namespace) = (Ground::embedded().client(), test.replace('_', "-"));
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let object = serde_json::from_value(json!({"metadata": {"name": namespace}}))?;
+        namespaces.create(&PostParams::default(), &object).await?;
+        let config = Config::new(&client, &namespace, "shard");
+        let mut fleet = HyperFleet::new(Dialect::Released, 1);
+        fleet.populate(clusters, |_| Arc::new(Labels::new()), an_hour_ago()?);
+        let host = Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), fleet).await?;
+        Ok(Self { client, namespace, config, host })
+    }
+
+    /// A configuration whose first cycle is the only one.
+    pub fn spec(&self, broker: &str) -> Value {
+        json!({
+            "resourceType": "clusters",
+            "hyperfleetAPI": {"url": self.host.url(), "timeout": "30s", "dialect": "search"},
+            "broker": {"type": "rabbitmq", "topic": self.namespace, "url": broker},
+            "pollInterval": "1h",
+        })
+    }
+
+    /// The same, but cycle follows cycle.
+    pub fn polling(&self, broker: &str) -> Value {
+        let mut spec = self.spec(broker);
+        spec["pollInterval"] = json!("100ms");
+        spec
+    }
+
+    /// Starts its Sentinel.
+    pub async fn sentinel(&self) -> anyhow::Result<Program> {
+        let mut command = Command::new(program()?);
+        command
+            .args(["sentinel", "--config=shard", "--namespace", &self.namespace])
+            .args(["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"])
+            .env("LOCKSTEP_LOG_FORMAT", "json")
+            .env("LOCKSTEP_LOG_LEVEL", "debug");
+        Program::start(command, &Ground::embedded().kubeconfig()?).await
+    }
+
+    /// What the fleet's host serves.
+    pub fn state(&self) -> &State {
+        self.host.state()
+    }
+
+    /// The ids of all clusters, in order.
+    pub fn ids(&self) -> Vec<String> {
+        self.state().with_fleet(|fleet| fleet.resources(Kind::Cluster).map(|row| row.id.clone()).collect())
+    }
+}
+
+/// A time at which whatever was reported is due by now.
+pub fn an_hour_ago() -> anyhow::Result<Timestamp> {
+    Ok(Timestamp::now().checked_sub(SignedDuration::from_hours(1))?)
+}
+
+/// Waits until a metric has come so far.
+pub async fn reaches(sentinel: &Program, metric: &str, goal: f64) -> anyhow::Result<f64> {
+    eventually(metric, async || {
+        let value = sentinel.metric(metric, "").await?;
+        ensure!(value >= goal, "{value} instead of {goal}");
+        Ok(value)
+    })
+    .await
+}
+
+/// Waits until a whole cycle has passed.
+pub async fn a_cycle_passes(sentinel: &Program) -> anyhow::Result<()> {
+    let ended = sentinel.metric(CYCLES, "").await?;
+    reaches(sentinel, CYCLES, ended + 2.0).await.map(drop)
+}
+
+/// Collects what arrives until all of these have.
+pub async fn arrive(arrivals: &mut Arrivals, awaited: &[String]) -> anyhow::Result<BTreeSet<String>> {
+    let mut arrived = BTreeSet::new();
+    let all = async {
+        while !awaited.iter().all(|id| arrived.contains(id)) {
+            arrived.insert(arrivals.next().await?);
+        }
+        Ok(())
+    };
+    let in_time = tokio::time::timeout(PATIENCE, all).await;
+    in_time.with_context(|| format!("only {} arrived", arrived.len()))?.map(|()| arrived)
+}

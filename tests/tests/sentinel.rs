@@ -1,0 +1,310 @@
+//! The Sentinel as a process, between a fleet that is served over HTTP and a real RabbitMQ.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use bytes::Bytes;
+use http::{Method, Request};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use lockstep_core::engine::machine::Event;
+use lockstep_core::sentinel::{Sentinel, Settings};
+use lockstep_shell::clock::Clock;
+use lockstep_shell::manager::Manager;
+use lockstep_shell::metrics::Metrics;
+use lockstep_shell::run::Options;
+use lockstep_shell::shutdown;
+use lockstep_sim::hyperfleet::host::{Mishap, Weather};
+use lockstep_sim::hyperfleet::{ADAPTERS, API, HyperFleet, Kind, Labels, Resource};
+use lockstep_tests::ground::eventually;
+use lockstep_tests::program::sum;
+use lockstep_tests::queue::Queue;
+use lockstep_tests::rabbitmq::{ENCODED_PASSWORD, PASSWORD, RabbitMq, USER};
+use lockstep_tests::shard::{
+    BROKER_ERRORS, CYCLES, PAGE, PUBLISHED, REPUBLISHED, SKIPPED, World, a_cycle_passes, an_hour_ago, arrive,
+    reaches,
+};
+use serde_json::{Value, json};
+use tokio::task::block_in_place;
+
+/// How often each is there.
+fn counted(resources: Vec<String>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for resource in resources {
+        *counts.entry(resource).or_default() += 1;
+    }
+    counts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_of_the_broker_loses_no_event() -> anyhow::Result<()> {
+    const CLUSTERS: usize = 20_000;
+    let Some(mut broker) = RabbitMq::start()? else { return Ok(()) };
+    let world = World::new("broker_loss", CLUSTERS).await?;
+    drop(Queue::bind(&broker, &world.namespace).await?);
+    world.config.create(&world.spec(&broker.url())).await?;
+    let sentinel = world.sentinel().await?;
+    let published = reaches(&sentinel, PUBLISHED, 3000.0).await?;
+    ensure!(published < 20_000.0, "all was published before the broker was lost");
+    block_in_place(|| broker.kill())?;
+    eventually("the loss is told", async || {
+        let status = world.config.status().await?;
+        let is_lost = status.conditions.iter().any(|c| c.type_ == "BrokerConnected" && c.status == "False");
+        ensure!(is_lost, "{status:?}");
+        Ok(())
+    })
+    .await?;
+    block_in_place(|| broker.resume())?;
+    world.config.told("BrokerConnected", "True", "Connected").await?;
+    reaches(&sentinel, CYCLES, 1.0).await?;
+
+    let metrics = sentinel.metrics().await?;
+    let counts = counted(Queue::bind(&broker, &world.namespace).await?.drain().await?);
+    assert_eq!(counts.keys().cloned().collect::<Vec<_>>(), world.ids());
+    let received = counts.values().sum::<usize>();
+    let republished = sum(&metrics, REPUBLISHED, "");
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
+    let doubled = (received - CLUSTERS) as f64;
+    assert!(republished > 0.0 && doubled <= republished, "{received} received, {republished} republished");
+    assert!((sum(&metrics, PUBLISHED, "") - 20_000.0).abs() < 0.5, "{metrics}");
+    assert!(sum(&metrics, BROKER_ERRORS, "broker_type=\"rabbitmq\"") >= 1.0, "{metrics}");
+    world.config.told("Publishing", "True", "AllConfirmed").await?;
+    assert!(sentinel.terminate().await?.success());
+    Ok(())
+}
+
+/// With each page three rows come: before all, in the middle, and after all.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_come_while_pages_are_read_move_none_out_of_sight() -> anyhow::Result<()> {
+    const CLUSTERS: usize = 20_000;
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    let world = World::new("page_limits", CLUSTERS).await?;
+    let queue = Queue::bind(broker, &world.namespace).await?;
+    let before = world.ids();
+    let state = world.state().clone();
+    let (first, middle) = (before[0].clone(), before[CLUSTERS / 2].clone());
+    let created = an_hour_ago()?;
+    let insert: Weather = Box::new(move |_| {
+        state.with_fleet(|fleet| {
+            let number = fleet.resources(Kind::Cluster).len();
+            // Behind those that exist: ids follow the clock.
+            if number < CLUSTERS + PAGE {
+                fleet.create("last", Labels::new(), created);
+            }
+            for (id, name) in [(format!("0{number:08}"), &first), (format!("{middle}-{number:08}"), &middle)]
+            {
+                let row = fleet.get(name).cloned().map(|row| Resource { id, ..row });
+                row.into_iter().for_each(|row| fleet.insert(row));
+            }
+        });
+        Mishap::default()
+    });
+    world.state().set_weather(Some(insert));
+    world.config.create(&world.spec(&broker.url())).await?;
+    let sentinel = world.sentinel().await?;
+    reaches(&sentinel, CYCLES, 1.0).await?;
+    let counts = counted(queue.drain().await?);
+    let missing = before.iter().filter(|id| !counts.contains_key(*id)).count();
+    assert_eq!(missing, 0);
+    assert!(counts.values().all(|count| *count == 1));
+    assert!(world.ids().len() > CLUSTERS + 2 * CLUSTERS / PAGE, "hardly a row came meanwhile");
+    assert!(counts.len() > CLUSTERS + CLUSTERS / PAGE / 2, "no new row was seen");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_ends_it_well_in_the_middle_of_a_cycle() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    let world = World::new("sigterm", 20_000).await?;
+    let queue = Queue::bind(broker, &world.namespace).await?;
+    world.config.create(&world.spec(&broker.url())).await?;
+    let sentinel = world.sentinel().await?;
+    reaches(&sentinel, PUBLISHED, 1000.0).await?;
+    assert!(sentinel.terminate().await?.success());
+    let counts = counted(queue.drain().await?);
+    assert!((1000..20_000).contains(&counts.len()), "{}", counts.len());
+    assert!(counts.values().all(|count| *count == 1));
+    Ok(())
+}
+
+/// The counts of a process end with it, so that the Sentinel runs in this one.
+#[tokio::test(flavor = "multi_thread")]
+async fn at_the_end_nothing_new_begins_and_what_is_in_flight_counts() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    let world = World::new("graceful", 20_000).await?;
+    let queue = Queue::bind(broker, &world.namespace).await?;
+    world.config.create(&world.spec(&broker.url())).await?;
+    let metrics = Metrics::new(prometheus::Registry::new())?;
+    let clock = Clock::start(Timestamp::now);
+    let mut manager = Manager::new(world.client.clone(), clock, 1, metrics.clone());
+    let settings = Settings {
+        namespace: world.namespace.clone(),
+        config: "shard".to_owned(),
+        tells_decisions: false,
+        traces: true,
+        seed: 1,
+    };
+    let farewell = Some(Event::LeadershipChanged { leading: false });
+    manager.add_with(Box::new(Sentinel::new(settings)), Options { farewell, ..Options::default() });
+    let published = || anyhow::Ok(sum(&String::from_utf8(metrics.encode()?)?, PUBLISHED, ""));
+    let (trigger, shutdown) = shutdown::channel();
+    let running = tokio::spawn(manager.run(shutdown));
+    eventually("a thousand are confirmed", async || {
+        ensure!(published()? >= 1000.0);
+        Ok(())
+    })
+    .await?;
+    trigger.pull();
+    let asked = world.state().answered()[&200];
+    let grace = Options::default().grace;
+    tokio::time::timeout(grace + Duration::from_secs(1), running).await.context("it goes on")???;
+
+    let answered = world.state().answered()[&200];
+    assert!(answered <= asked + 1, "{asked}, then {answered} pages");
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
+    let received = queue.drain().await?.len() as f64;
+    assert!(received < 20_000.0 && (published()? - received).abs() < 0.5, "{received}, {}", published()?);
+    Ok(())
+}
+
+/// One adapter reports at each event: the first, and after the backoff the second.
+fn adapt(fleet: &mut HyperFleet, id: &str, adapter: &str) -> u16 {
+    let report = json!({
+        "adapter": adapter,
+        "observed_generation": 1,
+        "conditions": [{"type": "Available", "status": "True"}],
+    });
+    let request = Request::builder().method(Method::POST).uri(format!("{API}/clusters/{id}/statuses"));
+    let request = request.body(Bytes::from(report.to_string())).expect("a request");
+    fleet.handle(&request, Timestamp::now()).status().as_u16()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_bring_resources_to_rest() -> anyhow::Result<()> {
+    const CLUSTERS: usize = 500;
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    let world = World::new("closed_loop", CLUSTERS).await?;
+    let queue = Queue::bind(broker, &world.namespace).await?;
+    let mut spec = world.polling(&broker.url());
+    (spec["backoffNotReady"], spec["backoffReady"]) = (json!("200ms"), json!("1h"));
+    world.config.create(&spec).await?;
+    let sentinel = world.sentinel().await?;
+
+    let (mut arrivals, state) = (queue.arrivals().await?, world.state().clone());
+    let adapters = tokio::spawn(async move {
+        let mut events = BTreeMap::<String, usize>::new();
+        while let Ok(id) = arrivals.next().await {
+            let event = events.entry(id.clone()).or_default();
+            let adapter = ADAPTERS[*event % ADAPTERS.len()];
+            *event += 1;
+            assert_eq!(state.with_fleet(|fleet| adapt(fleet, &id, adapter)), 201);
+        }
+    });
+    eventually("all are ready", async || {
+        let body = world.state().with_fleet(|fleet| {
+            let request =
+                Request::get(format!("{API}/clusters?search=status.conditions.Reconciled%3D%27True%27"));
+            fleet.handle(&request.body(Bytes::new()).expect("a request"), Timestamp::now()).into_body()
+        });
+        let list = serde_json::from_slice::<Value>(&body)?;
+        ensure!(list["total"] == json!(CLUSTERS), "{list}");
+        Ok(())
+    })
+    .await?;
+    // The cycle that was under way when the last became ready.
+    a_cycle_passes(&sentinel).await?;
+    let quiet = sentinel.metrics().await?;
+    a_cycle_passes(&sentinel).await?;
+    let later = sentinel.metrics().await?;
+    let published = sum(&later, PUBLISHED, "");
+    assert!(published >= 1000.0, "{published}");
+    assert!((published - sum(&quiet, PUBLISHED, "")).abs() < 0.5, "{quiet}\n{later}");
+    let ready = |metrics: &str| sum(metrics, SKIPPED, "ready_state=\"ready\"");
+    assert!(ready(&later) >= ready(&quiet) + 500.0, "{quiet}\n{later}");
+    assert!(!adapters.is_finished());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replaced_credentials_are_found_and_never_shown() -> anyhow::Result<()> {
+    const NEW: &str = "hunter3";
+    let Some(broker) = RabbitMq::start()? else { return Ok(()) };
+    let world = World::new("rotation", 10).await?;
+    let queue = Queue::bind(&broker, &world.namespace).await?;
+    let secrets: Api<Secret> = Api::namespaced(world.client.clone(), &world.namespace);
+    let secret = json!({"metadata": {"name": "rabbit"}, "stringData": {"url": broker.url()}});
+    secrets.create(&PostParams::default(), &serde_json::from_value(secret)?).await?;
+    let mut spec = world.polling("");
+    spec["broker"] = json!({
+        "type": "rabbitmq", "topic": world.namespace, "urlSecretRef": {"name": "rabbit", "key": "url"},
+    });
+    world.config.create(&spec).await?;
+    let sentinel = world.sentinel().await?;
+    arrive(&mut queue.arrivals().await?, &world.ids()).await?;
+
+    block_in_place(|| broker.control(&["change_password", USER, NEW]))?;
+    let url = format!("amqp://{USER}:{NEW}@{}/", broker.address());
+    let patch = Patch::Merge(json!({"stringData": {"url": url}}));
+    secrets.patch("rabbit", &PatchParams::default(), &patch).await?;
+    block_in_place(|| broker.control(&["close_all_connections", "rotation"]))?;
+    world.config.told("BrokerConnected", "False", "CredentialsRefused").await?;
+    world.config.told("BrokerConnected", "True", "Connected").await?;
+    let published = sentinel.metric(PUBLISHED, "").await?;
+    reaches(&sentinel, PUBLISHED, published + 1.0).await?;
+
+    let status = serde_json::to_string(&world.config.status().await?)?;
+    for said in [sentinel.log(), sentinel.metrics().await?, status] {
+        assert!(!said.is_empty());
+        for password in [PASSWORD, ENCODED_PASSWORD, NEW] {
+            assert!(!said.contains(password), "{said}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_cycle_is_alive_and_not_ready_before_its_end() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    let world = World::new("long_cycle", PAGE).await?;
+    // Longer than a Sentinel may go without a step.
+    let late = Mishap { delay: Duration::from_secs(12), damage: None };
+    world.state().set_weather(Some(Box::new(move |_| late)));
+    world.config.create(&world.polling(&broker.url())).await?;
+    let sentinel = world.sentinel().await?;
+    let mut probes = 0;
+    loop {
+        let (alive, ready) = (sentinel.probe("/healthz").await?, sentinel.probe("/readyz").await?);
+        assert_eq!(alive, (200, "ok\n".to_owned()));
+        if ready.0 == 200 {
+            break;
+        }
+        probes += 1;
+        ensure!(probes < 400, "{ready:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let metrics = sentinel.metrics().await?;
+    assert!(sum(&metrics, CYCLES, "") >= 1.0, "{metrics}");
+    assert!(probes > 50, "{probes}");
+    world.config.told("BrokerConnected", "True", "Connected").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_needs_the_broker() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    let world = World::new("not_ready", 0).await?;
+    world.config.create(&world.polling("amqp://127.0.0.1:1/")).await?;
+    let sentinel = world.sentinel().await?;
+    world.config.told("FleetReachable", "True", "FleetListed").await?;
+    assert_eq!(sentinel.probe("/readyz").await?.0, 503);
+    world.config.change(&json!({"broker": {"url": broker.url()}})).await?;
+    eventually("it is ready", async || {
+        let ready = sentinel.probe("/readyz").await?;
+        ensure!(ready.0 == 200, "{ready:?}");
+        Ok(())
+    })
+    .await
+}

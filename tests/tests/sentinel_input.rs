@@ -1,0 +1,100 @@
+//! What a Sentinel makes of answers that are no good, over HTTP and to a real RabbitMQ.
+
+use std::ops::Range;
+
+use anyhow::Context as _;
+use lockstep_sim::hyperfleet::damage::Damage;
+use lockstep_sim::hyperfleet::host::Mishap;
+use lockstep_tests::program::Program;
+use lockstep_tests::queue::Queue;
+use lockstep_tests::rabbitmq::RabbitMq;
+use lockstep_tests::shard::{API_ERRORS, MALFORMED, PAGE, World, a_cycle_passes, arrive};
+use serde_json::json;
+
+/// What is wrong with the answer that brings the second of three pages, and what is then told.
+const BAD_PAGES: [(Damage, &str, &str); 6] = [
+    (Damage::Html, "InvalidAnswer", r#"the answer is not JSON; it begins with "<!DOCTYPE html>"#),
+    (Damage::EmptyBody, "InvalidAnswer", "the answer is empty"),
+    (Damage::TruncatedJson, "InvalidAnswer", "the answer is no list of resources (EOF"),
+    (Damage::HugeBody, "RequestRefused", "the answer is longer than 8 MiB"),
+    (Damage::ServerError(503), "Unreachable", "503 Service Unavailable: upstream connect error"),
+    (Damage::Throttled { retry_after: 1 }, "Throttled", "429 Too Many Requests"),
+];
+
+/// What is wrong with the fourth item, and what is then told.
+const BAD_ITEMS: [(Damage, &str); 3] = [
+    (Damage::WrongTimeFormat { item: 3 }, "not a time as RFC 3339 has it"),
+    (Damage::MissingId { item: 3 }, "item 3: missing field `id`"),
+    (Damage::ItemNotAnObject { item: 3 }, "expected a resource"),
+];
+
+/// Three pages of clusters, and a Sentinel that meets the damage from its first poll on: all are published but those that
+/// are spoilt, and once the damage is gone, those as well.
+async fn outlives(
+    broker: &RabbitMq,
+    test: &str,
+    damage: Damage,
+    is_hit: impl Fn(&[String], &str) -> bool + Send + Sync + 'static,
+    spoilt: Range<usize>,
+    told: (&str, &str, &str),
+) -> anyhow::Result<(String, Program)> {
+    let world = World::new(test, 3 * PAGE).await?;
+    let (queue, ids) = (Queue::bind(broker, &world.namespace).await?, world.ids());
+    let mut arrivals = queue.arrivals().await?;
+    let known = ids.clone();
+    world.state().set_weather(Some(Box::new(move |request| {
+        let is_hit = is_hit(&known, request.uri().query().unwrap_or_default());
+        Mishap { damage: is_hit.then_some(damage), ..Mishap::default() }
+    })));
+    let mut spec = world.polling(&broker.url());
+    spec["pollInterval"] = json!("1s");
+    world.config.create(&spec).await?;
+    let sentinel = world.sentinel().await?;
+    let (status, reason, words) = told;
+    let condition = world.config.told("FleetReachable", status, reason).await?;
+    sentinel.logged(words).with_context(|| format!("{damage:?}: {}", sentinel.log()))?;
+    a_cycle_passes(&sentinel).await?;
+    let others = [&ids[..spoilt.start], &ids[spoilt.end..]].concat();
+    let arrived = arrive(&mut arrivals, &others).await?;
+    assert!(!ids[spoilt].iter().any(|id| arrived.contains(id)), "{damage:?}");
+    world.state().set_weather(None);
+    world.config.told("FleetReachable", "True", "FleetListed").await?;
+    arrive(&mut arrivals, &ids).await?;
+    Ok((condition.message, sentinel))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_page_is_named_and_spoils_no_other() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    let cases = BAD_PAGES.iter().enumerate().map(async |(case, &(damage, reason, words))| {
+        let second =
+            |ids: &[String], query: &str| query.contains(&ids[PAGE - 1]) && query.contains("page=1&");
+        let (test, told) = (format!("bad_page_{case}"), ("False", reason, words));
+        let outlived = outlives(broker, &test, damage, second, PAGE..2 * PAGE, told);
+        let (message, sentinel) = outlived.await.with_context(|| format!("{damage:?}"))?;
+        assert!(message.contains(words), "{damage:?}: {message}");
+        let errors = sentinel.metric(API_ERRORS, "fetch_resources").await?;
+        assert!(errors >= 3.0, "{damage:?}: {errors}");
+        anyhow::Ok(())
+    });
+    futures::future::try_join_all(cases).await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_item_is_named_and_spoils_no_other() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    let cases = BAD_ITEMS.iter().enumerate().map(async |(case, &(damage, words))| {
+        let first = |_: &[String], query: &str| !query.contains("search=");
+        let (test, told) = (format!("bad_item_{case}"), ("True", "MalformedResources", words));
+        let outlived = outlives(broker, &test, damage, first, 3..4, told);
+        let (message, sentinel) = outlived.await.with_context(|| format!("{damage:?}"))?;
+        assert!(message.contains("1 of its resources can't be understood"), "{damage:?}: {message}");
+        let malformed = sentinel.metric(MALFORMED, "").await?;
+        assert!(malformed >= 1.0, "{damage:?}: {malformed}");
+        anyhow::Ok(())
+    });
+    futures::future::try_join_all(cases).await?;
+    // Nobody has ever reported on a resource without a status, so that it counts from its creation.
+    let (damage, told) = (Damage::NullStatus { item: 3 }, ("True", "FleetListed", "cycle 1 took"));
+    outlives(broker, "no_status", damage, |_, _| true, 3..3, told).await.map(drop)
+}
