@@ -107,7 +107,7 @@ pub fn an_hour_ago() -> anyhow::Result<Timestamp> {
 }
 
 /// Waits until a metric has come so far.
-pub async fn reaches(sentinel: &Program, metric: &str, goal: f64) -> anyhow::Result<f64> {
+pub async fn reaches(sentinel: &Program, metric: &str, goal: u64) -> anyhow::Result<u64> {
     eventually(metric, async || {
         let value = sentinel.metric(metric, "").await?;
         ensure!(value >= goal, "{value} instead of {goal}");
@@ -119,7 +119,7 @@ pub async fn reaches(sentinel: &Program, metric: &str, goal: f64) -> anyhow::Res
 /// Waits until a whole cycle has passed.
 pub async fn a_cycle_passes(sentinel: &Program) -> anyhow::Result<()> {
     let ended = sentinel.metric(CYCLES, "").await?;
-    reaches(sentinel, CYCLES, ended + 2.0).await.map(drop)
+    reaches(sentinel, CYCLES, ended + 2).await.map(drop)
 }
 
 /// Collects what arrives until all of these have.
