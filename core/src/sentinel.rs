@@ -246,6 +246,23 @@ impl Sentinel {
         self.link.failures = self.link.failures.saturating_add(1);
         self.link.not_before = now.monotonic + RECONNECT.delay(self.link.failures, &mut self.random);
         step.notes.push(self.shard().count(metrics::BROKER_ERRORS, 1));
+        self.find(self.publishing(true, 0), now, step);
+    }
+
+    /// Whether all that is due gets published, given what the last cycle came to.
+    fn publishing(&self, is_complete: bool, failed: u64) -> Finding {
+        let broken = |reason, message: String| Finding::broken(status::PUBLISHING, reason, message);
+        if failed > 0 {
+            let next = "the next cycle publishes what is still due";
+            broken("EventsGivenUp", format!("{failed} events of the last cycle were given up; {next}"))
+        } else if self.link.failures > 0 {
+            broken("NotConnected", "nothing is published until the broker is connected".to_owned())
+        } else if !is_complete {
+            broken("FleetNotListed", "what the last poll did not bring was not published".to_owned())
+        } else {
+            let message = "every due event of the last cycle was confirmed";
+            Finding::valid(status::PUBLISHING, "AllConfirmed", message)
+        }
     }
 
     fn fetch(&mut self, now: Now, step: &mut Step) {
@@ -480,20 +497,7 @@ impl Sentinel {
             };
             self.find(finding, now, step);
         }
-        let finding = match tally.failed {
-            0 => Finding::valid(
-                status::PUBLISHING,
-                "AllConfirmed",
-                "every due event of the last cycle was confirmed",
-            ),
-            n => Finding::broken(
-                status::PUBLISHING,
-                "EventsGivenUp",
-                format!(
-                    "{n} events of the last cycle were given up; the next cycle publishes what is still due"
-                ),
-            ),
-        };
+        let finding = self.publishing(cycle.pager.is_complete(), tally.failed);
         self.find(finding, now, step);
         let message = format!(
             "cycle {} took {} ms: {} resources, {} published, {} skipped (ready), {} skipped (not ready), {} given up, {} malformed",
