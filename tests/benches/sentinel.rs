@@ -61,7 +61,9 @@ async fn measure(program: &Path, broker: &RabbitMq, sizes: &[usize]) -> anyhow::
 async fn bare(broker: &RabbitMq, count: usize) -> anyhow::Result<Duration> {
     let exchange = format!("bare-{count}");
     let queue = Queue::bind(broker, &exchange).await?;
-    let connection = Connection::connect(&broker.url(), ConnectionProperties::default()).await?;
+    // The library takes nothing after the slash for a virtual host without a name.
+    let url = format!("{}%2F", broker.url());
+    let connection = Connection::connect(&url, ConnectionProperties::default()).await?;
     let channel = connection.create_channel().await?;
     channel.confirm_select(ConfirmSelectOptions::default()).await?;
     let (body, properties) = message();
