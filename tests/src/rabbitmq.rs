@@ -26,8 +26,8 @@ const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
 /// process group.
 const SUPERVISOR: &str = r#"epmd -address 127.0.0.1 & "$0" >server.log 2>&1 & cat >/dev/null; kill -9 0"#;
 
-/// How long a broker may take to start or stop.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// How long a broker may take to start or stop: it needs its time where all processors are taken.
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Who may do everything.
 pub const USER: &str = "sentinel";
@@ -89,7 +89,7 @@ impl RabbitMq {
 
     /// Starts it again, with its data and on its ports, and waits until it serves.
     pub fn resume(&mut self) -> anyhow::Result<()> {
-        let mut command = self.command("sh");
+        let mut command = self.shell();
         command.args(["-c", SUPERVISOR]).arg(Path::new(PROGRAMS).join("rabbitmq-server"));
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null());
         self.supervisor = Some(command.spawn().context("starting RabbitMQ")?);
@@ -106,14 +106,28 @@ impl RabbitMq {
         self.end(Signal::KILL)
     }
 
-    /// Runs `rabbitmqctl`, and returns what it prints.
-    pub fn control(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let mut command = self.command(Path::new(PROGRAMS).join("rabbitmqctl"));
-        let output = command.args(arguments).output().context("running rabbitmqctl")?;
-        if !output.status.success() {
-            bail!("rabbitmqctl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        Ok(String::from_utf8(output.stdout)?)
+    /// Lets it do nothing, not even to heartbeats, until [`thaw`](Self::thaw).
+    pub fn freeze(&self) -> anyhow::Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets a frozen broker go on.
+    pub fn thaw(&self) -> anyhow::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// How many clients are connected, as the system sees it.
+    pub fn connections(&self) -> anyhow::Result<usize> {
+        let port = format!(":{:04X}", self.ports.amqp);
+        let established = fs::read_to_string("/proc/net/tcp")?
+            .lines()
+            .filter(|line| {
+                let mut columns = line.split_whitespace().skip(1);
+                let (local, _, state) = (columns.next(), columns.next(), columns.next());
+                local.is_some_and(|local| local.ends_with(&port)) && state == Some("01")
+            })
+            .count();
+        Ok(established)
     }
 
     /// Where it speaks AMQP.
@@ -137,11 +151,18 @@ impl RabbitMq {
     }
 
     fn end(&mut self, signal: Signal) -> anyhow::Result<()> {
+        self.signal(signal)?;
         let Some(mut supervisor) = self.supervisor.take() else { return Ok(()) };
         let group = Pid::from_child(&supervisor);
-        kill_process_group(group, signal)?;
         supervisor.wait()?;
         self.wait("RabbitMQ ends", |_| test_kill_process_group(group) == Err(Errno::SRCH))
+    }
+
+    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        match &self.supervisor {
+            Some(supervisor) => Ok(kill_process_group(Pid::from_child(supervisor), signal)?),
+            None => Ok(()),
+        }
     }
 
     fn wait(&mut self, what: &str, done: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
@@ -156,10 +177,10 @@ impl RabbitMq {
         Ok(())
     }
 
-    /// A program with the environment that leads it to this broker, and to no other.
-    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    /// A shell with the environment that leads to this broker, and to no other.
+    fn shell(&self) -> Command {
         let dir = self.dir.path();
-        let mut command = Command::new(program);
+        let mut command = Command::new("sh");
         command.current_dir(dir).env_clear().env("HOME", dir).env("LANG", "C.UTF-8");
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("RABBITMQ_NODENAME", format!("test{}@localhost", self.ports.amqp));

@@ -1,10 +1,9 @@
-//! A broker that crashes, restarts or takes nothing.
+//! A broker that crashes, restarts or falls silent.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use anyhow::Context as _;
 use lockstep_core::engine::action::{Class, Failure, Success};
 use lockstep_core::engine::broker::{Broker, CloudEvent};
 use lockstep_shell::publish::Publisher;
@@ -60,7 +59,7 @@ async fn what_was_confirmed_outlives_a_crash() -> anyhow::Result<()> {
     let callers = callers.collect::<Vec<_>>();
     eventually("thousands are confirmed", async || {
         let count = confirmed.load(Ordering::SeqCst);
-        anyhow::ensure!(count >= 5_000, "{count}");
+        anyhow::ensure!(count >= 3_000, "{count}");
         Ok(())
     })
     .await?;
@@ -104,13 +103,10 @@ async fn there_is_one_connection_and_a_restart_ends_it() -> anyhow::Result<()> {
     let unpublished = publisher.publish(&former, &[event(1)]).await.expect_err("another broker's connection");
     assert_eq!(unpublished.class, Class::Unavailable);
     assert_eq!(published(publisher.clone().publish(&target, &[event(1)]).await), [Ok(())]);
-    eventually("there is one connection", async || {
-        let listed = broker.control(&["-q", "list_connections", "state"])?;
-        if listed.lines().filter(|line| *line == "running").count() == 1 {
-            Ok(())
-        } else {
-            anyhow::bail!(listed)
-        }
+    eventually("the former connection ends", async || {
+        let connections = broker.connections()?;
+        anyhow::ensure!(connections == 1, "{connections}");
+        Ok(())
     })
     .await?;
 
@@ -128,27 +124,29 @@ async fn there_is_one_connection_and_a_restart_ends_it() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_broker_that_takes_nothing_is_not_waited_for_forever() -> anyhow::Result<()> {
+async fn a_silent_broker_is_left() -> anyhow::Result<()> {
     let Some(broker) = RabbitMq::start()? else { return Ok(()) };
-    let (publisher, target) = (Publisher::default(), to(&broker.url(), "blocked"));
+    let (publisher, target) = (Publisher::default(), to(&broker.url(), "silent"));
     assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
-    broker.control(&["set_vm_memory_high_watermark", "absolute", "1"])?;
+    assert_eq!(published(publisher.publish(&target, &[event(1)]).await), [Ok(())]);
+
+    broker.freeze()?;
+    // Nothing else happens, so that the time of waiting passes at once.
     tokio::time::pause();
-    let failure = eventually("the alarm blocks the connection", async || {
-        let results = published(publisher.publish(&target, &batch(0)).await);
-        results.into_iter().find_map(Result::err).context("all were confirmed")
-    })
-    .await?;
-    assert_eq!(failure.class, Class::Unknown, "{failure}");
-    assert!(failure.message.ends_with("not confirmed within 30 s"), "{failure}");
+    for result in published(publisher.publish(&target, &batch(0)).await) {
+        let failure = result.expect_err("a frozen broker confirms nothing");
+        assert_eq!(failure.class, Class::Unknown, "{failure}");
+        assert!(failure.message.ends_with("not confirmed within 30 s"), "{failure}");
+    }
     tokio::time::resume();
-    eventually("the connection is given up", async || match publisher.publish(&target, &[event(1)]).await {
+    eventually("the connection is given up", async || match publisher.publish(&target, &[event(2)]).await {
         Err(failure) if failure.class == Class::Unavailable => Ok(()),
         outcome => anyhow::bail!("{outcome:?}"),
     })
     .await?;
-    broker.control(&["set_vm_memory_high_watermark", "0.4"])?;
+
+    broker.thaw()?;
     assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
-    assert_eq!(published(publisher.publish(&target, &[event(1)]).await), [Ok(())]);
+    assert_eq!(published(publisher.publish(&target, &[event(3)]).await), [Ok(())]);
     Ok(())
 }
