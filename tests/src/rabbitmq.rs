@@ -89,7 +89,7 @@ impl RabbitMq {
 
     /// Starts it again, with its data and on its ports, and waits until it serves.
     pub fn resume(&mut self) -> anyhow::Result<()> {
-        let mut command = self.shell();
+        let mut command = self.command("sh");
         command.args(["-c", SUPERVISOR]).arg(Path::new(PROGRAMS).join("rabbitmq-server"));
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null());
         self.supervisor = Some(command.spawn().context("starting RabbitMQ")?);
@@ -104,6 +104,16 @@ impl RabbitMq {
     /// Ends it as a crash does.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         self.end(Signal::KILL)
+    }
+
+    /// Runs `rabbitmqctl`, and returns what it prints.
+    pub fn control(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let mut command = self.command(Path::new(PROGRAMS).join("rabbitmqctl"));
+        let output = command.args(arguments).output().context("running rabbitmqctl")?;
+        if !output.status.success() {
+            bail!("rabbitmqctl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(String::from_utf8(output.stdout)?)
     }
 
     /// Lets it do nothing, not even to heartbeats, until [`thaw`](Self::thaw).
@@ -177,10 +187,10 @@ impl RabbitMq {
         Ok(())
     }
 
-    /// A shell with the environment that leads to this broker, and to no other.
-    fn shell(&self) -> Command {
+    /// A program with the environment that leads it to this broker, and to no other.
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let dir = self.dir.path();
-        let mut command = Command::new("sh");
+        let mut command = Command::new(program);
         command.current_dir(dir).env_clear().env("HOME", dir).env("LANG", "C.UTF-8");
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("RABBITMQ_NODENAME", format!("test{}@localhost", self.ports.amqp));
