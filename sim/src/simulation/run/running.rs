@@ -32,7 +32,8 @@ enum Later {
     Strike(usize),
     StopLeading(usize),
     End(usize),
-    BeginLeading,
+    /// Somebody leads again, unless somebody took over from this process since.
+    LeadAfter(usize),
     EndTravel,
     SpeedUp,
 }
@@ -214,7 +215,8 @@ impl<'a> Running<'a> {
             Later::Strike(fault) => self.strike(fault, None),
             Later::StopLeading(process) => self.cluster.lead(process, false),
             Later::End(process) => self.cluster.crash(process, None),
-            Later::BeginLeading => self.lead(),
+            Later::LeadAfter(process) if process == self.leader => self.lead(),
+            Later::LeadAfter(_) => {}
             Later::EndTravel => self.cluster.weather.travel(None),
             Later::SpeedUp => self.pace(PACE),
         }
@@ -252,7 +254,7 @@ impl<'a> Running<'a> {
             }
             Fault::Handover { gap_ms } => {
                 self.cluster.crash(leader, None);
-                self.after(*gap_ms, Later::BeginLeading);
+                self.after(*gap_ms, Later::LeadAfter(leader));
             }
             Fault::SlowControlPlane { by_ms } => {
                 self.pace(SignedDuration::from_millis(i64::try_from(*by_ms).unwrap_or(i64::MAX)));

@@ -1,0 +1,104 @@
+//! What the searches of all controllers have in common.
+
+#![expect(clippy::print_stdout, reason = "the figures are for whoever reads a test's output")]
+
+use std::sync::OnceLock;
+
+use lockstep_core::engine::action::Class;
+use lockstep_sim::simulation::bugs::{self, Bug};
+use lockstep_sim::simulation::plan::What;
+use lockstep_sim::simulation::search::{Found, hunt};
+use lockstep_sim::simulation::{Search, Simulation, Subject, Summary};
+
+/// A controller that is searched by so many seeds.
+pub(super) struct Searched {
+    pub(super) subject: &'static dyn Subject,
+    pub(super) seeds: u64,
+    first: OnceLock<Summary>,
+}
+
+impl Searched {
+    pub(super) const fn new(subject: &'static dyn Subject, seeds: u64) -> Self {
+        Self { subject, seeds, first: OnceLock::new() }
+    }
+
+    pub(super) fn search(&self, seeds: u64) -> Search {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let stormy = self.subject.stormy();
+        Search { seeds: 0..seeds, stormy, faults: Vec::new(), threads, keep_going: true }
+    }
+
+    /// What came of all seeds: run once, for all tests of a controller.
+    pub(super) fn summary(&self) -> &Summary {
+        self.first.get_or_init(|| self.search(self.seeds).run(&Simulation::new(self.subject), &|_| ()))
+    }
+
+    /// Every seed holds every invariant.
+    pub(super) fn holds(&self) {
+        let summary = self.summary();
+        println!("{} runs, {} steps, {} requests", summary.runs, summary.steps, summary.requests);
+        println!("{:.0} hours simulated, hash {}", summary.simulated.as_secs_f64() / 3600.0, summary.hash);
+        let told = summary.failures.iter();
+        let failures: Vec<String> =
+            told.map(|(seed, it)| format!("seed {seed}: {}: {}", it.invariant, it.seen)).collect();
+        assert_eq!((summary.runs, failures), (self.seeds, Vec::new()));
+    }
+
+    /// Every fault strikes while each action is under way; what chance has left out is aimed at.
+    pub(super) fn strikes_everywhere(&self) {
+        let struck = &self.summary().struck;
+        // A read that falsely says "not found" is none of the faults: no API server lies so.
+        let is_a_lie = |fault: &str, action: &str| {
+            fault == Class::NotFound.name() && matches!(action, "get" | "discover")
+        };
+        let simulation = Simulation::new(self.subject);
+        let search = self.search(self.seeds);
+        let range = search.range(&simulation);
+        let (mut missing, mut aimed) = (Vec::new(), 0);
+        for action in self.subject.actions() {
+            for fault in What::NAMES.into_iter().filter(|fault| !is_a_lie(fault, action)) {
+                let strikes = |seed: u64| {
+                    let run = simulation.run(&range.aimed(seed, fault, action), false);
+                    assert_eq!(run.violation, None, "{fault} at {action}, seed {seed}");
+                    run.struck.contains_key(&(fault, *action))
+                };
+                if struck.contains_key(&(fault, *action)) {
+                    continue;
+                }
+                aimed += 1;
+                if !(0..self.seeds).any(strikes) {
+                    missing.push(format!("{fault} at {action}"));
+                }
+            }
+        }
+        let total: u64 = struck.values().sum();
+        println!("{total} strikes by chance; {aimed} pairs of fault and action were aimed at");
+        assert_eq!(missing, Vec::<String>::new());
+    }
+
+    /// Within how many seeds each planted bug is found, in ascending order; each within `seeds_max`.
+    pub(super) fn hunt(&self, seeds_max: u64) -> Vec<u64> {
+        let simulation = Simulation::new(self.subject);
+        let search = self.search(seeds_max);
+        let of_this = |bug: &&'static Bug| bug.controller == self.subject.name();
+        let planted: Vec<&Bug> = bugs::all().into_iter().filter(of_this).collect();
+        let found: Vec<Found> = std::thread::scope(|scope| {
+            let hunts = planted.chunks(planted.len().div_ceil(2)).map(|half| {
+                let (simulation, search) = (&simulation, &search);
+                scope.spawn(move || half.iter().map(|bug| hunt(simulation, bug, search)).collect::<Vec<_>>())
+            });
+            let hunts: Vec<_> = hunts.collect();
+            hunts.into_iter().flat_map(|hunt| hunt.join().expect("a hunt ends")).collect()
+        });
+        let needed = found.into_iter().map(|Found { bug, found, .. }| {
+            let (seeds, violation) =
+                found.unwrap_or_else(|| panic!("{bug} is not found in {seeds_max} seeds"));
+            println!("{bug:<34} {seeds:>5}  {}", violation.invariant);
+            seeds
+        });
+        let mut needed: Vec<u64> = needed.collect();
+        needed.sort_unstable();
+        println!("{} bugs, the median within {} seeds", needed.len(), needed[needed.len() / 2]);
+        needed
+    }
+}
