@@ -133,7 +133,7 @@ fn target(broker: BrokerSpec) -> Result<Target, String> {
             let routing_key = broker.topic;
             match (broker.url.filter(|url| !url.is_empty()), broker.url_secret_ref) {
                 (Some(url), None) => {
-                    let url = broker_url("spec.broker.url", &url)?;
+                    let url = broker_url(&url).map_err(|problem| format!("spec.broker.url: {problem}"))?;
                     Ok(Target::Known(Broker::RabbitMq { url, exchange, routing_key }))
                 }
                 (None, Some(secret)) => Ok(Target::InSecret { secret, exchange, routing_key }),
@@ -148,13 +148,12 @@ fn target(broker: BrokerSpec) -> Result<Target, String> {
 }
 
 /// Reads a broker's URL. The error does not show it, because it may hold a password.
-pub(super) fn broker_url(place: &str, url: &str) -> Result<Confidential, String> {
+pub(super) fn broker_url(url: &str) -> Result<Confidential, String> {
     if is_url(url, &["amqp", "amqps"]) {
         Ok(Confidential::new(url))
     } else {
-        Err(format!(
-            "{place}: is no URL of a RabbitMQ broker; write amqp://user:password@host:5672/vhost, or amqps://"
-        ))
+        let form = "amqp://user:password@host:5672/vhost, or amqps://";
+        Err(format!("is no URL of a RabbitMQ broker; write {form}"))
     }
 }
 

@@ -175,15 +175,14 @@ struct RawPage<'a> {
 fn raw_page(text: &str) -> Result<RawPage<'_>, String> {
     let trimmed = text.trim_start();
     let begins = || trimmed.chars().take(40).collect::<String>();
+    let no_list = |error: serde_json::Error| {
+        format!("the answer is no list of resources ({error}); it begins with {:?}", begins())
+    };
     match trimmed.as_bytes().first() {
         None => Err("the answer is empty, where a list of resources was asked for".to_owned()),
-        Some(b'{') => serde_json::from_str(trimmed).map_err(|error| {
-            format!("the answer is no list of resources ({error}); it begins with {:?}", begins())
-        }),
+        Some(b'{') => serde_json::from_str(trimmed).map_err(no_list),
         Some(b'[') => {
-            serde_json::from_str(trimmed).map(|items| RawPage { total: None, items }).map_err(|error| {
-                format!("the answer is no list of resources ({error}); it begins with {:?}", begins())
-            })
+            serde_json::from_str(trimmed).map(|items| RawPage { total: None, items }).map_err(no_list)
         }
         Some(_) => Err(format!("the answer is not JSON; it begins with {:?}", begins())),
     }

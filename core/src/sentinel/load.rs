@@ -15,7 +15,7 @@ use super::config::{self, Config, Target};
 use super::metrics::{RELOADS, Shard, operation};
 use super::status::{self, Finding};
 use super::{Asked, Link, Sentinel, metrics};
-use crate::engine::action::{Action, Failure, Success};
+use crate::engine::action::{Action, Outcome, Success};
 use crate::engine::broker::Broker;
 use crate::engine::machine::{Note, Step};
 use crate::object::{Kind, ObjectRef, metadata, resource_version};
@@ -81,9 +81,12 @@ impl Loader {
         self.problem.as_ref().map(|(_, at)| *at)
     }
 
-    /// When the Secret is to be read, where it is needed.
-    pub(super) fn secret_due(&self, needs_secret: bool) -> Option<Monotonic> {
-        (needs_secret && !self.is_reading_secret).then_some(self.secret_not_before)
+    /// The Secret that the configuration in force names.
+    pub(super) fn secret(&self) -> Option<&SecretKeyRef> {
+        match &self.loaded.as_ref()?.config.target {
+            Target::InSecret { secret, .. } => Some(secret),
+            Target::Known(_) => None,
+        }
     }
 
     pub(super) fn generation(&self) -> i64 {
@@ -121,12 +124,8 @@ impl Sentinel {
 
     /// Tells what is still wrong, every half minute.
     pub(super) fn retry_config(&mut self, now: Now, step: &mut Step) {
-        if let Some((problem, at)) = self.loader.problem.take() {
-            if at <= now.monotonic {
-                self.config_failed(problem, now, step);
-            } else {
-                self.loader.problem = Some((problem, at));
-            }
+        if let Some((problem, _)) = self.loader.problem.take_if(|(_, at)| *at <= now.monotonic) {
+            self.config_failed(problem, now, step);
         }
     }
 
@@ -202,7 +201,7 @@ impl Sentinel {
                 Target::InSecret { .. } => None,
             };
             self.link = Link::default();
-            self.loader.secret_not_before = now.monotonic;
+            (self.loader.is_reading_secret, self.loader.secret_not_before) = (false, now.monotonic);
         }
         if let Some(cycle) = self.cycle.take() {
             let message = format!("cycle {} was left, because the configuration has changed", cycle.number);
@@ -211,35 +210,35 @@ impl Sentinel {
         self.next_poll = now.monotonic;
     }
 
-    /// Reads the Secret that holds the broker's URL, if it is needed and not known.
+    /// When the Secret that holds the broker's URL is to be read, if it is needed and not known.
+    pub(super) fn secret_due(&self) -> Option<Monotonic> {
+        let is_needed = self.broker.is_none() && self.loader.secret().is_some();
+        (is_needed && !self.loader.is_reading_secret).then_some(self.loader.secret_not_before)
+    }
+
     pub(super) fn read_secret(&mut self, now: Now, step: &mut Step) {
-        let Some(secret) = self.needed_secret() else { return };
-        let is_due = self.loader.secret_due(true).is_some_and(|at| at <= now.monotonic);
-        if is_due {
-            self.loader.is_reading_secret = true;
-            let kind = Kind::known("", "v1", "Secret", "secrets", true);
-            let target = ObjectRef::namespaced(&kind, &self.settings.namespace, &secret.name);
-            self.ask(Action::Get { target, metadata_only: false }, Asked::Secret, step);
+        if self.secret_due().is_none_or(|at| at > now.monotonic) {
+            return;
         }
+        let Some(secret) = self.loader.secret().cloned() else { return };
+        self.loader.is_reading_secret = true;
+        let kind = Kind::known("", "v1", "Secret", "secrets", true);
+        let target = ObjectRef::namespaced(&kind, &self.settings.namespace, &secret.name);
+        self.ask(Action::Get { target, metadata_only: false }, Asked::Secret(secret), step);
     }
 
-    /// The Secret that the broker's URL must be read from before it can be connected to.
-    pub(super) fn needed_secret(&self) -> Option<SecretKeyRef> {
-        match (&self.loader.loaded.as_ref()?.config.target, &self.broker) {
-            (Target::InSecret { secret, .. }, None) => Some(secret.clone()),
-            _ => None,
-        }
-    }
-
-    pub(super) fn secret_read(&mut self, outcome: Result<Success, Failure>, now: Now, step: &mut Step) {
-        self.loader.is_reading_secret = false;
-        self.loader.secret_not_before = now.monotonic + RETRY;
+    pub(super) fn secret_read(&mut self, read: &SecretKeyRef, outcome: Outcome, now: Now, step: &mut Step) {
         let Some(loaded) = self.loader.loaded.clone() else { return };
         let Target::InSecret { secret, exchange, routing_key } = &loaded.config.target else { return };
-        let place = format!("key {:?} of Secret {}/{}", secret.key, self.settings.namespace, secret.name);
+        // The configuration has named another one since.
+        if secret != read {
+            return;
+        }
+        self.loader.is_reading_secret = false;
+        self.loader.secret_not_before = now.monotonic + RETRY;
         let url = match outcome {
             Ok(Success::Object(object)) => {
-                url_in(&object, &secret.key).and_then(|url| config::broker_url(&place, &url))
+                url_in(&object, &secret.key).and_then(|url| config::broker_url(&url))
             }
             Ok(_) => Err("the server's answer is no Secret".to_owned()),
             Err(failure) => Err(failure.to_string()),
@@ -250,8 +249,8 @@ impl Sentinel {
                 self.broker = Some(Arc::new(Broker::RabbitMq { url, exchange, routing_key }));
             }
             Err(problem) => {
-                let problem =
-                    if problem.starts_with(&place) { problem } else { format!("{place}: {problem}") };
+                let (namespace, SecretKeyRef { name, key }) = (&self.settings.namespace, secret);
+                let problem = format!("key {key:?} of Secret {namespace}/{name}: {problem}");
                 step.notes.push(loaded.shard.count_of(metrics::API_ERRORS, operation::CONFIG_LOAD, 1));
                 self.trouble(Finding::broken(status::BROKER_CONNECTED, "SecretUnusable", problem), now, step);
             }

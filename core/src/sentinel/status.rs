@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::sentinel::{LastCycle, SentinelConfigStatus};
 use serde_json::json;
 
-use crate::engine::action::{Action, Class, Failure, Subresource, Success};
+use crate::engine::action::{Action, Class, Outcome, Subresource};
 pub use crate::engine::conditions::Finding;
 use crate::engine::conditions::{self, Status};
 use crate::engine::machine::{Note, Step};
@@ -51,6 +51,8 @@ pub struct Conditions {
     not_before: Monotonic,
     /// When messages and counts may be written.
     pace: Monotonic,
+    /// When the status is to be written; none if it says what it should, or is being written.
+    due: Option<Monotonic>,
 }
 
 impl Finding {
@@ -66,6 +68,11 @@ impl Finding {
 }
 
 impl Conditions {
+    /// When the status is to be written.
+    pub(super) fn due(&self) -> Option<Monotonic> {
+        self.due
+    }
+
     /// Takes over what an object says that was not seen before: what was found out about another one of its name does not
     /// hold for it.
     pub(super) fn adopt(&mut self, status: &SentinelConfigStatus) {
@@ -121,40 +128,39 @@ impl Sentinel {
         }
     }
 
-    /// When the status is to be written; none if it says what it should.
-    pub(super) fn status_due(&self) -> Option<Monotonic> {
-        let observed = self.loader.observed.as_ref().filter(|_| !self.conditions.is_writing)?;
+    /// Writes the status, if it is to be written now; else tells when it is.
+    pub(super) fn write_status(&mut self, now: Now, step: &mut Step) {
+        self.conditions.due = None;
+        let Some(observed) = self.loader.observed.as_ref().filter(|_| !self.conditions.is_writing) else {
+            return;
+        };
         let wanted = self.wanted_status(&observed.status);
         if wanted == observed.status {
-            return None;
+            return;
         }
         let is_urgent = wanted.observed_generation != observed.status.observed_generation
             || gist(&wanted.conditions) != gist(&observed.status.conditions);
-        let at = self.conditions.not_before;
-        Some(if is_urgent { at } else { at.max(self.conditions.pace) })
-    }
-
-    pub(super) fn write_status(&mut self, now: Now, step: &mut Step) {
-        if self.status_due().is_none_or(|at| at > now.monotonic) {
+        let Conditions { not_before, pace, .. } = self.conditions;
+        let due = if is_urgent { not_before } else { not_before.max(pace) };
+        if due > now.monotonic {
+            self.conditions.due = Some(due);
             return;
         }
-        let Some(observed) = &self.loader.observed else { return };
-        let status = self.wanted_status(&observed.status);
         // Only over the status that it was compared with, of the object that it speaks of.
         let precondition = json!({ "uid": observed.uid, "resourceVersion": observed.version.to_string() });
-        let patch = Arc::new(json!({ "metadata": precondition, "status": status }));
+        let patch = Arc::new(json!({ "metadata": precondition, "status": wanted }));
         let target = self.object();
         self.conditions.is_writing = true;
         self.conditions.not_before = now.monotonic + PACE_URGENT;
         self.conditions.pace = now.monotonic + PACE;
         let patch = Action::Patch { target, subresource: Some(Subresource::Status), patch };
-        self.ask(patch, Asked::Status(Box::new(status)), step);
+        self.ask(patch, Asked::Status(Box::new(wanted)), step);
     }
 
     pub(super) fn status_written(
         &mut self,
         written: SentinelConfigStatus,
-        outcome: Result<Success, Failure>,
+        outcome: Outcome,
         now: Now,
         step: &mut Step,
     ) {

@@ -1,10 +1,13 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::engine::action::{Class, Failure, Success};
 use crate::engine::machine::Amount;
 use crate::time::Wall;
 
@@ -260,6 +263,38 @@ fn a_secret_gives_the_url_and_is_read_again_when_it_is_refused() {
     bench.passes(Duration::from_secs(75));
     assert!(bench.sentinel.is_synced());
     insta::assert_snapshot!(bench.told);
+}
+
+#[test]
+fn the_answer_about_one_secret_is_not_taken_for_another() {
+    let mut sentinel = Bench::new(confirmed).sentinel;
+    let now = Bench::new(confirmed).now();
+    let mut configured = |generation: i64, secret: &str| {
+        let mut spec = spec();
+        spec["broker"] = json!({ "type": "rabbitmq", "topic": "events", "urlSecretRef": { "name": secret, "key": "url" } });
+        let metadata =
+            json!({ "uid": "u1", "generation": generation, "resourceVersion": generation.to_string() });
+        let object = Arc::new(json!({ "metadata": metadata, "spec": spec }));
+        sentinel.step(Event::Observed { kind: load::kind(), object }, now).requests
+    };
+    let read = |requests: Vec<Request>| {
+        let get = |request: &Request| matches!(request.action, Action::Get { .. });
+        requests.into_iter().find(get).expect("a Secret is read").id
+    };
+    let old = read(configured(1, "old"));
+    let new = read(configured(2, "new"));
+    let mut answered = |id: ActionId, url: &str| {
+        let object = Arc::new(json!({ "data": { "url": STANDARD.encode(url) } }));
+        let requests =
+            sentinel.step(Event::Finished { id, outcome: Ok(Success::Object(object)) }, now).requests;
+        requests.into_iter().find_map(|request| match request.action {
+            Action::Connect { broker } => Some(broker),
+            _ => None,
+        })
+    };
+    assert_eq!(answered(old, "amqp://old/"), None);
+    let broker = answered(new, "amqp://new/").expect("it connects");
+    assert!(matches!(&*broker, Broker::RabbitMq { url, .. } if url.reveal() == "amqp://new/"));
 }
 
 #[test]

@@ -1,0 +1,192 @@
+//! The connection to the broker, and the events that go through it.
+//!
+//! Source: HyperFleet Sentinel, "Message Publisher", "Error Handling".
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cycle::{Batch, Fate};
+use super::load::Loaded;
+use super::status::{self, Finding};
+use super::{Asked, Sentinel, metrics};
+use crate::engine::action::{Action, Class, Failure, Outcome, Success};
+use crate::engine::backoff::Backoff;
+use crate::engine::broker::{Broker, CloudEvent};
+use crate::engine::machine::{Note, Step};
+use crate::time::{Monotonic, Now};
+
+/// How long the broker is left alone after a connection failed or was lost.
+const RECONNECT: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_secs(30) };
+
+/// The connection to the broker.
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    pub(super) is_up: bool,
+    is_asking: bool,
+    failures: u32,
+    not_before: Monotonic,
+}
+
+impl Sentinel {
+    /// When the broker is to be connected to.
+    pub(super) fn link_due(&self) -> Option<Monotonic> {
+        let is_needed = self.cycle.is_some() && self.broker.is_some() && !self.link.is_up;
+        (is_needed && !self.link.is_asking).then_some(self.link.not_before)
+    }
+
+    /// Connects, and makes sure at the beginning of each cycle that the connection still stands.
+    pub(super) fn connect(&mut self, now: Now, step: &mut Step) {
+        if self.link_due().is_none_or(|at| at > now.monotonic) {
+            return;
+        }
+        let Some(broker) = self.broker.clone() else { return };
+        self.link.is_asking = true;
+        let action = Action::Connect { broker: Arc::clone(&broker) };
+        self.ask(action, Asked::Connect(broker), step);
+    }
+
+    pub(super) fn connected(&mut self, broker: &Arc<Broker>, outcome: Outcome, now: Now, step: &mut Step) {
+        if self.broker.as_ref() != Some(broker) {
+            return;
+        }
+        self.link.is_asking = false;
+        match outcome {
+            Ok(_) => {
+                (self.link.is_up, self.link.failures) = (true, 0);
+                self.has_connected = true;
+                let message = format!("connected to {}", broker.name());
+                self.find(Finding::valid(status::BROKER_CONNECTED, "Connected", message), now, step);
+            }
+            Err(failure) => {
+                let reason = match failure.class {
+                    Class::Forbidden => "CredentialsRefused",
+                    Class::Invalid | Class::NotFound => "ConfigurationRefused",
+                    _ => "ConnectionFailed",
+                };
+                self.lose_link(now, step);
+                self.trouble(Finding::broken(status::BROKER_CONNECTED, reason, failure.message), now, step);
+                // The credentials may have been replaced.
+                if self.loader.secret().is_some() {
+                    self.broker = None;
+                }
+            }
+        }
+    }
+
+    fn lose_link(&mut self, now: Now, step: &mut Step) {
+        self.link.is_up = false;
+        self.link.failures = self.link.failures.saturating_add(1);
+        self.link.not_before = now.monotonic + RECONNECT.delay(self.link.failures, &mut self.random);
+        step.notes.push(self.shard().count(metrics::BROKER_ERRORS, 1));
+        self.find(self.publishing(true, 0), now, step);
+    }
+
+    /// Whether all that is due gets published, given what the last cycle came to.
+    pub(super) fn publishing(&self, is_complete: bool, failed: u64) -> Finding {
+        let broken = |reason, message: String| Finding::broken(status::PUBLISHING, reason, message);
+        if failed > 0 {
+            let next = "the next cycle publishes what is still due";
+            broken("EventsGivenUp", format!("{failed} events of the last cycle were given up; {next}"))
+        } else if self.link.failures > 0 {
+            broken("NotConnected", "nothing is published until the broker is connected".to_owned())
+        } else if !is_complete {
+            broken("FleetNotListed", "what the last poll did not bring was not published".to_owned())
+        } else {
+            let message = "every due event of the last cycle was confirmed";
+            Finding::valid(status::PUBLISHING, "AllConfirmed", message)
+        }
+    }
+
+    pub(super) fn publish(&mut self, now: Now, step: &mut Step) {
+        let Some(broker) = self.broker.clone().filter(|_| self.link.is_up) else { return };
+        while let Some(cycle) = &mut self.cycle
+            && let Some(batch) = cycle.take(now.monotonic)
+        {
+            let loaded = Arc::clone(&cycle.loaded);
+            if batch.attempts > 0 {
+                step.notes.push(loaded.shard.count(metrics::REPUBLISHED, batch.events.len()));
+            }
+            let action = Action::Publish { broker: Arc::clone(&broker), events: Arc::clone(&batch.events) };
+            let asked = Asked::Publish { cycle: cycle.number, batch, loaded };
+            self.ask(action, asked, step);
+        }
+    }
+
+    pub(super) fn published(
+        &mut self,
+        number: u64,
+        batch: Batch,
+        loaded: &Loaded,
+        outcome: Outcome,
+        now: Now,
+        step: &mut Step,
+    ) {
+        let results = match outcome {
+            // None was sent.
+            Err(Failure { class: Class::Unavailable, .. }) => {
+                self.link_lost(loaded, now, step);
+                if let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.number == number) {
+                    cycle.unsent(batch);
+                }
+                return;
+            }
+            Ok(Success::Published(results)) => results,
+            Ok(_) => Vec::new(),
+            Err(failure) => vec![Err(failure); batch.events.len()],
+        };
+        let mut left: Vec<CloudEvent> = Vec::new();
+        let mut why: Option<Failure> = None;
+        let mut results = results.into_iter();
+        for event in &*batch.events {
+            let silence = || Err(Failure::new(Class::Unknown, "no answer for this event"));
+            if let Err(failure) = results.next().unwrap_or_else(silence) {
+                left.push(event.clone());
+                // That the connection broke says most.
+                if why.as_ref().is_none_or(|why| why.class != Class::Unknown) {
+                    why = Some(failure);
+                }
+            }
+        }
+        let confirmed = batch.events.len() - left.len();
+        if confirmed > 0 {
+            step.notes.push(loaded.shard.count(metrics::PUBLISHED, confirmed));
+        }
+        if why.as_ref().is_some_and(|why| why.class == Class::Unknown) {
+            self.link_lost(loaded, now, step);
+        }
+        let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.number == number) else { return };
+        cycle.confirmed(confirmed);
+        let Some(why) = why else { return };
+        let first = left[0].data["id"].as_str().unwrap_or_default().to_owned();
+        let count = left.len();
+        let message = match cycle.unconfirmed(left, batch.attempts, now.monotonic, &mut self.random) {
+            Fate::Again => {
+                format!("{} not confirmed and will be sent again (the first: {first}): {why}", were(count))
+            }
+            Fate::GivenUp => {
+                step.notes.push(loaded.shard.count(metrics::BROKER_ERRORS, count));
+                format!("{} given up for this cycle (the first: {first}): {why}", were(count))
+            }
+        };
+        step.notes.push(Note::Warning { message });
+    }
+
+    /// The connection that stood does not stand any more.
+    fn link_lost(&mut self, loaded: &Loaded, now: Now, step: &mut Step) {
+        let is_ours = self
+            .loader
+            .loaded
+            .as_deref()
+            .is_some_and(|current| current.config.target == loaded.config.target);
+        if is_ours && self.link.is_up {
+            self.lose_link(now, step);
+            let message = "the connection to the broker was lost";
+            self.trouble(Finding::broken(status::BROKER_CONNECTED, "ConnectionLost", message), now, step);
+        }
+    }
+}
+
+/// A number of events, as the beginning of a sentence.
+fn were(events: usize) -> String {
+    if events == 1 { "1 event was".to_owned() } else { format!("{events} events were") }
+}

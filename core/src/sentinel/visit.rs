@@ -1,0 +1,146 @@
+//! The pages of the list, and what is decided on each resource.
+//!
+//! Source: HyperFleet Sentinel, "Main Reconciler", steps 2 and 3.
+
+use std::sync::Arc;
+
+use super::cycle::Cycle;
+use super::decision::{self, Decision};
+use super::metrics::{self, operation};
+use super::pager::Setback;
+use super::status::{self, Finding};
+use super::{Asked, Sentinel, event, fleet};
+use crate::engine::action::{Action, Class, Failure, Outcome, Success};
+use crate::engine::machine::{Note, Step};
+use crate::time::Now;
+
+impl Sentinel {
+    pub(super) fn fetch(&mut self, now: Now, step: &mut Step) {
+        let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.has_room()) else { return };
+        let Some((place, _)) = cycle.pager.next().filter(|(_, not_before)| *not_before <= now.monotonic)
+        else {
+            return;
+        };
+        let config = &cycle.loaded.config;
+        let url = fleet::url(&config.url, config.dialect, config.resource_type, &config.selector, place);
+        let action = Action::Fetch { url, timeout: config.timeout };
+        cycle.is_fetching = true;
+        let asked = Asked::Page { cycle: cycle.number };
+        self.ask(action, asked, step);
+    }
+
+    pub(super) fn fetched(&mut self, number: u64, outcome: Outcome, now: Now, step: &mut Step) {
+        let Some(mut cycle) = self.cycle.take_if(|cycle| cycle.number == number) else { return };
+        cycle.is_fetching = false;
+        let dialect = cycle.loaded.config.dialect;
+        let page = match outcome {
+            Ok(Success::Document(text)) => {
+                let page = fleet::read(&text, dialect);
+                let page = page.and_then(|mut page| cycle.pager.took(&mut page).map(|()| page));
+                page.map_err(|problem| (Some("InvalidAnswer"), Failure::new(Class::Unknown, problem)))
+            }
+            Ok(_) => Err((Some("InvalidAnswer"), Failure::new(Class::Unknown, "the answer is no document"))),
+            Err(failure) => Err((None, failure)),
+        };
+        match page {
+            Ok(page) => self.visit(&mut cycle, page, now, step),
+            Err((reason, failure)) => self.page_failed(&mut cycle, reason, &failure, now, step),
+        }
+        if cycle.pager.is_complete() {
+            step.notes.push(cycle.loaded.shard.pending(cycle.tally.resources));
+        }
+        self.cycle = Some(cycle);
+    }
+
+    fn page_failed(
+        &mut self,
+        cycle: &mut Cycle,
+        reason: Option<&'static str>,
+        failure: &Failure,
+        now: Now,
+        step: &mut Step,
+    ) {
+        step.notes.push(cycle.loaded.shard.count_of(metrics::API_ERRORS, operation::FETCH_RESOURCES, 1));
+        let setback = if cycle.pager.is_done() {
+            Setback::GivenUp
+        } else {
+            cycle.pager.failed(failure, now.monotonic, &mut self.random)
+        };
+        let what = match setback {
+            Setback::Again => "a page could not be read and is asked for again",
+            Setback::PassedOver => "a page could not be read several times and is passed over",
+            Setback::GivenUp => "the list could not be read; the next poll tries again",
+        };
+        let message = format!("{what}: {failure}");
+        if setback == Setback::Again {
+            step.notes.push(Note::Warning { message });
+            return;
+        }
+        let reason = reason.unwrap_or(match failure.class {
+            Class::Forbidden => "Forbidden",
+            Class::Invalid | Class::NotFound | Class::Gone => "RequestRefused",
+            Class::Throttled => "Throttled",
+            _ => "Unreachable",
+        });
+        self.trouble(Finding::broken(status::FLEET_REACHABLE, reason, message), now, step);
+    }
+
+    /// Decides on each resource of a page.
+    fn visit(&mut self, cycle: &mut Cycle, page: fleet::Page, now: Now, step: &mut Step) {
+        let loaded = Arc::clone(&cycle.loaded);
+        let config = &loaded.config;
+        let mut due = Vec::with_capacity(page.resources.len());
+        let (mut ready, mut not_ready) = (0_usize, 0_usize);
+        for resource in page.resources {
+            // What the server could not filter is filtered here.
+            if resource.labels.as_ref().is_some_and(|labels| !config.selector.matches(labels)) {
+                continue;
+            }
+            cycle.tally.resources += 1;
+            let decision = decision::evaluate(&resource, &config.backoffs, now.wall);
+            if self.settings.tells_decisions {
+                step.notes.push(Note::Told { debug: true, message: told(&resource, decision) });
+            }
+            match decision {
+                Decision::Publish => {
+                    let id = self.ids.next(now.wall, &mut self.random);
+                    let trace = self.settings.traces.then(|| event::traceparent(&mut self.random));
+                    due.push(event::reconcile(resource, config.resource_type, id, trace, now.wall));
+                }
+                Decision::Skip { .. } if resource.is_ready => ready += 1,
+                Decision::Skip { .. } => not_ready += 1,
+            }
+        }
+        cycle.tally.skipped_ready += ready as u64;
+        cycle.tally.skipped_not_ready += not_ready as u64;
+        for (state, skipped) in [("ready", ready), ("not_ready", not_ready)] {
+            if skipped > 0 {
+                step.notes.push(loaded.shard.count_of(metrics::SKIPPED, state, skipped));
+            }
+        }
+        if !page.malformed.is_empty() {
+            cycle.tally.malformed += page.malformed.len() as u64;
+            step.notes.push(loaded.shard.count(metrics::MALFORMED, page.malformed.len()));
+            for problem in page.malformed {
+                // What was told in the last cycle is known.
+                if !self.malformed.contains(&problem) {
+                    let message = format!("a resource is left out because it can't be understood: {problem}");
+                    step.notes.push(Note::Warning { message });
+                }
+                cycle.malformed.insert(problem);
+            }
+        }
+        cycle.push(due);
+    }
+}
+
+/// A decision in words.
+fn told(resource: &fleet::Resource, decision: Decision) -> String {
+    let state = if resource.is_ready { "ready" } else { "not ready" };
+    match decision {
+        Decision::Publish => format!("{}: {}, {state}", resource.id, decision::BACKOFF_EXPIRED),
+        Decision::Skip { until } => {
+            format!("{}: skipped, {state}, its backoff expires at {until}", resource.id)
+        }
+    }
+}
