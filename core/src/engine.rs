@@ -10,6 +10,7 @@
 //! | [`cache`] | what watches have shown, with indexes |
 //! | [`conditions`] | conditions of a status |
 //! | [`finalizer`] | finalizers: entered and taken out without harm to others |
+//! | [`image`] | container images and registries |
 //! | [`recorder`] | Kubernetes Events with aggregation |
 //! | [`lease`] | leader election |
 //! | [`recording`] | a run written down, replayed and compared |
@@ -22,6 +23,7 @@ pub mod cache;
 pub mod conditions;
 pub mod driver;
 pub mod finalizer;
+pub mod image;
 pub mod lease;
 pub mod machine;
 pub(crate) mod pairs;

@@ -5,6 +5,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_core::CustomResourceExt as _;
 
+pub mod bridge;
 pub mod namespaceclass;
 mod schema;
 pub mod sentinel;
@@ -23,6 +24,7 @@ pub struct CrdSet {
 /// All CRDs, by controller.
 pub fn all() -> Vec<CrdSet> {
     vec![
+        CrdSet { controller: bridge::CONTROLLER, runs_alone: false, crds: vec![bridge::DPFHCPBridge::crd()] },
         CrdSet {
             controller: namespaceclass::CONTROLLER,
             runs_alone: false,

@@ -174,6 +174,7 @@ impl Driver {
             | Action::Patch { .. }
             | Action::Delete { .. }
             | Action::Fetch { .. }
+            | Action::FindImage { .. }
             | Action::Connect { .. }
             | Action::Publish { .. } => return self.requests.push(Request { id, action }),
         }

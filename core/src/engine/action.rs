@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::broker::{Broker, CloudEvent};
+use super::broker::{Broker, CloudEvent, Confidential};
+use super::image::FoundImage;
 use crate::object::{Kind, ObjectRef};
 
 /// Names one request among all that a machine ever makes; answers quote it.
@@ -100,6 +101,13 @@ pub enum Action {
         /// How long the whole answer may take.
         timeout: Duration,
     },
+    /// Asks a container registry for an image.
+    FindImage {
+        /// The reference, by tag or digest.
+        image: String,
+        /// `user:password`, if the registry is to be told who asks.
+        credentials: Option<Confidential>,
+    },
     /// Connects to a message broker, unless a connection to this very broker is open. Answered with [`Success::Done`]
     /// once events can be published.
     Connect {
@@ -131,6 +139,7 @@ impl Action {
             Self::Patch { subresource: Some(Subresource::Status), .. } => "patch_status",
             Self::Delete { .. } => "delete",
             Self::Fetch { .. } => "fetch",
+            Self::FindImage { .. } => "find_image",
             Self::Connect { .. } => "connect",
             Self::Publish { .. } => "publish",
         }
@@ -144,6 +153,7 @@ impl Action {
             | Self::Discover { .. }
             | Self::Get { .. }
             | Self::Fetch { .. }
+            | Self::FindImage { .. }
             | Self::Connect { .. } => false,
             Self::Publish { .. }
             | Self::Apply { .. }
@@ -161,6 +171,7 @@ impl Action {
             | Self::Unwatch { .. }
             | Self::Discover { .. }
             | Self::Fetch { .. }
+            | Self::FindImage { .. }
             | Self::Connect { .. }
             | Self::Publish { .. } => None,
             Self::Get { target, .. }
@@ -207,6 +218,9 @@ pub enum Success {
     Done,
     /// The document, which nobody has looked at yet (fetch).
     Document(Arc<str>),
+    /// The image as the registry has it (find image). [`Class::Forbidden`] stands for credentials that the registry does
+    /// not accept, [`Class::NotFound`] for an image that it does not have.
+    Image(FoundImage),
     /// What became of each event, in their order (publish). [`Class::Unknown`] stands for an event that was sent but
     /// never confirmed, because the connection ended or the broker was silent for too long; every other failure is the
     /// broker's answer to this event alone.

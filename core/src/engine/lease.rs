@@ -196,8 +196,14 @@ impl Election {
             }
             // The lease was deleted under us: as good as not renewed.
             Err(failure) if failure.class == Class::NotFound => self.seen = None,
-            Ok(Success::Done | Success::Kinds(_) | Success::Document(_) | Success::Published(_)) | Err(_) => {
-            }
+            Ok(
+                Success::Done
+                | Success::Kinds(_)
+                | Success::Document(_)
+                | Success::Image(_)
+                | Success::Published(_),
+            )
+            | Err(_) => {}
         }
     }
 

@@ -16,5 +16,8 @@ pub trait Outside: Any {
 
 /// Whether an action is for the world beyond Kubernetes.
 pub(super) fn is_outside(action: &Action) -> bool {
-    matches!(action, Action::Fetch { .. } | Action::Connect { .. } | Action::Publish { .. })
+    matches!(
+        action,
+        Action::Fetch { .. } | Action::FindImage { .. } | Action::Connect { .. } | Action::Publish { .. }
+    )
 }

@@ -107,7 +107,7 @@ fn take_action(hash: &mut Sha256, action: &Action) {
         Action::Unwatch { kind } => line(hash, format_args!("{kind} ")),
         Action::Discover { api_version } => line(hash, format_args!("{api_version} ")),
         Action::Get { .. } => {}
-        Action::Fetch { .. } | Action::Connect { .. } | Action::Publish { .. } => {
+        Action::Fetch { .. } | Action::FindImage { .. } | Action::Connect { .. } | Action::Publish { .. } => {
             line(hash, format_args!("{action:?} "));
         }
     }

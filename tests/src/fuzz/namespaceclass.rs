@@ -163,6 +163,7 @@ impl World {
             | Action::Get { .. }
             | Action::Create { .. }
             | Action::Fetch { .. }
+            | Action::FindImage { .. }
             | Action::Connect { .. }
             | Action::Publish { .. } => {}
         }
@@ -205,6 +206,7 @@ impl World {
             | Action::Unwatch { .. }
             | Action::Delete { .. }
             | Action::Fetch { .. }
+            | Action::FindImage { .. }
             | Action::Connect { .. }
             | Action::Publish { .. } => Ok(Success::Done),
             Action::Create { manifest, .. } => Ok(Success::Object(Arc::clone(manifest))),

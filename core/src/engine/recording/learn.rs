@@ -116,7 +116,8 @@ impl Learner {
                 }
             }
             Event::Finished {
-                outcome: Ok(Success::Done | Success::Document(_) | Success::Published(_)) | Err(_),
+                outcome:
+                    Ok(Success::Done | Success::Document(_) | Success::Image(_) | Success::Published(_)) | Err(_),
                 ..
             }
             | Event::Started

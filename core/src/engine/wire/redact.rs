@@ -44,6 +44,7 @@ fn secret(action: &Action) -> Option<&Value> {
         Action::Watch { .. }
         | Action::Unwatch { .. }
         | Action::Fetch { .. }
+        | Action::FindImage { .. }
         | Action::Connect { .. }
         | Action::Publish { .. }
         | Action::Discover { .. }

@@ -83,6 +83,7 @@ fn action(action: &Action) -> String {
         | Action::Patch { target, .. }
         | Action::Delete { target, .. } => format!("{name} {target}"),
         Action::Fetch { url, .. } => format!("{name} {url}"),
+        Action::FindImage { image, .. } => format!("{name} {image}"),
         Action::Connect { broker } => format!("{name} {}", broker.name()),
         Action::Publish { broker, events } => format!("{name} {} to {}", events.len(), broker.name()),
     }

@@ -48,6 +48,7 @@ pub(super) fn answer(request: &str, outcome: &Outcome) -> String {
         Ok(Success::Object(object)) => format!("{request}: done{}{}", version(object), deleting(object)),
         Ok(Success::Kinds(kinds)) => format!("{request}: {} kinds", kinds.len()),
         Ok(Success::Done) => format!("{request}: done"),
+        Ok(Success::Image(found)) => format!("{request}: {}", found.digest),
         Ok(Success::Document(text)) => format!("{request}: {} bytes", text.len()),
         Ok(Success::Published(results)) => {
             let confirmed = results.iter().filter(|result| result.is_ok()).count();
@@ -63,6 +64,7 @@ pub(super) fn action(action: &Action) -> String {
         Action::Watch { kind, .. } | Action::Unwatch { kind } => format!("{} {kind}", action.name()),
         Action::Discover { api_version } => format!("discover {api_version}"),
         Action::Fetch { url, .. } => format!("fetch {url}"),
+        Action::FindImage { image, .. } => format!("find image {image}"),
         Action::Publish { events, .. } => format!("publish {}", events.len()),
         _ => match action.target() {
             Some(target) => format!("{} {target}", action.name()),
@@ -87,6 +89,7 @@ pub(super) fn body(action: &Action) -> Option<Arc<Value>> {
         | Action::Discover { .. }
         | Action::Get { .. }
         | Action::Fetch { .. }
+        | Action::FindImage { .. }
         | Action::Connect { .. } => None,
     }
 }

@@ -1,0 +1,170 @@
+//! `dpf.hcp.bridge.com/v1alpha1`: a hosted control plane for a cluster of DPUs.
+//!
+//! Source: "Custom Resource Definition: DPFHCPBridge". What differs from it, and why, stands in the decisions on the
+//! Bridge: the rules on the exposure stand on `spec`, `spec` is required, and the release image may be a digest.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube_derive::CustomResource;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use crate::schema;
+
+/// The controller's name.
+pub const CONTROLLER: &str = "bridge";
+/// The API group.
+pub const GROUP: &str = "dpf.hcp.bridge.com";
+/// The API version.
+pub const VERSION: &str = "v1alpha1";
+
+/// An IPv4 address, or nothing.
+const IPV4_OR_EMPTY: &str = concat!(
+    r"^(([0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])\.){3}",
+    r"([0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])$|^$"
+);
+
+/// What the hosted cluster should be.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "dpf.hcp.bridge.com",
+    version = "v1alpha1",
+    kind = "DPFHCPBridge",
+    plural = "dpfhcpbridges",
+    shortname = "dpfhcp",
+    category = "dpf",
+    category = "hcp",
+    namespaced,
+    status = "DPFHCPBridgeStatus",
+    doc = "DPFHCPBridge is a hosted OpenShift control plane for a cluster of DPUs: it becomes a HostedCluster and a NodePool of its name, whose kubeconfig the DPUCluster is given.",
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase","description":"Current phase of the DPFHCPBridge"}"#,
+    printcolumn = r#"{"name":"DPUCluster","type":"string","jsonPath":".spec.dpuClusterRef.name","description":"Referenced DPUCluster name"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status","description":"Ready condition status"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
+    printcolumn = r#"{"name":"API","type":"string","priority":1,"jsonPath":".status.apiEndpoint","description":"URL of the hosted cluster's API server"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","priority":1,"jsonPath":".status.message","description":"What the DPFHCPBridge waits for"}"#,
+    crates(kube_core = "::kube_core")
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "!self.exposeThroughLoadBalancer || (has(self.metalLBVirtualIP) && self.metalLBVirtualIP != '')",
+        "message": "metalLBVirtualIP is required when exposeThroughLoadBalancer is true",
+    },
+    {
+        "rule": "self.exposeThroughLoadBalancer || !has(self.metalLBVirtualIP) || self.metalLBVirtualIP == ''",
+        "message": "metalLBVirtualIP must be empty when exposeThroughLoadBalancer is false",
+    },
+]))]
+pub struct DPFHCPBridgeSpec {
+    /// The DPUCluster that the hosted cluster is the control plane of; it may stand in another namespace. It can't be changed.
+    #[serde(rename = "dpuClusterRef")]
+    #[schemars(extend("x-kubernetes-validations" = [
+        { "rule": "self == oldSelf", "message": "dpuClusterRef is immutable" },
+    ]))]
+    pub dpu_cluster_ref: ObjectReference,
+    /// The DNS domain under which the cluster's own stands, such as clusters.example.com. It can't be changed.
+    #[schemars(
+        length(min = 4, max = 253),
+        regex(pattern = r"^([a-z0-9]+(-[a-z0-9]+)*\.)+[a-z]{2,}$"),
+        extend("x-kubernetes-validations" = [
+            { "rule": "self == oldSelf", "message": "baseDomain is immutable" },
+        ])
+    )]
+    pub base_domain: String,
+    /// The OpenShift release image, by tag or digest. To change it is to upgrade the hosted cluster.
+    #[schemars(length(min = 10, max = 512), regex(pattern = r"^[a-zA-Z0-9][a-zA-Z0-9._\-:/@]+$"))]
+    pub ocp_release_image: String,
+    /// The Secret in the same namespace whose key ssh-publickey holds the public keys that may log in to nodes.
+    #[serde(rename = "sshKeySecretRef")]
+    pub ssh_key_secret_ref: LocalObjectReference,
+    /// The Secret in the same namespace whose key .dockerconfigjson lets the cluster pull its images.
+    pub pull_secret_ref: LocalObjectReference,
+    /// The StorageClass of etcd's volumes. It can't be changed once the HostedCluster exists.
+    #[schemars(length(min = 1, max = 253))]
+    pub etcd_storage_class: String,
+    /// How many replicas the control plane has: HighlyAvailable for three, SingleReplica for one. It can't be changed once
+    /// the HostedCluster exists.
+    #[schemars(schema_with = "availability_policy")]
+    pub control_plane_availability_policy: String,
+    /// How many replicas infrastructure such as ingress has: HighlyAvailable or SingleReplica.
+    #[schemars(schema_with = "availability_policy")]
+    pub infrastructure_availability_policy: String,
+    /// Whether the API server is reached through a load balancer (MetalLB) or through node ports. It can't be changed once
+    /// the HostedCluster exists.
+    pub expose_through_load_balancer: bool,
+    /// The IPv4 address of the load balancer, out of a MetalLB pool; empty where node ports are used.
+    #[serde(default, rename = "metalLBVirtualIP")]
+    #[schemars(regex(pattern = IPV4_OR_EMPTY))]
+    pub metal_lb_virtual_ip: String,
+    /// A word of your own to sort clusters by, such as dpf-production. It becomes a label.
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub cluster_type: String,
+}
+
+/// Another object by name and namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct ObjectReference {
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Its namespace.
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: String,
+}
+
+/// Another object of the same namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct LocalObjectReference {
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+}
+
+/// What became of the hosted cluster.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DPFHCPBridgeStatus {
+    /// Pending, Provisioning, Ready, Failed or Deleting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "phase")]
+    pub phase: Option<String>,
+    /// What was found out, one condition for each matter.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The HostedCluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosted_cluster_ref: Option<ObjectReference>,
+    /// The NodePool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_pool_ref: Option<ObjectReference>,
+    /// The URL of the hosted cluster's API server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_endpoint: Option<String>,
+    /// Where the hosted cluster's applications are reached, such as *.apps.prod.clusters.example.com.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress_endpoint: Option<String>,
+    /// The Secret of HyperShift that holds the cluster's kubeconfig, in the same namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubeconfig_secret_ref: Option<LocalObjectReference>,
+    /// The generation that this status speaks of.
+    #[serde(default)]
+    pub observed_generation: i64,
+    /// In words for people: what is waited for, or what has to be mended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// Three replicas, or one.
+pub const HIGHLY_AVAILABLE: &str = "HighlyAvailable";
+/// See [`HIGHLY_AVAILABLE`].
+pub const SINGLE_REPLICA: &str = "SingleReplica";
+
+fn availability_policy(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": [HIGHLY_AVAILABLE, SINGLE_REPLICA] })
+}
+
+fn phase(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": ["Pending", "Provisioning", "Ready", "Failed", "Deleting"] })
+}
