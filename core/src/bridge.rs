@@ -1,0 +1,3 @@
+//! The DPF-HCP Bridge: a hosted control plane for each of its DPU clusters.
+
+pub mod parse;
