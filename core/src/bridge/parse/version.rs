@@ -80,7 +80,7 @@ impl fmt::Display for ReleaseVersion {
     }
 }
 
-/// Reads what HyperShift supports from the key `supported-versions` of the ConfigMap of that name, in the order in which
+/// Reads what HyperShift supports from the key `supported-versions` of the `ConfigMap` of that name, in the order in which
 /// it stands there: `{"versions":["4.20","4.19"]}`.
 pub fn supported_versions(text: &str) -> Result<Vec<ReleaseVersion>, String> {
     let document: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
