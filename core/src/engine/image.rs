@@ -91,6 +91,17 @@ impl fmt::Display for ImageReference {
     }
 }
 
+/// Whether a text is a digest such as `sha256:…`, with all of its digits.
+pub fn is_digest(text: &str) -> bool {
+    let Some((algorithm, hash)) = text.split_once(':') else { return false };
+    let is_hexadecimal = hash.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
+    match algorithm {
+        "sha256" => is_hexadecimal && hash.len() == 64,
+        "sha512" => is_hexadecimal && hash.len() == 128,
+        _ => false,
+    }
+}
+
 fn is_registry(text: &str) -> bool {
     let (host, port) = match text.rsplit_once(':') {
         // The last colon of an IPv6 address without a port stands inside its brackets.
@@ -125,16 +136,6 @@ fn is_tag(text: &str) -> bool {
     text.len() <= 128
         && text.starts_with(is_word)
         && text.chars().all(|c| is_word(c) || matches!(c, '.' | '-'))
-}
-
-fn is_digest(text: &str) -> bool {
-    let Some((algorithm, hash)) = text.split_once(':') else { return false };
-    let is_hexadecimal = hash.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
-    match algorithm {
-        "sha256" => is_hexadecimal && hash.len() == 64,
-        "sha512" => is_hexadecimal && hash.len() == 128,
-        _ => false,
-    }
 }
 
 fn is_digits(text: &str) -> bool {
