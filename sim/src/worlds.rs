@@ -64,5 +64,9 @@ fn namespace_kind() -> Arc<Kind> {
 /// The name of an object of a kind.
 fn reference(kind: &Arc<Kind>, object: &Value) -> ObjectRef {
     let (namespace, name) = (metadata(object, "namespace"), metadata(object, "name"));
-    if kind.namespaced { ObjectRef::namespaced(kind, namespace, name) } else { ObjectRef::cluster(kind, name) }
+    if kind.namespaced {
+        ObjectRef::namespaced(kind, namespace, name)
+    } else {
+        ObjectRef::cluster(kind, name)
+    }
 }

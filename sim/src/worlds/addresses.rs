@@ -24,8 +24,7 @@ impl Range {
                 IpAddr::V6(address) => {
                     let hosts = u128::MAX.checked_shr(bits).unwrap_or(0);
                     let first = address.to_bits() & !hosts;
-                    (bits <= u128::BITS)
-                        .then(|| Self { first: v6(first), last: v6(first | hosts) })
+                    (bits <= u128::BITS).then(|| Self { first: v6(first), last: v6(first | hosts) })
                 }
             };
         }
@@ -88,7 +87,16 @@ mod tests {
 
     #[test]
     fn what_is_no_range_is_refused() {
-        for text in ["192.0.2.1", "192.0.2.0/33", "2001:db8::/129", "192.0.2.9-192.0.2.1", "192.0.2.1-::1", "", "-", "/"] {
+        for text in [
+            "192.0.2.1",
+            "192.0.2.0/33",
+            "2001:db8::/129",
+            "192.0.2.9-192.0.2.1",
+            "192.0.2.1-::1",
+            "",
+            "-",
+            "/",
+        ] {
             assert_eq!(Range::parse(text), None, "{text}");
         }
         let range = Range::parse("0.0.0.0/0").expect("a range");

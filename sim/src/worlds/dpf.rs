@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_core::engine::conditions::Status;
 use lockstep_core::engine::finalizer;
 use lockstep_core::object::{Kind, ObjectRef, is_deleting, metadata};
@@ -76,8 +75,12 @@ fn tend(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value) {
     let works = works(look, cluster, kubeconfig);
     let was_ready = status::is_true(cluster, "Ready");
     // A health check takes its time, whichever way it goes.
-    let checked = works == was_ready || look.after(target, if works { "healthy" } else { "unhealthy" });
-    if if checked { works } else { was_ready } {
+    let is_ready = match (was_ready, works) {
+        (false, true) => look.after(target, "healthy"),
+        (true, false) => !look.after(target, "unhealthy"),
+        (same, _) => same,
+    };
+    if is_ready {
         findings.set("Ready", Status::True, "HealthCheckPassed", "The cluster answers.");
         status["phase"] = json!("Ready");
     } else {
@@ -90,8 +93,7 @@ fn tend(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value) {
             status["phase"] = json!("NotReady");
         }
     }
-    let conditions: Vec<Condition> = findings.into_conditions();
-    status["conditions"] = json!(conditions);
+    status["conditions"] = json!(findings.into_conditions());
     look.keep_status(target, cluster, &status);
 }
 

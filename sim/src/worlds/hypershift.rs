@@ -141,7 +141,8 @@ pub fn installation() -> Vec<Value> {
 fn keep_deployment(look: &mut Look<'_>, target: &ObjectRef, deployment: &Value) {
     let replicas = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
     let generation = deployment["metadata"]["generation"].clone();
-    let (available, seen) = (&deployment["status"]["availableReplicas"], &deployment["status"]["observedGeneration"]);
+    let (available, seen) =
+        (&deployment["status"]["availableReplicas"], &deployment["status"]["observedGeneration"]);
     if available.as_i64().unwrap_or(0) == replicas && *seen == generation {
         return;
     }

@@ -169,7 +169,9 @@ impl<C: Controller> Level<C> {
             Ok(Success::Object(object)) => {
                 cache.absorb(key, Raw(object));
             }
-            Err(failure) if !(matches!(action, Action::Delete { .. }) && failure.class == Class::NotFound) => {
+            Err(failure)
+                if !(matches!(action, Action::Delete { .. }) && failure.class == Class::NotFound) =>
+            {
                 self.held_back.insert(target.clone(), now.monotonic + RETRY);
             }
             _ => {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use lockstep_core::engine::action::Action;
+use lockstep_core::engine::action::{Action, Subresource};
 use lockstep_core::object::{Kind, annotation, is_deleting, metadata};
 use serde_json::{Value, json};
 
@@ -47,7 +47,8 @@ impl Controller for MetalLb {
             }
         }
         for service in services {
-            let free = |address: &IpAddr| taken.get(address).is_none_or(|holder| std::ptr::eq(*holder, service));
+            let free =
+                |address: &IpAddr| taken.get(address).is_none_or(|holder| std::ptr::eq(*holder, service));
             let found = choose(&pools, service, free);
             if let Some((address, _)) = found {
                 taken.insert(address, service);
@@ -146,10 +147,6 @@ fn choose<'a>(
 fn assign(look: &mut Look<'_>, service: &Value, found: Option<(IpAddr, &str)>) {
     let target = reference(&service_kind(), service);
     let pool = found.map(|(_, pool)| pool);
-    let load_balancer = match found {
-        Some((address, _)) => json!({ "ingress": [{ "ip": address.to_string(), "ipMode": "VIP" }] }),
-        None => json!({}),
-    };
     let told = annotation(service, POOL_ANNOTATION) == pool;
     if told && assigned(service) == found.map(|(address, _)| address) {
         return;
@@ -158,11 +155,9 @@ fn assign(look: &mut Look<'_>, service: &Value, found: Option<(IpAddr, &str)>) {
         return;
     }
     if told {
-        let status = json!({ "loadBalancer": load_balancer });
-        let cleared = json!({ "loadBalancer": { "ingress": null } });
-        let patch = Arc::new(json!({ "status": if found.is_some() { status } else { cleared } }));
-        let subresource = Some(lockstep_core::engine::action::Subresource::Status);
-        return look.ask(Action::Patch { target, subresource, patch });
+        let ingress = found.map(|(address, _)| json!([{ "ip": address.to_string(), "ipMode": "VIP" }]));
+        let patch = Arc::new(json!({ "status": { "loadBalancer": { "ingress": ingress } } }));
+        return look.ask(Action::Patch { target, subresource: Some(Subresource::Status), patch });
     }
     let patch = Arc::new(json!({ "metadata": { "annotations": { POOL_ANNOTATION: pool } } }));
     look.ask(Action::Patch { target, subresource: None, patch });

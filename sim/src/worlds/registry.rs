@@ -43,7 +43,9 @@ pub struct Registry {
 impl Registry {
     /// Looks for an image as whoever has these credentials.
     pub fn find(&self, reference: &str, credentials: Option<&str>) -> Result<FoundImage, Failure> {
-        let refused = || Failure::new(Class::Forbidden, "unauthorized: access to the requested resource is not authorized");
+        let refused = || {
+            Failure::new(Class::Forbidden, "unauthorized: access to the requested resource is not authorized")
+        };
         match self.health {
             Health::Up => {}
             Health::Down => return Err(Failure::new(Class::Unavailable, "connection refused")),

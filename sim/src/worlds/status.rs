@@ -25,7 +25,13 @@ impl Findings {
     }
 
     /// Enters what was found out.
-    pub(super) fn set(&mut self, condition: &'static str, status: Status, reason: &'static str, message: &str) {
+    pub(super) fn set(
+        &mut self,
+        condition: &'static str,
+        status: Status,
+        reason: &'static str,
+        message: &str,
+    ) {
         let finding = Finding { condition, status, reason, message: message.to_owned() };
         conditions::set(&mut self.conditions, finding, self.generation, self.now);
     }

@@ -124,7 +124,8 @@ fn keep_kubeconfig(look: &mut Look<'_>, cluster: &Value, endpoint: &Endpoint) {
     let data = json!({ "kubeconfig": STANDARD.encode(kubeconfig_yaml(endpoint)) });
     let Some(found) = look.get(&target) else {
         if look.after(&target, "kubeconfig") {
-            let metadata = json!({ "name": target.name, "namespace": target.namespace, "ownerReferences": [owner] });
+            let metadata =
+                json!({ "name": target.name, "namespace": target.namespace, "ownerReferences": [owner] });
             create(look, target, json!({ "metadata": metadata, "type": "Opaque", "data": data }));
         }
         return;

@@ -51,7 +51,9 @@ fn configuration(cluster: &Value, routes: bool) -> Result<(), String> {
     let mut networks = networks.filter_map(|network| network["cidr"].as_str());
     let within = |address| move |cidr: &&str| Range::parse(cidr).is_some_and(|range| range.contains(address));
     match address.and_then(|address| networks.find(within(address))) {
-        Some(network) => Err(format!("the address of the node ports lies within the service network {network}")),
+        Some(network) => {
+            Err(format!("the address of the node ports lies within the service network {network}"))
+        }
         None => Ok(()),
     }
 }

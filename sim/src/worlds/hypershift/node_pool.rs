@@ -75,8 +75,15 @@ fn status(look: &Look<'_>, pool: &Value) -> Value {
     let image = spec["release"]["image"].as_str().unwrap_or_default();
     let version = release::version(image);
     match version {
-        Some(_) => findings.set("ValidReleaseImage", True, "AsExpected", &format!("Using release image: {image}")),
-        None => findings.set("ValidReleaseImage", False, "ValidationFailed", &format!("{image} is no release image")),
+        Some(_) => {
+            findings.set("ValidReleaseImage", True, "AsExpected", &format!("Using release image: {image}"))
+        }
+        None => findings.set(
+            "ValidReleaseImage",
+            False,
+            "ValidationFailed",
+            &format!("{image} is no release image"),
+        ),
     }
     if let Some(version) = version {
         status["version"] = version.into();

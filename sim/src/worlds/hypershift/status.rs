@@ -4,10 +4,10 @@ use lockstep_core::engine::conditions::Status::{False, True, Unknown};
 use lockstep_core::object::ObjectRef;
 use serde_json::{Value, json};
 
+use super::api_server_service;
 use super::control_plane::kubeconfig;
 use super::endpoint::{Endpoint, endpoint, strategy};
 use super::judge::Trouble;
-use super::api_server_service;
 use crate::worlds::level::Look;
 use crate::worlds::status::{Findings, is_true};
 
@@ -42,17 +42,23 @@ pub(super) fn of(
     findings.set("DataPlaneConnectionAvailable", Unknown, "NoWorkerNodesAvailable", "There are no nodes.");
     if let Ok(version) = judged {
         let image = cluster["spec"]["release"]["image"].as_str().unwrap_or_default();
-        versions(look, target, &mut status, image, version, is_available);
+        let generation = &cluster["metadata"]["generation"];
+        let wanted =
+            json!({ "desired": { "image": image, "version": version }, "observedGeneration": generation });
+        versions(look, target, &mut status, &wanted, is_available);
     }
     let rolling = status["controlPlaneVersion"]["history"][0]["state"] != "Completed";
     match judged {
         Err(trouble) => findings.set("Progressing", False, "Blocked", &trouble.message),
-        Ok(_) if rolling => findings.set("Progressing", True, "Progressing", "A version is being rolled out."),
+        Ok(_) if rolling => {
+            findings.set("Progressing", True, "Progressing", "A version is being rolled out.")
+        }
         Ok(_) => findings.set("Progressing", False, "AsExpected", "The wanted version runs."),
     }
     let reached = endpoint(look, cluster);
     let known = reached.unwrap_or(Endpoint { host: String::new(), port: 0 });
-    let is_known_already = status["controlPlaneEndpoint"]["host"].as_str().is_some_and(|host| !host.is_empty());
+    let is_known_already =
+        status["controlPlaneEndpoint"]["host"].as_str().is_some_and(|host| !host.is_empty());
     if !known.host.is_empty() || !is_known_already {
         status["controlPlaneEndpoint"] = json!({ "host": known.host, "port": known.port });
     }
@@ -75,7 +81,9 @@ fn validity(findings: &mut Findings, judged: &Result<&str, Trouble>) {
     }
     match judged {
         Ok(_) => findings.set("ReconciliationSucceeded", True, "ReconciliatonSucceeded", "It went well."),
-        Err(trouble) => findings.set("ReconciliationSucceeded", False, "ReconciliationError", &trouble.message),
+        Err(trouble) => {
+            findings.set("ReconciliationSucceeded", False, "ReconciliationError", &trouble.message)
+        }
     }
 }
 
@@ -98,9 +106,11 @@ fn infrastructure(
     };
     let is_built = look.get(&api_server_service(cluster)).is_some();
     let is_reached = endpoint(look, cluster).is_some();
-    let reached = stands(look, "InfrastructureReady", ["AsExpected", "WaitingOnInfrastructureReady"], is_reached);
+    let reached =
+        stands(look, "InfrastructureReady", ["AsExpected", "WaitingOnInfrastructureReady"], is_reached);
     let etcd = stands(look, "EtcdAvailable", ["QuorumAvailable", "EtcdWaitingForQuorum"], is_built);
-    let serves = stands(look, "KubeAPIServerAvailable", ["AsExpected", "WaitingForAvailable"], reached && etcd);
+    let serves =
+        stands(look, "KubeAPIServerAvailable", ["AsExpected", "WaitingForAvailable"], reached && etcd);
     let has_kubeconfig = cluster["status"]["kubeconfig"]["name"].is_string();
     if !is_built {
         Some(("WaitingForAvailable", "The control plane is being set up."))
@@ -120,18 +130,13 @@ fn infrastructure(
 }
 
 /// Keeps the two histories: that of the control plane completes, that of the whole cluster would need nodes.
-fn versions(
-    look: &mut Look<'_>,
-    target: &ObjectRef,
-    status: &mut Value,
-    image: &str,
-    version: &str,
-    is_available: bool,
-) {
+fn versions(look: &mut Look<'_>, target: &ObjectRef, status: &mut Value, wanted: &Value, is_available: bool) {
     let time = json!(look.now.wall.timestamp_seconds().to_string());
-    let desired = json!({ "image": image, "version": version });
-    if status["controlPlaneVersion"]["history"][0]["image"] != image {
-        let entry = json!({ "state": "Partial", "image": image, "version": version, "startedTime": time });
+    let desired = &wanted["desired"];
+    if status["controlPlaneVersion"]["history"][0]["image"] != desired["image"] {
+        let mut entry = desired.clone();
+        entry["state"] = "Partial".into();
+        entry["startedTime"] = time.clone();
         let mut of_all = entry.clone();
         of_all["verified"] = false.into();
         // The schema demands it, and a merge patch has no way to say null.
@@ -140,7 +145,8 @@ fn versions(
             let mut history = status[field]["history"].as_array().cloned().unwrap_or_default();
             history.insert(0, entry);
             history.truncate(HISTORY);
-            status[field] = json!({ "desired": desired, "history": history, "observedGeneration": 1 });
+            status[field] = wanted.clone();
+            status[field]["history"] = history.into();
         }
         status["version"]["availableUpdates"] = json!([]);
     }
