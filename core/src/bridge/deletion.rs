@@ -271,7 +271,9 @@ impl Removal {
         let copy = Role::Kubeconfig.copy(key, bridge.dpu_cluster.as_ref());
         let is_ours = match thing {
             Thing::HostedCluster | Thing::NodePool => controller_uid(&object) == Some(&bridge.uid),
-            Thing::Reference => text(&object, "/spec/kubeconfig") == copy.as_ref().map(|copy| copy.name.as_str()),
+            Thing::Reference => {
+                text(&object, "/spec/kubeconfig") == copy.as_ref().map(|copy| copy.name.as_str())
+            }
             Thing::Kubeconfig => secrets::is_ours(Role::Kubeconfig, key, bridge, &object),
         };
         if !is_ours {

@@ -86,9 +86,11 @@ fn load_balancer(view: &View<'_>) -> (Status, &'static str, String) {
 
 fn node_port(cluster: &Value) -> (Status, &'static str, String) {
     match endpoint(cluster) {
-        Some((host, port)) => {
-            (Status::True, reason::NODE_PORT_READY, format!("API server exposed at {}", authority(host, port)))
-        }
+        Some((host, port)) => (
+            Status::True,
+            reason::NODE_PORT_READY,
+            format!("API server exposed at {}", authority(host, port)),
+        ),
         None => (
             Status::Unknown,
             reason::WAITING_FOR_HOSTED_CLUSTER,

@@ -64,9 +64,10 @@ fn manifest(view: &View<'_>, kind: &crate::object::Kind) -> Value {
 fn spec(view: &View<'_>, existing: Option<&Value>) -> Option<Value> {
     let wanted = view.spec;
     let kept = |pointer: &str| existing.and_then(|object| object.pointer(pointer)).cloned();
-    let copy = |role: Role| Some(json!({ "name": role.copy(view.key, view.bridge.dpu_cluster.as_ref())?.name }));
-    let availability =
-        kept("/spec/controllerAvailabilityPolicy").unwrap_or_else(|| json!(wanted.control_plane_availability_policy));
+    let copy =
+        |role: Role| Some(json!({ "name": role.copy(view.key, view.bridge.dpu_cluster.as_ref())?.name }));
+    let availability = kept("/spec/controllerAvailabilityPolicy")
+        .unwrap_or_else(|| json!(wanted.control_plane_availability_policy));
     let storage_class = kept("/spec/etcd/managed/storage/persistentVolume/storageClassName")
         .unwrap_or_else(|| json!(wanted.etcd_storage_class));
     let services = match kept("/spec/services") {
@@ -109,9 +110,8 @@ fn services(spec: &DPFHCPBridgeSpec, node_address: Option<String>) -> Option<Val
             (false, _) => json!({ "type": "NodePort", "nodePort": { "address": node_address.clone()? } }),
         })
     };
-    let entry = |service: &str| {
-        Some(json!({ "service": service, "servicePublishingStrategy": strategy(service)? }))
-    };
+    let entry =
+        |service: &str| Some(json!({ "service": service, "servicePublishingStrategy": strategy(service)? }));
     SERVICES.into_iter().map(entry).collect::<Option<Vec<Value>>>().map(Value::from)
 }
 
@@ -163,10 +163,7 @@ pub fn spec_applied(view: &View<'_>) -> Option<Finding> {
             "controlPlaneAvailabilityPolicy",
             spec["controllerAvailabilityPolicy"] == wanted.control_plane_availability_policy,
         ),
-        (
-            "exposeThroughLoadBalancer",
-            uses_load_balancer(existing) == wanted.expose_through_load_balancer,
-        ),
+        ("exposeThroughLoadBalancer", uses_load_balancer(existing) == wanted.expose_through_load_balancer),
         ("etcdStorageClass", *storage_class == wanted.etcd_storage_class),
     ];
     let ignored: Vec<&str> = fields.iter().filter(|(_, holds)| !holds).map(|(field, _)| *field).collect();

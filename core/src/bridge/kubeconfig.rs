@@ -24,7 +24,8 @@ pub fn is_made(view: &View<'_>) -> bool {
     let Some(cluster) = view.hosted_cluster().ours() else { return false };
     let Ok(Some(secret)) = view.world.find(Source::Secrets, &source) else { return false };
     let owners = secret["metadata"]["ownerReferences"].as_array();
-    let is_theirs = owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == metadata(cluster, "uid")));
+    let is_theirs =
+        owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == metadata(cluster, "uid")));
     is_theirs && text(cluster, "/status/kubeconfig/name") == Some(&source.name)
 }
 
@@ -42,7 +43,8 @@ pub fn write(view: &View<'_>) -> Option<Action> {
         return None;
     }
     let copy = Role::Kubeconfig.copy(view.key, Some(name))?;
-    let patch = json!({ "metadata": { "uid": metadata(object, "uid") }, "spec": { "kubeconfig": copy.name } });
+    let patch =
+        json!({ "metadata": { "uid": metadata(object, "uid") }, "spec": { "kubeconfig": copy.name } });
     let target = name.object(&names::dpu_cluster());
     Some(Action::Patch { target, subresource: None, patch: Arc::new(patch) })
 }

@@ -60,6 +60,8 @@ fn nodes(pool: &Value) -> (Status, &'static str, String) {
             (Status::Unknown, reason::WAITING_FOR_NODES, "the NodePool reports nothing yet".to_owned())
         }
         None if replicas == 0 => (Status::True, reason::NODES_READY, "0 replicas requested".to_owned()),
-        None => (Status::False, reason::WAITING_FOR_NODES, "the NodePool does not report its nodes".to_owned()),
+        None => {
+            (Status::False, reason::WAITING_FOR_NODES, "the NodePool does not report its nodes".to_owned())
+        }
     }
 }

@@ -262,7 +262,9 @@ impl Controller {
                     }
                 }
             }
-            if role == Role::Pull && let Some((ask, image)) = self.ask_registry(key, &pass, &secret, now) {
+            if role == Role::Pull
+                && let Some((ask, image)) = self.ask_registry(key, &pass, &secret, now)
+            {
                 actions.push(ask);
                 handed.push(Handed::Image(image, secrets::marker(&secret)));
             }
@@ -439,9 +441,8 @@ fn next_write(view: &View<'_>, pass: &Pass) -> Option<(Part, Action)> {
     view.dpu_cluster()?;
     let unmet = status::unmet(view, pass);
     let is_free = |part: Part| !pass.written.contains(&part) && pass.failure(&part).is_none();
-    let write = |part: Part, write: Option<Action>| {
-        write.filter(|_| is_free(part)).map(|write| (part, write))
-    };
+    let write =
+        |part: Part, write: Option<Action>| write.filter(|_| is_free(part)).map(|write| (part, write));
     let before = view.bridge.condition(condition::HOSTED_CLUSTER_CREATED);
     let may_change = match view.hosted_cluster() {
         // That it was deleted is told before it is made anew.
@@ -454,7 +455,10 @@ fn next_write(view: &View<'_>, pass: &Pass) -> Option<(Part, Action)> {
     }
     view.hosted_cluster().ours()?;
     let has_room = matches!(view.node_pool(), Own::Absent | Own::Ours(_));
-    if may_change && has_room && let Some(write) = write(Part::NodePool, hosted_cluster::write_node_pool(view)) {
+    if may_change
+        && has_room
+        && let Some(write) = write(Part::NodePool, hosted_cluster::write_node_pool(view))
+    {
         return Some(write);
     }
     let is_address_free = unmet.iter().all(|unmet| unmet.remedy != Remedy::FreeAddress);
@@ -474,8 +478,8 @@ fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
         let backoff = Some(dpucluster::backoff(failure.class));
         return Verdict::Retry { reason: format!("reading the DPUCluster: {failure}"), backoff };
     }
-    let was_deleted = matches!(view.hosted_cluster(), Own::Absent)
-        && view.bridge.status.hosted_cluster_ref.is_some();
+    let was_deleted =
+        matches!(view.hosted_cluster(), Own::Absent) && view.bridge.status.hosted_cluster_ref.is_some();
     let is_created = view.hosted_cluster().ours();
     let is_provisioned =
         view.bridge.condition(condition::PROVISIONED).is_some_and(|condition| condition.status == "True");
@@ -529,7 +533,9 @@ pub fn lookup(outcome: Outcome) -> Lookup<Arc<Value>> {
 /// A Secret's metadata, as much as tells its version.
 fn marked(secret: &Value) -> Arc<Value> {
     let metadata = &secret["metadata"];
-    Arc::new(json!({ "metadata": { "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"] } }))
+    Arc::new(
+        json!({ "metadata": { "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"] } }),
+    )
 }
 
 fn part_of(source: Source) -> Part {

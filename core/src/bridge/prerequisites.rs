@@ -83,7 +83,8 @@ pub fn image_matters(view: &View<'_>) -> bool {
 fn name(key: &Name) -> Option<Unmet> {
     const LONGEST: usize = 63;
     if key.name.contains('.') {
-        let message = format!("the name {:?} has a dot, which a HostedCluster with nodes can't have", key.name);
+        let message =
+            format!("the name {:?} has a dot, which a HostedCluster with nodes can't have", key.name);
         return Some(Unmet::mend(format!("{message}; create the DPFHCPBridge under another name")));
     }
     let namespace = control_plane_namespace(key);
@@ -121,9 +122,7 @@ fn dpu_cluster(view: &View<'_>) -> Option<Unmet> {
 }
 
 fn hypershift(view: &View<'_>) -> Option<Unmet> {
-    for (source, what) in
-        [(Source::HostedClusters, "HostedClusters"), (Source::NodePools, "NodePools")]
-    {
+    for (source, what) in [(Source::HostedClusters, "HostedClusters"), (Source::NodePools, "NodePools")] {
         if let Some(failure) = view.world.refusal(source) {
             return Some(unknown(what, failure, "install HyperShift"));
         }
@@ -181,7 +180,9 @@ fn secret(view: &View<'_>, role: Role) -> Option<Unmet> {
             "Secret {source} of {field} does not exist; create it with the key {key:?}"
         ))),
         Standing::Unknown(failure) => Some(unknown("Secrets", failure, "grant access to them")),
-        Standing::Unread => Some(Unmet::wait(format!("Secret {source} of {field} is not read and copied yet"))),
+        Standing::Unread => {
+            Some(Unmet::wait(format!("Secret {source} of {field} is not read and copied yet")))
+        }
         Standing::Bad(complaint) => Some(Unmet::mend(complaint)),
         Standing::Copied => None,
     }

@@ -30,8 +30,7 @@ pub fn prerequisites(unmet: &[Unmet]) -> Finding {
     let (wait, mend): (Vec<&Unmet>, Vec<&Unmet>) =
         unmet.iter().partition(|unmet| unmet.remedy == Remedy::Wait);
     let messages: Vec<&str> = mend.into_iter().chain(wait).map(|unmet| unmet.message.as_str()).collect();
-    let message =
-        if messages.is_empty() { "everything is there".to_owned() } else { messages.join("; ") };
+    let message = if messages.is_empty() { "everything is there".to_owned() } else { messages.join("; ") };
     Finding { condition: condition::PREREQUISITES_MET, status, reason, message }
 }
 
@@ -56,7 +55,9 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
             Status::False if finding.reason == reason::CREATION_FAILED => {
                 Some((Status::False, reason::VALIDATION_FAILED, finding.message.clone()))
             }
-            Status::False => Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, finding.message.clone())),
+            Status::False => {
+                Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, finding.message.clone()))
+            }
             Status::Unknown => {
                 Some((Status::Unknown, reason::WAITING_FOR_CONTROL_PLANE, finding.message.clone()))
             }
@@ -75,7 +76,9 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
         .or_else(prerequisites)
         .or_else(creation)
         .or_else(|| control_plane(view.hosted_cluster().ours()?))
-        .or_else(|| unless(condition::SERVICE_EXPOSURE_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE))
+        .or_else(|| {
+            unless(condition::SERVICE_EXPOSURE_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
+        })
         .or_else(injected)
         .or_else(|| unless(condition::NODE_POOL_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE));
     let (status, reason, message) = obstacle.unwrap_or_else(|| {
@@ -88,8 +91,9 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
 /// What is in the way of a HostedCluster's control plane.
 fn control_plane(cluster: &Value) -> Option<(Status, &'static str, String)> {
     let progressing = super::view::condition(cluster, "Progressing");
-    let is_blocked = progressing
-        .is_some_and(|progressing| progressing["status"] == "False" && progressing["reason"] == reason::BLOCKED);
+    let is_blocked = progressing.is_some_and(|progressing| {
+        progressing["status"] == "False" && progressing["reason"] == reason::BLOCKED
+    });
     if is_blocked {
         return Some((Status::False, reason::VALIDATION_FAILED, words(cluster, "Progressing")));
     }

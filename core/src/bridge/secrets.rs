@@ -178,7 +178,7 @@ pub fn examine(
             return Some(Examined::Bad(format!("{place}: {complaint}")));
         }
     };
-    if copy.is_some_and(|copy| copy["data"][role.copy_key()] == content) {
+    if copy.is_some_and(|copy| copy["data"][role.copy_key()] == *content) {
         return Some(Examined::Same);
     }
     let mut manifest = json!({

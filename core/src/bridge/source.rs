@@ -120,7 +120,9 @@ impl Source {
             Self::Services => service(object)?,
             Self::Nodes => json!({ "status": { "addresses": object["status"]["addresses"] } }),
             Self::StorageClasses => json!({ "provisioner": object["provisioner"] }),
-            Self::Operator => json!({ "status": { "availableReplicas": object["status"]["availableReplicas"] } }),
+            Self::Operator => {
+                json!({ "status": { "availableReplicas": object["status"]["availableReplicas"] } })
+            }
             Self::Versions => json!({ "data": object["data"] }),
         };
         Some(with_metadata(self, kept, object))

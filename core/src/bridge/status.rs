@@ -125,8 +125,11 @@ fn exposed(view: &View<'_>, pass: &Pass, unmet: &[Unmet]) -> Finding {
     if let Some(failure) = refusal(pass, &Part::Service) {
         finding.status = Status::False;
         finding.reason = reason::SERVICE_CREATION_FAILED;
-        finding.message =
-            format!("{} can't be given its address: {}", prerequisites::service_title(view.key), failure.message);
+        finding.message = format!(
+            "{} can't be given its address: {}",
+            prerequisites::service_title(view.key),
+            failure.message
+        );
     }
     finding
 }

@@ -30,7 +30,7 @@ pub fn check(view: &View<'_>) -> Option<Unmet> {
 fn conflict(view: &View<'_>, address: IpAddr) -> Option<Unmet> {
     let own = Name::new(&control_plane_namespace(view.key), API_SERVICE);
     let index = Index::Vip(view.spec.metal_lb_virtual_ip.clone());
-    let service = view.world.users(address).find(|name| **name != own).map(|name| format!("Service {name}"));
+    let service = view.world.users(&address).find(|name| **name != own).map(|name| format!("Service {name}"));
     let rival = || view.world.rival(&index, view.key).map(|rival| format!("DPFHCPBridge {rival}"));
     let user = service.or_else(rival)?;
     let message =
@@ -94,7 +94,8 @@ pub fn addresses(service: &Value) -> Vec<IpAddr> {
     let mut addresses: Vec<IpAddr> = assigned(service).collect();
     let annotations = REQUESTED_IPS.into_iter().filter_map(|name| annotation(service, name));
     let external = spec["externalIPs"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let texts = annotations.flat_map(|list| list.split(',')).chain(spec["loadBalancerIP"].as_str()).chain(external);
+    let texts =
+        annotations.flat_map(|list| list.split(',')).chain(spec["loadBalancerIP"].as_str()).chain(external);
     addresses.extend(texts.filter_map(|text| text.trim().parse::<IpAddr>().ok()));
     addresses.sort_unstable();
     addresses.dedup();

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::Controller;
 use super::names::{self, API_SERVICE};
 use super::source::Source;
 use super::vip;
 use super::world::{Bridge, Index, Name, Seen};
-use super::Controller;
 use crate::engine::action::{Action, Failure, Scope};
 use crate::object::{Kind, resource_version};
 

@@ -183,8 +183,7 @@ impl Bridge {
     /// Whether it differs in its status at most. Who writes a status must not be woken by it.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.uid, self.generation, self.deleting) == (&other.uid, other.generation, other.deleting)
-            && finalizer::is_held(&self.metadata, FINALIZER)
-                == finalizer::is_held(&other.metadata, FINALIZER)
+            && finalizer::is_held(&self.metadata, FINALIZER) == finalizer::is_held(&other.metadata, FINALIZER)
     }
 
     /// One of its conditions, as its status has it.
@@ -247,9 +246,9 @@ impl World {
     }
 
     /// The Services that have, or ask for, an address.
-    pub fn users(&self, address: IpAddr) -> impl Iterator<Item = &Name> {
+    pub fn users<'a>(&'a self, address: &'a IpAddr) -> impl Iterator<Item = &'a Name> {
         let services = self.watched.get(&Source::Services).into_iter();
-        services.flat_map(move |watched| watched.cache.keys_by(&address))
+        services.flat_map(|watched| watched.cache.keys_by(address))
     }
 
     /// Why a source can't be watched.
