@@ -73,13 +73,6 @@ fn lagging() -> Verdict {
     Verdict::because("the cache lags behind the cluster")
 }
 
-/// The verdict on a bridge whose spec does not have the form that its definition demands. A change of it wakes it.
-fn unreadable(key: &Name) -> Verdict {
-    Verdict::because(format!(
-        "the spec of DPFHCPBridge {key} can't be read; it is older than the definition of its kind: write it anew"
-    ))
-}
-
 /// How the Bridge is set up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Config {
@@ -262,7 +255,7 @@ impl Controller {
             }
         }
         let Some(bridge) = self.world.bridges.get(key) else { return };
-        let Some(spec) = bridge.spec.as_ref().filter(|_| bridge.generation != before) else { return };
+        let Some(spec) = bridge.spec.as_ref().ok().filter(|_| bridge.generation != before) else { return };
         if spec.control_plane_availability_policy != spec.infrastructure_availability_policy {
             let note = "ControlPlane and Infrastructure availability policies differ - this may indicate misconfiguration";
             self.tell(key, Severity::Warning, "MismatchedAvailability", note.to_owned(), now);

@@ -6,3 +6,7 @@ mod bench;
 mod flows;
 #[path = "bridge/objects.rs"]
 mod objects;
+#[path = "bridge/reasons.rs"]
+mod reasons;
+#[path = "bridge/validation.rs"]
+mod validation;

@@ -79,11 +79,11 @@ pub fn event(bridge: &Bridge, reason: &str, message: &str) -> (&'static str, Str
 }
 
 /// The label `result` of the metrics ("Metrics").
-pub fn result<T>(lookup: &Lookup<T>) -> &'static str {
+pub fn result<T>(bridge: &Bridge, lookup: &Lookup<T>) -> &'static str {
     match lookup {
         Ok(Some(_)) => "success",
-        Ok(None) => "not_found",
-        Err(_) => "error",
+        Ok(None) if bridge.dpu_cluster.is_some() => "not_found",
+        Ok(None) | Err(_) => "error",
     }
 }
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lockstep_crds::bridge::DPFHCPBridgeStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -70,6 +71,9 @@ pub struct Pass {
     written: BTreeSet<Part>,
     measured: bool,
 }
+
+/// A status with the conditions that it changes, whether it is another, the result of the validation, and the verdict.
+type Judged = (DPFHCPBridgeStatus, Vec<Condition>, bool, &'static str, Verdict);
 
 /// Something that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -204,7 +208,7 @@ impl Controller {
             }
             reads.into_iter().collect::<Vec<Read>>()
         });
-        let Some(reads) = reads else { return Next::Done(super::unreadable(key)) };
+        let Some(reads) = reads else { return self.report(key, pass, now) };
         let targets = self.with_view(key, &pass, now, |view| {
             reads.iter().filter_map(|read| Some((*read, target(view, *read)?))).collect::<Vec<_>>()
         });
@@ -372,11 +376,13 @@ impl Controller {
         let judged = self.with_view(key, &pass, now, |view| {
             let (wanted, changed) = status::wanted(view, &pass);
             let differs = wanted != view.bridge.status;
-            let result = dpucluster::result(view.dpu_cluster);
+            let result = dpucluster::result(view.bridge, view.dpu_cluster);
             (wanted, changed, differs, result, verdict(view, &pass))
         });
-        let Some((wanted, changed, differs, result, verdict)) = judged else {
-            return Next::Done(super::unreadable(key));
+        let Some((wanted, changed, differs, result, verdict)) =
+            judged.or_else(|| self.judge_unreadable(key, now))
+        else {
+            return Next::Done(Verdict::Converged);
         };
         if !std::mem::replace(&mut pass.measured, true) {
             self.notes.extend(metrics::validated(result, now.monotonic.since(pass.began)));
@@ -386,6 +392,19 @@ impl Controller {
         }
         let Some(bridge) = self.world.bridges.get(key) else { return Next::Done(Verdict::Converged) };
         wait(vec![write_status(key, bridge, &wanted)], Stage::Reporting(pass, changed))
+    }
+
+    /// What follows for a bridge whose spec can't be read: to be told, and nothing else.
+    fn judge_unreadable(&self, key: &Name, now: Now) -> Option<Judged> {
+        let bridge = self.world.bridges.get(key)?;
+        let problem = bridge.spec.as_ref().err()?;
+        let lookup: Lookup<&Value> = match &bridge.dpu_cluster {
+            Some(name) => self.world.find(Source::DpuClusters, name).map_err(Clone::clone),
+            None => Ok(None),
+        };
+        let (wanted, changed) = status::unreadable(bridge, &lookup, problem, now);
+        let differs = wanted != bridge.status;
+        Some((wanted, changed, differs, dpucluster::result(bridge, &lookup), Verdict::Converged))
     }
 
     fn reported(
@@ -421,7 +440,7 @@ impl Controller {
         look: impl FnOnce(&View<'_>) -> T,
     ) -> Option<T> {
         let bridge = self.world.bridges.get(key)?;
-        let spec = bridge.spec.as_ref()?;
+        let spec = bridge.spec.as_ref().ok()?;
         let nothing = Memory::default();
         let memory = self.world.memories.get(key).unwrap_or(&nothing);
         let dpu_cluster: Lookup<Value> = match (&pass.dpu_cluster, &bridge.dpu_cluster) {

@@ -180,12 +180,19 @@ fn secret(view: &View<'_>, role: Role) -> Option<Unmet> {
             "Secret {source} of {field} does not exist; create it with the key {key:?}"
         ))),
         Standing::Unknown(failure) => Some(unknown("Secrets", failure, "grant access to them")),
+        // A change that came in during this pass has its copy brought up to date in the next one.
+        Standing::Unread if is_copied(view, role) => None,
         Standing::Unread => {
             Some(Unmet::wait(format!("Secret {source} of {field} is not read and copied yet")))
         }
         Standing::Bad(complaint) => Some(Unmet::mend(complaint)),
         Standing::Copied => None,
     }
+}
+
+fn is_copied(view: &View<'_>, role: Role) -> bool {
+    let copy = role.copy(view.key, view.bridge.dpu_cluster.as_ref());
+    copy.is_some_and(|copy| matches!(view.world.find(Source::Secrets, &copy), Ok(Some(_))))
 }
 
 fn release_image(view: &View<'_>) -> Option<Unmet> {

@@ -126,7 +126,7 @@ pub fn standing<'a>(
     bridge: &'a Bridge,
     role: Role,
 ) -> Standing<'a> {
-    let Some(spec) = &bridge.spec else { return Standing::Missing };
+    let Ok(spec) = &bridge.spec else { return Standing::Missing };
     let source = match world.find(Source::Secrets, &role.source(key, spec)) {
         Err(failure) => return Standing::Unknown(failure),
         Ok(None) => return Standing::Missing,

@@ -16,8 +16,10 @@ use super::prerequisites::{self, Unmet};
 use super::readiness;
 use super::secrets::Role;
 use super::view::{self, Own, View};
+use super::world::Bridge;
 use crate::engine::action::{Class, Failure};
 use crate::engine::conditions::{self, Finding, Status};
+use crate::time::Now;
 
 /// The conditions of a HostedCluster that are shown as they are.
 const MIRRORED: [(&str, &str); 3] = [
@@ -52,6 +54,34 @@ pub fn wanted(view: &View<'_>, pass: &Pass) -> (DPFHCPBridgeStatus, Vec<Conditio
         .then(|| LocalObjectReference { name: Role::Kubeconfig.source(view.key, view.spec).name });
     status.observed_generation = generation;
     let before = bridge.status.phase.as_deref().and_then(Phase::read);
+    status.phase = Some(Phase::toward(before, phase::target(&status.conditions)).as_str().to_owned());
+    (status, changed)
+}
+
+/// The status of a bridge whose spec does not have the form that its definition demands: it is older than that.
+pub fn unreadable<T>(
+    bridge: &Bridge,
+    lookup: &dpucluster::Lookup<T>,
+    problem: &str,
+    now: Now,
+) -> (DPFHCPBridgeStatus, Vec<Condition>) {
+    let mut status = bridge.status.clone();
+    let message = format!("the spec can't be read ({problem}); write it anew as the definition demands");
+    let findings = [
+        dpucluster::validate(bridge, lookup),
+        readiness::prerequisites(&[Unmet::mend(message.clone())]),
+        Finding {
+            condition: condition::READY,
+            status: Status::False,
+            reason: reason::VALIDATION_FAILED,
+            message: message.clone(),
+        },
+    ];
+    let set = |finding| conditions::set(&mut status.conditions, finding, bridge.generation, now);
+    let changed = findings.into_iter().filter_map(set).collect();
+    status.message = Some(message);
+    status.observed_generation = bridge.generation;
+    let before = status.phase.as_deref().and_then(Phase::read);
     status.phase = Some(Phase::toward(before, phase::target(&status.conditions)).as_str().to_owned());
     (status, changed)
 }

@@ -118,7 +118,7 @@ impl Controller {
         if let Some(dpu_cluster) = &bridge.dpu_cluster {
             self.wake_by(&Index::DpuCluster(dpu_cluster.clone()));
         }
-        if let Some(spec) = &bridge.spec
+        if let Ok(spec) = &bridge.spec
             && !spec.metal_lb_virtual_ip.is_empty()
         {
             self.wake_by(&Index::Vip(spec.metal_lb_virtual_ip.clone()));

@@ -131,8 +131,8 @@ pub struct Bridge {
     pub deleting: bool,
     /// The DPUCluster that it names, if it names one.
     pub dpu_cluster: Option<Name>,
-    /// What it asks for; none if that can't be read.
-    pub spec: Option<DPFHCPBridgeSpec>,
+    /// What it asks for, or why that can't be read.
+    pub spec: Result<DPFHCPBridgeSpec, String>,
     /// Its status as last seen.
     pub status: DPFHCPBridgeStatus,
     /// Its metadata.
@@ -173,7 +173,7 @@ impl Bridge {
             created: metadata(object, "creationTimestamp").to_owned(),
             deleting: is_deleting(object),
             dpu_cluster: dpu_cluster.map(|(namespace, name)| Name::new(namespace, name)),
-            spec: serde_json::from_value(object["spec"].clone()).ok(),
+            spec: serde_json::from_value(object["spec"].clone()).map_err(|error| error.to_string()),
             status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
             metadata: Arc::new(serde_json::json!({ "metadata": trimmed })),
             name: Name::of(object),
@@ -209,7 +209,7 @@ impl Cached for Bridge {
         if let Some(dpu_cluster) = &self.dpu_cluster {
             indexes.push(Index::DpuCluster(dpu_cluster.clone()));
         }
-        if let Some(spec) = &self.spec {
+        if let Ok(spec) = &self.spec {
             indexes.push(Index::StorageClass(spec.etcd_storage_class.clone()));
             indexes.push(Index::LoadBalancer(spec.expose_through_load_balancer));
             if !spec.metal_lb_virtual_ip.is_empty() {

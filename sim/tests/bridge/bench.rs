@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use lockstep_core::bridge::{Config, Operator};
-use lockstep_core::engine::machine::Machine;
+use lockstep_core::engine::action::{Class, Failure};
+use lockstep_core::engine::machine::{Deadline, Event, Machine, Note, Step};
+use lockstep_core::time::Now;
 use lockstep_sim::cluster::{Author, Change, Cluster, What};
 use lockstep_sim::worlds::registry::{Image, Registry};
 use lockstep_sim::worlds::{self, Pace, hypershift};
@@ -22,6 +24,10 @@ const STEPS_MAX: u64 = 50_000;
 
 pub(crate) struct Bench {
     pub(crate) cluster: Cluster,
+    /// The process of the Bridge.
+    pub(crate) operator: usize,
+    /// All that it told.
+    pub(crate) notes: Vec<Note>,
 }
 
 /// The path of an object's collection.
@@ -48,6 +54,55 @@ fn collection(kind: &str, namespace: &str) -> String {
     format!("/{api}/namespaces/{namespace}/{plural}")
 }
 
+/// Which world looks after a kind, by the number of its process.
+fn world_of(kind: &str) -> usize {
+    match kind {
+        "HostedCluster" | "NodePool" => 0,
+        "DPUCluster" => 1,
+        _ => 2,
+    }
+}
+
+/// The Bridge, which may not watch a kind.
+struct Blinded {
+    operator: Box<dyn Machine>,
+    kind: &'static str,
+}
+
+impl Machine for Blinded {
+    fn name(&self) -> &'static str {
+        self.operator.name()
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Step {
+        let event = match event {
+            Event::ListStarted { kind } if kind.kind == self.kind => {
+                let failure = Failure::new(Class::Forbidden, "cannot list resource");
+                Event::WatchFailed { kind, failure }
+            }
+            Event::ListCompleted { kind } | Event::Observed { kind, .. } | Event::Vanished { kind, .. }
+                if kind.kind == self.kind =>
+            {
+                Event::Woke
+            }
+            other => other,
+        };
+        self.operator.step(event, now)
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.operator.deadline()
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        self.operator.queue_depths()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.operator.is_synced()
+    }
+}
+
 /// The Bridge as these tests run it.
 fn operator() -> Box<dyn Machine> {
     let resync = Duration::from_mins(10);
@@ -58,6 +113,14 @@ impl Bench {
     /// A cluster with everything that a bridge needs, the worlds and the Bridge.
     pub(crate) fn new() -> Self {
         let mut bench = Self::without(&[]);
+        bench.provide("");
+        bench.settle();
+        bench.transitions();
+        bench
+    }
+
+    /// Brings what a bridge needs, but no objects of one kind.
+    pub(crate) fn provide(&mut self, but: &str) {
         for object in [
             dpu_cluster("dpus"),
             storage_class("ceph-rbd", "rbd.csi.ceph.com"),
@@ -65,16 +128,44 @@ impl Bench {
             pull_secret(),
             ssh_secret(),
         ] {
-            bench.create(&object);
+            if object["kind"] != but {
+                self.create(&object);
+            }
         }
-        bench.settle();
-        bench.transitions();
-        bench
+    }
+
+    /// From now on the Bridge may not watch a kind.
+    pub(crate) fn forbid_watch(&mut self, kind: &'static str) {
+        self.cluster.crash(self.operator, None);
+        let blinded = move || Box::new(Blinded { operator: operator(), kind }) as Box<dyn Machine>;
+        self.operator = self.cluster.start(blinded, true);
+    }
+
+    /// Lets the world that looks after a kind do nothing any more.
+    pub(crate) fn silence(&mut self, kind: &str) {
+        self.cluster.pause(world_of(kind), Duration::from_hours(1000));
+    }
+
+    /// Sets a condition of the HostedCluster or NodePool prod.
+    pub(crate) fn set_condition(&mut self, kind: &str, name: &str, status: &str, reason: &str) {
+        let mut object = self.get(kind, NAMESPACE, "prod");
+        let conditions = object["status"]["conditions"].as_array_mut().expect("conditions");
+        conditions.retain(|condition| condition["type"] != name);
+        conditions.push(json!({
+            "type": name,
+            "status": status,
+            "reason": reason,
+            "message": "as a test wants it",
+            "lastTransitionTime": "2025-01-01T00:00:00Z",
+            "observedGeneration": 1,
+        }));
+        let patch = json!({ "status": { "conditions": object["status"]["conditions"] } });
+        self.merge(kind, NAMESPACE, "prod/status", &patch);
     }
 
     /// The same without the definitions of these kinds, and without anything that a user brings.
     pub(crate) fn without(kinds: &[&str]) -> Self {
-        let mut bench = Self { cluster: Cluster::new(1) };
+        let mut bench = Self { cluster: Cluster::new(1), operator: 0, notes: Vec::new() };
         let crds = lockstep_crds::all();
         for crd in crds.iter().filter(|set| set.controller == "bridge").flat_map(|set| &set.crds) {
             bench.create(&serde_json::to_value(crd).expect("a definition is JSON"));
@@ -103,8 +194,13 @@ impl Bench {
         for world in worlds::all(Pace::BRISK, 1) {
             bench.cluster.start_foreign(world);
         }
-        bench.cluster.start(operator, true);
-        bench.settle();
+        bench.operator = bench.cluster.start(operator, true);
+        if kinds.is_empty() {
+            bench.settle();
+        } else {
+            // Watches of what is not served are tried again without end.
+            bench.cluster.advance(Duration::from_secs(10));
+        }
         bench.transitions();
         bench
     }
@@ -205,7 +301,12 @@ impl Bench {
                     Some(what) => what,
                     None => continue,
                 },
-                _ => continue,
+                What::Stepped { step, .. } => {
+                    self.notes.extend(step.notes);
+                    continue;
+                }
+                What::Died { .. } => "the Bridge dies".to_owned(),
+                What::Started { .. } => "the Bridge starts".to_owned(),
             };
             let at = entry.at.as_millis();
             writeln!(told, "{:>3}.{:03}  {line}", at / 1000, at % 1000).expect("a string takes it");

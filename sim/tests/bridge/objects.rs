@@ -62,15 +62,6 @@ pub(crate) fn pool(name: &str, range: &str) -> Value {
     })
 }
 
-pub(crate) fn node(name: &str, address: &str) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": { "name": name },
-        "status": { "addresses": [{ "type": "InternalIP", "address": address }] },
-    })
-}
-
 pub(crate) fn secret(name: &str, key: &str, content: &str) -> Value {
     json!({
         "apiVersion": "v1",
