@@ -28,8 +28,8 @@ use self::stand_in::{BASIC, TOKEN};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the stand-in accepts.
-fn user() -> Option<Confidential> {
-    Some(Confidential::new("user:hunter2"))
+fn user() -> Confidential {
+    Confidential::new("user:hunter2")
 }
 
 async fn found(image: &str, credentials: Option<Confidential>) -> FoundImage {

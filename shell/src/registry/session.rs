@@ -87,7 +87,9 @@ impl<'a> Session<'a> {
         let refused = |why| Err(Failure::new(Class::Forbidden, format!("{}: {why}", self.image.registry)));
         match (Challenge::best(headers), self.credentials) {
             (Some(Challenge::Bearer { realm, service }), _) => {
-                let token = self.token(&realm, service.as_deref()).await.map_err(not_of_the_image)?;
+                let token = self.token(&realm, service.as_deref()).await;
+                let token =
+                    token.map_err(|failure| Failure { class: not_of_the_image(failure.class), ..failure })?;
                 Ok(Authorization::Bearer { token })
             }
             (Some(Challenge::Basic), Some((user, password))) => {
@@ -130,17 +132,16 @@ struct Token {
 }
 
 /// That a token service doesn't know what it is asked for tells nothing of the image.
-fn not_of_the_image(failure: Failure) -> Failure {
-    let class = match failure.class {
-        Class::Forbidden | Class::Throttled | Class::Unknown => failure.class,
+fn not_of_the_image(class: Class) -> Class {
+    match class {
+        Class::Forbidden | Class::Throttled | Class::Unknown => class,
         Class::NotFound
         | Class::AlreadyExists
         | Class::Conflict
         | Class::Invalid
         | Class::Gone
         | Class::Unavailable => Class::Unavailable,
-    };
-    Failure { class, ..failure }
+    }
 }
 
 async fn send(request: RequestBuilder, to: &Url) -> Result<Response, Failure> {
@@ -168,6 +169,7 @@ async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, Failure> 
 }
 
 /// A failure with the server that it comes from.
-fn of(url: &Url, failure: Failure) -> Failure {
-    Failure { message: format!("{}: {}", origin::name(url), failure.message), ..failure }
+fn of(url: &Url, mut failure: Failure) -> Failure {
+    failure.message = format!("{}: {}", origin::name(url), failure.message);
+    failure
 }

@@ -11,7 +11,7 @@ use super::{PATIENCE, class, failure, found, user};
 async fn a_token_is_had_for_the_credentials_and_shown_from_then_on() {
     for name in ["token", "access_token"] {
         let server = registry(Guard::Bearer(name)).await;
-        let image = found(&format!("{}@{INDEX}", repository(&server)), user()).await;
+        let image = found(&format!("{}@{INDEX}", repository(&server)), Some(user())).await;
         assert_eq!(image.release.as_deref(), Some("4.19.3"));
         let asked = asked(&server);
         let token =
@@ -36,7 +36,7 @@ async fn a_public_image_takes_a_token_for_nobody() {
 #[tokio::test]
 async fn basic_credentials_are_shown_when_they_are_asked_for() {
     let server = registry(Guard::Basic).await;
-    assert_eq!(found(&format!("{}:4.19.3", repository(&server)), user()).await.digest, INDEX);
+    assert_eq!(found(&format!("{}:4.19.3", repository(&server)), Some(user())).await.digest, INDEX);
     let question = "HEAD /v2/ocp/release/manifests/4.19.3";
     assert_eq!(asked(&server), [format!("{question} -"), format!("{question} Basic {BASIC}")]);
 }
@@ -71,7 +71,7 @@ async fn a_token_that_does_not_suffice_is_forbidden() {
             }
         })
         .await;
-        assert_eq!(class(&format!("{}:4.19.3", repository(&server)), user()).await, Class::Forbidden);
+        assert_eq!(class(&format!("{}:4.19.3", repository(&server)), Some(user())).await, Class::Forbidden);
         assert_eq!(asked(&server).len(), 3, "{status}");
     }
 }
@@ -80,7 +80,7 @@ async fn a_token_that_does_not_suffice_is_forbidden() {
 async fn who_cannot_be_answered_lets_nobody_in() {
     for headers in [&[][..], &["WWW-Authenticate: Digest realm=r"], &["WWW-Authenticate: Bearer service=x"]] {
         let server = answering(move |_| answer("401 Unauthorized", headers, "")).await;
-        assert_eq!(class(&format!("{}:4.19.3", repository(&server)), user()).await, Class::Forbidden);
+        assert_eq!(class(&format!("{}:4.19.3", repository(&server)), Some(user())).await, Class::Forbidden);
         assert_eq!(asked(&server).len(), 1);
     }
 }
@@ -107,7 +107,7 @@ async fn a_token_service_that_gives_no_token_tells_nothing_of_the_image() {
             if is_token { said.clone() } else { answer("401 Unauthorized", &[&challenge], "") }
         })
         .await;
-        let failure = failure(&format!("{}:4.19.3", repository(&server)), user(), PATIENCE).await;
+        let failure = failure(&format!("{}:4.19.3", repository(&server)), Some(user()), PATIENCE).await;
         assert_eq!(failure.class, expected, "{shown}: {failure}");
         assert_eq!(failure.retry_after.is_some(), expected == Class::Throttled, "{shown}");
     }
@@ -122,7 +122,7 @@ async fn credentials_go_to_no_unsafe_token_service() {
             answer("401 Unauthorized", &[&format!("WWW-Authenticate: Bearer realm=\"{realm}\"")], "")
         })
         .await;
-        let failure = failure(&format!("{}:4.19.3", repository(&server)), user(), PATIENCE).await;
+        let failure = failure(&format!("{}:4.19.3", repository(&server)), Some(user()), PATIENCE).await;
         assert_eq!(failure.class, Class::Unavailable, "{realm}");
         assert!(failure.message.contains("its token service has no safe URL"), "{realm}: {failure}");
     }

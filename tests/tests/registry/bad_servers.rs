@@ -25,7 +25,7 @@ async fn codes_have_their_classes_at_every_question() {
                 if is_it { answer(status, &["Retry-After: 7"], "") } else { respond(head, Guard::Anybody) }
             })
             .await;
-            let failure = failure(&format!("{}@{INDEX}", repository(&server)), user(), PATIENCE).await;
+            let failure = failure(&format!("{}@{INDEX}", repository(&server)), Some(user()), PATIENCE).await;
             let message = format!("{}: {status}", server.url.replace("http://", ""));
             assert_eq!((failure.class, failure.message), (expected, message), "{at}");
             assert_eq!(failure.retry_after, retry_after.map(Duration::from_secs), "{at}");
@@ -46,7 +46,7 @@ async fn an_answer_that_never_ends_is_late() {
         })
         .await;
         let image = format!("{}@{INDEX}", repository(&server));
-        let failure = failure(&image, user(), Duration::from_millis(300)).await;
+        let failure = failure(&image, Some(user()), Duration::from_millis(300)).await;
         let message = format!("{}: no whole answer within 300ms", server.url.replace("http://", ""));
         assert_eq!((failure.class, failure.message), (Class::Unknown, message), "{silent}");
     }
@@ -56,7 +56,11 @@ async fn an_answer_that_never_ends_is_late() {
 async fn a_connection_that_ends_early_leaves_it_open() {
     for said in ["", "HTTP/1.1 200", "HTTP/1.1 200 OK\r\nDocker-Content"] {
         let server = Raw::saying(said).await;
-        assert_eq!(class(&format!("{}:1", repository(&server)), user()).await, Class::Unknown, "{said:?}");
+        assert_eq!(
+            class(&format!("{}:1", repository(&server)), Some(user())).await,
+            Class::Unknown,
+            "{said:?}"
+        );
         assert_eq!(server.heads().len(), 1, "{said:?}");
     }
 }
@@ -76,10 +80,10 @@ async fn what_is_too_long_is_not_read() {
         })
     };
     let server = endless(CONFIG).await;
-    let image = found(&format!("{}@{INDEX}", repository(&server)), user()).await;
+    let image = found(&format!("{}@{INDEX}", repository(&server)), Some(user())).await;
     assert_eq!((image.digest.as_str(), image.release), (INDEX, None));
     let server = endless("/token").await;
-    let failure = failure(&format!("{}:4.19.3", repository(&server)), user(), PATIENCE).await;
+    let failure = failure(&format!("{}:4.19.3", repository(&server)), Some(user()), PATIENCE).await;
     assert_eq!(failure.class, Class::Unavailable);
     assert!(failure.message.ends_with("the answer is longer than 262144 bytes"), "{failure}");
 }
@@ -90,8 +94,8 @@ async fn where_nobody_answers_it_is_unavailable() {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.local_addr().unwrap().port()
     };
-    assert_eq!(class(&format!("127.0.0.1:{port}/a:1"), user()).await, Class::Unavailable);
-    assert_eq!(class("registry.invalid/a:1", user()).await, Class::Unavailable);
+    assert_eq!(class(&format!("127.0.0.1:{port}/a:1"), Some(user())).await, Class::Unavailable);
+    assert_eq!(class("registry.invalid/a:1", Some(user())).await, Class::Unavailable);
 }
 
 #[tokio::test]
@@ -99,7 +103,7 @@ async fn where_no_tls_is_spoken_nothing_is_told() {
     let plain = Raw::saying(answer("400 Bad Request", &[], "")).await;
     // Not the name of this machine, although it answers there.
     let image = repository(&plain).replace("127.0.0.1", "0.0.0.0");
-    assert_eq!(class(&format!("{image}:1"), user()).await, Class::Unavailable);
+    assert_eq!(class(&format!("{image}:1"), Some(user())).await, Class::Unavailable);
     // The beginning of TLS.
     assert_eq!(plain.heads(), ["\u{16}"]);
 }
