@@ -3,6 +3,7 @@
 //! The expressions are evaluated by kube-cel's functions; walking, matching of old and new values, and messages are
 //! done here, because the server matches list items by key and words its messages in its own way.
 
+mod matches;
 mod values;
 
 use std::sync::Arc;
@@ -97,7 +98,11 @@ fn field_path(path: &str) -> String {
 
 thread_local! {
     /// All functions, registered once.
-    static FUNCTIONS: Context<'static> = Context::default().with_all();
+    static FUNCTIONS: Context<'static> = {
+        let mut functions = Context::default().with_all();
+        functions.add_function("matches", matches::matches);
+        functions
+    };
 }
 
 /// What an error may be let pass for: the nearest place whose old value is known, and whether that is here.
