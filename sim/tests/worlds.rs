@@ -11,3 +11,5 @@ mod flows;
 mod foreign;
 #[path = "worlds/manifests.rs"]
 mod manifests;
+#[path = "worlds/storm.rs"]
+mod storm;

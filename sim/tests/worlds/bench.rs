@@ -12,7 +12,7 @@ use lockstep_sim::worlds::hypershift::{self, HyperShift};
 use lockstep_sim::worlds::{self, Level, Pace, dpf, metallb};
 use serde_json::{Value, json};
 
-use super::manifests::{NAMESPACE, secret};
+use super::manifests::{NAMESPACE, hosted_cluster, node_pool, pool, secret};
 
 /// The most steps that any of these scenarios may take to come to rest: far more than they need, far less than a spin.
 const STEPS_MAX: u64 = 20_000;
@@ -49,12 +49,12 @@ impl Bench {
 
     /// A cluster in which the worlds run, with the Secrets that a hosted cluster needs.
     pub(crate) fn new() -> Self {
-        Self::with(HyperShift::default())
+        Self::running(&worlds::definitions(), HyperShift::default())
     }
 
-    /// The same with a HyperShift that is set up so.
-    pub(crate) fn with(hypershift: HyperShift) -> Self {
-        let mut bench = Self::with_definitions(&worlds::definitions());
+    /// The same with these definitions, and a HyperShift that is set up so.
+    pub(crate) fn running(definitions: &[Value], hypershift: HyperShift) -> Self {
+        let mut bench = Self::with_definitions(definitions);
         for object in hypershift::installation() {
             bench.create(&object);
         }
@@ -63,6 +63,17 @@ impl Bench {
         bench.cluster.start_foreign(Box::new(Level::new(hypershift, Pace::BRISK, 1)));
         bench.cluster.start_foreign(Box::new(Level::new(dpf::Dpf, Pace::BRISK, 2)));
         bench.cluster.start_foreign(Box::new(Level::new(metallb::MetalLb, Pace::BRISK, 3)));
+        bench.settle();
+        bench.cluster.journal.clear();
+        bench
+    }
+
+    /// The same with a hosted cluster.
+    pub(crate) fn hosting(definitions: &[Value]) -> Self {
+        let mut bench = Self::running(definitions, HyperShift::default());
+        bench.create(&pool("vips", "192.0.2.10-192.0.2.11", true));
+        bench.create(&hosted_cluster("prod"));
+        bench.create(&node_pool("prod"));
         bench.settle();
         bench
     }
@@ -122,12 +133,17 @@ impl Bench {
         if code == 200 { answer } else { Value::Null }
     }
 
-    /// What clients changed since the last call, a line for each change.
+    /// What was changed since the last call, a line for each change.
     pub(crate) fn transitions(&mut self) -> String {
         let mut told = String::new();
         for entry in std::mem::take(&mut self.cluster.journal) {
             let What::Changed(change) = entry.what else { continue };
-            let (Author::Client(author), Some(what)) = (change.by, difference(&change)) else { continue };
+            let author = match change.by {
+                Author::Client(author) => author,
+                Author::ControlPlane => "cluster",
+                Author::Process(_) => unreachable!("there is none"),
+            };
+            let Some(what) = difference(&change) else { continue };
             let kind = &change.object.kind.kind;
             let at = entry.at.as_millis();
             let (seconds, millis) = (at / 1000, at % 1000);

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use base64::Engine as _;
+use lockstep_sim::worlds;
 use lockstep_sim::worlds::hypershift::HyperShift;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
-use super::manifests::{dpu_cluster, hosted_cluster, node_pool, on_node_ports, pool, secret, service};
+use super::manifests::{dpu_cluster, hosted_cluster, on_node_ports, pool, secret, service};
 
 /// The status and reason of a condition.
 fn condition(object: &Value, name: &str) -> String {
@@ -22,13 +23,18 @@ fn condition(object: &Value, name: &str) -> String {
     })
 }
 
+/// The URL in the kubeconfig of the hosted cluster.
+fn server(bench: &mut Bench) -> Value {
+    let secret = bench.get("Secret", "prod-admin-kubeconfig");
+    let text = secret["data"]["kubeconfig"].as_str().expect("the key");
+    let text = base64::engine::general_purpose::STANDARD.decode(text).expect("base64");
+    let mut parsed: Value = serde_yaml::from_slice(&text).expect("YAML");
+    parsed["clusters"][0]["cluster"]["server"].take()
+}
+
 /// A cluster with a hosted cluster that is available.
 fn available() -> Bench {
-    let mut bench = Bench::new();
-    bench.create(&pool("vips", "192.0.2.10-192.0.2.11", true));
-    bench.create(&hosted_cluster("prod"));
-    bench.create(&node_pool("prod"));
-    bench.settle();
+    let mut bench = Bench::hosting(&worlds::definitions());
     assert_eq!(condition(&bench.get("HostedCluster", "prod"), "Available"), "True/AsExpected");
     bench
 }
@@ -37,11 +43,7 @@ fn available() -> Bench {
 fn a_hosted_cluster_comes_and_goes() {
     let mut bench = available();
     insta::assert_snapshot!("comes", bench.transitions());
-    let kubeconfig = bench.get("Secret", "prod-admin-kubeconfig");
-    let text = kubeconfig["data"]["kubeconfig"].as_str().expect("the key");
-    let text = base64::engine::general_purpose::STANDARD.decode(text).expect("base64");
-    let parsed: Value = serde_yaml::from_slice(&text).expect("YAML");
-    assert_eq!(parsed["clusters"][0]["cluster"]["server"], "https://192.0.2.10:6443");
+    assert_eq!(server(&mut bench), "https://192.0.2.10:6443");
     bench.delete("HostedCluster", "prod");
     bench.settle();
     insta::assert_snapshot!("goes", bench.transitions());
@@ -127,7 +129,7 @@ fn a_missing_secret_blocks_until_it_is_there() {
 
 #[test]
 fn without_routes_the_configuration_is_invalid() {
-    let mut bench = Bench::with(HyperShift { routes: false });
+    let mut bench = Bench::running(&worlds::definitions(), HyperShift { routes: false });
     bench.create(&hosted_cluster("prod"));
     bench.settle();
     let cluster = bench.get("HostedCluster", "prod");
@@ -143,13 +145,13 @@ fn a_lost_load_balancer_is_told_and_comes_back() {
     bench.settle();
     bench.create(&pool("vips", "192.0.2.20/32", true));
     bench.settle();
+    assert_eq!(server(&mut bench), "https://192.0.2.20:6443");
     insta::assert_snapshot!("load_balancer_lost", bench.transitions());
 }
 
 #[test]
 fn an_address_that_is_taken_is_not_given_again() {
     let mut bench = Bench::new();
-    bench.transitions();
     bench.create(&pool("vips", "192.0.2.10-192.0.2.11", false));
     bench.create(&service("first", Some("192.0.2.10")));
     bench.settle();
@@ -181,7 +183,6 @@ fn an_address_that_is_taken_is_not_given_again() {
 #[test]
 fn a_dpu_cluster_follows_its_kubeconfig() {
     let mut bench = Bench::new();
-    bench.transitions();
     bench.create(&dpu_cluster("dpus", "static"));
     bench.settle();
     bench.merge("DPUCluster", "dpus", &json!({ "spec": { "kubeconfig": "dpus-kubeconfig" } }));

@@ -57,9 +57,7 @@ pub(super) fn of(
     }
     let reached = endpoint(look, cluster);
     let known = reached.unwrap_or(Endpoint { host: String::new(), port: 0 });
-    let is_known_already =
-        status["controlPlaneEndpoint"]["host"].as_str().is_some_and(|host| !host.is_empty());
-    if !known.host.is_empty() || !is_known_already {
+    if !known.host.is_empty() || !is_known(&status) {
         status["controlPlaneEndpoint"] = json!({ "host": known.host, "port": known.port });
     }
     if look.get(&kubeconfig(cluster)).is_some() {
@@ -67,6 +65,11 @@ pub(super) fn of(
     }
     status["conditions"] = json!(findings.into_conditions());
     status
+}
+
+/// Whether a status tells where the API server is reached.
+fn is_known(status: &Value) -> bool {
+    status["controlPlaneEndpoint"]["host"].as_str().is_some_and(|host| !host.is_empty())
 }
 
 /// Whether what users wrote can be brought about.
@@ -114,7 +117,10 @@ fn infrastructure(
     let has_kubeconfig = cluster["status"]["kubeconfig"]["name"].is_string();
     if !is_built {
         Some(("WaitingForAvailable", "The control plane is being set up."))
-    } else if !reached && was_available && strategy(cluster, "APIServer")["type"] == "LoadBalancer" {
+    } else if !reached
+        && is_known(&cluster["status"])
+        && strategy(cluster, "APIServer")["type"] == "LoadBalancer"
+    {
         Some(("KASLoadBalancerNotReachable", "The load balancer of the API server is not reachable."))
     } else if !reached {
         Some(("WaitingOnInfrastructureReady", "The address of the API server is not known yet."))
