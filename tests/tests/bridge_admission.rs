@@ -3,9 +3,10 @@
 //! Each table of cases is written once and has one snapshot, so both servers give the same verdicts in the same words.
 //! No controller runs: nobody but the tests changes an object.
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::PostParams;
+use kube::core::Status;
 use kube::{Api, Client, Config};
 use lockstep_sim::host::{Host, Options};
 use lockstep_tests::control_plane::ControlPlane;
@@ -119,6 +120,18 @@ fn shown(value: &Value) -> String {
     format!("{}… ({count} characters)", text.chars().take(12).collect::<String>())
 }
 
+/// The code and reason of a refusal and its causes, a line for each. A real server tells them in any order.
+fn refusal(status: &Status) -> String {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut lines: Vec<String> =
+        causes.map(|cause| format!("{}: {} ({})", cause.field, cause.message, cause.reason)).collect();
+    if lines.is_empty() {
+        lines.push(status.message.clone());
+    }
+    lines.sort();
+    format!("{} {}\n        {}", status.code, status.reason, lines.join("\n        "))
+}
+
 /// An API server with our definitions, and a namespace on it.
 struct World {
     client: Client,
@@ -145,7 +158,7 @@ impl World {
         Ok(Self { client, namespace, _host: host })
     }
 
-    /// What the server answers to a request below `dpfhcpbridges`; a refusal is told by its code, reason and message.
+    /// What the server answers to a request below `dpfhcpbridges`; see [`refusal`].
     async fn ask(
         &self,
         method: &str,
@@ -158,11 +171,7 @@ impl World {
         let request = http::Request::builder().method(method).uri(path).header("Content-Type", kind);
         match self.client.request(request.body(serde_json::to_vec(body)?)?).await {
             Ok(answer) => Ok(Ok(answer)),
-            Err(kube::Error::Api(status)) => {
-                let about = "DPFHCPBridge.dpf.hcp.bridge.com \"bridge\" is invalid: ";
-                let message = status.message.strip_prefix(about).unwrap_or(&status.message);
-                Ok(Err(format!("{} {}: {message}", status.code, status.reason)))
-            }
+            Err(kube::Error::Api(status)) => Ok(Err(refusal(&status))),
             Err(error) => Err(error.into()),
         }
     }
