@@ -1,6 +1,9 @@
 //! What the API server makes of a DPFHCPBridge that it takes, and how it shows it.
 
+use std::net::Ipv4Addr;
+
 use anyhow::Context as _;
+use serde::Deserialize as _;
 
 use super::{Value, World, bridge, ensure, json, set, spec};
 
@@ -10,8 +13,10 @@ const DOCUMENTED: [&str; 3] = [
     include_str!("documented/development.yaml"),
     include_str!("documented/staging.yaml"),
 ];
+const PRODUCTION: &str = include_str!("../../../deploy/examples/bridge/production.yaml");
+const INFRASTRUCTURE: &str = include_str!("../../../deploy/examples/bridge/infrastructure.yaml");
 const EXAMPLES: [&str; 3] = [
-    include_str!("../../../deploy/examples/bridge/production.yaml"),
+    PRODUCTION,
     include_str!("../../../deploy/examples/bridge/development.yaml"),
     include_str!("../../../deploy/examples/bridge/staging.yaml"),
 ];
@@ -120,5 +125,26 @@ async fn taken(world: &World, texts: &[&str]) -> anyhow::Result<()> {
         }
         assert_eq!(stored["spec"], object["spec"]);
     }
+    Ok(())
+}
+
+#[test]
+fn the_examples_refer_to_each_other() -> anyhow::Result<()> {
+    let bridge: Value = serde_yaml::from_str(PRODUCTION)?;
+    let documents = serde_yaml::Deserializer::from_str(INFRASTRUCTURE).map(Value::deserialize);
+    let objects = documents.collect::<Result<Vec<_>, _>>()?;
+    let of = |kind: &str| objects.iter().find(|object| object["kind"] == kind).context("no such example");
+    let (cluster, named) = (&of("DPUCluster")?["metadata"], &bridge["spec"]["dpuClusterRef"]);
+    assert_eq!((&cluster["name"], &cluster["namespace"]), (&named["name"], &named["namespace"]));
+
+    let (pool, advertisement) = (of("IPAddressPool")?, of("L2Advertisement")?);
+    assert_eq!(advertisement["spec"]["ipAddressPools"], json!([pool["metadata"]["name"]]));
+    let range = pool["spec"]["addresses"][0].as_str().and_then(|range| range.split_once('-'));
+    let (first, last) = range.context("no range")?;
+    let address: Ipv4Addr = bridge["spec"]["metalLBVirtualIP"].as_str().context("no address")?.parse()?;
+    assert!(
+        (first.parse::<Ipv4Addr>()?..=last.parse()?).contains(&address),
+        "{address} is not in {first}-{last}"
+    );
     Ok(())
 }

@@ -60,6 +60,8 @@ pub(super) async fn what_a_status_may_say(world: World) -> anyhow::Result<()> {
         json!({"observedGeneration": 9_007_199_254_740_993_i64}),
         json!({"conditions": [ready()]}),
         json!({"conditions": [ready(), ready()]}),
+        json!({"conditions": [{"type": "Ready"}]}),
+        json!({"conditions": [{"status": "True"}]}),
         condition("type", json!("Not Ready")),
         condition("type", json!("")),
         condition("status", json!("true")),
