@@ -19,7 +19,7 @@ namespaceclass: {enabled: false}
 bridge: {enabled: true}
 ";
 
-const EVERYTHING: &str = r#"
+const EVERYTHING: &str = "
 namespaceclass: {enabled: false}
 commonLabels: {team: platform}
 metrics:
@@ -39,7 +39,7 @@ bridge:
   nodeSelector: {kubernetes.io/os: linux}
   tolerations: [{operator: Exists}]
   priorityClassName: system-cluster-critical
-"#;
+";
 
 /// What the account may do anywhere: verbs, API group, resource, and the only names, if there are such.
 const GRANTED: [(&str, &str, &str, &str); 14] = [
