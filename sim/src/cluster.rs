@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::Timestamp;
 use lockstep_core::engine::action::Action;
-use lockstep_core::engine::machine::{Event, Note};
+use lockstep_core::engine::machine::{Event, Machine, Note};
 use lockstep_core::object::Kind;
 
 use crate::apiserver::{Actors, ApiServer, Options, Response};
@@ -105,7 +105,17 @@ impl<W: Weather> Cluster<W> {
     /// Starts a process that runs a program, leading or not, and returns its number. After a crash it starts anew.
     pub fn start(&mut self, program: impl Program + 'static, leading: bool) -> usize {
         let process = self.processes.len();
-        self.processes.push(Process::new(Box::new(program), leading, self.clock));
+        let machine = program.machine();
+        self.processes.push(Process::new(machine, Some(Box::new(program)), leading, self.clock));
+        self.boot(process);
+        process
+    }
+
+    /// Starts a controller of somebody else and returns the number of its process. Nothing goes wrong for it and nothing
+    /// that it does takes time; the journal tells only what it changes, as a client of its name.
+    pub fn start_foreign(&mut self, machine: Box<dyn Machine>) -> usize {
+        let process = self.processes.len();
+        self.processes.push(Process::new(machine, None, true, self.clock));
         self.boot(process);
         process
     }
@@ -113,7 +123,7 @@ impl<W: Weather> Cluster<W> {
     /// Kills a process; it begins anew after the delay, or never.
     pub fn crash(&mut self, process: usize, restart_after: Option<Duration>) {
         let it = &mut self.processes[process];
-        if !it.alive {
+        if !it.alive || it.is_foreign() {
             return;
         }
         it.alive = false;
@@ -206,7 +216,7 @@ impl<W: Weather> Cluster<W> {
         })
     }
 
-    /// The number of processes, those that died included.
+    /// The number of processes, those that died and foreign ones included.
     pub fn processes(&self) -> usize {
         self.processes.len()
     }

@@ -111,8 +111,10 @@ impl<W: Weather> Cluster<W> {
             }
             Arrival::Start { process, life } if self.processes[process].life == life => {
                 let it = &mut self.processes[process];
-                it.machine = it.program.machine();
-                self.boot(process);
+                if let Some(program) = &it.program {
+                    it.machine = program.machine();
+                    self.boot(process);
+                }
             }
             Arrival::Answer { .. } | Arrival::Seen { .. } | Arrival::List { .. } | Arrival::Start { .. } => {}
         }
@@ -150,7 +152,9 @@ impl<W: Weather> Cluster<W> {
         it.began = self.clock;
         it.paused_until = self.clock;
         let leading = it.leading;
-        self.note(What::Started { process });
+        if !it.is_foreign() {
+            self.note(What::Started { process });
+        }
         self.deliver(process, Event::Started);
         if leading {
             self.deliver(process, Event::LeadershipChanged { leading });
@@ -166,11 +170,21 @@ impl<W: Weather> Cluster<W> {
             let delay = match &request.action {
                 // These ask the process itself, which asks the server.
                 Action::Watch { .. } | Action::Unwatch { .. } => Duration::ZERO,
-                action => self.weather.delay(self.clock, process, Hop::Request(action)),
+                action => self.delay(process, Hop::Request(action)),
             };
             self.send(delay, Arrival::Request { process, life, request });
         }
-        self.note(What::Stepped { process, now, event, step });
+        if !self.processes[process].is_foreign() {
+            self.note(What::Stepped { process, now, event, step });
+        }
+    }
+
+    /// How long something of a process is under way.
+    fn delay(&mut self, process: usize, hop: Hop<'_>) -> Duration {
+        if self.processes[process].is_foreign() {
+            return Duration::ZERO;
+        }
+        self.weather.delay(self.clock, process, hop)
     }
 
     /// The server has changed: tells the journal and the watches, and wakes the actors.
@@ -205,7 +219,8 @@ impl<W: Weather> Cluster<W> {
 
     pub(super) fn list(&mut self, process: usize, kind: &Arc<Kind>, id: u64) {
         let now = self.timestamp();
-        let lag = self.weather.list_lag(self.clock, process, kind);
+        let foreign = self.processes[process].is_foreign();
+        let lag = if foreign { 0 } else { self.weather.list_lag(self.clock, process, kind) };
         let Some(stream) = self.processes[process].streams.get_mut(kind) else { return };
         if stream.id != id {
             return;
@@ -218,14 +233,15 @@ impl<W: Weather> Cluster<W> {
 
     pub(super) fn show(&mut self, process: usize, kind: &Arc<Kind>, sight: Sight, retry: Duration) {
         let life = self.processes[process].life;
-        let delay = self.weather.delay(self.clock, process, Hop::Watch(kind));
+        let foreign = self.processes[process].is_foreign();
+        let delay = self.delay(process, Hop::Watch(kind));
         let Some(stream) = self.processes[process].streams.get_mut(kind) else { return };
         let at = stream.last_arrival.max(self.clock + delay);
         stream.last_arrival = at;
         let stream = stream.id;
         for event in sight.events {
             let is_change = matches!(event, Event::Observed { .. } | Event::Vanished { .. });
-            let twice = is_change && self.weather.repeats(self.clock, process, kind);
+            let twice = is_change && !foreign && self.weather.repeats(self.clock, process, kind);
             self.send_at(at, Arrival::Seen { process, life, stream, event: event.clone() });
             if twice {
                 self.send_at(at, Arrival::Seen { process, life, stream, event });
@@ -251,6 +267,10 @@ impl<W: Weather> Cluster<W> {
                     stream.close(&mut self.server);
                 }
                 self.deliver(process, Event::Finished { id, outcome: Ok(Success::Done) });
+            }
+            action if self.processes[process].is_foreign() => {
+                let outcome = self.serve(process, &action);
+                self.send(Duration::ZERO, Arrival::Answer { process, life, id, outcome });
             }
             action => self.serve_as_fated(process, life, id, &action),
         }
@@ -284,13 +304,13 @@ impl<W: Weather> Cluster<W> {
             Fate::Served | Fate::Failed(_) => outcome,
             Fate::AnswerLost => Err(Failure::new(Class::Unknown, "the answer was lost")),
             Fate::CrashedBefore | Fate::CrashedAfter => {
-                let delay = self.weather.delay(self.clock, process, Hop::Restart);
+                let delay = self.delay(process, Hop::Restart);
                 self.crash(process, Some(delay));
                 return;
             }
         };
         if lives {
-            let delay = self.weather.delay(self.clock, process, Hop::Answer(action));
+            let delay = self.delay(process, Hop::Answer(action));
             self.send(delay, Arrival::Answer { process, life, id, outcome });
         }
     }
@@ -302,8 +322,11 @@ impl<W: Weather> Cluster<W> {
         }
         let it = &self.processes[process];
         let manager = wire::field_manager(it.machine.name());
-        let request = it.program.encode(action, &manager)?.map(Bytes::from);
-        let response = self.request_as(Author::Process(process), &request);
+        let (author, request) = match &it.program {
+            Some(program) => (Author::Process(process), program.encode(action, &manager)?),
+            None => (Author::Client(it.machine.name()), wire::encode(action, &manager)?),
+        };
+        let response = self.request_as(author, &request.map(Bytes::from));
         let retry_after = response.headers().get(http::header::RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| value.to_str().ok());
         wire::decode(action, response.status(), retry_after, response.body())

@@ -30,7 +30,8 @@ impl<F: Fn() -> Box<dyn Machine>> Program for F {
 }
 
 pub(super) struct Process {
-    pub(super) program: Box<dyn Program>,
+    /// What begins anew after a crash; none for a foreign controller, which never dies.
+    pub(super) program: Option<Box<dyn Program>>,
     pub(super) machine: Box<dyn Machine>,
     /// Counts its lives: what was meant for an earlier one is lost.
     pub(super) life: u32,
@@ -56,9 +57,14 @@ impl fmt::Debug for Process {
 }
 
 impl Process {
-    pub(super) fn new(program: Box<dyn Program>, leading: bool, at: Duration) -> Self {
+    pub(super) fn new(
+        machine: Box<dyn Machine>,
+        program: Option<Box<dyn Program>>,
+        leading: bool,
+        at: Duration,
+    ) -> Self {
         Self {
-            machine: program.machine(),
+            machine,
             program,
             life: 0,
             alive: true,
@@ -68,6 +74,11 @@ impl Process {
             skew_ms: 0,
             streams: BTreeMap::new(),
         }
+    }
+
+    /// Whether it is somebody else's.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.program.is_none()
     }
 
     /// When the machine wants to be woken, in the cluster's time; resyncs only if they count.

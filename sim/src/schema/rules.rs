@@ -3,12 +3,14 @@
 //! The expressions are evaluated by kube-cel's functions; walking, matching of old and new values, and messages are
 //! done here, because the server matches list items by key and words its messages in its own way.
 
+mod matches;
 mod values;
 
 use std::sync::Arc;
 
 use kube_cel::KubeCelExt as _;
-use kube_cel::cel::{Context, ExecutionError, Program, Value as CelValue};
+use kube_cel::cel::parser::{Expression, Parser};
+use kube_cel::cel::{Context, ExecutionError, ParseErrors, ResolveResult, Value as CelValue};
 use serde_json::Value;
 
 use super::node::{Extra, Kind};
@@ -18,6 +20,24 @@ use crate::cause::Cause;
 
 /// The longest message that an expression may give.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
+
+/// A compiled expression. As on a server, it may reach for fields that may be missing (`self.?field`).
+#[derive(Debug)]
+struct Program(Expression);
+
+impl Program {
+    fn compile(source: &str) -> Result<Self, ParseErrors> {
+        Parser::default().enable_optional_syntax(true).parse(source).map(Self)
+    }
+
+    fn uses(&self, variable: &str) -> bool {
+        self.0.references().has_variable(variable)
+    }
+
+    fn execute(&self, scope: &Context<'_>) -> ResolveResult {
+        CelValue::resolve(&self.0, scope)
+    }
+}
 
 /// One compiled rule.
 #[derive(Debug)]
@@ -39,8 +59,8 @@ impl Rule {
         let text = |key: &str| rule.get(key).and_then(Value::as_str).map(str::trim).unwrap_or_default();
         let source = text("rule").to_owned();
         let program = Program::compile(&source).map_err(|error| error.to_string());
-        let uses_self = program.as_ref().is_ok_and(|program| program.references().has_variable("self"));
-        let uses_old = program.as_ref().is_ok_and(|program| program.references().has_variable("oldSelf"));
+        let uses_self = program.as_ref().is_ok_and(|program| program.uses("self"));
+        let uses_old = program.as_ref().is_ok_and(|program| program.uses("oldSelf"));
         Self {
             program,
             message: Some(text("message").to_owned()).filter(|message| !message.is_empty()),
@@ -78,7 +98,11 @@ fn field_path(path: &str) -> String {
 
 thread_local! {
     /// All functions, registered once.
-    static FUNCTIONS: Context<'static> = Context::default().with_all();
+    static FUNCTIONS: Context<'static> = {
+        let mut functions = Context::default().with_all();
+        functions.add_function("matches", matches::matches);
+        functions
+    };
 }
 
 /// What an error may be let pass for: the nearest place whose old value is known, and whether that is here.

@@ -67,6 +67,12 @@ pub trait Subject: Sync {
         None
     }
 
+    /// The foreign controllers of its world, whose jitter follows from the seed. Nothing goes wrong for them.
+    fn worlds(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
+        let _ = seed;
+        Vec::new()
+    }
+
     /// Who watches over what the controller does beyond Kubernetes, from the beginning to the end of a run.
     fn witness(&self) -> Option<Box<dyn Witness>> {
         None

@@ -80,6 +80,16 @@ fn transition_rules_need_an_old_value() {
 }
 
 #[test]
+fn a_field_that_is_missing_has_another_value() {
+    let rules = json!([{"rule": "self.?name.orValue('none') != 'none' || self.?max.hasValue()", "message": "neither"}]);
+    let cases =
+        [(json!({}), 1), (json!({"name": "x"}), 0), (json!({"name": "none"}), 1), (json!({"max": 1}), 0)];
+    for (spec, expected) in cases {
+        assert_eq!(causes(&rules, &spec, None).len(), expected, "{spec}");
+    }
+}
+
+#[test]
 fn list_items_are_matched_by_key() {
     let old = json!({"items": [{"k": "a", "v": "1"}, {"k": "b", "v": "2"}]});
     let swapped = json!({"items": [{"k": "b", "v": "2"}, {"k": "a", "v": "1"}]});

@@ -88,6 +88,9 @@ impl<'a> Running<'a> {
             }
         }
         running.lead();
+        for world in simulation.subject.worlds(plan.seed) {
+            running.cluster.start_foreign(world);
+        }
         running
     }
 

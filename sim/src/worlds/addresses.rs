@@ -1,0 +1,105 @@
+//! Ranges of addresses, as pools and networks write them.
+
+use std::net::IpAddr;
+
+/// The addresses of one family from the first to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    first: IpAddr,
+    last: IpAddr,
+}
+
+impl Range {
+    /// Reads `192.0.2.0/24` (whatever its host bits) or `192.0.2.1 - 192.0.2.9`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        if let Some((address, bits)) = text.split_once('/') {
+            let (address, bits): (IpAddr, u32) = (address.trim().parse().ok()?, bits.trim().parse().ok()?);
+            return match address {
+                IpAddr::V4(address) => {
+                    let hosts = u32::MAX.checked_shr(bits).unwrap_or(0);
+                    let first = address.to_bits() & !hosts;
+                    let last = first | hosts;
+                    (bits <= u32::BITS).then(|| Self { first: v4(first), last: v4(last) })
+                }
+                IpAddr::V6(address) => {
+                    let hosts = u128::MAX.checked_shr(bits).unwrap_or(0);
+                    let first = address.to_bits() & !hosts;
+                    (bits <= u128::BITS).then(|| Self { first: v6(first), last: v6(first | hosts) })
+                }
+            };
+        }
+        let (first, last) = text.split_once('-')?;
+        let (first, last): (IpAddr, IpAddr) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        (first.is_ipv4() == last.is_ipv4() && first <= last).then_some(Self { first, last })
+    }
+
+    /// Whether an address is one of them.
+    pub(super) fn contains(&self, address: IpAddr) -> bool {
+        address.is_ipv4() == self.first.is_ipv4() && (self.first..=self.last).contains(&address)
+    }
+
+    /// All of them, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        let is_v4 = self.first.is_ipv4();
+        let make = move |bits: u128| match u32::try_from(bits) {
+            Ok(bits) if is_v4 => v4(bits),
+            _ => v6(bits),
+        };
+        (bits(self.first)..=bits(self.last)).map(make)
+    }
+}
+
+fn v4(bits: u32) -> IpAddr {
+    IpAddr::V4(bits.into())
+}
+
+fn v6(bits: u128) -> IpAddr {
+    IpAddr::V6(bits.into())
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read_as_pools_write_them() {
+        let table = [
+            ("192.0.2.5/24", "192.0.2.0", "192.0.2.255", 256),
+            ("192.0.2.7/32", "192.0.2.7", "192.0.2.7", 1),
+            ("192.0.2.1-192.0.2.9", "192.0.2.1", "192.0.2.9", 9),
+            ("192.0.2.1 - 192.0.2.2", "192.0.2.1", "192.0.2.2", 2),
+            ("2001:db8::/126", "2001:db8::", "2001:db8::3", 4),
+        ];
+        for (text, first, last, count) in table {
+            let range = Range::parse(text).unwrap_or_else(|| panic!("{text}"));
+            assert_eq!((range.first, range.last), (first.parse().unwrap(), last.parse().unwrap()), "{text}");
+            assert_eq!(range.iter().count(), count, "{text}");
+            assert!(range.iter().all(|address| range.contains(address)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused() {
+        for text in [
+            "192.0.2.1",
+            "192.0.2.0/33",
+            "2001:db8::/129",
+            "192.0.2.9-192.0.2.1",
+            "192.0.2.1-::1",
+            "",
+            "-",
+            "/",
+        ] {
+            assert_eq!(Range::parse(text), None, "{text}");
+        }
+        let range = Range::parse("0.0.0.0/0").expect("a range");
+        assert!(!range.contains("::1".parse().unwrap()));
+    }
+}

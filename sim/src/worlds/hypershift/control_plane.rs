@@ -1,0 +1,155 @@
+//! What a HostedCluster that stays comes to: a namespace, a Service and a Secret.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_core::engine::action::Action;
+use lockstep_core::engine::finalizer;
+use lockstep_core::object::{ObjectRef, is_deleting, metadata};
+use serde_json::{Value, json};
+
+use super::endpoint::{Endpoint, endpoint, port, strategy};
+use super::judge::judge;
+use super::{FINALIZER, api_server_service, hosted_cluster_kind, status};
+use crate::worlds::level::Look;
+use crate::worlds::{namespace_kind, secret_kind};
+
+/// Stands for a client's key. It contains the word by which simulations look for Secrets that leak.
+const KEY: &str = "tops3cretAAA";
+
+pub(super) fn tend(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value, routes: bool) {
+    if let Some(enter) = finalizer::add(target, cluster, FINALIZER) {
+        if look.after(target, "finalizer") {
+            look.ask(enter);
+        }
+        return;
+    }
+    let judged = judge(look, cluster, routes);
+    if judged.is_ok() {
+        identify(look, target, cluster);
+        build(look, cluster);
+    }
+    let status = status::of(look, target, cluster, &judged);
+    look.keep_status(target, cluster, &status);
+}
+
+/// Gives the cluster the ids that it lacks.
+fn identify(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value) {
+    let uid = metadata(cluster, "uid");
+    let mut ids = json!({});
+    if cluster["spec"]["infraID"].is_null() {
+        ids["infraID"] = format!("{}-{}", target.name.replace('.', "-"), uid.get(..5).unwrap_or(uid)).into();
+    }
+    if cluster["spec"]["clusterID"].is_null() {
+        // Any UUID will do.
+        ids["clusterID"] = uid.into();
+    }
+    if ids != json!({}) {
+        let patch = Arc::new(json!({ "metadata": { "uid": uid }, "spec": ids }));
+        look.ask(Action::Patch { target: target.clone(), subresource: None, patch });
+    }
+}
+
+fn build(look: &mut Look<'_>, cluster: &Value) {
+    let service = api_server_service(cluster);
+    let namespace = ObjectRef::cluster(&namespace_kind(), service.namespace.as_deref().unwrap_or_default());
+    let found = (look.get(&namespace), look.get(&service));
+    match found {
+        (None, _) => {
+            if look.after(&namespace, "namespace") {
+                let labels = json!({ "hypershift.openshift.io/hosted-control-plane": "true" });
+                let manifest = json!({ "metadata": { "name": namespace.name, "labels": labels } });
+                create(look, namespace, manifest);
+            }
+        }
+        (Some(namespace), None) => {
+            if !is_deleting(namespace) && look.after(&service, "service") {
+                let manifest = service_manifest(cluster, &service);
+                create(look, service, manifest);
+            }
+        }
+        (Some(_), Some(_)) => {
+            if let Some(endpoint) = endpoint(look, cluster) {
+                keep_kubeconfig(look, cluster, &endpoint);
+            }
+        }
+    }
+}
+
+fn create(look: &mut Look<'_>, target: ObjectRef, mut manifest: Value) {
+    manifest["apiVersion"] = target.kind.api_version().into();
+    manifest["kind"] = target.kind.kind.clone().into();
+    look.ask(Action::Create { target, manifest: Arc::new(manifest) });
+}
+
+fn service_manifest(cluster: &Value, service: &ObjectRef) -> Value {
+    let strategy = strategy(cluster, "APIServer");
+    let kind = match strategy["type"].as_str() {
+        Some(kind @ ("LoadBalancer" | "NodePort")) => kind,
+        _ => "ClusterIP",
+    };
+    let mut listener = json!({ "port": port(cluster), "targetPort": "client", "protocol": "TCP" });
+    if let Some(given) = strategy["nodePort"]["port"].as_i64().filter(|port| *port != 0) {
+        listener["nodePort"] = given.into();
+    }
+    let labels = json!({ "app": "kube-apiserver", "hypershift.openshift.io/control-plane-component": "kube-apiserver" });
+    json!({
+        "metadata": { "name": service.name, "namespace": service.namespace, "labels": labels },
+        "spec": {
+            "type": kind,
+            "selector": labels,
+            "ports": [listener],
+            "ipFamilyPolicy": "PreferDualStack",
+        },
+    })
+}
+
+/// The Secret with the kubeconfig of the cluster's administrator.
+pub(super) fn kubeconfig(cluster: &Value) -> ObjectRef {
+    let name = format!("{}-admin-kubeconfig", metadata(cluster, "name"));
+    ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), &name)
+}
+
+/// HyperShift overwrites what others put there: data, labels, owners.
+fn keep_kubeconfig(look: &mut Look<'_>, cluster: &Value, endpoint: &Endpoint) {
+    let target = kubeconfig(cluster);
+    let kind = hosted_cluster_kind();
+    let owner = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "name": metadata(cluster, "name"),
+        "uid": metadata(cluster, "uid"),
+    });
+    let data = json!({ "kubeconfig": STANDARD.encode(kubeconfig_yaml(endpoint)) });
+    let Some(found) = look.get(&target) else {
+        if look.after(&target, "kubeconfig") {
+            let metadata =
+                json!({ "name": target.name, "namespace": target.namespace, "ownerReferences": [owner] });
+            create(look, target, json!({ "metadata": metadata, "type": "Opaque", "data": data }));
+        }
+        return;
+    };
+    let owners = json!([owner]);
+    let is_right = found["data"] == data
+        && found["metadata"]["ownerReferences"] == owners
+        && found["metadata"]["labels"].is_null();
+    if !is_right && look.after(&target, "kubeconfig") {
+        let mut manifest = found.clone();
+        manifest["data"] = data;
+        manifest["metadata"]["ownerReferences"] = owners;
+        manifest["metadata"]["labels"] = Value::Null;
+        look.ask(Action::Update { target, manifest: Arc::new(manifest) });
+    }
+}
+
+fn kubeconfig_yaml(endpoint: &Endpoint) -> String {
+    let authority = STANDARD.encode("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n");
+    format!(
+        "apiVersion: v1\nkind: Config\nclusters:\n- name: cluster\n  cluster:\n    certificate-authority-data: {authority}\n    \
+         server: {}\ncontexts:\n- name: admin\n  context:\n    cluster: cluster\n    namespace: default\n    user: admin\n\
+         current-context: admin\nusers:\n- name: admin\n  user:\n    client-certificate-data: {authority}\n    \
+         client-key-data: {KEY}\n",
+        endpoint.url()
+    )
+}

@@ -1,0 +1,84 @@
+//! Whether a HostedCluster can be brought about as it is written.
+
+use std::net::IpAddr;
+
+use lockstep_core::object::{ObjectRef, metadata};
+use serde_json::Value;
+
+use super::endpoint::{strategies, strategy};
+use super::release;
+use crate::worlds::addresses::Range;
+use crate::worlds::level::Look;
+use crate::worlds::secret_kind;
+
+/// Why a HostedCluster is blocked.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    /// The condition that tells of it.
+    pub(super) condition: &'static str,
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+/// The version that is wanted, or why nothing can be done.
+pub(super) fn judge<'a>(look: &Look<'_>, cluster: &'a Value, routes: bool) -> Result<&'a str, Trouble> {
+    configuration(cluster, routes).map_err(|message| Trouble {
+        condition: "ValidConfiguration",
+        reason: "InvalidConfiguration",
+        message,
+    })?;
+    for (field, key) in [("pullSecret", ".dockerconfigjson"), ("sshKey", "id_rsa.pub")] {
+        secret(look, cluster, field, key).map_err(|message| Trouble {
+            condition: "ValidReleaseImage",
+            reason: "SecretNotFound",
+            message,
+        })?;
+    }
+    image(cluster).map_err(|message| Trouble {
+        condition: "ValidReleaseImage",
+        reason: "InvalidImage",
+        message,
+    })
+}
+
+fn configuration(cluster: &Value, routes: bool) -> Result<(), String> {
+    if !routes && strategies(cluster).any(|strategy| strategy["type"] == "Route") {
+        return Err("the management cluster does not support Routes".to_owned());
+    }
+    let address = strategy(cluster, "APIServer")["nodePort"]["address"].as_str();
+    let address = address.and_then(|address| address.parse::<IpAddr>().ok());
+    let networks = cluster["spec"]["networking"]["serviceNetwork"].as_array().into_iter().flatten();
+    let mut networks = networks.filter_map(|network| network["cidr"].as_str());
+    let within = |address| move |cidr: &&str| Range::parse(cidr).is_some_and(|range| range.contains(address));
+    match address.and_then(|address| networks.find(within(address))) {
+        Some(network) => {
+            Err(format!("the address of the node ports lies within the service network {network}"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn secret(look: &Look<'_>, cluster: &Value, field: &str, key: &str) -> Result<(), String> {
+    let name = cluster["spec"][field]["name"].as_str().unwrap_or_default();
+    if name.is_empty() && field == "sshKey" {
+        return Ok(());
+    }
+    let target = ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), name);
+    match look.get(&target) {
+        None => Err(format!("the Secret {name} of spec.{field} does not exist")),
+        Some(secret) if secret["data"][key].is_string() => Ok(()),
+        Some(_) => Err(format!("the Secret {name} of spec.{field} lacks the key {key}")),
+    }
+}
+
+/// The version of the release image, if it is one to which the cluster may go.
+fn image(cluster: &Value) -> Result<&str, String> {
+    let image = cluster["spec"]["release"]["image"].as_str().unwrap_or_default();
+    let version = release::version(image).ok_or_else(|| format!("{image} is no release image"))?;
+    let history = &cluster["status"]["controlPlaneVersion"]["history"];
+    let before = history[0]["version"].as_str().unwrap_or(version);
+    if release::minor(version) < release::minor(before) {
+        return Err(format!("the minor version can't go down from {before} to {version}"));
+    }
+    Ok(version)
+}

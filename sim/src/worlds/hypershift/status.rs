@@ -1,0 +1,164 @@
+//! What the status of a HostedCluster tells.
+
+use lockstep_core::engine::conditions::Status::{False, True, Unknown};
+use lockstep_core::object::ObjectRef;
+use serde_json::{Value, json};
+
+use super::api_server_service;
+use super::control_plane::kubeconfig;
+use super::endpoint::{Endpoint, endpoint, strategy};
+use super::judge::Trouble;
+use crate::worlds::level::Look;
+use crate::worlds::status::{Findings, is_true};
+
+/// How many versions a history goes back.
+const HISTORY: usize = 10;
+
+/// The status as it should be now.
+pub(super) fn of(
+    look: &mut Look<'_>,
+    target: &ObjectRef,
+    cluster: &Value,
+    judged: &Result<&str, Trouble>,
+) -> Value {
+    let mut status = cluster["status"].clone();
+    let mut findings = Findings::of(cluster, look.now);
+    findings.set("ReconciliationActive", True, "AsExpected", "Reconciliation is active.");
+    findings.set("SupportedHostedCluster", True, "AsExpected", "The cluster is supported.");
+    validity(&mut findings, judged);
+    let missing = infrastructure(look, target, cluster, &mut findings);
+    let is_available = missing.is_none();
+    match (missing, judged) {
+        (None, _) => findings.set("Available", True, "AsExpected", "The control plane is available."),
+        (Some(_), Err(trouble)) => {
+            findings.set("Available", False, "WaitingForAvailable", &trouble.message);
+        }
+        (Some((reason, message)), Ok(_)) => findings.set("Available", False, reason, message),
+    }
+    findings.set("Degraded", False, "AsExpected", "The control plane is as it should be.");
+    if is_available {
+        findings.set("IgnitionEndpointAvailable", True, "AsExpected", "Ignition is served.");
+    }
+    findings.set("DataPlaneConnectionAvailable", Unknown, "NoWorkerNodesAvailable", "There are no nodes.");
+    if let Ok(version) = judged {
+        let image = cluster["spec"]["release"]["image"].as_str().unwrap_or_default();
+        let generation = &cluster["metadata"]["generation"];
+        let wanted =
+            json!({ "desired": { "image": image, "version": version }, "observedGeneration": generation });
+        versions(look, target, &mut status, &wanted, is_available);
+    }
+    let rolling = status["controlPlaneVersion"]["history"][0]["state"] != "Completed";
+    match judged {
+        Err(trouble) => findings.set("Progressing", False, "Blocked", &trouble.message),
+        Ok(_) if rolling => {
+            findings.set("Progressing", True, "Progressing", "A version is being rolled out.")
+        }
+        Ok(_) => findings.set("Progressing", False, "AsExpected", "The wanted version runs."),
+    }
+    let reached = endpoint(look, cluster);
+    let known = reached.unwrap_or(Endpoint { host: String::new(), port: 0 });
+    if !known.host.is_empty() || !is_known(&status) {
+        status["controlPlaneEndpoint"] = json!({ "host": known.host, "port": known.port });
+    }
+    if look.get(&kubeconfig(cluster)).is_some() {
+        status["kubeconfig"] = json!({ "name": kubeconfig(cluster).name });
+    }
+    status["conditions"] = json!(findings.into_conditions());
+    status
+}
+
+/// Whether a status tells where the API server is reached.
+fn is_known(status: &Value) -> bool {
+    status["controlPlaneEndpoint"]["host"].as_str().is_some_and(|host| !host.is_empty())
+}
+
+/// Whether what users wrote can be brought about.
+fn validity(findings: &mut Findings, judged: &Result<&str, Trouble>) {
+    for condition in ["ValidConfiguration", "ValidReleaseImage"] {
+        match judged {
+            Err(trouble) if trouble.condition == condition => {
+                findings.set(condition, False, trouble.reason, &trouble.message);
+            }
+            _ => findings.set(condition, True, "AsExpected", "It is valid."),
+        }
+    }
+    match judged {
+        Ok(_) => findings.set("ReconciliationSucceeded", True, "ReconciliatonSucceeded", "It went well."),
+        Err(trouble) => {
+            findings.set("ReconciliationSucceeded", False, "ReconciliationError", &trouble.message)
+        }
+    }
+}
+
+/// Enters how far the control plane is. Returns the first thing that is missing for it to be available.
+fn infrastructure(
+    look: &mut Look<'_>,
+    target: &ObjectRef,
+    cluster: &Value,
+    findings: &mut Findings,
+) -> Option<(&'static str, &'static str)> {
+    let was_available = is_true(cluster, "Available");
+    // What has come about stays, so that only what is new takes time.
+    let mut stands = |look: &mut Look<'_>, condition, reasons: [&'static str; 2], possible: bool| {
+        let holds = possible && (is_true(cluster, condition) || look.after(target, condition));
+        match holds {
+            true => findings.set(condition, True, reasons[0], "It is available."),
+            false => findings.set(condition, False, reasons[1], "It is not available yet."),
+        }
+        holds
+    };
+    let is_built = look.get(&api_server_service(cluster)).is_some();
+    let is_reached = endpoint(look, cluster).is_some();
+    let reached =
+        stands(look, "InfrastructureReady", ["AsExpected", "WaitingOnInfrastructureReady"], is_reached);
+    let etcd = stands(look, "EtcdAvailable", ["QuorumAvailable", "EtcdWaitingForQuorum"], is_built);
+    let serves =
+        stands(look, "KubeAPIServerAvailable", ["AsExpected", "WaitingForAvailable"], reached && etcd);
+    let has_kubeconfig = cluster["status"]["kubeconfig"]["name"].is_string();
+    if !is_built {
+        Some(("WaitingForAvailable", "The control plane is being set up."))
+    } else if !reached
+        && is_known(&cluster["status"])
+        && strategy(cluster, "APIServer")["type"] == "LoadBalancer"
+    {
+        Some(("KASLoadBalancerNotReachable", "The load balancer of the API server is not reachable."))
+    } else if !reached {
+        Some(("WaitingOnInfrastructureReady", "The address of the API server is not known yet."))
+    } else if !etcd {
+        Some(("EtcdWaitingForQuorum", "etcd has no quorum yet."))
+    } else if !has_kubeconfig {
+        Some(("KubeconfigWaitingForCreate", "The kubeconfig is not there yet."))
+    } else if !serves || !(was_available || look.after(target, "Available")) {
+        Some(("ComponentsNotAvailable", "Some components are not available yet."))
+    } else {
+        None
+    }
+}
+
+/// Keeps the two histories: that of the control plane completes, that of the whole cluster would need nodes.
+fn versions(look: &mut Look<'_>, target: &ObjectRef, status: &mut Value, wanted: &Value, is_available: bool) {
+    let time = json!(look.now.wall.timestamp_seconds().to_string());
+    let desired = &wanted["desired"];
+    if status["controlPlaneVersion"]["history"][0]["image"] != desired["image"] {
+        let mut entry = desired.clone();
+        entry["state"] = "Partial".into();
+        entry["startedTime"] = time.clone();
+        let mut of_all = entry.clone();
+        of_all["verified"] = false.into();
+        // The schema demands it, and a merge patch has no way to say null.
+        of_all["completionTime"] = time.clone();
+        for (field, entry) in [("controlPlaneVersion", entry), ("version", of_all)] {
+            let mut history = status[field]["history"].as_array().cloned().unwrap_or_default();
+            history.insert(0, entry);
+            history.truncate(HISTORY);
+            status[field] = wanted.clone();
+            status[field]["history"] = history.into();
+        }
+        status["version"]["availableUpdates"] = json!([]);
+    }
+    let newest = &mut status["controlPlaneVersion"]["history"][0];
+    if newest["state"] == "Partial" && is_available && look.after(target, "rollout") {
+        newest["state"] = "Completed".into();
+        newest["completionTime"] = time;
+    }
+}

@@ -1,0 +1,266 @@
+//! What the worlds share: a controller that looks at everything after each event and asks for whatever is missing.
+//!
+//! Whatever it needs to know stands in the objects, so that it can begin anew at any time. It remembers only what is under
+//! way: requests, and when the next steps are due.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Action, ActionId, Class, Outcome, Request, Scope, Subresource, Success};
+use lockstep_core::engine::cache::{Cache, Cached};
+use lockstep_core::engine::machine::{Deadline, Event, Machine, Step};
+use lockstep_core::object::{Kind, ObjectRef, metadata, resource_version};
+use lockstep_core::random::Random;
+use lockstep_core::time::{Monotonic, Now};
+use serde_json::{Value, json};
+
+use super::pace::Pace;
+
+/// How long a write that failed waits before it is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A controller of somebody else.
+pub trait Controller {
+    /// Its name, under which it writes.
+    const NAME: &'static str;
+
+    /// The kinds that it watches, everywhere.
+    fn kinds() -> Vec<Arc<Kind>>;
+
+    /// Looks at everything and asks for what is missing.
+    fn look(&self, look: &mut Look<'_>);
+}
+
+/// A controller, as a machine. It heeds no leadership: there is one of it.
+#[derive(Debug)]
+pub struct Level<C> {
+    controller: C,
+    pace: Pace,
+    random: Random,
+    seen: Seen,
+    timers: Timers,
+    in_flight: BTreeMap<ActionId, Action>,
+    /// Objects whose last write failed, and until when they are left alone.
+    held_back: BTreeMap<ObjectRef, Monotonic>,
+    /// When something is due that no event tells.
+    due: Option<Monotonic>,
+    requests: u64,
+}
+
+type Key = (String, String);
+type Seen = BTreeMap<Arc<Kind>, Cache<Key, Raw>>;
+type Timers = BTreeMap<(ObjectRef, &'static str), Monotonic>;
+
+/// An object as it was seen.
+#[derive(Debug)]
+struct Raw(Arc<Value>);
+
+impl Cached for Raw {
+    type Index = ();
+
+    fn resource_version(&self) -> u64 {
+        resource_version(&self.0)
+    }
+
+    fn indexes(&self) -> Vec<()> {
+        Vec::new()
+    }
+}
+
+fn key_of(object: &Value) -> Key {
+    (metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
+}
+
+/// One look at everything.
+pub struct Look<'a> {
+    /// The time.
+    pub now: Now,
+    seen: &'a Seen,
+    pace: &'a Pace,
+    random: &'a mut Random,
+    /// What was due before this look, and what it waits for: a timer that a look does not ask for is forgotten.
+    before: Timers,
+    timers: Timers,
+    asked: Vec<Action>,
+}
+
+impl<'a> Look<'a> {
+    /// The objects of a watched kind, by namespace and name.
+    pub fn all(&self, kind: &Kind) -> impl Iterator<Item = &'a Value> + use<'a> {
+        self.seen.get(kind).into_iter().flat_map(|cache| cache.iter().map(|(_, Raw(object))| &**object))
+    }
+
+    /// One object of a watched kind.
+    pub fn get(&self, target: &ObjectRef) -> Option<&'a Value> {
+        let key = (target.namespace.clone().unwrap_or_default(), target.name.clone());
+        self.seen.get(&target.kind)?.get(&key).map(|Raw(object)| &**object)
+    }
+
+    /// Whether a step for an object is due, counted from the first of the looks in a row that ask for it.
+    pub fn after(&mut self, target: &ObjectRef, step: &'static str) -> bool {
+        self.wait(target, step, self.pace.step)
+    }
+
+    /// The same for what takes long.
+    pub fn long_after(&mut self, target: &ObjectRef, step: &'static str) -> bool {
+        self.wait(target, step, self.pace.teardown)
+    }
+
+    fn wait(&mut self, target: &ObjectRef, step: &'static str, (least, most): (Duration, Duration)) -> bool {
+        let timer = (target.clone(), step);
+        let due = self.before.get(&timer).copied().unwrap_or_else(|| {
+            let spread = u64::try_from(most.saturating_sub(least).as_millis()).unwrap_or(u64::MAX);
+            self.now.monotonic + least + Duration::from_millis(self.random.below(spread))
+        });
+        self.timers.insert(timer, due);
+        due <= self.now.monotonic
+    }
+
+    /// Asks for a write. Of one object only one is under way at a time: what is missing then is found by the next look.
+    pub fn ask(&mut self, action: Action) {
+        self.asked.push(action);
+    }
+
+    /// Asks for a status, unless it is what stands there.
+    pub fn keep_status(&mut self, target: &ObjectRef, object: &Value, status: &Value) {
+        if object["status"] == *status {
+            return;
+        }
+        let mut patch = status.clone();
+        for (field, _) in object["status"].as_object().into_iter().flatten() {
+            if status.get(field).is_none() {
+                patch[field] = Value::Null;
+            }
+        }
+        let patch = Arc::new(json!({ "status": patch }));
+        self.ask(Action::Patch { target: target.clone(), subresource: Some(Subresource::Status), patch });
+    }
+}
+
+impl<C: Controller> Level<C> {
+    /// A controller at its pace; the jitter follows from the seed.
+    pub fn new(controller: C, pace: Pace, seed: u64) -> Self {
+        let seen = C::kinds().into_iter().map(|kind| (kind, Cache::default())).collect();
+        Self {
+            controller,
+            pace,
+            random: Random::from_seed(seed),
+            seen,
+            timers: Timers::new(),
+            in_flight: BTreeMap::new(),
+            held_back: BTreeMap::new(),
+            due: None,
+            requests: 0,
+        }
+    }
+
+    fn request(&mut self, action: Action) -> Request {
+        self.requests += 1;
+        Request { id: ActionId(self.requests), action }
+    }
+
+    fn finish(&mut self, id: ActionId, outcome: Outcome, now: Now) {
+        let Some(action) = self.in_flight.remove(&id) else { return };
+        let Some(target) = action.target() else { return };
+        let Some(cache) = self.seen.get_mut(&target.kind) else { return };
+        let key = (target.namespace.clone().unwrap_or_default(), target.name.clone());
+        match outcome {
+            Ok(Success::Object(object)) => {
+                cache.absorb(key, Raw(object));
+            }
+            Err(failure)
+                if !(matches!(action, Action::Delete { .. }) && failure.class == Class::NotFound) =>
+            {
+                self.held_back.insert(target.clone(), now.monotonic + RETRY);
+            }
+            _ => {
+                let held = cache.get(&key).map_or(0, Cached::resource_version);
+                cache.removed(key, held);
+            }
+        }
+    }
+
+    fn look(&mut self, now: Now, step: &mut Step) {
+        self.held_back.retain(|_, until| *until > now.monotonic);
+        let mut look = Look {
+            now,
+            seen: &self.seen,
+            pace: &self.pace,
+            random: &mut self.random,
+            before: std::mem::take(&mut self.timers),
+            timers: Timers::new(),
+            asked: Vec::new(),
+        };
+        self.controller.look(&mut look);
+        let Look { timers, asked, .. } = look;
+        self.timers = timers;
+        for action in asked {
+            let Some(target) = action.target() else { continue };
+            let busy = self.in_flight.values().any(|other| other.target() == Some(target));
+            if !busy && !self.held_back.contains_key(target) {
+                let request = self.request(action);
+                self.in_flight.insert(request.id, request.action.clone());
+                step.requests.push(request);
+            }
+        }
+        let waited_for = self.timers.values().chain(self.held_back.values());
+        self.due = waited_for.filter(|at| **at > now.monotonic).min().copied();
+    }
+}
+
+impl<C: Controller> Machine for Level<C> {
+    fn name(&self) -> &'static str {
+        C::NAME
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Step {
+        let mut step = Step::default();
+        match event {
+            Event::Started => {
+                for kind in C::kinds() {
+                    let watch = Action::Watch { kind, scope: Scope::default() };
+                    step.requests.push(self.request(watch));
+                }
+            }
+            Event::ListStarted { kind } => {
+                if let Some(cache) = self.seen.get_mut(&kind) {
+                    cache.start_list();
+                }
+            }
+            Event::ListCompleted { kind } => {
+                if let Some(cache) = self.seen.get_mut(&kind) {
+                    cache.complete_list();
+                }
+            }
+            Event::Observed { kind, object } => {
+                if let Some(cache) = self.seen.get_mut(&kind) {
+                    cache.observe(key_of(&object), Raw(object));
+                }
+            }
+            Event::Vanished { kind, object } => {
+                if let Some(cache) = self.seen.get_mut(&kind) {
+                    cache.vanish(&key_of(&object), resource_version(&object));
+                }
+            }
+            Event::Finished { id, outcome } => self.finish(id, outcome, now),
+            Event::LeadershipChanged { .. } | Event::WatchFailed { .. } | Event::Woke => {}
+        }
+        if self.is_synced() {
+            self.look(now, &mut step);
+        }
+        step
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.due.map(|at| Deadline { at, reason: "the next step is due" })
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        Vec::new()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.seen.values().all(Cache::is_synced)
+    }
+}

@@ -1,0 +1,52 @@
+//! What a cluster does not let happen to foreign controllers, and what it does not tell of them.
+
+use lockstep_core::engine::action::Class;
+use lockstep_sim::cluster::{Author, Fate, What};
+use lockstep_sim::worlds::{self, Pace};
+
+use super::bench::Bench;
+use super::manifests::dpu_cluster;
+
+#[test]
+fn nothing_goes_wrong_for_a_foreign_controller() {
+    let mut bench = Bench::with_definitions(&worlds::definitions());
+    bench.cluster.interfere(|_, _| Fate::failed(Class::Unavailable));
+    let started: Vec<usize> =
+        worlds::all(Pace::BRISK, 1).into_iter().map(|world| bench.cluster.start_foreign(world)).collect();
+    bench.create(&dpu_cluster("dpus", "static"));
+    for process in started {
+        bench.cluster.crash(process, None);
+    }
+    bench.settle();
+    assert_eq!(bench.get("DPUCluster", "dpus")["status"]["phase"], "Creating");
+    let authors: Vec<Author> = bench
+        .cluster
+        .journal
+        .iter()
+        .filter_map(|entry| match &entry.what {
+            What::Changed(change) if change.object.kind.kind == "DPUCluster" => Some(change.by),
+            What::Changed(_) => None,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(authors[0], Author::Client("user"));
+    assert!(
+        authors.len() > 2 && authors[1..].iter().all(|author| *author == Author::Client("dpf")),
+        "{authors:?}"
+    );
+}
+
+#[test]
+fn the_same_seed_gives_the_same_world() {
+    let run = |seed| {
+        let mut bench = Bench::with_definitions(&worlds::definitions());
+        for world in worlds::all(Pace::SLOW, seed) {
+            bench.cluster.start_foreign(world);
+        }
+        bench.create(&dpu_cluster("dpus", "static"));
+        bench.settle();
+        bench.cluster.journal
+    };
+    assert!(run(1) == run(1));
+    assert!(run(1) != run(2));
+}
