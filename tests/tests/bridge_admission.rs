@@ -64,6 +64,7 @@ on_both_grounds!(
     serving::names_are_discovered,
     serving::the_documented_patterns_are_taken,
     serving::the_examples_are_taken,
+    serving::the_infrastructure_is_taken,
 );
 
 /// A spec that is in order, with a load balancer.

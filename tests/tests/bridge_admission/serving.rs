@@ -1,8 +1,10 @@
 //! What the API server makes of a DPFHCPBridge that it takes, and how it shows it.
 
+use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
 use anyhow::Context as _;
+use lockstep_tests::chart::{apply, install_crd};
 use serde::Deserialize as _;
 
 use super::{Value, World, bridge, ensure, json, set, spec};
@@ -128,11 +130,32 @@ async fn taken(world: &World, texts: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What the first example refers to is taken too, by the definitions of DPF and MetalLB.
+pub(super) async fn the_infrastructure_is_taken(world: World) -> anyhow::Result<()> {
+    let mut served = HashSet::new();
+    for definition in lockstep_sim::worlds::definitions() {
+        served.insert(definition["spec"]["names"]["kind"].clone());
+        install_crd(&world.client, &definition).await?;
+    }
+    for mut object in infrastructure()?.into_iter().filter(|object| served.contains(&object["kind"])) {
+        object["metadata"]["namespace"] = json!(world.namespace);
+        let stored = apply(&world.client, &object).await?;
+        for (field, value) in object["spec"].as_object().context("no spec")? {
+            assert_eq!(stored.data["spec"][field], *value, "{field}");
+        }
+    }
+    Ok(())
+}
+
+fn infrastructure() -> anyhow::Result<Vec<Value>> {
+    let documents = serde_yaml::Deserializer::from_str(INFRASTRUCTURE).map(Value::deserialize);
+    Ok(documents.collect::<Result<_, _>>()?)
+}
+
 #[test]
 fn the_examples_refer_to_each_other() -> anyhow::Result<()> {
     let bridge: Value = serde_yaml::from_str(PRODUCTION)?;
-    let documents = serde_yaml::Deserializer::from_str(INFRASTRUCTURE).map(Value::deserialize);
-    let objects = documents.collect::<Result<Vec<_>, _>>()?;
+    let objects = infrastructure()?;
     let of = |kind: &str| objects.iter().find(|object| object["kind"] == kind).context("no such example");
     let (cluster, named) = (&of("DPUCluster")?["metadata"], &bridge["spec"]["dpuClusterRef"]);
     assert_eq!((&cluster["name"], &cluster["namespace"]), (&named["name"], &named["namespace"]));
