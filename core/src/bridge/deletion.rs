@@ -169,13 +169,11 @@ impl Controller {
     }
 
     fn remove_next(&mut self, key: &Name, mut removal: Removal, now: Now) -> Next<pass::Stage> {
-        match removal.steps.front() {
-            Some((_, action)) => wait(vec![action.clone()], Stage::Acting(removal)),
-            None => {
-                let left = std::mem::take(&mut removal.left);
-                self.sum_up(key, &left, removal.failures, now)
-            }
+        if let Some((_, action)) = removal.steps.front() {
+            return wait(vec![action.clone()], Stage::Acting(removal));
         }
+        let left = std::mem::take(&mut removal.left);
+        self.sum_up(key, &left, removal.failures, now)
     }
 
     fn removed(

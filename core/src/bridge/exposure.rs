@@ -72,16 +72,12 @@ fn load_balancer(view: &View<'_>) -> (Status, &'static str, String) {
     let given: Vec<IpAddr> = vip::assigned(service).collect();
     // Without an address to ask for, any will do.
     let wanted = wanted(view).and_then(|address| address.parse::<IpAddr>().ok());
-    match wanted.map_or(given.first(), |wanted| given.iter().find(|given| **given == wanted)) {
-        Some(address) => {
-            (Status::True, reason::LOAD_BALANCER_READY, format!("API server exposed at {address}:6443"))
-        }
-        None => {
-            let address = wanted.map_or_else(|| "an address".to_owned(), |wanted| wanted.to_string());
-            let message = format!("{title} waits for MetalLB to give it {address}");
-            (Status::False, reason::LOAD_BALANCER_PENDING, message)
-        }
+    let found = wanted.map_or(given.first(), |wanted| given.iter().find(|given| **given == wanted));
+    if let Some(address) = found {
+        return (Status::True, reason::LOAD_BALANCER_READY, format!("API server exposed at {address}:6443"));
     }
+    let address = wanted.map_or_else(|| "an address".to_owned(), |wanted| wanted.to_string());
+    (Status::False, reason::LOAD_BALANCER_PENDING, format!("{title} waits for MetalLB to give it {address}"))
 }
 
 fn node_port(cluster: &Value) -> (Status, &'static str, String) {

@@ -72,7 +72,7 @@ fn spec(view: &View<'_>, existing: Option<&Value>) -> Option<Value> {
         .unwrap_or_else(|| json!(wanted.etcd_storage_class));
     let services = match kept("/spec/services") {
         Some(services) => services,
-        None => services(wanted, node_address(view.world))?,
+        None => services(wanted, node_address(view.world).as_deref())?,
     };
     Some(json!({
         "release": { "image": wanted.ocp_release_image },
@@ -102,12 +102,12 @@ fn spec(view: &View<'_>, existing: Option<&Value>) -> Option<Value> {
     }))
 }
 
-fn services(spec: &DPFHCPBridgeSpec, node_address: Option<String>) -> Option<Value> {
+fn services(spec: &DPFHCPBridgeSpec, node_address: Option<&str>) -> Option<Value> {
     let strategy = |service: &str| -> Option<Value> {
         Some(match (spec.expose_through_load_balancer, service) {
             (true, "APIServer") => json!({ "type": "LoadBalancer" }),
             (true, _) => json!({ "type": "Route" }),
-            (false, _) => json!({ "type": "NodePort", "nodePort": { "address": node_address.clone()? } }),
+            (false, _) => json!({ "type": "NodePort", "nodePort": { "address": node_address? } }),
         })
     };
     let entry =

@@ -128,8 +128,8 @@ impl Part {
 
 impl Pass {
     /// What a part has met in this pass.
-    pub fn failure(&self, part: &Part) -> Option<&Failure> {
-        self.failures.iter().find(|(failed, _)| failed == part).map(|(_, failure)| failure)
+    pub fn failure(&self, part: Part) -> Option<&Failure> {
+        self.failures.iter().find(|(failed, _)| *failed == part).map(|(_, failure)| failure)
     }
 }
 
@@ -459,7 +459,7 @@ impl Controller {
 fn next_write(view: &View<'_>, pass: &Pass) -> Option<(Part, Action)> {
     view.dpu_cluster()?;
     let unmet = status::unmet(view, pass);
-    let is_free = |part: Part| !pass.written.contains(&part) && pass.failure(&part).is_none();
+    let is_free = |part: Part| !pass.written.contains(&part) && pass.failure(part).is_none();
     let write =
         |part: Part, write: Option<Action>| write.filter(|_| is_free(part)).map(|write| (part, write));
     let before = view.bridge.condition(condition::HOSTED_CLUSTER_CREATED);

@@ -53,10 +53,9 @@ impl Phase {
         match (before, target) {
             (_, Self::Deleting) | (Some(Self::Deleting), _) => Self::Deleting,
             (None, _) | (Some(Self::Pending), Self::Pending) => Self::Pending,
-            (Some(Self::Provisioning), Self::Ready) | (Some(Self::Ready), Self::Ready) => Self::Ready,
-            (Some(Self::Pending), Self::Provisioning | Self::Ready)
-            | (Some(Self::Provisioning), Self::Pending | Self::Provisioning)
-            | (Some(Self::Failed), Self::Provisioning | Self::Ready) => Self::Provisioning,
+            (Some(Self::Provisioning | Self::Ready), Self::Ready) => Self::Ready,
+            (Some(Self::Pending | Self::Failed), Self::Provisioning | Self::Ready)
+            | (Some(Self::Provisioning), Self::Pending | Self::Provisioning) => Self::Provisioning,
             (Some(Self::Pending | Self::Provisioning), Self::Failed)
             | (Some(Self::Ready), Self::Pending | Self::Provisioning | Self::Failed)
             | (Some(Self::Failed), Self::Pending | Self::Failed) => Self::Failed,

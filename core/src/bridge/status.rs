@@ -90,7 +90,7 @@ pub fn unreadable<T>(
 pub fn unmet(view: &View<'_>, pass: &Pass) -> Vec<Unmet> {
     let mut unmet = prerequisites::check(view);
     for role in [Role::Pull, Role::Ssh] {
-        if let Some(failure) = pass.failure(&Part::Secret(role)) {
+        if let Some(failure) = pass.failure(Part::Secret(role)) {
             let source = role.source(view.key, view.spec);
             unmet.push(Unmet::wait(format!("Secret {source} can't be handed on ({})", failure.message)));
         }
@@ -113,14 +113,14 @@ fn findings(view: &View<'_>, pass: &Pass) -> Vec<Finding> {
 }
 
 /// A failure that does not pass by itself.
-fn refusal<'a>(pass: &'a Pass, part: &Part) -> Option<&'a Failure> {
+fn refusal(pass: &Pass, part: Part) -> Option<&Failure> {
     let failure = pass.failure(part)?;
     matches!(failure.class, Class::Forbidden | Class::Invalid | Class::NotFound).then_some(failure)
 }
 
 fn created(view: &View<'_>, pass: &Pass) -> Finding {
     let mut finding = hosted_cluster::created(view);
-    if let (Some(failure), None) = (refusal(pass, &Part::HostedCluster), view.hosted_cluster().ours()) {
+    if let (Some(failure), None) = (refusal(pass, Part::HostedCluster), view.hosted_cluster().ours()) {
         finding.status = Status::False;
         finding.reason = reason::CREATION_FAILED;
         finding.message = format!("the HostedCluster can't be created: {}", failure.message);
@@ -131,7 +131,7 @@ fn created(view: &View<'_>, pass: &Pass) -> Finding {
 fn applied(view: &View<'_>, pass: &Pass) -> Option<Finding> {
     let mut finding = hosted_cluster::spec_applied(view)?;
     for (part, what) in [(Part::HostedCluster, "HostedCluster"), (Part::NodePool, "NodePool")] {
-        if let Some(failure) = refusal(pass, &part) {
+        if let Some(failure) = refusal(pass, part) {
             finding.status = Status::False;
             finding.reason = reason::UPDATE_REFUSED;
             finding.message = format!("the {what} can't be changed: {}", failure.message);
@@ -142,7 +142,7 @@ fn applied(view: &View<'_>, pass: &Pass) -> Option<Finding> {
 
 fn pool(view: &View<'_>, pass: &Pass) -> Finding {
     let mut finding = node_pool::judge(view);
-    if let (Some(failure), None) = (refusal(pass, &Part::NodePool), view.node_pool().ours()) {
+    if let (Some(failure), None) = (refusal(pass, Part::NodePool), view.node_pool().ours()) {
         finding.status = Status::False;
         finding.reason = reason::NODE_POOL_CREATION_FAILED;
         finding.message = format!("the NodePool can't be created: {}", failure.message);
@@ -152,7 +152,7 @@ fn pool(view: &View<'_>, pass: &Pass) -> Finding {
 
 fn exposed(view: &View<'_>, pass: &Pass, unmet: &[Unmet]) -> Finding {
     let mut finding = exposure::judge(view, unmet);
-    if let Some(failure) = refusal(pass, &Part::Service) {
+    if let Some(failure) = refusal(pass, Part::Service) {
         finding.status = Status::False;
         finding.reason = reason::SERVICE_CREATION_FAILED;
         finding.message = format!(
@@ -166,7 +166,7 @@ fn exposed(view: &View<'_>, pass: &Pass, unmet: &[Unmet]) -> Finding {
 
 fn injected(view: &View<'_>, pass: &Pass) -> Finding {
     let mut finding = kubeconfig::judge(view);
-    let failure = refusal(pass, &Part::Secret(Role::Kubeconfig)).or_else(|| refusal(pass, &Part::DpuCluster));
+    let failure = refusal(pass, Part::Secret(Role::Kubeconfig)).or_else(|| refusal(pass, Part::DpuCluster));
     if let Some(failure) = failure {
         finding.status = Status::False;
         finding.reason = reason::INJECTION_FAILED;
