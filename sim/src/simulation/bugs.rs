@@ -12,6 +12,7 @@ use lockstep_core::engine::machine::{Deadline, Event, Machine, Metric, Step};
 use lockstep_core::time::Now;
 
 mod answers;
+mod bridge;
 mod clocks;
 mod events;
 mod requests;
@@ -36,7 +37,7 @@ pub type Garble = fn(&Action, http::Request<Vec<u8>>) -> http::Request<Vec<u8>>;
 
 /// All bugs.
 pub fn all() -> Vec<&'static Bug> {
-    [answers::BUGS, clocks::BUGS, events::BUGS, requests::BUGS, sentinel::BUGS]
+    [answers::BUGS, bridge::BUGS, clocks::BUGS, events::BUGS, requests::BUGS, sentinel::BUGS]
         .into_iter()
         .flatten()
         .collect()
