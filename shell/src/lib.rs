@@ -1,7 +1,8 @@
 //! The half of Lockstep that touches the world: it drives the machines of `lockstep-core` against a Kubernetes API.
 //!
 //! [`run`] owns a machine and its loop, `watch` and [`execute`] carry its requests out through the kube client, and
-//! [`failure`] sorts what they meet into the classes that machines know. [`manager`] runs controllers together, under an
+//! [`failure`] sorts what they meet into the classes that machines know. [`fetch`], [`registry`] and [`publish`] reach
+//! what lies beyond Kubernetes. [`manager`] runs controllers together, under an
 //! election if need be; [`record`] writes down what they do. [`metrics`], [`observe`] and [`serve`] tell the outside how it goes. The `lockstep` binary is
 //! made of these.
 

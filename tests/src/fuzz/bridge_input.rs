@@ -54,8 +54,9 @@ fn pull_secret(data: &[u8]) {
     let mut variants = vec![data.to_vec()];
     if let Ok(mut document) = serde_json::from_slice::<Value>(data)
         && !document.to_string().contains(SECRET)
+        && let Some(auths) = document.get_mut("auths")
     {
-        hide(&mut document["auths"]);
+        hide(auths);
         variants.push(document.to_string().into_bytes());
     }
     for (index, text) in variants.iter().enumerate() {
