@@ -59,16 +59,28 @@ impl Watched {
         Ok(Self { metrics, requests, notes, _running: trigger })
     }
 
-    /// How often it has looked at a bridge.
-    pub fn passes(&self, namespace: &str, name: &str) -> usize {
+    /// The bridges that it has looked at, as `namespace/name`, and how long each time took.
+    pub fn passes(&self) -> Vec<(String, Duration)> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_about = |note: &&Note| match note {
-            Note::Reconciled { object, .. } => {
-                object.namespace.as_deref() == Some(namespace) && object.name == name
+        let pass = |note: &Note| match note {
+            Note::Reconciled { object, took, .. } => {
+                Some((format!("{}/{}", object.namespace.as_deref().unwrap_or_default(), object.name), *took))
             }
-            _ => false,
+            _ => None,
         };
-        notes.iter().filter(is_about).count()
+        notes.iter().filter_map(pass).collect()
+    }
+
+    /// How often it has looked at one.
+    pub fn passes_of(&self, namespace: &str, name: &str) -> usize {
+        let bridge = format!("{namespace}/{name}");
+        self.passes().iter().filter(|(of, _)| *of == bridge).count()
+    }
+
+    /// How much it has asked for so far: of everything, and what of it were writes.
+    pub fn requests(&self) -> (usize, usize) {
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        (requests.len(), requests.iter().filter(|line| !line.starts_with("GET ")).count())
     }
 
     /// Its writes so far into namespaces whose names begin so, as methods and paths.

@@ -38,11 +38,11 @@ async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Res
         ("NodePool", namespace, life::NAME),
         ("DPUCluster", &dpus, "dpus"),
     ] {
-        let passes = site.bridge.passes(&tenant.namespace, life::NAME);
+        let passes = site.bridge.passes_of(&tenant.namespace, life::NAME);
         let touch = json!({ "metadata": { "labels": { "touched": "true" } } });
         tenant.merge(kind, namespace, name, &touch).await?;
         eventually(&format!("a pass after {kind} {name} was touched"), async || {
-            ensure!(site.bridge.passes(&tenant.namespace, life::NAME) > passes);
+            ensure!(site.bridge.passes_of(&tenant.namespace, life::NAME) > passes);
             Ok(())
         })
         .await?;

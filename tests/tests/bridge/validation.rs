@@ -47,7 +47,7 @@ pub(crate) async fn field_indexing(site: &Site, number: u8) -> anyhow::Result<()
     for (name, dpu_cluster, namespace) in INDEXED {
         add(&tenant, name, dpu_cluster, namespace).await?;
     }
-    let passes = |bridge: &str| site.bridge.passes("indexing", bridge);
+    let passes = |bridge: &str| site.bridge.passes_of("indexing", bridge);
     // Whatever else the bridges were woken by is over when one that came last has been looked at.
     let settled = async |last: &str| {
         add(&tenant, last, "three", "indexing-dpus").await?;
