@@ -139,7 +139,7 @@ fn report(passes: &[(String, Duration)]) -> anyhow::Result<()> {
     let at = |percent: usize| took.get((took.len() * percent / 100).min(took.len().saturating_sub(1)));
     let (count, middle) = (took.len(), median(took.clone())?);
     let (most, longest) = (at(95).context("no pass")?, at(100).context("no pass")?);
-    println!("  {count} passes: median {middle:.2?}, 95 % within {most:.2?}, the longest {longest:.2?}");
+    println!("  {count} passes: median {middle:.0?}, 95 % within {most:.0?}, the longest {longest:.0?}");
     Ok(())
 }
 
