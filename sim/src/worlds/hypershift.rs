@@ -25,7 +25,7 @@ mod release;
 mod status;
 mod teardown;
 
-/// What holds HostedClusters and NodePools until HyperShift has cleaned up behind them.
+/// What holds hosted clusters and node pools until HyperShift has cleaned up behind them.
 pub const FINALIZER: &str = "hypershift.openshift.io/finalizer";
 /// Where HyperShift itself runs.
 pub const NAMESPACE: &str = "hypershift";

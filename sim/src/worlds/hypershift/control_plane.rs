@@ -85,10 +85,7 @@ fn create(look: &mut Look<'_>, target: ObjectRef, mut manifest: Value) {
 
 fn service_manifest(cluster: &Value, service: &ObjectRef) -> Value {
     let strategy = strategy(cluster, "APIServer");
-    let kind = match strategy["type"].as_str() {
-        Some(kind @ ("LoadBalancer" | "NodePort")) => kind,
-        _ => "ClusterIP",
-    };
+    let kind = strategy["type"].as_str().filter(|kind| matches!(*kind, "LoadBalancer" | "NodePort"));
     let mut listener = json!({ "port": port(cluster), "targetPort": "client", "protocol": "TCP" });
     if let Some(given) = strategy["nodePort"]["port"].as_i64().filter(|port| *port != 0) {
         listener["nodePort"] = given.into();
@@ -97,7 +94,7 @@ fn service_manifest(cluster: &Value, service: &ObjectRef) -> Value {
     json!({
         "metadata": { "name": service.name, "namespace": service.namespace, "labels": labels },
         "spec": {
-            "type": kind,
+            "type": kind.unwrap_or("ClusterIP"),
             "selector": labels,
             "ports": [listener],
             "ipFamilyPolicy": "PreferDualStack",

@@ -1,4 +1,4 @@
-//! NodePools of platform None: nobody makes machines for them.
+//! Node pools of platform None: nobody makes machines for them.
 
 use std::sync::Arc;
 

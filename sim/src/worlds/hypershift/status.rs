@@ -101,9 +101,10 @@ fn infrastructure(
     // What has come about stays, so that only what is new takes time.
     let mut stands = |look: &mut Look<'_>, condition, reasons: [&'static str; 2], possible: bool| {
         let holds = possible && (is_true(cluster, condition) || look.after(target, condition));
-        match holds {
-            true => findings.set(condition, True, reasons[0], "It is available."),
-            false => findings.set(condition, False, reasons[1], "It is not available yet."),
+        if holds {
+            findings.set(condition, True, reasons[0], "It is available.");
+        } else {
+            findings.set(condition, False, reasons[1], "It is not available yet.");
         }
         holds
     };

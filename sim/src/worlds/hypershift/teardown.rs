@@ -1,4 +1,4 @@
-//! What becomes of a HostedCluster that is deleted: NodePools, Service and namespace go before it.
+//! What becomes of a HostedCluster that is deleted: node pools, Service and namespace go before it.
 
 use lockstep_core::engine::action::Action;
 use lockstep_core::engine::finalizer;
