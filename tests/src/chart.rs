@@ -62,6 +62,12 @@ pub fn only<'a>(objects: &'a [Value], kind: &str) -> anyhow::Result<&'a Value> {
     Ok(object)
 }
 
+/// The rendered object of a kind and name.
+pub fn named<'a>(objects: &'a [Value], kind: &str, name: &str) -> anyhow::Result<&'a Value> {
+    let found = objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+    found.with_context(|| format!("no {kind} {name} was rendered"))
+}
+
 /// Whether it is of a kind of the Prometheus operator, which the control plane does not have.
 pub fn is_foreign(object: &Value) -> bool {
     object["apiVersion"].as_str().is_some_and(|version| version.starts_with("monitoring.coreos.com/"))

@@ -161,6 +161,12 @@ fn values_that_mean_nothing_are_refused_by_name() -> anyhow::Result<()> {
         ("namespaceclass: {concurrency: 0}", "/namespaceclass/concurrency"),
         ("namespaceclass: {rbac: {rules: [configmaps]}}", "/namespaceclass/rbac/rules"),
         ("namespaceclass: {rbac: {rules: {apps: {apiGroups: [apps]}}}}", "resources"),
+        ("bridge: {replicas: two}", "/bridge/replicas"),
+        ("bridge: {dpuCluster: prod}", "/bridge"),
+        (
+            "bridge: {rbac: {rules: {apps: {apiGroups: [apps], resources: [deployments]}}}}",
+            "/bridge/rbac/rules",
+        ),
         ("log: {format: xml}", "/log/format"),
         ("image: {digest: latest}", "/image/digest"),
     ] {

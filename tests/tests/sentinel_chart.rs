@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use lockstep_tests::chart::{apply, install, install_crd, is_crd, is_foreign, only, render, start};
+use lockstep_tests::chart::{apply, install, install_crd, is_crd, is_foreign, named, only, render, start};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::ground::eventually;
 use lockstep_tests::program::Program;
@@ -64,11 +64,6 @@ sentinel:
   affinity: {nodeAffinity: {}}
   priorityClassName: system-cluster-critical
 "#;
-
-fn named<'a>(objects: &'a [Value], kind: &str, name: &str) -> anyhow::Result<&'a Value> {
-    let found = objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
-    found.with_context(|| format!("no {kind} {name} was rendered"))
-}
 
 /// Checks that everything which the specification says is said; of named items of lists, by name.
 fn holds(place: &str, specified: &Value, rendered: &Value) {

@@ -13,7 +13,7 @@
      values.yaml and its ClusterRole to templates/. */}}
 {{- define "lockstep.controllers" -}}
 {{- $enabled := list -}}
-{{- range $name := list "namespaceclass" -}}
+{{- range $name := list "namespaceclass" "bridge" -}}
 {{- if (index $.Values $name).enabled -}}{{- $enabled = append $enabled $name -}}{{- end -}}
 {{- end -}}
 {{- toJson $enabled -}}

@@ -5,9 +5,10 @@
 //! that controllers make in earnest.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, ActionId, Outcome, Request};
-use lockstep_core::engine::machine::{Deadline, Event, Machine, Step};
+use lockstep_core::engine::machine::{Deadline, Event, Machine, Metric, Step};
 use lockstep_core::time::Now;
 
 mod answers;
@@ -120,6 +121,14 @@ impl<F: Flaw> Machine for Flawed<F> {
 
     fn is_synced(&self) -> bool {
         self.machine.is_synced()
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        self.machine.metrics()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.machine.patience()
     }
 }
 

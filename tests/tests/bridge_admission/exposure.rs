@@ -1,0 +1,81 @@
+//! The address of the load balancer, and whether there is one.
+
+use super::{Value, World, bridge, json, set, shown, spec};
+
+pub(super) async fn addresses(world: World) -> anyhow::Result<()> {
+    let good =
+        ["0.0.0.0", "1.2.3.4", "9.10.99.100", "127.0.0.1", "199.200.249.250", "224.0.0.1", "255.255.255.255"];
+    let bad = [
+        "256.1.1.1",
+        "1.256.1.1",
+        "1.1.260.1",
+        "1.1.1.300",
+        "1.1.1.999",
+        "1.1.1.1000",
+        "1.2.3",
+        "1.2.3.",
+        ".1.2.3.4",
+        "1..2.3",
+        "1.2.3.4.5",
+        "01.2.3.4",
+        "1.2.3.04",
+        "00.0.0.0",
+        "1.2.3.4 ",
+        " 1.2.3.4",
+        " ",
+        "\n",
+        "1.2.3.4\n",
+        "1.2.3.4/32",
+        "1.2.3.4:6443",
+        "1.2.3.4,1.2.3.5",
+        "1.2.3.-4",
+        "+1.2.3.4",
+        "0x1.2.3.4",
+        "1,2,3,4",
+        "a.b.c.d",
+        "example.com",
+        "::1",
+        "::ffff:1.2.3.4",
+        "fd00::1",
+        "١.٢.٣.٤",
+    ];
+    insta::assert_snapshot!(
+        "addresses",
+        world.judge_texts("metalLBVirtualIP", good.into_iter().chain(bad)).await?
+    );
+    Ok(())
+}
+
+pub(super) async fn exposure_and_address_go_together(world: World) -> anyhow::Result<()> {
+    let mut told = String::new();
+    for expose in [Some(json!(true)), Some(json!(false)), Some(Value::Null), None] {
+        for address in
+            [None, Some(Value::Null), Some(json!("")), Some(json!("192.168.1.100")), Some(json!("192.168.1"))]
+        {
+            let case = |value: &Option<Value>| value.as_ref().map_or_else(|| "left out".to_owned(), shown);
+            told += &format!("load balancer {}, address {}\n", case(&expose), case(&address));
+            let mut spec = spec();
+            set(&mut spec, "exposeThroughLoadBalancer", expose.clone());
+            set(&mut spec, "metalLBVirtualIP", address);
+            told += &format!("    {}\n", world.judge(&bridge(Some(spec))).await?);
+        }
+    }
+    insta::assert_snapshot!("exposure_and_address_go_together", told);
+    Ok(())
+}
+
+pub(super) async fn several_mistakes_are_told_at_once(world: World) -> anyhow::Result<()> {
+    let mut malformed = spec();
+    set(&mut malformed, "baseDomain", Some(json!("X")));
+    set(&mut malformed, "clusterType", Some(json!("-")));
+    set(&mut malformed, "metalLBVirtualIP", Some(json!("")));
+    let mut unsupported = malformed.clone();
+    set(&mut unsupported, "controlPlaneAvailabilityPolicy", Some(json!("Many")));
+    set(&mut unsupported, "pullSecretRef", None);
+    let mut told = String::new();
+    for spec in [Some(malformed), Some(unsupported), Some(json!({})), Some(Value::Null), None] {
+        told += &format!("{}\n", world.judge(&bridge(spec)).await?);
+    }
+    insta::assert_snapshot!("several_mistakes_are_told_at_once", told);
+    Ok(())
+}

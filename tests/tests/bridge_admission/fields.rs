@@ -1,0 +1,167 @@
+//! Each field of the spec by itself.
+
+use super::{Value, World, json};
+
+pub(super) async fn fields_are_required_and_typed(world: World) -> anyhow::Result<()> {
+    let wrong_types = [
+        ("dpuClusterRef", json!("dpu")),
+        ("dpuClusterRef.name", json!(1)),
+        ("dpuClusterRef.namespace", json!(["dpf"])),
+        ("baseDomain", json!({"name": "example.com"})),
+        ("ocpReleaseImage", json!(4.19)),
+        ("sshKeySecretRef", json!("ssh")),
+        ("pullSecretRef", json!([{"name": "pull"}])),
+        ("etcdStorageClass", json!(true)),
+        ("controlPlaneAvailabilityPolicy", json!(3)),
+        ("infrastructureAvailabilityPolicy", json!(false)),
+        ("exposeThroughLoadBalancer", json!("true")),
+        ("metalLBVirtualIP", json!(3_232_235_876_u32)),
+        ("clusterType", json!(["dpf-test"])),
+    ];
+    let mut told = String::new();
+    for (field, wrong) in wrong_types {
+        told += &world.judge_each(field, [None, Some(Value::Null), Some(wrong)]).await?;
+    }
+    insta::assert_snapshot!("fields_are_required_and_typed", told);
+    Ok(())
+}
+
+/// Each limit at and beyond its edge. Lengths are those of characters, not of bytes.
+pub(super) async fn lengths_end_at_their_limits(world: World) -> anyhow::Result<()> {
+    let mut told = String::new();
+    for (field, shortest, longest) in [
+        ("dpuClusterRef.name", 1, 253),
+        ("dpuClusterRef.namespace", 1, 63),
+        ("etcdStorageClass", 1, 253),
+        ("clusterType", 1, 63),
+        ("ocpReleaseImage", 10, 512),
+    ] {
+        told += &world
+            .judge_texts(
+                field,
+                [shortest - 1, shortest, longest, longest + 1].map(|length| "a".repeat(length)),
+            )
+            .await?;
+    }
+    for field in ["dpuClusterRef.name", "etcdStorageClass"] {
+        told += &world.judge_texts(field, [253, 254].map(|length| "ü".repeat(length))).await?;
+    }
+    let domain = |length: usize| format!("{}.{}", "a".repeat(63), "b".repeat(length - 64));
+    told += &world
+        .judge_texts("baseDomain", ["a.b".to_owned(), "a.bc".to_owned(), domain(253), domain(254)])
+        .await?;
+    insta::assert_snapshot!("lengths_end_at_their_limits", told);
+    Ok(())
+}
+
+pub(super) async fn base_domains(world: World) -> anyhow::Result<()> {
+    let good = ["example.com", "a-b.c-d-e.example.com", "0.1.io", "xn--mnchen-3ya.de", "1.2.3.example"];
+    let bad = [
+        "localhost",
+        "example",
+        ".example.com",
+        "example.com.",
+        "a..example.com",
+        "-a.example.com",
+        "a-.example.com",
+        "a--b.example.com",
+        "Example.com",
+        "a_b.example.com",
+        "a b.example.com",
+        "*.example.com",
+        "example.c",
+        "example.123",
+        "192.168.1.1",
+        "example.com:6443",
+        "https://example.com",
+        "example.com\n",
+        "münchen.de",
+    ];
+    insta::assert_snapshot!(
+        "base_domains",
+        world.judge_texts("baseDomain", good.into_iter().chain(bad)).await?
+    );
+    Ok(())
+}
+
+pub(super) async fn release_images(world: World) -> anyhow::Result<()> {
+    let digest = "0123456789abcdef".repeat(2);
+    let digests = [
+        format!("quay.io/ocp/release@sha256:{digest}"),
+        format!("quay.io/ocp/release:4.19.0@sha256:{digest}"),
+    ];
+    let good = [
+        "quay.io/openshift-release-dev/ocp-release:4.15.0-x86_64",
+        "registry.example.com:5000/ocp_release:4.19.0-multi",
+        "registry.example.com/OCP/Release:4.19.0-RC.1",
+        "localhost/release",
+        "10.0.0.1:5000/release",
+        "REGISTRY/R",
+        "quay.io/a/b:",
+        "a@:/._-@:/.",
+    ];
+    let bad = [
+        "",
+        "quay.io/a",
+        "/quay.io/openshift",
+        "-quay.io/openshift",
+        "_quay.io/openshift",
+        "@sha256:0123456789",
+        "quay.io/openshift release",
+        "quay.io/openshift:4.19.0+1",
+        "quay.io/openshift?tag=1",
+        "quay.io/openshift:4.19.0\n",
+        "quay.io/öpenshift",
+        "docker://quay.io/openshift#1",
+    ];
+    let mut told = world.judge_texts("ocpReleaseImage", digests).await?;
+    told += &world.judge_texts("ocpReleaseImage", good.into_iter().chain(bad)).await?;
+    insta::assert_snapshot!("release_images", told);
+    Ok(())
+}
+
+pub(super) async fn cluster_types(world: World) -> anyhow::Result<()> {
+    let good = ["a", "0", "dpf-production", "a--b", "4-19"];
+    let bad = ["-", "-a", "a-", "Dpf", "a.b", "a_b", "a b", "a/b", "a\n", "ü"];
+    insta::assert_snapshot!(
+        "cluster_types",
+        world.judge_texts("clusterType", good.into_iter().chain(bad)).await?
+    );
+    Ok(())
+}
+
+pub(super) async fn policies(world: World) -> anyhow::Result<()> {
+    let values =
+        ["HighlyAvailable", "SingleReplica", "", "highlyAvailable", "HighlyAvailable ", "Single", "3"];
+    let mut told = world.judge_texts("controlPlaneAvailabilityPolicy", values).await?;
+    told += &world.judge_texts("infrastructureAvailabilityPolicy", values).await?;
+    insta::assert_snapshot!("policies", told);
+    Ok(())
+}
+
+/// Names of Secrets may be left out, as in every reference of Kubernetes: the controller tells that they are missing.
+pub(super) async fn references(world: World) -> anyhow::Result<()> {
+    let secrets = [
+        json!({}),
+        json!({"name": ""}),
+        json!({"name": null}),
+        json!({"name": "pull", "namespace": "other"}),
+        json!({"name": "No Secret's Name"}),
+        json!({"name": 1}),
+    ];
+    let mut told = String::new();
+    for field in ["sshKeySecretRef", "pullSecretRef"] {
+        told += &world.judge_each(field, secrets.clone().map(Some)).await?;
+    }
+    let clusters = [
+        json!({}),
+        json!({"name": "dpu"}),
+        json!({"namespace": "dpf"}),
+        json!({"name": "", "namespace": ""}),
+        json!({"name": "Any Name", "namespace": "any.namespace"}),
+        json!({"name": "dpu", "namespace": "dpf", "kind": "DPUCluster"}),
+    ];
+    told += &world.judge_each("dpuClusterRef", clusters.map(Some)).await?;
+    insta::assert_snapshot!("references", told);
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! What the API server makes of a DPFHCPBridge that it takes, and how it shows it.
+
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+
+use anyhow::Context as _;
+use lockstep_tests::chart::{apply, install_crd};
+use serde::Deserialize as _;
+
+use super::{Value, World, bridge, ensure, json, set, spec};
+
+/// The three patterns of "Custom Resource Definition: DPFHCPBridge", "Examples".
+const DOCUMENTED: [&str; 3] = [
+    include_str!("documented/production.yaml"),
+    include_str!("documented/development.yaml"),
+    include_str!("documented/staging.yaml"),
+];
+const PRODUCTION: &str = include_str!("../../../deploy/examples/bridge/production.yaml");
+const INFRASTRUCTURE: &str = include_str!("../../../deploy/examples/bridge/infrastructure.yaml");
+const EXAMPLES: [&str; 3] = [
+    PRODUCTION,
+    include_str!("../../../deploy/examples/bridge/development.yaml"),
+    include_str!("../../../deploy/examples/bridge/staging.yaml"),
+];
+
+pub(super) async fn what_is_left_out_is_filled_in(world: World) -> anyhow::Result<()> {
+    let mut sparse = spec();
+    set(&mut sparse, "sshKeySecretRef", Some(json!({})));
+    set(&mut sparse, "pullSecretRef", Some(json!({"name": null})));
+    set(&mut sparse, "exposeThroughLoadBalancer", Some(json!(false)));
+    let mut wanted = sparse.clone();
+    wanted["sshKeySecretRef"] = json!({"name": ""});
+    wanted["pullSecretRef"] = json!({"name": ""});
+    wanted["metalLBVirtualIP"] = json!("");
+    for address in [None, Some(Value::Null)] {
+        set(&mut sparse, "metalLBVirtualIP", address);
+        let below = "?dryRun=All";
+        let stored = world.ask("POST", below, "application/json", &bridge(Some(sparse.clone()))).await?;
+        assert_eq!(stored.map_err(anyhow::Error::msg)?["spec"], wanted);
+    }
+    Ok(())
+}
+
+pub(super) async fn unknown_fields_are_pruned_or_told(world: World) -> anyhow::Result<()> {
+    let mut more = spec();
+    set(&mut more, "replicas", Some(json!(3)));
+    set(&mut more, "dpuClusterRef.kind", Some(json!("DPUCluster")));
+    set(&mut more, "pullSecretRef.namespace", Some(json!("other")));
+    let mut object = bridge(Some(more));
+    object["note"] = json!("nobody reads this");
+    let stored = world.ask("POST", "?dryRun=All", "application/json", &object).await?;
+    let stored = stored.map_err(anyhow::Error::msg)?;
+    assert_eq!(stored["spec"], spec());
+    ensure!(stored.get("note").is_none(), "{stored}");
+
+    let below = "?dryRun=All&fieldValidation=Strict";
+    let refusal =
+        world.ask("POST", below, "application/json", &object).await?.err().context("it was taken")?;
+    insta::assert_snapshot!("unknown_fields_are_pruned_or_told", refusal);
+    Ok(())
+}
+
+pub(super) async fn tables_show_what_matters(world: World) -> anyhow::Result<()> {
+    world.create(&bridge(Some(spec()))).await?;
+    let mut told = String::new();
+    for status in [
+        json!({}),
+        json!({
+            "phase": "Ready",
+            "apiEndpoint": "https://192.168.1.100:6443",
+            "message": "All is well.",
+            "conditions": [
+                {"type": "DPUClusterValid", "status": "False", "reason": "A", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+                {"type": "Ready", "status": "True", "reason": "A", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+            ],
+        }),
+    ] {
+        let patch = json!({ "status": status });
+        let answer = world.ask("PATCH", "/bridge/status", "application/merge-patch+json", &patch).await?;
+        answer.map_err(anyhow::Error::msg)?;
+        let path = format!("/apis/dpf.hcp.bridge.com/v1alpha1/namespaces/{}/dpfhcpbridges", world.namespace);
+        let request =
+            http::Request::get(path).header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+        let table: Value = world.client.request(request.body(Vec::new())?).await?;
+        let columns = table["columnDefinitions"].as_array().context("no columns")?;
+        let cells = table["rows"][0]["cells"].as_array().context("no cells")?;
+        ensure!(columns.len() == cells.len(), "{table}");
+        for (column, cell) in columns.iter().zip(cells) {
+            // An age grows while the test runs.
+            let cell = if column["name"] == "Age" { "an age".into() } else { cell.clone() };
+            told += &format!("{} {} {}: {cell}\n", column["priority"], column["type"], column["name"]);
+        }
+    }
+    insta::assert_snapshot!("tables_show_what_matters", told);
+    Ok(())
+}
+
+pub(super) async fn names_are_discovered(world: World) -> anyhow::Result<()> {
+    let request = http::Request::get("/apis/dpf.hcp.bridge.com/v1alpha1").body(Vec::new())?;
+    let served: Value = world.client.request(request).await?;
+    let resources = served["resources"].as_array().context("no resources")?;
+    let without_hash = resources.iter().cloned().map(|mut resource| {
+        drop(resource.as_object_mut().and_then(|fields| fields.remove("storageVersionHash")));
+        resource
+    });
+    insta::assert_json_snapshot!("names_are_discovered", without_hash.collect::<Vec<_>>());
+    Ok(())
+}
+
+pub(super) async fn the_documented_patterns_are_taken(world: World) -> anyhow::Result<()> {
+    taken(&world, &DOCUMENTED).await
+}
+
+pub(super) async fn the_examples_are_taken(world: World) -> anyhow::Result<()> {
+    taken(&world, &EXAMPLES).await
+}
+
+/// Each is taken with strict validation, and nothing of it is lost.
+async fn taken(world: &World, texts: &[&str]) -> anyhow::Result<()> {
+    for text in texts {
+        let mut object: Value = serde_yaml::from_str(text)?;
+        object["metadata"]["namespace"] = json!(world.namespace);
+        let answer = world.ask("POST", "?fieldValidation=Strict", "application/json", &object).await?;
+        let stored = answer.map_err(anyhow::Error::msg)?;
+        if object["spec"]["metalLBVirtualIP"].is_null() {
+            set(&mut object["spec"], "metalLBVirtualIP", Some(json!("")));
+        }
+        assert_eq!(stored["spec"], object["spec"]);
+    }
+    Ok(())
+}
+
+/// What the first example refers to is taken too, by the definitions of DPF and MetalLB.
+pub(super) async fn the_infrastructure_is_taken(world: World) -> anyhow::Result<()> {
+    let mut served = HashSet::new();
+    for definition in lockstep_sim::worlds::definitions() {
+        served.insert(definition["spec"]["names"]["kind"].clone());
+        install_crd(&world.client, &definition).await?;
+    }
+    for mut object in infrastructure()?.into_iter().filter(|object| served.contains(&object["kind"])) {
+        object["metadata"]["namespace"] = json!(world.namespace);
+        let stored = apply(&world.client, &object).await?;
+        for (field, value) in object["spec"].as_object().context("no spec")? {
+            assert_eq!(stored.data["spec"][field], *value, "{field}");
+        }
+    }
+    Ok(())
+}
+
+fn infrastructure() -> anyhow::Result<Vec<Value>> {
+    let documents = serde_yaml::Deserializer::from_str(INFRASTRUCTURE).map(Value::deserialize);
+    Ok(documents.collect::<Result<_, _>>()?)
+}
+
+#[test]
+fn the_examples_refer_to_each_other() -> anyhow::Result<()> {
+    let bridge: Value = serde_yaml::from_str(PRODUCTION)?;
+    let objects = infrastructure()?;
+    let of = |kind: &str| objects.iter().find(|object| object["kind"] == kind).context("no such example");
+    let (cluster, named) = (&of("DPUCluster")?["metadata"], &bridge["spec"]["dpuClusterRef"]);
+    assert_eq!((&cluster["name"], &cluster["namespace"]), (&named["name"], &named["namespace"]));
+
+    let (pool, advertisement) = (of("IPAddressPool")?, of("L2Advertisement")?);
+    assert_eq!(advertisement["spec"]["ipAddressPools"], json!([pool["metadata"]["name"]]));
+    let range = pool["spec"]["addresses"][0].as_str().and_then(|range| range.split_once('-'));
+    let (first, last) = range.context("no range")?;
+    let address: Ipv4Addr = bridge["spec"]["metalLBVirtualIP"].as_str().context("no address")?.parse()?;
+    assert!(
+        (first.parse::<Ipv4Addr>()?..=last.parse()?).contains(&address),
+        "{address} is not in {first}-{last}"
+    );
+    Ok(())
+}

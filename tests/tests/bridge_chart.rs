@@ -1,0 +1,207 @@
+//! The Bridge in the Helm chart: what it renders, whether a real API server takes it, and what its account may do.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use kube::Api;
+use kube::api::PostParams;
+use lockstep_tests::chart::{install, is_crd, is_foreign, named, render};
+use lockstep_tests::control_plane::ControlPlane;
+use serde_json::{Value, json};
+
+/// The role's name in "DPFHCPBridge DPUCluster Validation".
+const VALIDATOR: &str = "dpf-hcp-bridge-operator-dpucluster-validator";
+const SPECIFIED: &str = include_str!("bridge/specified-role.yaml");
+
+const BRIDGE: &str = "
+namespaceclass: {enabled: false}
+bridge: {enabled: true}
+";
+
+const EVERYTHING: &str = "
+namespaceclass: {enabled: false}
+commonLabels: {team: platform}
+metrics:
+  serviceMonitor: {enabled: true, labels: {release: prometheus}}
+  prometheusRule: {enabled: true}
+  dashboard: {enabled: true}
+bridge:
+  enabled: true
+  replicas: 3
+  concurrency: 4
+  resync: 1h
+  extraArgs: [--context=other]
+  env: [{name: LOCKSTEP_LOG_LEVEL, value: debug}]
+  serviceAccount: {name: somebody, annotations: {a: b}}
+  podAnnotations: {a: b}
+  podLabels: {a: b}
+  nodeSelector: {kubernetes.io/os: linux}
+  tolerations: [{operator: Exists}]
+  priorityClassName: system-cluster-critical
+";
+
+/// What the account may do anywhere: verbs, API group, resource, and the only names, if there are such.
+const GRANTED: [(&str, &str, &str, &str); 14] = [
+    ("list watch patch", "dpf.hcp.bridge.com", "dpfhcpbridges", ""),
+    ("update patch", "dpf.hcp.bridge.com", "dpfhcpbridges/status", ""),
+    ("get list watch patch", "provisioning.dpu.nvidia.com", "dpuclusters", ""),
+    ("get list watch create patch delete", "hypershift.openshift.io", "hostedclusters", ""),
+    ("get list watch create patch delete", "hypershift.openshift.io", "nodepools", ""),
+    ("get list watch create patch delete", "", "secrets", ""),
+    ("list watch patch", "", "services", ""),
+    ("list watch", "", "nodes", ""),
+    ("list watch", "storage.k8s.io", "storageclasses", ""),
+    ("list watch", "metallb.io", "ipaddresspools", ""),
+    ("list watch", "apps", "deployments", "operator"),
+    ("list watch", "", "configmaps", "supported-versions"),
+    ("create patch", "", "events", ""),
+    ("create patch", "events.k8s.io", "events", ""),
+];
+
+/// All pairs of a verb and a resource that rules grant, with the name that they are bound to.
+fn grants<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String> {
+    let list = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let mut granted = BTreeSet::new();
+    for rule in rules {
+        for group in list(&rule["apiGroups"]) {
+            for resource in list(&rule["resources"]) {
+                for verb in list(&rule["verbs"]) {
+                    granted.insert(format!(
+                        "{verb} {group} {resource} {}",
+                        list(&rule["resourceNames"]).join(",")
+                    ));
+                }
+            }
+        }
+    }
+    granted
+}
+
+fn rules<'a>(objects: &'a [Value], name: &str) -> anyhow::Result<&'a Vec<Value>> {
+    named(objects, "ClusterRole", name)?["rules"].as_array().context("no rules")
+}
+
+#[test]
+fn it_is_off_unless_asked_for() -> anyhow::Result<()> {
+    let objects = render("bridge-off", "namespaceclass: {enabled: false}")?;
+    assert!(objects.iter().all(is_crd));
+    named(&objects, "CustomResourceDefinition", "dpfhcpbridges.dpf.hcp.bridge.com")?;
+    Ok(())
+}
+
+#[test]
+fn the_specified_role_is_bound_to_its_account() -> anyhow::Result<()> {
+    let objects = render("bridge-role", BRIDGE)?;
+    let specified: Value = serde_yaml::from_str(SPECIFIED)?;
+    assert_eq!(specified["metadata"]["name"], VALIDATOR);
+    let role = named(&objects, "ClusterRole", VALIDATOR)?;
+    assert_eq!(role["rules"], specified["rules"]);
+    let pod = &named(&objects, "Deployment", "bridge-role-lockstep-bridge")?["spec"]["template"]["spec"];
+    for role in [VALIDATOR, "bridge-role-lockstep-bridge"] {
+        let binding = named(&objects, "ClusterRoleBinding", role)?;
+        assert_eq!(binding["roleRef"]["name"], role);
+        let account = json!([{"kind": "ServiceAccount", "name": pod["serviceAccountName"], "namespace": "bridge-role"}]);
+        assert_eq!(binding["subjects"], account);
+    }
+    let arguments = pod["containers"][0]["args"].as_array().context("no args")?;
+    for argument in ["--controllers=bridge", "--leader-elect", "--lease-name=bridge-role-lockstep-bridge"] {
+        assert!(arguments.contains(&json!(argument)), "{argument}: {arguments:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_roles_grant_this_and_no_more() -> anyhow::Result<()> {
+    let objects = render("bridge-grants", BRIDGE)?;
+    let own = rules(&objects, "bridge-grants-lockstep-bridge")?;
+    let granted = grants(own.iter().chain(rules(&objects, VALIDATOR)?));
+    let mut wanted = BTreeSet::new();
+    for (verbs, group, resource, name) in GRANTED {
+        wanted.extend(verbs.split(' ').map(|verb| format!("{verb} {group} {resource} {name}")));
+    }
+    assert_eq!(granted, wanted);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyhow::Result<()> {
+    let plane = ControlPlane::start()?;
+    let client = plane.client().await?;
+    let objects = render("bridge-everything", EVERYTHING)?;
+    install(&client, "bridge-everything", &objects).await?;
+
+    let foreign = objects.iter().filter(|object| is_foreign(object)).count();
+    ensure!(foreign == 2, "{foreign} objects for the Prometheus operator");
+    let name = "bridge-everything-lockstep-bridge";
+    let deployment = named(&objects, "Deployment", name)?;
+    assert_eq!(deployment["spec"]["template"]["spec"]["serviceAccountName"], "somebody");
+    named(&objects, "PodDisruptionBudget", name)?;
+    let rule = named(&objects, "PrometheusRule", "bridge-everything-lockstep")?;
+    let groups = rule["spec"]["groups"].as_array().context("no groups")?;
+    let alerts = groups.iter().find(|group| group["name"] == "dpf-hcp-bridge").context("no alerts")?;
+    assert_eq!(alerts["rules"].as_array().map(Vec::len), Some(2));
+    let dashboards = named(&objects, "ConfigMap", "bridge-everything-lockstep-dashboard")?;
+    let dashboard = dashboards["data"]["lockstep.json"].as_str().context("no dashboard")?;
+    for metric in [
+        "dpfhcpbridge_dpucluster_validation_total",
+        "dpfhcpbridge_dpucluster_validation_duration_seconds_bucket",
+    ] {
+        assert!(dashboard.contains(metric), "{metric}");
+    }
+    Ok(())
+}
+
+/// The API server itself is asked, with the chart installed, in the words of the controller's requests.
+#[tokio::test]
+async fn the_account_may_do_this_and_no_more() -> anyhow::Result<()> {
+    let plane = ControlPlane::start()?;
+    let reviews: Api<SubjectAccessReview> = Api::all(plane.client().await?);
+    let release = "bridge-access";
+    let objects = render(release, BRIDGE)?;
+    install(&plane.client().await?, release, &objects).await?;
+    let may = async |verb: &str, group: &str, resource: &str, name: &str, namespace: &str| {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        let review = json!({"spec": {
+            "user": "system:serviceaccount:bridge-access:bridge-access-lockstep-bridge",
+            "groups": ["system:serviceaccounts", "system:authenticated"],
+            "resourceAttributes": {
+                "verb": verb, "group": group, "resource": resource, "subresource": subresource,
+                "name": name, "namespace": namespace,
+            },
+        }});
+        let answer = reviews.create(&PostParams::default(), &serde_json::from_value(review)?).await?;
+        anyhow::Ok(answer.status.is_some_and(|status| status.allowed))
+    };
+
+    for (verbs, group, resource, name) in GRANTED {
+        for verb in ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"] {
+            let granted =
+                verbs.split(' ').any(|granted| granted == verb) || (resource, verb) == ("leases", "create");
+            ensure!(
+                may(verb, group, resource, name, "anywhere").await? == granted,
+                "{verb} {resource} {name}"
+            );
+        }
+        if !name.is_empty() {
+            ensure!(!may("list", group, resource, "other", "anywhere").await?, "list other {resource}");
+            ensure!(!may("list", group, resource, "", "anywhere").await?, "list all {resource}");
+        }
+    }
+    for (verb, group, resource) in [
+        ("list", "", "pods"),
+        ("create", "", "serviceaccounts/token"),
+        ("impersonate", "", "users"),
+        ("escalate", "rbac.authorization.k8s.io", "clusterroles"),
+        ("bind", "rbac.authorization.k8s.io", "clusterroles"),
+        ("patch", "provisioning.dpu.nvidia.com", "dpuclusters/status"),
+        ("patch", "hypershift.openshift.io", "hostedclusters/status"),
+        ("update", "", "services/status"),
+        ("patch", "", "nodes"),
+    ] {
+        ensure!(!may(verb, group, resource, "", "anywhere").await?, "{verb} {resource}");
+    }
+    Ok(())
+}
