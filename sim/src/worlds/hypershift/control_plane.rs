@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::endpoint::{Endpoint, endpoint, port, strategy};
 use super::judge::judge;
 use super::{FINALIZER, api_server_service, hosted_cluster_kind, status};
-use crate::worlds::level::Look;
+use crate::worlds::look::Look;
 use crate::worlds::{namespace_kind, secret_kind};
 
 /// Stands for a client's key. It contains the word by which simulations look for Secrets that leak.
