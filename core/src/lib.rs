@@ -4,6 +4,7 @@
 //! an argument. The other half, `lockstep-shell`, carries the actions out. [`engine`] holds what all controllers share;
 //! each controller has a folder of its own.
 
+pub mod bridge;
 pub mod duration;
 pub mod engine;
 pub mod namespaceclass;

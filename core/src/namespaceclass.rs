@@ -51,7 +51,7 @@ pub const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), max:
 /// The verdict where the cache turned out to lag behind the cluster. The watch usually wakes the key before it is tried
 /// again; where it lags for long, asking again and again would not help it.
 fn lagging() -> Verdict {
-    Verdict::Retry { reason: "the cache lags behind the cluster".to_owned() }
+    Verdict::because("the cache lags behind the cluster")
 }
 
 /// How the operator is set up.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockstep_core::bridge;
 use lockstep_core::engine::action::{Action, Class, Failure, Success};
 use lockstep_core::engine::recording::{Origin, Recordable};
 use lockstep_core::namespaceclass;
@@ -103,6 +104,10 @@ pub async fn missing(executor: &Executor, kinds: &[Arc<Kind>]) -> Result<Vec<Arc
 pub fn machine(name: &str, settings: &Settings) -> Option<Box<dyn Recordable + Send>> {
     let Settings { concurrency, resync, instance, seed } = settings.clone();
     match name {
+        lockstep_crds::bridge::CONTROLLER => {
+            let config = bridge::Config { concurrency, resync, instance, seed };
+            Some(Box::new(bridge::Operator::new(config)))
+        }
         lockstep_crds::namespaceclass::CONTROLLER => {
             let config = namespaceclass::Config { concurrency, resync, instance, seed };
             Some(Box::new(namespaceclass::Operator::new(config)))
@@ -136,6 +141,9 @@ pub enum Unrevivable {
 pub fn revive(name: &str, origin: Origin<'_>) -> Result<Box<dyn Recordable + Send>, Unrevivable> {
     select(&[name.to_owned()])?;
     let revived: serde_json::Result<Box<dyn Recordable + Send>> = match name {
+        lockstep_crds::bridge::CONTROLLER => {
+            bridge::Operator::revive(origin).map(|operator| Box::new(operator) as _)
+        }
         lockstep_crds::namespaceclass::CONTROLLER => {
             namespaceclass::Operator::revive(origin).map(|operator| Box::new(operator) as _)
         }
@@ -175,7 +183,7 @@ mod tests {
         let error = select(&["namespaceclass".to_owned(), "x".to_owned()]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            r#"there is no controller named "x"; these exist: namespaceclass, sentinel"#
+            r#"there is no controller named "x"; these exist: bridge, namespaceclass, sentinel"#
         );
     }
 

@@ -11,6 +11,7 @@ use lockstep_core::engine::wire;
 use crate::failure;
 use crate::fetch::Fetcher;
 use crate::publish::Publisher;
+use crate::registry::{self, Registries};
 
 /// How long an answer may take; after that the outcome is unknown.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
@@ -22,6 +23,7 @@ pub struct Executor {
     field_manager: String,
     fetcher: Fetcher,
     publisher: Publisher,
+    registries: Registries,
 }
 
 impl Executor {
@@ -33,6 +35,7 @@ impl Executor {
             field_manager: wire::field_manager(controller),
             fetcher: Fetcher::from_env(),
             publisher: Publisher::default(),
+            registries: Registries::default(),
         }
     }
 
@@ -51,6 +54,9 @@ impl Executor {
     pub async fn execute(&self, action: &Action) -> Outcome {
         match action {
             Action::Fetch { url, timeout } => self.fetcher.fetch(url, *timeout).await,
+            Action::FindImage { image, credentials } => {
+                self.registries.find(image, credentials.as_ref(), registry::TIMEOUT).await
+            }
             Action::Connect { broker } => self.publisher.connect(broker).await,
             Action::Publish { broker, events } => self.publisher.publish(broker, events).await,
             action => self.ask_kubernetes(action).await,

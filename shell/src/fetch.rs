@@ -12,13 +12,12 @@ use std::time::Duration;
 use http::header::{ACCEPT, AUTHORIZATION};
 use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
 use lockstep_core::engine::wire::{JSON, cut};
-use reqwest::{Client, ClientBuilder, Response, Url, redirect, retry};
+use reqwest::{Client, Response, Url, redirect};
 use tokio::time::{Instant, timeout_at};
 
 use self::token::Token;
-use crate::failure::describe;
+use crate::web::{self, REDIRECTS, read, unanswered};
 
-mod answer;
 mod token;
 
 /// A document may have this many bytes.
@@ -26,9 +25,6 @@ pub const LONGEST: usize = 8 * 1024 * 1024;
 
 /// How much of an error's body is read, in bytes.
 const LONGEST_ERROR: usize = 64 * 1024;
-
-/// Redirects in a row that are followed.
-const REDIRECTS: usize = 5;
 
 /// Names the file with the bearer token.
 pub const TOKEN_FILE: &str = "HYPERFLEET_API_TOKEN_FILE";
@@ -76,7 +72,7 @@ impl Fetcher {
             // Credentials in the URL would be sent as well; a scheme that can't have any has none.
             let _none = url.set_username("").and_then(|()| url.set_password(None));
         }
-        let client = self.client.get_or_init(client).as_ref().map_err(Clone::clone)?;
+        let client = self.client.get_or_init(|| web::client(within_origin)).as_ref().map_err(Clone::clone)?;
         let mut request = client.get(url).header(ACCEPT, JSON);
         if let Some(token) = token {
             request = request.header(AUTHORIZATION, token.header());
@@ -89,7 +85,7 @@ impl Fetcher {
         let mut body = Vec::new();
         // The code has told what it is; the body is for people, so that what came of it will do.
         let _whole = timeout_at(deadline, read(&mut response, LONGEST_ERROR, &mut body)).await;
-        Err(answer::failure(status, response.headers(), &body).into())
+        Err(web::failure(status, response.headers(), &body).into())
     }
 }
 
@@ -109,24 +105,6 @@ impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
-}
-
-fn client() -> Result<Client, Failure> {
-    // An error tells that another part of the process has installed one before, which will do.
-    let _installed = rustls::crypto::ring::default_provider().install_default();
-    builder()
-        .build()
-        // A system without certificates can still be read from over HTTP.
-        .or_else(|_| builder().tls_certs_only([]).build())
-        .map_err(|error| Failure::new(Class::Unavailable, describe(&error)))
-}
-
-fn builder() -> ClientBuilder {
-    Client::builder()
-        .user_agent(concat!("lockstep/", env!("CARGO_PKG_VERSION")))
-        .redirect(redirect::Policy::custom(within_origin))
-        .referer(false)
-        .retry(retry::never())
 }
 
 /// Follows where the same server answers, and nowhere else: the token is for that server only.
@@ -149,27 +127,4 @@ async fn document(response: &mut Response) -> Result<Arc<str>, Failure> {
         Ok(text) => Ok(text.into()),
         Err(_) => Err(Failure::new(Class::Invalid, "the answer is not UTF-8")),
     }
-}
-
-/// Reads what comes; false if it exceeds the limit, which is noticed before more is held in memory.
-async fn read(response: &mut Response, limit: usize, body: &mut Vec<u8>) -> reqwest::Result<bool> {
-    while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > limit {
-            return Ok(false);
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(true)
-}
-
-/// What a request that got no whole answer has met.
-fn unanswered(error: reqwest::Error) -> Failure {
-    let class = if error.is_connect() {
-        Class::Unavailable
-    } else if error.is_builder() {
-        Class::Invalid
-    } else {
-        Class::Unknown
-    };
-    Failure::new(class, describe(&error.without_url()))
 }

@@ -18,10 +18,12 @@ pub mod metrics;
 pub mod observe;
 pub mod publish;
 pub mod record;
+pub mod registry;
 pub mod run;
 pub mod serve;
 pub mod shutdown;
 #[cfg(test)]
 mod testing;
 mod watch;
+mod web;
 pub mod yaml;

@@ -167,9 +167,8 @@ impl Metrics {
                 MetricKind::Gauge => {
                     Family::Gauge(registered(&self.registry, IntGaugeVec::new(opts, metric.labels)?)?)
                 }
-                MetricKind::Histogram => {
-                    let opts =
-                        HistogramOpts::from(opts).buckets(prometheus::exponential_buckets(0.001, 2.5, 14)?);
+                MetricKind::Histogram(buckets) => {
+                    let opts = HistogramOpts::from(opts).buckets(buckets.to_vec());
                     Family::Histogram(registered(&self.registry, HistogramVec::new(opts, metric.labels)?)?)
                 }
             };

@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError
 use std::time::Duration;
 
 use anyhow::Context as _;
-use lockstep_core::engine::machine::{Deadline, Event, Machine, Step};
+use lockstep_core::engine::machine::{Deadline, Event, Machine, Metric, Step};
 use lockstep_core::engine::recording::learn::{Learner, News};
 use lockstep_core::engine::recording::{FORMAT, Header, Recordable, Taken};
 use lockstep_core::time::Now;
@@ -166,6 +166,14 @@ impl Machine for Recorded {
 
     fn is_synced(&self) -> bool {
         self.machine.is_synced()
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        self.machine.metrics()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.machine.patience()
     }
 }
 

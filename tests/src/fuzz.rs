@@ -3,10 +3,12 @@
 //! A target takes any bytes and panics if what it holds to be true is not.
 
 mod apiserver;
+mod bridge_input;
 mod namespaceclass;
 mod sentinel;
 
 pub use self::apiserver::apiserver;
+pub use self::bridge_input::bridge_input;
 pub use self::namespaceclass::namespaceclass;
 pub use self::sentinel::sentinel;
 
@@ -14,5 +16,9 @@ pub use self::sentinel::sentinel;
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their folders in `fuzz/corpus`.
-pub const TARGETS: [(&str, Target); 3] =
-    [("apiserver", apiserver), ("namespaceclass", namespaceclass), ("sentinel", sentinel)];
+pub const TARGETS: [(&str, Target); 4] = [
+    ("apiserver", apiserver),
+    ("bridge_input", bridge_input),
+    ("namespaceclass", namespaceclass),
+    ("sentinel", sentinel),
+];

@@ -48,11 +48,11 @@ impl<K: Ord + Clone> Backoffs<K> {
         Self { policy, failures: BTreeMap::new() }
     }
 
-    /// Counts a failure of a key and returns how long to leave it alone.
-    pub fn fail(&mut self, key: &K, random: &mut Random) -> Duration {
+    /// Counts a failure of a key and returns how long to leave it alone, by a policy of its own if it has one.
+    pub fn fail(&mut self, key: &K, policy: Option<Backoff>, random: &mut Random) -> Duration {
         let failures = self.failures.entry(key.clone()).or_insert(0);
         *failures = failures.saturating_add(1);
-        self.policy.delay(*failures, random)
+        policy.unwrap_or(self.policy).delay(*failures, random)
     }
 
     /// Forgets a key's failures.
@@ -76,11 +76,11 @@ mod tests {
         let mut backoffs = Backoffs::new(POLICY);
         let mut random = Random::from_seed(1);
         for _ in 0..100 {
-            backoffs.fail(&"key", &mut random);
+            backoffs.fail(&"key", None, &mut random);
         }
-        assert!(backoffs.fail(&"key", &mut random) >= Duration::from_secs(225));
+        assert!(backoffs.fail(&"key", None, &mut random) >= Duration::from_secs(225));
         backoffs.reset(&"key");
-        assert!(backoffs.fail(&"key", &mut random) <= Duration::from_secs(1));
+        assert!(backoffs.fail(&"key", None, &mut random) <= Duration::from_secs(1));
     }
 
     proptest! {

@@ -50,30 +50,31 @@ pub fn set(
     generation: i64,
     now: Now,
 ) -> Option<Condition> {
-    let before = conditions.iter().position(|condition| condition.type_ == finding.condition);
-    let status = finding.status.as_str();
-    let (moved, changed) = match before.map(|index| &conditions[index]) {
-        Some(old) => (old.status != status, old.status != status || old.reason != finding.reason),
-        None => (true, true),
-    };
-    let last_transition_time = match before {
-        Some(index) if !moved => conditions[index].last_transition_time.clone(),
-        _ => Time(now.wall.timestamp_seconds()),
-    };
+    let Finding { condition, status, reason, message } = finding;
     let entry = Condition {
-        type_: finding.condition.to_owned(),
-        status: status.to_owned(),
-        reason: finding.reason.to_owned(),
-        message: cut(finding.message, MESSAGE_MAX_BYTES),
+        type_: condition.to_owned(),
+        status: status.as_str().to_owned(),
+        reason: reason.to_owned(),
+        message,
         observed_generation: Some(generation),
-        last_transition_time,
+        last_transition_time: Time(now.wall.timestamp_seconds()),
     };
-    let changed = changed.then(|| entry.clone());
-    match before {
-        Some(index) => conditions[index] = entry,
-        None => conditions.push(entry),
+    enter(conditions, entry)
+}
+
+/// Enters a condition as [`set`] does; its `lastTransitionTime` is the time of the entry.
+pub fn enter(conditions: &mut Vec<Condition>, mut entry: Condition) -> Option<Condition> {
+    entry.message = cut(entry.message, MESSAGE_MAX_BYTES);
+    let Some(before) = conditions.iter_mut().find(|condition| condition.type_ == entry.type_) else {
+        conditions.push(entry.clone());
+        return Some(entry);
+    };
+    if before.status == entry.status {
+        entry.last_transition_time = before.last_transition_time.clone();
     }
-    changed
+    let changed = before.status != entry.status || before.reason != entry.reason;
+    *before = entry.clone();
+    changed.then_some(entry)
 }
 
 /// Cuts a text to a number of bytes, at a character, and shows that it was cut.

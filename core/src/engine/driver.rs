@@ -39,13 +39,20 @@ pub enum Verdict {
     Retry {
         /// Why, in words for people.
         reason: String,
+        /// How delays grow, if not as is usual for the controller.
+        backoff: Option<Backoff>,
     },
 }
 
 impl Verdict {
     /// A retry because of a failed action.
     pub fn retry(doing: &str, failure: &Failure) -> Self {
-        Self::Retry { reason: format!("{doing}: {failure}") }
+        Self::because(format!("{doing}: {failure}"))
+    }
+
+    /// A retry for this reason.
+    pub fn because(reason: impl Into<String>) -> Self {
+        Self::Retry { reason: reason.into(), backoff: None }
     }
 }
 
@@ -282,8 +289,8 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
                 let after = self.leave_alone(key, after, wish, now);
                 ReconcileResult::Requeued { after }
             }
-            Verdict::Retry { reason } => {
-                let backoff = self.backoffs.fail(key, &mut self.random);
+            Verdict::Retry { reason, backoff } => {
+                let backoff = self.backoffs.fail(key, backoff, &mut self.random);
                 let retry_after = self.leave_alone(key, backoff, wish, now);
                 ReconcileResult::Failed { reason, retry_after }
             }

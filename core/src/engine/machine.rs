@@ -157,14 +157,14 @@ pub struct Metric {
 }
 
 /// How a metric moves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MetricKind {
     /// Up only.
     Counter,
     /// To any value.
     Gauge,
-    /// By durations that fall into buckets.
-    Histogram,
+    /// By durations that fall into buckets, of which these are the upper bounds in seconds.
+    Histogram(&'static [f64]),
 }
 
 /// How a reconcile ended.

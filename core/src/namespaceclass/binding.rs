@@ -432,7 +432,7 @@ fn pruned(name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>) -> Next<super
 /// Tries again if that may help any of the troubles.
 fn verdict(troubles: &[Trouble], recheck: Option<Duration>) -> Verdict {
     match troubles.iter().find(|trouble| trouble.retry) {
-        Some(first) => Verdict::Retry { reason: first.message.clone() },
+        Some(first) => Verdict::because(first.message.clone()),
         None => recheck.map_or(Verdict::Converged, Verdict::Requeue),
     }
 }

@@ -28,6 +28,10 @@ pub const MALFORMED: &str = "lockstep_sentinel_malformed_resources_total";
 
 const OF_SHARD: &[&str] = &["shard", "resource_type"];
 
+/// From a millisecond to two and a half minutes.
+const BUCKETS: &[f64] =
+    &[0.001, 0.0025, 0.006, 0.015, 0.04, 0.1, 0.25, 0.6, 1.5, 4.0, 10.0, 25.0, 60.0, 150.0];
+
 /// All of them.
 pub const ALL: &[Metric] = &[
     metric(PENDING, "Resources in this shard.", OF_SHARD, MetricKind::Gauge),
@@ -42,7 +46,7 @@ pub const ALL: &[Metric] = &[
         DURATION,
         "How long a cycle took, from its poll to its last confirm.",
         OF_SHARD,
-        MetricKind::Histogram,
+        MetricKind::Histogram(BUCKETS),
     ),
     metric(
         API_ERRORS,

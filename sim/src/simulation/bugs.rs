@@ -5,12 +5,14 @@
 //! that controllers make in earnest.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, ActionId, Outcome, Request};
-use lockstep_core::engine::machine::{Deadline, Event, Machine, Step};
+use lockstep_core::engine::machine::{Deadline, Event, Machine, Metric, Step};
 use lockstep_core::time::Now;
 
 mod answers;
+mod bridge;
 mod clocks;
 mod events;
 mod requests;
@@ -35,7 +37,7 @@ pub type Garble = fn(&Action, http::Request<Vec<u8>>) -> http::Request<Vec<u8>>;
 
 /// All bugs.
 pub fn all() -> Vec<&'static Bug> {
-    [answers::BUGS, clocks::BUGS, events::BUGS, requests::BUGS, sentinel::BUGS]
+    [answers::BUGS, bridge::BUGS, clocks::BUGS, events::BUGS, requests::BUGS, sentinel::BUGS]
         .into_iter()
         .flatten()
         .collect()
@@ -120,6 +122,14 @@ impl<F: Flaw> Machine for Flawed<F> {
 
     fn is_synced(&self) -> bool {
         self.machine.is_synced()
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        self.machine.metrics()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.machine.patience()
     }
 }
 

@@ -71,6 +71,12 @@ impl History {
         self.versions.get(object).map_or(&[], Vec::as_slice)
     }
 
+    /// All states of all objects of a kind.
+    pub fn objects<'a>(&'a self, kind: &'a Kind) -> impl Iterator<Item = &'a Value> {
+        let versions = self.versions.iter().filter(move |(object, _)| *object.kind == *kind);
+        versions.flat_map(|(_, versions)| versions).filter_map(|version| version.object.as_deref())
+    }
+
     /// What a process knows; nothing, if it is dead.
     pub fn life(&self, process: usize) -> Option<&Life> {
         self.lives.get(&process)

@@ -201,16 +201,19 @@ fn backoff_within_its_table(moment: &Moment<'_>) -> Result<(), String> {
         };
         *failures += 1;
         let failures = *failures;
-        let ceiling = moment.subject.backoff().ceiling(failures);
         let now = match &moment.entry.what {
             What::Stepped { event: Event::Finished { outcome: Err(failure), .. }, .. } => failure.retry_after,
             _ => None,
         };
         let wishes = life.retry_after.iter().map(|(_, wish)| *wish).chain(now);
         let wish = wishes.max().unwrap_or_default();
-        if *retry_after < ceiling * 3 / 4 || *retry_after > ceiling.max(wish) {
+        let mut ceilings = moment.subject.backoffs().iter().map(|table| table.ceiling(failures));
+        let is_within =
+            |ceiling: Duration| *retry_after >= ceiling * 3 / 4 && *retry_after <= ceiling.max(wish);
+        if !ceilings.any(is_within) {
+            let tables = moment.subject.backoffs();
             return Err(format!(
-                "{} {}: after {failures} failures it is tried again in {retry_after:?}, the table says {ceiling:?}",
+                "{} {}: after {failures} failures it is tried again in {retry_after:?}, the tables are {tables:?}",
                 key.0, key.1
             ));
         }

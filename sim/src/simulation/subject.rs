@@ -48,8 +48,8 @@ pub trait Subject: Sync {
     /// Whether the controller may make a change. An error says why not.
     fn may_change(&self, change: &Change, server: &ApiServer, history: &History) -> Result<(), String>;
 
-    /// How its failing keys back off.
-    fn backoff(&self) -> Backoff;
+    /// How its failing keys back off, in one of these ways.
+    fn backoffs(&self) -> &'static [Backoff];
 
     /// Once nothing goes wrong any more, the desired state is reached within this time.
     fn bound(&self) -> Duration;

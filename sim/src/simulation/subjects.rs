@@ -2,10 +2,11 @@
 
 use super::subject::Subject;
 
+pub mod bridge;
 pub mod namespaceclass;
 pub mod sentinel;
 
 /// All of them.
-pub fn all() -> [&'static dyn Subject; 2] {
-    [&namespaceclass::NamespaceClass, &sentinel::Sentinel]
+pub fn all() -> [&'static dyn Subject; 3] {
+    [&bridge::Bridge, &namespaceclass::NamespaceClass, &sentinel::Sentinel]
 }

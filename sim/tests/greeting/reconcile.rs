@@ -77,9 +77,9 @@ impl Reconcile for World {
                 look(key, Some(greeting))
             }
             (Stage::Doubting, Err(failure)) if failure.class == Class::NotFound => look(key, None),
-            (Stage::Doubting, Ok(_)) => Next::Done(Verdict::Retry {
-                reason: "the watch of greetings lags behind the cluster".to_owned(),
-            }),
+            (Stage::Doubting, Ok(_)) => {
+                Next::Done(Verdict::because("the watch of greetings lags behind the cluster"))
+            }
             (Stage::Looking(greeting), Ok(Success::Object(child))) => {
                 decide(key, greeting, Some(&child), now)
             }

@@ -55,8 +55,8 @@ impl Subject for Greetings {
         rules::may_change(change)
     }
 
-    fn backoff(&self) -> Backoff {
-        BACKOFF
+    fn backoffs(&self) -> &'static [Backoff] {
+        &[BACKOFF]
     }
 
     /// A watch may be two minutes late when the storm ends, and the pass that it wakes may wait out the longest backoff.

@@ -122,8 +122,8 @@ impl Subject for Bridges {
         Ok(())
     }
 
-    fn backoff(&self) -> Backoff {
-        Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) }
+    fn backoffs(&self) -> &'static [Backoff] {
+        &[]
     }
 
     /// Long enough for a control plane that is being taken down, or for one that is being set up.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockstep_core::engine::action::Action;
-use lockstep_core::engine::machine::{Deadline, Event, Machine, Note, Step};
+use lockstep_core::engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
 use lockstep_core::object::Kind;
 use lockstep_core::time::Now;
 
@@ -118,5 +119,13 @@ impl Machine for Faulty {
 
     fn is_synced(&self) -> bool {
         self.machine.is_synced()
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        self.machine.metrics()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.machine.patience()
     }
 }

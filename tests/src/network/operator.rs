@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use lockstep_core::engine::action::{Request, Success};
 use lockstep_core::engine::lease::Election;
-use lockstep_core::engine::machine::{Deadline, Event, Machine, Note, Step};
+use lockstep_core::engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
 use lockstep_core::time::Now;
 use lockstep_shell::clock::Clock;
 use lockstep_shell::controllers::{self, Settings};
@@ -209,5 +209,13 @@ impl Machine for Watched {
 
     fn is_synced(&self) -> bool {
         self.machine.is_synced()
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        self.machine.metrics()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.machine.patience()
     }
 }

@@ -105,7 +105,7 @@ fn without_delete_options(action: &Action, mut request: http::Request<Vec<u8>>) 
 }
 
 /// A status patch and the object that it is for.
-fn status_patch(action: &mut Action) -> Option<(&ObjectRef, &mut Arc<Value>)> {
+pub(super) fn status_patch(action: &mut Action) -> Option<(&ObjectRef, &mut Arc<Value>)> {
     match action {
         Action::Patch { target, subresource: Some(Subresource::Status), patch } => Some((target, patch)),
         _ => None,
@@ -130,7 +130,7 @@ impl Flaw for FirstVersion {
 
 /// Counts on, as a clock that is read at every write.
 #[derive(Default)]
-struct TimesMove {
+pub(super) struct TimesMove {
     second: u32,
 }
 
@@ -207,7 +207,7 @@ impl Flaw for NeverPrunes {
 
 /// Repeats the last status of each object.
 #[derive(Default)]
-struct StatusAlways {
+pub(super) struct StatusAlways {
     last: BTreeMap<ObjectRef, Action>,
     next: u64,
 }
@@ -286,7 +286,7 @@ impl Flaw for WrongNamespace {
 }
 
 #[derive(Default)]
-struct SecretsTold {
+pub(super) struct SecretsTold {
     last: String,
 }
 

@@ -65,8 +65,8 @@ impl Subject for NamespaceClass {
         rules::may_change(change, server, history)
     }
 
-    fn backoff(&self) -> Backoff {
-        BACKOFF
+    fn backoffs(&self) -> &'static [Backoff] {
+        &[BACKOFF]
     }
 
     /// A fight over a field may have made repairs wait for five minutes, and keeps `Ready` down for ten more.

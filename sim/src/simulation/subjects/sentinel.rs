@@ -77,8 +77,8 @@ impl Subject for Sentinel {
     }
 
     /// No key of it backs off.
-    fn backoff(&self) -> Backoff {
-        Backoff { initial: Duration::ZERO, max: Duration::ZERO }
+    fn backoffs(&self) -> &'static [Backoff] {
+        &[]
     }
 
     /// A connection that kept failing is tried again after half a minute, a Secret as well, and a status after that; a write

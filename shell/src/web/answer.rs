@@ -33,7 +33,7 @@ fn class(status: StatusCode) -> Class {
 }
 
 /// What the answer says. Its message is in one line, and not cut yet.
-pub(super) fn failure(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Failure {
+pub(crate) fn failure(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Failure {
     let said = if status.is_redirection() && headers.contains_key(LOCATION) {
         "redirects are not followed to other servers, nor for long".to_owned()
     } else {

@@ -1,0 +1,308 @@
+//! The DPF-HCP Bridge: every `DPFHCPBridge` becomes a hosted control plane of HyperShift for a cluster of DPUs.
+//!
+//! ```text
+//!  DPFHCPBridge ──▶ HostedCluster, NodePool, copies of two Secrets ──▶ (HyperShift makes the control plane)
+//!       ▲                                                                      │ kubeconfig
+//!       └── status: phase, conditions, endpoints          DPUCluster ◀─────────┘
+//! ```
+//!
+//! | what | where | source in the specification |
+//! | --- | --- | --- |
+//! | one pass: look, hand on, act, report | [`pass`] | "Reconciliation Flow", "Requeue Strategy" |
+//! | `DPUClusterValid` | [`dpucluster`] | "DPUCluster Validation" |
+//! | `PrerequisitesMet` | [`prerequisites`], [`image`], [`vip`], [`parse`] | "Reconciliation Validation" |
+//! | HostedCluster, NodePool; `HostedClusterCreated`, `SpecApplied` | [`hosted_cluster`] | "Spec Fields" |
+//! | Secrets handed on | [`secrets`] | "Field: `sshKeySecretRef`", "Field: `pullSecretRef`" |
+//! | `NodePoolReady` | [`node_pool`] | "Condition: NodePoolReady" |
+//! | `ServiceExposureReady`, endpoints | [`exposure`] | "Condition: ServiceExposureReady" |
+//! | `KubeconfigInjected` | [`kubeconfig`] | "Field: `kubeconfigSecretRef`" |
+//! | `Ready`, `Provisioned` | [`readiness`] | "Condition: Ready" |
+//! | the phase | [`phase`] | "Status Phases" |
+//! | deletion | [`deletion`] | "Finalizer Management" |
+//! | what is known, what each event wakes | [`world`], [`source`], `watches` | "Field Indexing" |
+//!
+//! What is missing is waited for: watches wake the bridges that depend on it, and no others. A cluster that runs is never
+//! taken down because something that it was made from is gone.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::action::{Action, Outcome};
+use crate::engine::backoff::Backoff;
+use crate::engine::conditions::Status;
+use crate::engine::driver::{Driver, Next, Reconcile, Settings, Verdict};
+use crate::engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
+use crate::engine::recorder::{Occurrence, Recorder, Severity};
+use crate::object::ObjectRef;
+use crate::random::Random;
+use crate::time::Now;
+
+pub mod deletion;
+pub mod dpucluster;
+pub mod exposure;
+pub mod hosted_cluster;
+pub mod image;
+pub mod kubeconfig;
+pub mod metrics;
+#[allow(missing_docs)]
+pub mod names;
+pub mod node_pool;
+pub mod parse;
+pub mod pass;
+pub mod phase;
+pub mod prerequisites;
+pub mod readiness;
+mod recording;
+pub mod secrets;
+pub mod source;
+pub mod status;
+pub mod view;
+pub mod vip;
+mod watches;
+pub mod world;
+
+use names::{condition, reason};
+use world::{Name, World, bridge_ref};
+
+/// How long a failing bridge is left alone, where what failed has no delays of its own ("Rate Limiting").
+pub const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
+
+fn lagging() -> Verdict {
+    Verdict::because("the cache lags behind the cluster")
+}
+
+/// How the Bridge is set up.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Config {
+    /// How many bridges are reconciled at a time.
+    pub concurrency: usize,
+    /// How often every bridge is looked at again.
+    pub resync: Duration,
+    /// Names this process in Kubernetes Events.
+    pub instance: String,
+    /// From which all jitter and generated names follow.
+    pub seed: u64,
+}
+
+/// The operator's state.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Operator {
+    driver: Driver<Name, pass::Stage>,
+    controller: Controller,
+}
+
+/// What decides: the known world, and what follows from a decision besides the pass's own actions.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Controller {
+    world: World,
+    recorder: Recorder,
+    random: Random,
+    // Handed on in the step that they arose in.
+    #[serde(skip)]
+    woken: Vec<Name>,
+    #[serde(skip)]
+    requests: Vec<Action>,
+    #[serde(skip)]
+    notes: Vec<Note>,
+}
+
+/// The machine's name.
+const NAME: &str = lockstep_crds::bridge::CONTROLLER;
+
+impl Operator {
+    /// A Bridge that knows nothing yet.
+    pub fn new(config: Config) -> Self {
+        let settings = Settings {
+            concurrency: config.concurrency,
+            resync: config.resync,
+            backoff: BACKOFF,
+            seed: config.seed,
+        };
+        let controller = Controller {
+            world: World::default(),
+            recorder: Recorder::new(NAME, config.instance),
+            random: Random::from_seed(config.seed.wrapping_add(1)),
+            woken: Vec::new(),
+            requests: Vec::new(),
+            notes: Vec::new(),
+        };
+        Self { driver: Driver::new(settings), controller }
+    }
+
+    fn enqueue_all(&mut self) {
+        for (name, _) in self.controller.world.bridges.iter() {
+            self.driver.enqueue(name.clone());
+        }
+    }
+
+    /// Hands on what the controller left besides the pass's own actions.
+    fn flush(&mut self, step: &mut Step) {
+        for key in self.controller.woken.drain(..) {
+            // Who begins to lead looks at everything; until then nothing needs to be remembered.
+            if self.driver.is_leading() {
+                self.driver.enqueue(key);
+            }
+        }
+        for action in std::mem::take(&mut self.controller.requests) {
+            step.requests.push(self.driver.request(action));
+        }
+        step.requests.extend(self.controller.recorder.requests(|action| self.driver.request(action)));
+        step.notes.append(&mut self.controller.notes);
+    }
+}
+
+impl Machine for Operator {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Step {
+        let mut step = Step::default();
+        match event {
+            Event::Started => self.controller.start(),
+            Event::LeadershipChanged { leading } => {
+                self.driver.set_leading(leading);
+                if leading {
+                    self.enqueue_all();
+                }
+            }
+            Event::ListStarted { kind } => self.controller.list_started(&kind),
+            Event::ListCompleted { kind } => self.controller.list_completed(&kind),
+            Event::Observed { kind, object } => self.controller.observed(&kind, &object),
+            Event::Vanished { kind, object } => self.controller.vanished(&kind, &object),
+            Event::WatchFailed { kind, failure } => self.controller.watch_failed(&kind, failure),
+            Event::Finished { id, outcome } => {
+                self.controller.recorder.finished(id, &outcome);
+                self.driver.finish(&mut self.controller, id, outcome, now, &mut step);
+            }
+            Event::Woke => {}
+        }
+        if self.driver.is_resync_due(now) {
+            self.enqueue_all();
+        }
+        self.flush(&mut step);
+        while self.controller.world.is_synced() && self.driver.can_run(now) {
+            self.driver.run(&mut self.controller, now, &mut step);
+            self.flush(&mut step);
+        }
+        step
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.driver.deadline()
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        vec![(RECONCILER, self.driver.waiting().count())]
+    }
+
+    fn is_synced(&self) -> bool {
+        self.controller.world.is_synced()
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        metrics::ALL
+    }
+}
+
+const RECONCILER: &str = "bridge";
+
+impl Reconcile for Controller {
+    type Key = Name;
+    type Stage = pass::Stage;
+
+    fn reconciler(_: &Name) -> &'static str {
+        RECONCILER
+    }
+
+    fn object(key: &Name) -> ObjectRef {
+        bridge_ref(key)
+    }
+
+    fn begin(&mut self, key: &Name, now: Now) -> Next<pass::Stage> {
+        self.begin_pass(key, now)
+    }
+
+    fn resume(
+        &mut self,
+        key: &Name,
+        stage: pass::Stage,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<pass::Stage> {
+        self.resume_pass(key, stage, outcomes, now)
+    }
+}
+
+impl Controller {
+    /// Tells changed conditions in the log and as events. `before` is the generation that was looked at last.
+    fn announce(&mut self, key: &Name, changed: &[Condition], before: i64, now: Now) {
+        for condition in changed {
+            self.notes.push(Note::ConditionChanged {
+                object: bridge_ref(key),
+                condition: condition.type_.clone(),
+                status: condition.status.clone(),
+                reason: condition.reason.clone(),
+                message: condition.message.clone(),
+            });
+            let is_news = condition.status != Status::Unknown.as_str()
+                && !QUIET.contains(&condition.reason.as_str())
+                && !MIRRORS.contains(&condition.type_.as_str());
+            if is_news {
+                self.tell_condition(key, condition, now);
+            }
+        }
+        let Some(bridge) = self.world.bridges.get(key) else { return };
+        let Some(spec) = bridge.spec.as_ref().ok().filter(|_| bridge.generation != before) else { return };
+        if spec.control_plane_availability_policy != spec.infrastructure_availability_policy {
+            let note = "ControlPlane and Infrastructure availability policies differ - this may indicate misconfiguration";
+            self.tell(key, Severity::Warning, "MismatchedAvailability", note.to_owned(), now);
+        }
+    }
+
+    fn tell_condition(&mut self, key: &Name, changed: &Condition, now: Now) {
+        let Some(bridge) = self.world.bridges.get(key) else { return };
+        let holds = changed.status == Status::True.as_str();
+        let severity = if holds { Severity::Normal } else { Severity::Warning };
+        if changed.type_ == condition::DPU_CLUSTER_VALID {
+            let (reason, note) = dpucluster::event(bridge, &changed.reason, &changed.message);
+            return self.tell(key, severity, reason, note, now);
+        }
+        let (reason, note) = (changed.reason.clone(), changed.message.clone());
+        self.tell(key, severity, &reason, note, now);
+    }
+
+    fn tell(&mut self, key: &Name, severity: Severity, reason: &str, note: String, now: Now) {
+        let Some(bridge) = self.world.bridges.get(key) else { return };
+        let occurrence = Occurrence {
+            regarding: bridge_ref(key),
+            uid: bridge.uid.clone(),
+            severity,
+            reason: reason.to_owned(),
+            action: "Reconcile",
+            note,
+        };
+        self.recorder.record(occurrence, now, &mut self.random);
+    }
+}
+
+/// Reasons that tell of nothing but that things take their time.
+const QUIET: &[&str] = &[
+    reason::WAITING_FOR_CONTROL_PLANE,
+    reason::WAITING_FOR_INFRASTRUCTURE,
+    reason::WAITING_FOR_NODES,
+    reason::LOAD_BALANCER_PENDING,
+    reason::KUBECONFIG_PENDING,
+    reason::IN_PROGRESS,
+    reason::APPLIED,
+    reason::ALL_MET,
+];
+
+/// Conditions of others, which tell their own events.
+const MIRRORS: &[&str] = &[
+    condition::HOSTED_CLUSTER_AVAILABLE,
+    condition::HOSTED_CLUSTER_PROGRESSING,
+    condition::HOSTED_CLUSTER_DEGRADED,
+];

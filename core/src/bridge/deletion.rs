@@ -1,0 +1,320 @@
+//! Taking a hosted cluster down: what was made for a bridge goes before the bridge does.
+//!
+//! ```text
+//!  Announcing ─▶ Surveying ─▶ Acting ─▶ Acting … ─▶ Reporting ─▶ again in 10 s
+//!                    │
+//!                    └─ nothing is left ─▶ Leaving
+//! ```
+//!
+//! Everything is read anew each time, so that a crash anywhere changes nothing and a CRD that is gone counts as what it
+//! held being gone. What does not belong to the bridge is left alone. The Secrets in the bridge's own namespace go with it,
+//! by the garbage collector: HyperShift needs them until its cluster is gone.
+//!
+//! Source: "Finalizer Management".
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_crds::bridge::DPFHCPBridgeStatus;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Controller;
+use super::dpucluster::{self, Lookup};
+use super::names::{self, FINALIZER, condition, reason};
+use super::pass::{self, STATUS_BACKOFF, lookup, write_status};
+use super::phase::Phase;
+use super::prerequisites::text;
+use super::secrets::{self, Role};
+use super::world::{Bridge, Name, bridge_ref};
+use crate::engine::action::{Action, Class, Failure, Outcome, Success};
+use crate::engine::conditions::{self, Finding, Status};
+use crate::engine::driver::{Next, Verdict};
+use crate::engine::finalizer;
+use crate::engine::recorder::Severity;
+use crate::object::{controller_uid, is_deleting, metadata};
+use crate::time::Now;
+
+/// After which time it is looked at again whether everything is gone.
+const RECHECK: Duration = Duration::from_secs(10);
+
+/// What a removal waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Stage {
+    /// The phase is being written.
+    Announcing,
+    /// What is left is being read.
+    Surveying,
+    /// One thing is being removed; further ones follow.
+    Acting(Removal),
+    /// The status is being written.
+    Reporting(Verdict),
+    /// The finalizer is being taken out.
+    Leaving,
+}
+
+/// A removal under way.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Removal {
+    /// What is to be done, with what it is about.
+    steps: VecDeque<(Thing, Action)>,
+    /// What is still there.
+    left: Vec<Thing>,
+    failures: Vec<(Thing, Failure)>,
+}
+
+/// What is removed, in the order of its removal ("Cleanup Operations").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Thing {
+    /// The HostedCluster.
+    HostedCluster,
+    /// The NodePool.
+    NodePool,
+    /// The DPUCluster's reference to the kubeconfig.
+    Reference,
+    /// The kubeconfig beside the DPUCluster.
+    Kubeconfig,
+}
+
+impl Thing {
+    const ALL: [Self; 4] = [Self::HostedCluster, Self::NodePool, Self::Reference, Self::Kubeconfig];
+
+    fn title(self, key: &Name) -> String {
+        match self {
+            Self::HostedCluster => format!("HostedCluster {key}"),
+            Self::NodePool => format!("NodePool {key}"),
+            Self::Reference => "the DPUCluster's reference to the kubeconfig".to_owned(),
+            Self::Kubeconfig => "the DPUCluster's kubeconfig".to_owned(),
+        }
+    }
+
+    /// Whether the removal goes on without it where it is forbidden: it lies in the namespace of somebody else.
+    const fn is_optional(self) -> bool {
+        matches!(self, Self::Reference | Self::Kubeconfig)
+    }
+}
+
+fn wait(actions: Vec<Action>, stage: Stage) -> Next<pass::Stage> {
+    Next::Await(actions, pass::Stage::Removing(stage))
+}
+
+impl Controller {
+    pub(super) fn begin_removal(&mut self, key: &Name, now: Now) -> Next<pass::Stage> {
+        let Some(bridge) = self.world.bridges.get(key) else { return Next::Done(Verdict::Converged) };
+        if !finalizer::is_held(&bridge.metadata, FINALIZER) {
+            self.world.memories.remove(key);
+            return Next::Done(Verdict::Converged);
+        }
+        if bridge.status.phase.as_deref() == Some(Phase::Deleting.as_str()) {
+            return self.survey(key);
+        }
+        let status = deleting(bridge, "the hosted cluster is being deleted".to_owned(), now);
+        wait(vec![write_status(key, bridge, &status)], Stage::Announcing)
+    }
+
+    pub(super) fn resume_removal(
+        &mut self,
+        key: &Name,
+        stage: Stage,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<pass::Stage> {
+        match stage {
+            Stage::Announcing => match self.status_written(key, outcomes) {
+                Ok(()) => self.survey(key),
+                Err(verdict) => Next::Done(verdict),
+            },
+            Stage::Surveying => self.surveyed(key, outcomes, now),
+            Stage::Acting(removal) => self.removed(key, removal, outcomes, now),
+            Stage::Reporting(verdict) => {
+                Next::Done(self.status_written(key, outcomes).map_or_else(|retry| retry, |()| verdict))
+            }
+            Stage::Leaving => match outcomes.into_iter().next() {
+                Some(Err(failure)) if failure.class != Class::NotFound => {
+                    Next::Done(Verdict::retry("taking the finalizer out", &failure))
+                }
+                _ => {
+                    self.world.memories.remove(key);
+                    Next::Done(Verdict::Converged)
+                }
+            },
+        }
+    }
+
+    fn survey(&self, key: &Name) -> Next<pass::Stage> {
+        let Some(bridge) = self.world.bridges.get(key) else { return Next::Done(Verdict::Converged) };
+        let mut targets = vec![key.object(&names::hosted_cluster()), key.object(&names::node_pool())];
+        if let Some(dpu_cluster) = &bridge.dpu_cluster {
+            targets.push(dpu_cluster.object(&names::dpu_cluster()));
+        }
+        if let Some(copy) = Role::Kubeconfig.copy(key, bridge.dpu_cluster.as_ref()) {
+            targets.push(copy.object(&names::secret()));
+        }
+        let gets = targets.into_iter().map(|target| {
+            // Of a Secret it is enough to know whose it is.
+            let metadata_only = *target.kind == *names::secret();
+            Action::Get { target, metadata_only }
+        });
+        wait(gets.collect(), Stage::Surveying)
+    }
+
+    fn surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<pass::Stage> {
+        let Some(bridge) = self.world.bridges.get(key) else { return Next::Done(Verdict::Converged) };
+        let mut removal = Removal::default();
+        for (thing, outcome) in Thing::ALL.into_iter().zip(outcomes) {
+            removal.plan(thing, key, bridge, lookup(outcome));
+        }
+        self.remove_next(key, removal, now)
+    }
+
+    fn remove_next(&mut self, key: &Name, mut removal: Removal, now: Now) -> Next<pass::Stage> {
+        if let Some((_, action)) = removal.steps.front() {
+            return wait(vec![action.clone()], Stage::Acting(removal));
+        }
+        let left = std::mem::take(&mut removal.left);
+        self.sum_up(key, &left, removal.failures, now)
+    }
+
+    fn removed(
+        &mut self,
+        key: &Name,
+        mut removal: Removal,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<pass::Stage> {
+        if let (Some((thing, _)), Some(outcome)) = (removal.steps.pop_front(), outcomes.into_iter().next()) {
+            let is_gone = match &outcome {
+                Ok(Success::Object(_)) => thing == Thing::Reference,
+                Ok(_) => true,
+                Err(failure) => failure.class == Class::NotFound,
+            };
+            if is_gone {
+                removal.left.retain(|left| *left != thing);
+            } else if let Err(failure) = outcome {
+                removal.failures.push((thing, failure));
+            }
+        }
+        self.remove_next(key, removal, now)
+    }
+
+    /// Takes the finalizer out if nothing is left; else tells what is waited for.
+    fn sum_up(
+        &mut self,
+        key: &Name,
+        left: &[Thing],
+        failures: Vec<(Thing, Failure)>,
+        now: Now,
+    ) -> Next<pass::Stage> {
+        let is_let_be =
+            |(thing, failure): &(Thing, Failure)| thing.is_optional() && failure.class == Class::Forbidden;
+        let (let_be, failures): (Vec<_>, Vec<_>) = failures.into_iter().partition(is_let_be);
+        for (thing, failure) in &let_be {
+            let note = format!("{} is left as it is: {}", thing.title(key), failure.message);
+            self.tell(key, Severity::Warning, "CleanupForbidden", note, now);
+        }
+        let left: Vec<Thing> =
+            left.iter().copied().filter(|thing| let_be.iter().all(|(other, _)| other != thing)).collect();
+        let Some(bridge) = self.world.bridges.get(key) else { return Next::Done(Verdict::Converged) };
+        if left.is_empty() && failures.is_empty() {
+            return match finalizer::remove(&bridge_ref(key), &bridge.metadata, FINALIZER) {
+                Some(leave) => wait(vec![leave], Stage::Leaving),
+                None => Next::Done(Verdict::Converged),
+            };
+        }
+        let titles: Vec<String> = left.iter().map(|thing| thing.title(key)).collect();
+        let mut message = format!("waiting for {} to be gone", titles.join(" and "));
+        let verdict = match failures.first() {
+            None => Verdict::Requeue(RECHECK),
+            Some((thing, failure)) => {
+                message = format!("{} can't be removed: {}", thing.title(key), failure.message);
+                let backoff = Some(dpucluster::backoff(failure.class));
+                Verdict::Retry { reason: message.clone(), backoff }
+            }
+        };
+        let status = deleting(bridge, message, now);
+        if status == bridge.status {
+            return Next::Done(verdict);
+        }
+        wait(vec![write_status(key, bridge, &status)], Stage::Reporting(verdict))
+    }
+
+    fn status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                self.world.bridges.absorb(key.clone(), Bridge::read(&object));
+                Ok(())
+            }
+            Some(Err(failure)) => Err(Verdict::Retry {
+                reason: format!("writing the status: {failure}"),
+                backoff: Some(STATUS_BACKOFF),
+            }),
+            _ => Err(super::lagging()),
+        }
+    }
+}
+
+impl Removal {
+    /// What has to be done about one thing, by what was found.
+    fn plan(&mut self, thing: Thing, key: &Name, bridge: &Bridge, found: Lookup<Arc<Value>>) {
+        let object = match found {
+            Ok(Some(object)) => object,
+            Ok(None) => return,
+            Err(failure) => {
+                self.left.push(thing);
+                self.failures.push((thing, failure));
+                return;
+            }
+        };
+        let copy = Role::Kubeconfig.copy(key, bridge.dpu_cluster.as_ref());
+        let is_ours = match thing {
+            Thing::HostedCluster | Thing::NodePool => controller_uid(&object) == Some(&bridge.uid),
+            Thing::Reference => {
+                text(&object, "/spec/kubeconfig") == copy.as_ref().map(|copy| copy.name.as_str())
+            }
+            Thing::Kubeconfig => secrets::is_ours(Role::Kubeconfig, key, bridge, &object),
+        };
+        if !is_ours {
+            return;
+        }
+        self.left.push(thing);
+        let uid = metadata(&object, "uid").to_owned();
+        let version = metadata(&object, "resourceVersion").to_owned();
+        let step = match thing {
+            Thing::Reference => {
+                let Some(name) = &bridge.dpu_cluster else { return };
+                let precondition = json!({ "uid": uid, "resourceVersion": version });
+                let patch = Arc::new(json!({ "metadata": precondition, "spec": { "kubeconfig": null } }));
+                Action::Patch { target: name.object(&names::dpu_cluster()), subresource: None, patch }
+            }
+            _ if is_deleting(&object) => return,
+            Thing::HostedCluster => {
+                Action::Delete { target: key.object(&names::hosted_cluster()), uid, resource_version: None }
+            }
+            Thing::NodePool => {
+                Action::Delete { target: key.object(&names::node_pool()), uid, resource_version: None }
+            }
+            Thing::Kubeconfig => {
+                let Some(copy) = copy else { return };
+                Action::Delete { target: copy.object(&names::secret()), uid, resource_version: Some(version) }
+            }
+        };
+        self.steps.push_back((thing, step));
+    }
+}
+
+/// The status of a bridge that is being deleted.
+fn deleting(bridge: &Bridge, message: String, now: Now) -> DPFHCPBridgeStatus {
+    let mut status = bridge.status.clone();
+    status.phase = Some(Phase::Deleting.as_str().to_owned());
+    status.observed_generation = bridge.generation;
+    let finding = Finding {
+        condition: condition::READY,
+        status: Status::False,
+        reason: reason::WAITING_FOR_CONTROL_PLANE,
+        message: message.clone(),
+    };
+    conditions::set(&mut status.conditions, finding, bridge.generation, now);
+    status.message = Some(message);
+    status
+}

@@ -1,0 +1,103 @@
+//! Whether the DPUCluster exists that a bridge names.
+//!
+//! Source: "DPFHCPBridge DPUCluster Validation". It tells existence and access only; what else has to hold of a DPUCluster
+//! stands among the [prerequisites](super::prerequisites).
+
+use std::time::Duration;
+
+use super::names::{condition, reason};
+use super::world::{Bridge, Name};
+use crate::engine::action::{Class, Failure};
+use crate::engine::backoff::Backoff;
+use crate::engine::conditions::{Finding, Status};
+
+/// Permission denied, or the CRD is missing: somebody has to mend that ("Requeue Strategy", "Permanent Errors").
+pub const DENIED: Backoff = Backoff { initial: Duration::from_secs(30), max: Duration::from_mins(5) };
+/// The API server is not available ("Requeue Strategy").
+pub const UNAVAILABLE: Backoff = Backoff { initial: Duration::from_secs(5), max: Duration::from_mins(1) };
+
+/// What was found of a DPUCluster.
+pub type Lookup<T> = Result<Option<T>, Failure>;
+
+/// The delays after a failure, by its class.
+pub fn backoff(class: Class) -> Backoff {
+    match class {
+        Class::Forbidden | Class::NotFound | Class::Invalid => DENIED,
+        Class::AlreadyExists
+        | Class::Conflict
+        | Class::Gone
+        | Class::Throttled
+        | Class::Unavailable
+        | Class::Unknown => UNAVAILABLE,
+    }
+}
+
+/// The finding about `DPUClusterValid`.
+pub fn validate<T>(bridge: &Bridge, lookup: &Lookup<T>) -> Finding {
+    let (status, reason, message) = match (&bridge.dpu_cluster, lookup) {
+        (None, _) => {
+            let message =
+                "spec.dpuClusterRef is invalid: dpuClusterRef.name and dpuClusterRef.namespace are required";
+            (Status::False, reason::DPU_CLUSTER_NOT_SPECIFIED, message.to_owned())
+        }
+        (Some(Name { namespace, name }), Ok(Some(_))) => {
+            let message = format!("DPUCluster '{name}' found in namespace '{namespace}'");
+            (Status::True, reason::DPU_CLUSTER_FOUND, message)
+        }
+        (Some(Name { namespace, name }), Ok(None)) => {
+            let message = format!("DPUCluster '{name}' not found in namespace '{namespace}'");
+            (Status::False, reason::DPU_CLUSTER_NOT_FOUND, message)
+        }
+        (Some(Name { namespace, name }), Err(failure)) => {
+            let why = words(failure);
+            let message = format!("Failed to retrieve DPUCluster '{name}' in namespace '{namespace}': {why}");
+            (Status::False, reason::DPU_CLUSTER_ACCESS_ERROR, message)
+        }
+    };
+    Finding { condition: condition::DPU_CLUSTER_VALID, status, reason, message }
+}
+
+/// The event that goes with the finding: its reason and what it says ("Events").
+pub fn event(bridge: &Bridge, reason: &str, message: &str) -> (&'static str, String) {
+    let title = bridge.dpu_cluster.as_ref().map(ToString::to_string).unwrap_or_default();
+    match reason {
+        reason::DPU_CLUSTER_FOUND => {
+            ("DPUClusterValidated", format!("DPUCluster '{title}' validated successfully"))
+        }
+        reason::DPU_CLUSTER_NOT_FOUND => {
+            (reason::DPU_CLUSTER_NOT_FOUND, format!("Referenced DPUCluster '{title}' not found"))
+        }
+        reason::DPU_CLUSTER_ACCESS_ERROR => {
+            let why = message.rsplit_once("': ").map_or("", |(_, why)| why);
+            (reason::DPU_CLUSTER_ACCESS_ERROR, format!("Failed to access DPUCluster '{title}': {why}"))
+        }
+        _ => (
+            reason::DPU_CLUSTER_NOT_SPECIFIED,
+            "spec.dpuClusterRef.name and namespace are required".to_owned(),
+        ),
+    }
+}
+
+/// The label `result` of the metrics ("Metrics").
+pub fn result<T>(bridge: &Bridge, lookup: &Lookup<T>) -> &'static str {
+    match lookup {
+        Ok(Some(_)) => "success",
+        Ok(None) if bridge.dpu_cluster.is_some() => "not_found",
+        Ok(None) | Err(_) => "error",
+    }
+}
+
+fn words(failure: &Failure) -> String {
+    match failure.class {
+        Class::Forbidden => format!("permission denied ({})", failure.message),
+        // A list is answered so only if there is no such kind.
+        Class::NotFound => "the DPUCluster CRD is not installed".to_owned(),
+        Class::AlreadyExists
+        | Class::Conflict
+        | Class::Invalid
+        | Class::Gone
+        | Class::Throttled
+        | Class::Unavailable
+        | Class::Unknown => failure.message.clone(),
+    }
+}

@@ -1,0 +1,205 @@
+//! The HostedCluster and its NodePool: what they should be, and what of that HyperShift can still change.
+//!
+//! What HyperShift can't change any more is left as it is and told, never fought over: the whole spec is sent every time,
+//! with what the HostedCluster has where it can't be changed.
+//!
+//! Source: "Relationships", "Spec Fields".
+
+use lockstep_crds::bridge::DPFHCPBridgeSpec;
+use serde_json::{Value, json};
+
+use super::names::{self, BRIDGE_NAME, BRIDGE_NAMESPACE, CLUSTER_TYPE, condition, reason};
+use super::secrets::{self, Role};
+use super::source::Source;
+use super::view::{Own, View};
+use super::world::World;
+use crate::engine::action::Action;
+use crate::engine::conditions::{Finding, Status};
+use crate::object::controller_reference;
+
+/// The services that have to be published. The list is immutable, its order included.
+const SERVICES: [&str; 4] = ["APIServer", "OAuthServer", "Konnectivity", "Ignition"];
+
+/// The write that brings the HostedCluster to what it should be; none if it is so.
+pub fn write(view: &View<'_>) -> Option<Action> {
+    let existing = view.hosted_cluster().ours();
+    let mut manifest = manifest(view, &names::hosted_cluster());
+    manifest["spec"] = spec(view, existing)?;
+    differs(existing, &manifest)
+        .then(|| secrets::write(view.key, &names::hosted_cluster(), manifest, existing))
+}
+
+/// The write that brings the NodePool to what it should be; none if it is so.
+pub fn write_node_pool(view: &View<'_>) -> Option<Action> {
+    let existing = view.node_pool().ours();
+    let mut manifest = manifest(view, &names::node_pool());
+    manifest["spec"] = json!({
+        "clusterName": view.key.name,
+        // Without machines to manage, nodes join by themselves.
+        "replicas": 0,
+        "release": { "image": view.spec.ocp_release_image },
+        "platform": { "type": "None" },
+        "management": { "upgradeType": "Replace" },
+    });
+    differs(existing, &manifest).then(|| secrets::write(view.key, &names::node_pool(), manifest, existing))
+}
+
+fn manifest(view: &View<'_>, kind: &crate::object::Kind) -> Value {
+    json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "metadata": {
+            "namespace": view.key.namespace,
+            "name": view.key.name,
+            "labels": {
+                BRIDGE_NAME: view.key.name,
+                BRIDGE_NAMESPACE: view.key.namespace,
+                CLUSTER_TYPE: view.spec.cluster_type,
+            },
+            "ownerReferences": [controller_reference(&names::bridge(), &view.key.name, &view.bridge.uid)],
+        },
+    })
+}
+
+fn spec(view: &View<'_>, existing: Option<&Value>) -> Option<Value> {
+    let wanted = view.spec;
+    let kept = |pointer: &str| existing.and_then(|object| object.pointer(pointer)).cloned();
+    let copy =
+        |role: Role| Some(json!({ "name": role.copy(view.key, view.bridge.dpu_cluster.as_ref())?.name }));
+    let availability = kept("/spec/controllerAvailabilityPolicy")
+        .unwrap_or_else(|| json!(wanted.control_plane_availability_policy));
+    let storage_class = kept("/spec/etcd/managed/storage/persistentVolume/storageClassName")
+        .unwrap_or_else(|| json!(wanted.etcd_storage_class));
+    let services = match kept("/spec/services") {
+        Some(services) => services,
+        None => services(wanted, node_address(view.world).as_deref())?,
+    };
+    Some(json!({
+        "release": { "image": wanted.ocp_release_image },
+        "pullSecret": copy(Role::Pull)?,
+        "sshKey": copy(Role::Ssh)?,
+        "dns": { "baseDomain": wanted.base_domain },
+        "platform": { "type": "None" },
+        "controllerAvailabilityPolicy": availability,
+        "infrastructureAvailabilityPolicy": wanted.infrastructure_availability_policy,
+        // DPF brings the network of the nodes.
+        "networking": {
+            "networkType": "Other",
+            "allocateNodeCIDRs": "Enabled",
+            "clusterNetwork": [{ "cidr": "10.132.0.0/14" }],
+            "serviceNetwork": [{ "cidr": "172.31.0.0/16" }],
+        },
+        "etcd": {
+            "managementType": "Managed",
+            "managed": {
+                "storage": {
+                    "type": "PersistentVolume",
+                    "persistentVolume": { "size": "8Gi", "storageClassName": storage_class },
+                },
+            },
+        },
+        "services": services,
+    }))
+}
+
+fn services(spec: &DPFHCPBridgeSpec, node_address: Option<&str>) -> Option<Value> {
+    let strategy = |service: &str| -> Option<Value> {
+        Some(match (spec.expose_through_load_balancer, service) {
+            (true, "APIServer") => json!({ "type": "LoadBalancer" }),
+            (true, _) => json!({ "type": "Route" }),
+            (false, _) => json!({ "type": "NodePort", "nodePort": { "address": node_address? } }),
+        })
+    };
+    let entry =
+        |service: &str| Some(json!({ "service": service, "servicePublishingStrategy": strategy(service)? }));
+    SERVICES.into_iter().map(entry).collect::<Option<Vec<Value>>>().map(Value::from)
+}
+
+/// The address at which node ports are reached: that of the first Node, the more public the better.
+pub fn node_address(world: &World) -> Option<String> {
+    let (_, node) = world.all(Source::Nodes).next()?;
+    let addresses = node["status"]["addresses"].as_array()?;
+    ["ExternalDNS", "ExternalIP", "InternalIP"].into_iter().find_map(|kind| {
+        let address = addresses.iter().find(|address| address["type"] == kind)?;
+        address["address"].as_str().map(str::to_owned)
+    })
+}
+
+/// Whether an object lacks anything of what it should be. What others have added is none of our business.
+fn differs(existing: Option<&Value>, wanted: &Value) -> bool {
+    existing.is_none_or(|existing| {
+        !covers(&existing["spec"], &wanted["spec"])
+            || !covers(&existing["metadata"]["labels"], &wanted["metadata"]["labels"])
+    })
+}
+
+fn covers(existing: &Value, wanted: &Value) -> bool {
+    match (existing, wanted) {
+        (Value::Object(existing), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(field, wanted)| existing.get(field).is_some_and(|existing| covers(existing, wanted))),
+        (Value::Array(existing), Value::Array(wanted)) => {
+            existing.len() == wanted.len()
+                && existing.iter().zip(wanted).all(|(existing, wanted)| covers(existing, wanted))
+        }
+        (existing, wanted) => existing == wanted,
+    }
+}
+
+/// Whether a HostedCluster publishes its API server through a load balancer.
+pub fn uses_load_balancer(hosted_cluster: &Value) -> bool {
+    let services = hosted_cluster["spec"]["services"].as_array().into_iter().flatten();
+    let mut api_server = services.filter(|entry| entry["service"] == SERVICES[0]);
+    api_server.any(|entry| entry["servicePublishingStrategy"]["type"] == "LoadBalancer")
+}
+
+/// The finding about `SpecApplied`: which fields have changed that HyperShift can't change.
+pub fn spec_applied(view: &View<'_>) -> Option<Finding> {
+    let existing = view.hosted_cluster().ours()?;
+    let (spec, wanted) = (&existing["spec"], view.spec);
+    let storage_class = &spec["etcd"]["managed"]["storage"]["persistentVolume"]["storageClassName"];
+    let fields = [
+        (
+            "controlPlaneAvailabilityPolicy",
+            spec["controllerAvailabilityPolicy"] == wanted.control_plane_availability_policy,
+        ),
+        ("exposeThroughLoadBalancer", uses_load_balancer(existing) == wanted.expose_through_load_balancer),
+        ("etcdStorageClass", *storage_class == wanted.etcd_storage_class),
+    ];
+    let ignored: Vec<&str> = fields.iter().filter(|(_, holds)| !holds).map(|(field, _)| *field).collect();
+    let (status, reason, message) = if ignored.is_empty() {
+        (Status::True, reason::APPLIED, "the HostedCluster is as the spec says".to_owned())
+    } else {
+        let message = format!(
+            "the HostedCluster keeps what it was created with, because HyperShift can't change {}: put the former value back, \
+             or create the cluster anew",
+            ignored.join(", ")
+        );
+        (Status::False, reason::IMMUTABLE_FIELD_CHANGED, message)
+    };
+    Some(Finding { condition: condition::SPEC_APPLIED, status, reason, message })
+}
+
+/// The finding about `HostedClusterCreated`, where no write of this pass has told otherwise.
+pub fn created(view: &View<'_>) -> Finding {
+    let (key, before) = (view.key, view.bridge.condition(condition::HOSTED_CLUSTER_CREATED));
+    let existed = before.is_some_and(|before| before.status == "True" || before.reason == reason::DELETED);
+    let (status, reason, message) = match view.hosted_cluster() {
+        Own::Ours(_) => {
+            (Status::True, reason::CREATED, format!("HostedCluster '{key}' created successfully"))
+        }
+        Own::Going => (Status::False, reason::DELETED, format!("HostedCluster '{key}' is being deleted")),
+        Own::Foreign => (
+            Status::False,
+            reason::CREATION_FAILED,
+            format!("HostedCluster '{key}' exists and belongs to somebody else; remove it, or rename it"),
+        ),
+        Own::Absent | Own::Unknown(_) if existed => {
+            (Status::False, reason::DELETED, format!("HostedCluster '{key}' was deleted"))
+        }
+        Own::Absent | Own::Unknown(_) => {
+            (Status::Unknown, reason::NOT_CREATED, "the HostedCluster is not created yet".to_owned())
+        }
+    };
+    Finding { condition: condition::HOSTED_CLUSTER_CREATED, status, reason, message }
+}

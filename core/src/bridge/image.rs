@@ -1,0 +1,136 @@
+//! The release image: whether the registry has it, and whether HyperShift supports its version.
+//!
+//! A registry that does not answer proves nothing: the last answer counts, and without one the image is let pass. What a
+//! running cluster was made from is not asked for again.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::names::SUPPORTED_VERSIONS;
+use super::parse::version::{ReleaseVersion, supported_versions};
+use crate::engine::action::{Class, Failure};
+use crate::engine::image::{FoundImage, ImageReference};
+use crate::time::Monotonic;
+
+/// For how long a registry's answer is believed.
+const FRESH: Duration = Duration::from_mins(10);
+/// After how long a registry that did not answer is asked again.
+pub const RETRY: Duration = Duration::from_mins(1);
+
+/// What a registry said of an image.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Checked {
+    image: String,
+    /// The version of the pull secret that was used.
+    secret: String,
+    at: Monotonic,
+    answer: Result<FoundImage, Failure>,
+    /// What kept the registry from answering since.
+    trouble: Option<Failure>,
+}
+
+/// What is known of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The registry has it.
+    Found,
+    /// It can't be used; the words say how to mend that.
+    Refused(String),
+    /// Nobody knows.
+    Unknown(String),
+}
+
+impl Checked {
+    /// Takes an answer in. Where the registry did not answer, the last answer about the same image stays.
+    pub fn take(
+        before: Option<Self>,
+        image: &str,
+        secret: String,
+        answer: Result<FoundImage, Failure>,
+        now: Monotonic,
+    ) -> Self {
+        let image = image.to_owned();
+        match (before.filter(|before| before.image == image && before.is_definite()), answer) {
+            (Some(before), Err(failure)) if !is_definite(&failure) => {
+                Self { secret, at: now, trouble: Some(failure), ..before }
+            }
+            (_, answer) => Self { image, secret, at: now, answer, trouble: None },
+        }
+    }
+
+    /// When the registry is to be asked again, if this is the image and that the pull secret.
+    pub fn due(&self, image: &str, secret: &str) -> Monotonic {
+        let is_same = (self.image.as_str(), self.secret.as_str()) == (image, secret);
+        let fresh = if self.is_definite() && self.trouble.is_none() { FRESH } else { RETRY };
+        if is_same { self.at + fresh } else { Monotonic::START }
+    }
+
+    /// Whether nobody knows yet.
+    pub fn is_open(&self) -> bool {
+        !self.is_definite()
+    }
+
+    fn is_definite(&self) -> bool {
+        self.answer.as_ref().map_or_else(is_definite, |_| true)
+    }
+
+    /// The version that the registry told.
+    pub fn release(&self) -> Option<ReleaseVersion> {
+        ReleaseVersion::of_release(self.answer.as_ref().ok()?.release.as_deref()?)
+    }
+
+    /// What follows for an image.
+    pub fn verdict(&self, image: &str) -> Verdict {
+        if self.image != image {
+            return Verdict::Unknown(format!("release image {image}: its registry was not asked yet"));
+        }
+        match &self.answer {
+            Ok(_) => Verdict::Found,
+            Err(failure) => match failure.class {
+                Class::NotFound => Verdict::Refused(format!(
+                    "release image {image} does not exist in its registry; mend spec.ocpReleaseImage"
+                )),
+                Class::Forbidden => Verdict::Refused(format!(
+                    "the registry of release image {image} does not accept the pull secret ({}); add credentials for it \
+                     to the Secret that spec.pullSecretRef names",
+                    failure.message
+                )),
+                Class::Invalid => Verdict::Refused(format!("release image {image}: {}", failure.message)),
+                Class::AlreadyExists
+                | Class::Conflict
+                | Class::Gone
+                | Class::Throttled
+                | Class::Unavailable
+                | Class::Unknown => Verdict::Unknown(format!(
+                    "release image {image} could not be checked ({}); the cluster is created all the same",
+                    failure.message
+                )),
+            },
+        }
+    }
+}
+
+fn is_definite(failure: &Failure) -> bool {
+    matches!(failure.class, Class::NotFound | Class::Forbidden | Class::Invalid)
+}
+
+/// The version that an image's tag tells.
+pub fn version_by_tag(image: &str) -> Option<ReleaseVersion> {
+    ReleaseVersion::of_tag(&ImageReference::parse(image).ok()?.tag?)
+}
+
+/// Why a version can't be installed by the HyperShift that is here, by the ConfigMap in which it tells what it supports.
+/// Where that is missing or can't be read, HyperShift decides later.
+pub fn unsupported(version: ReleaseVersion, config_map: Option<&Value>) -> Option<String> {
+    let supported = supported_versions(config_map?["data"][SUPPORTED_VERSIONS].as_str()?).ok()?;
+    if supported.is_empty() || supported.contains(&version) {
+        return None;
+    }
+    let (lowest, highest) = (supported.iter().min()?, supported.iter().max()?);
+    Some(format!(
+        "OpenShift {version} is not supported by the installed HyperShift, which supports {lowest} to {highest}; choose \
+         another spec.ocpReleaseImage, or update HyperShift"
+    ))
+}

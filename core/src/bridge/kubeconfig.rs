@@ -1,0 +1,82 @@
+//! The hosted cluster's kubeconfig, handed to the DPUCluster.
+//!
+//! A copy of HyperShift's Secret is put beside the DPUCluster under the key that DPF reads; then the DPUCluster is told its
+//! name. The Secret is watched, so that a copy that somebody changes is mended.
+//!
+//! Source: "Field: `kubeconfigSecretRef`", "Cleanup Operations".
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::names::{self, condition, reason};
+use super::prerequisites::text;
+use super::secrets::{Role, Standing};
+use super::source::Source;
+use super::view::View;
+use crate::engine::action::Action;
+use crate::engine::conditions::{Finding, Status};
+use crate::object::metadata;
+
+/// Whether HyperShift has made the kubeconfig: the Secret belongs to the HostedCluster, which names it.
+pub fn is_made(view: &View<'_>) -> bool {
+    let source = Role::Kubeconfig.source(view.key, view.spec);
+    let Some(cluster) = view.hosted_cluster().ours() else { return false };
+    let Ok(Some(secret)) = view.world.find(Source::Secrets, &source) else { return false };
+    let owners = secret["metadata"]["ownerReferences"].as_array();
+    let is_theirs =
+        owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == metadata(cluster, "uid")));
+    is_theirs && text(cluster, "/status/kubeconfig/name") == Some(&source.name)
+}
+
+/// The name of a kubeconfig that the DPUCluster has from somebody else.
+pub fn of_others<'a>(view: &View<'a>) -> Option<&'a str> {
+    let ours = Role::Kubeconfig.copy(view.key, view.bridge.dpu_cluster.as_ref())?;
+    text(view.dpu_cluster()?, "/spec/kubeconfig").filter(|name| *name != ours.name)
+}
+
+/// The write that tells the DPUCluster of its kubeconfig; none if it knows, or has another.
+pub fn write(view: &View<'_>) -> Option<Action> {
+    let (object, name) = (view.dpu_cluster()?, view.bridge.dpu_cluster.as_ref()?);
+    let is_free = text(object, "/spec/kubeconfig").is_none();
+    if !is_free || view.secret(Role::Kubeconfig) != Standing::Copied || !is_made(view) {
+        return None;
+    }
+    let copy = Role::Kubeconfig.copy(view.key, Some(name))?;
+    let patch =
+        json!({ "metadata": { "uid": metadata(object, "uid") }, "spec": { "kubeconfig": copy.name } });
+    let target = name.object(&names::dpu_cluster());
+    Some(Action::Patch { target, subresource: None, patch: Arc::new(patch) })
+}
+
+/// The finding about `KubeconfigInjected`, where no write of this pass has told otherwise.
+pub fn judge(view: &View<'_>) -> Finding {
+    let copy = Role::Kubeconfig.copy(view.key, view.bridge.dpu_cluster.as_ref());
+    let injected = view.dpu_cluster().and_then(|object| text(object, "/spec/kubeconfig"));
+    let (status, reason, message) = if let Some(theirs) = of_others(view) {
+        let message = format!(
+            "the DPUCluster uses the kubeconfig {theirs} of somebody else; for it to use this cluster, remove its \
+             spec.kubeconfig"
+        );
+        (Status::False, reason::DPU_CLUSTER_HAS_ITS_OWN, message)
+    } else {
+        match view.secret(Role::Kubeconfig) {
+            _ if !is_made(view) => (
+                Status::False,
+                reason::KUBECONFIG_PENDING,
+                "HyperShift has not made the cluster's kubeconfig yet".to_owned(),
+            ),
+            Standing::Bad(complaint) => (Status::False, reason::INJECTION_FAILED, complaint.to_owned()),
+            Standing::Copied if injected.is_some() => {
+                let name = copy.map(|copy| copy.name).unwrap_or_default();
+                (Status::True, reason::INJECTED, format!("the DPUCluster uses the kubeconfig {name}"))
+            }
+            Standing::Missing | Standing::Unknown(_) | Standing::Unread | Standing::Copied => (
+                Status::False,
+                reason::KUBECONFIG_PENDING,
+                "the DPUCluster has not been given the kubeconfig yet".to_owned(),
+            ),
+        }
+    };
+    Finding { condition: condition::KUBECONFIG_INJECTED, status, reason, message }
+}

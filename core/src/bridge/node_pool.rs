@@ -1,0 +1,67 @@
+//! Whether the NodePool has the nodes that it should have.
+//!
+//! Without machines to manage, HyperShift never calls a NodePool ready: with no replicas asked for, it is ready as soon as
+//! nothing about it is invalid.
+//!
+//! Source: "Condition: NodePoolReady".
+
+use serde_json::Value;
+
+use super::names::{condition, reason};
+use super::view::{Own, View, condition as find, is, words};
+use crate::engine::conditions::{Finding, Status};
+
+/// The conditions of a NodePool that tell that it can't work as it is.
+const VALIDITY: [&str; 7] = [
+    "ValidReleaseImage",
+    "ValidPlatformImage",
+    "ValidMachineConfig",
+    "ValidGeneratedPayload",
+    "ValidArchPlatform",
+    "ValidTuningConfig",
+    "SupportedVersionSkew",
+];
+
+/// The finding about `NodePoolReady`, where no write of this pass has told otherwise.
+pub fn judge(view: &View<'_>) -> Finding {
+    let key = view.key;
+    let (status, reason, message) = match view.node_pool() {
+        Own::Ours(pool) => nodes(pool),
+        Own::Foreign => (
+            Status::False,
+            reason::NODE_POOL_CREATION_FAILED,
+            format!("NodePool '{key}' exists and belongs to somebody else; remove it, or rename it"),
+        ),
+        Own::Going => {
+            (Status::False, reason::WAITING_FOR_NODES, format!("NodePool '{key}' is being deleted"))
+        }
+        Own::Absent | Own::Unknown(_) => {
+            (Status::Unknown, reason::WAITING_FOR_NODES, "the NodePool is not created yet".to_owned())
+        }
+    };
+    Finding { condition: condition::NODE_POOL_READY, status, reason, message }
+}
+
+fn nodes(pool: &Value) -> (Status, &'static str, String) {
+    if let Some(invalid) = VALIDITY.into_iter().find(|name| is(pool, name, "False")) {
+        return (Status::False, reason::NODES_UNHEALTHY, words(pool, invalid));
+    }
+    let replicas = pool["spec"]["replicas"].as_i64().unwrap_or(0);
+    match find(pool, "Ready") {
+        Some(_) if is(pool, "Ready", "True") => {
+            let count = pool["status"]["replicas"].as_i64().unwrap_or(0);
+            (Status::True, reason::NODES_READY, format!("{count}/{replicas} worker nodes are ready"))
+        }
+        Some(_) if is(pool, "AllNodesHealthy", "False") => {
+            (Status::False, reason::NODES_UNHEALTHY, words(pool, "AllNodesHealthy"))
+        }
+        Some(_) => (Status::False, reason::WAITING_FOR_NODES, words(pool, "Ready")),
+        None if pool["status"]["conditions"].as_array().is_none_or(Vec::is_empty) => {
+            (Status::Unknown, reason::WAITING_FOR_NODES, "the NodePool reports nothing yet".to_owned())
+        }
+        None if replicas == 0 => (Status::True, reason::NODES_READY, "0 replicas requested".to_owned()),
+        None => {
+            (Status::False, reason::WAITING_FOR_NODES, "the NodePool does not report its nodes".to_owned())
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Pull secrets: `.dockerconfigjson`.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde_json::{Map, Value};
+
+use crate::engine::broker::Confidential;
+use crate::engine::image::{DOCKER_HUB, ImageReference};
+use crate::engine::wire::cut;
+
+/// The credentials of a pull secret. It has no form that shows any of them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DockerConfig {
+    /// The most specific one first.
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Entry {
+    place: Place,
+    credentials: Confidential,
+}
+
+/// Which images credentials are for.
+#[derive(Clone, PartialEq, Eq)]
+struct Place {
+    /// With the port; labels may have wildcards.
+    host: String,
+    /// Without slashes at its ends; empty for all repositories.
+    path: String,
+}
+
+impl DockerConfig {
+    /// Reads `{"auths": {"<registry>": {"auth": "<base64 of user:password>"}}}`, where `username` and `password` may stand
+    /// instead of `auth`. Entries without credentials do no harm, but one must have some. Errors say what is wrong,
+    /// where, and how to mend it; they never show credentials.
+    pub fn parse(data: &[u8]) -> Result<Self, String> {
+        let document: Value = serde_json::from_slice(data).map_err(|error| {
+            // The error's own words might quote the text.
+            format!("it is not JSON (line {}, column {})", error.line(), error.column())
+        })?;
+        let auths = match document.get("auths") {
+            Some(Value::Object(auths)) => auths,
+            Some(_) => return Err("`auths` is not an object with a key for each registry".to_owned()),
+            None => return Err("it has no `auths`, which holds a key for each registry".to_owned()),
+        };
+        let mut entries = Vec::new();
+        for (key, auth) in auths {
+            let place = Place::parse(key);
+            let at = |problem| format!("auths[{}]{problem}", cut(&format!("{place:?}")));
+            let Value::Object(auth) = auth else { return Err(at(" is not an object with `auth`")) };
+            if let Some(credentials) = credentials(auth).map_err(at)? {
+                entries.push(Entry { place, credentials });
+            }
+        }
+        if entries.is_empty() {
+            return Err("`auths` has no credentials, so that nothing can be pulled with it; add a registry with `auth`, \
+                        the base64 of user:password"
+                .to_owned());
+        }
+        entries.sort_by_key(|entry| (Reverse(entry.place.path.len()), entry.place.host.contains('*')));
+        Ok(Self { entries })
+    }
+
+    /// The credentials for an image, as `user:password`: those of the longest path that its repository begins with, and
+    /// of a host that is named before one that a wildcard matches.
+    pub fn credentials_for(&self, image: &ImageReference) -> Option<Confidential> {
+        let entry = self.entries.iter().find(|entry| entry.place.holds(image))?;
+        Some(entry.credentials.clone())
+    }
+}
+
+impl fmt::Debug for DockerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DockerConfig(***)")
+    }
+}
+
+impl Place {
+    fn parse(key: &str) -> Self {
+        let place = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
+        let (host, path) = place.split_once('/').unwrap_or((place, ""));
+        // What stands before an `@` may be credentials.
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host).to_ascii_lowercase();
+        let host = match host.as_str() {
+            "index.docker.io" | "registry-1.docker.io" => DOCKER_HUB.to_owned(),
+            _ => host,
+        };
+        let path = path.trim_matches('/');
+        // The version of the registry's API is no part of a repository.
+        let path = match path.split_once('/').unwrap_or((path, "")) {
+            ("v1" | "v2", rest) => rest,
+            _ => path,
+        };
+        Self { host, path: path.to_owned() }
+    }
+
+    fn holds(&self, image: &ImageReference) -> bool {
+        let rest = image.repository.strip_prefix(&self.path);
+        let in_path =
+            self.path.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        in_path && host_matches(&self.host, &image.registry.to_ascii_lowercase())
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let separator = if self.path.is_empty() { "" } else { "/" };
+        write!(f, "{:?}", format!("{}{separator}{}", self.host, self.path))
+    }
+}
+
+/// A wildcard stands for any part of one label, as for the kubelet.
+fn host_matches(pattern: &str, host: &str) -> bool {
+    let label_matches = |(pattern, label): (&str, &str)| match pattern.split_once('*') {
+        Some((start, end)) => {
+            label.len() >= start.len() + end.len() && label.starts_with(start) && label.ends_with(end)
+        }
+        None => pattern == label,
+    };
+    pattern.split('.').count() == host.split('.').count()
+        && pattern.split('.').zip(host.split('.')).all(label_matches)
+}
+
+/// `user:password`, if an entry has them. An error begins with the place below the entry.
+fn credentials(auth: &Map<String, Value>) -> Result<Option<Confidential>, &'static str> {
+    let [encoded, user, password] = ["auth", "username", "password"].map(|key| auth.get(key));
+    let text = |value: Option<&Value>, problem| match value {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(problem),
+    };
+    let encoded = text(encoded, ".auth is not a string")?;
+    let user = text(user, ".username is not a string")?;
+    let password = text(password, ".password is not a string")?;
+    if encoded.is_empty() {
+        return match (user.is_empty(), password.is_empty()) {
+            (true, true) => Ok(None),
+            (true, false) => Err(" has a password without a username; add it"),
+            (false, true) => Err(" has a username without a password; add it"),
+            (false, false) => Ok(Some(Confidential::new(format!("{user}:{password}")))),
+        };
+    }
+    let decoded =
+        BASE64.decode(encoded).map_err(|_| ".auth is not base64; write the base64 of user:password")?;
+    match String::from_utf8(decoded) {
+        Ok(decoded) if decoded.contains(':') => Ok(Some(Confidential::new(decoded))),
+        Ok(_) => Err(".auth has no colon; write the base64 of user:password"),
+        Err(_) => Err(".auth is not the base64 of a text; write the base64 of user:password"),
+    }
+}
+
+/// With or without padding, as container tools take it.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+#[cfg(test)]
+#[path = "docker_config/tests.rs"]
+mod tests;

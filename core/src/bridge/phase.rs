@@ -1,0 +1,96 @@
+//! The phase of a bridge: where its conditions point to, one edge of the specification's table at a time.
+//!
+//! | from | to |
+//! | --- | --- |
+//! | (new) | `Pending` |
+//! | `Pending` | `Provisioning`, `Failed` |
+//! | `Provisioning` | `Ready`, `Failed` |
+//! | `Ready` | `Failed` |
+//! | `Failed` | `Provisioning` |
+//! | any | `Deleting` |
+//!
+//! Source: "Status Phases".
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::names::{condition, reason};
+
+/// A phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Something is missing that may still appear.
+    Pending,
+    /// The hosted cluster is being made.
+    Provisioning,
+    /// The hosted cluster works.
+    Ready,
+    /// Something has to be mended.
+    Failed,
+    /// The hosted cluster is being taken down.
+    Deleting,
+}
+
+impl Phase {
+    /// As the status writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Provisioning => "Provisioning",
+            Self::Ready => "Ready",
+            Self::Failed => "Failed",
+            Self::Deleting => "Deleting",
+        }
+    }
+
+    /// Reads what a status says.
+    pub fn read(text: &str) -> Option<Self> {
+        let all = [Self::Pending, Self::Provisioning, Self::Ready, Self::Failed, Self::Deleting];
+        all.into_iter().find(|phase| phase.as_str() == text)
+    }
+
+    /// The next phase on the way to another. It may be this one: not every phase can be reached from every other.
+    pub const fn toward(before: Option<Self>, target: Self) -> Self {
+        match (before, target) {
+            (_, Self::Deleting) | (Some(Self::Deleting), _) => Self::Deleting,
+            (None, _) | (Some(Self::Pending), Self::Pending) => Self::Pending,
+            (Some(Self::Provisioning | Self::Ready), Self::Ready) => Self::Ready,
+            (Some(Self::Pending | Self::Failed), Self::Provisioning | Self::Ready)
+            | (Some(Self::Provisioning), Self::Pending | Self::Provisioning) => Self::Provisioning,
+            (Some(Self::Pending | Self::Provisioning), Self::Failed)
+            | (Some(Self::Ready), Self::Pending | Self::Provisioning | Self::Failed)
+            | (Some(Self::Failed), Self::Pending | Self::Failed) => Self::Failed,
+        }
+    }
+}
+
+/// Where the conditions of a bridge that is not being deleted point to.
+pub fn target(conditions: &[Condition]) -> Phase {
+    let find = |name: &str| conditions.iter().find(|condition| condition.type_ == name);
+    let is = |name: &str, status: &str| find(name).is_some_and(|condition| condition.status == status);
+    let because =
+        |name: &str, reason: &str| is(name, "False") && find(name).is_some_and(|it| it.reason == reason);
+
+    let is_created = is(condition::HOSTED_CLUSTER_CREATED, "True");
+    let was_ready = is(condition::PROVISIONED, "True");
+    let is_broken = because(condition::PREREQUISITES_MET, reason::INVALID)
+        || because(condition::HOSTED_CLUSTER_CREATED, reason::CREATION_FAILED)
+        || because(condition::NODE_POOL_READY, reason::NODE_POOL_CREATION_FAILED)
+        || because(condition::HOSTED_CLUSTER_PROGRESSING, reason::BLOCKED)
+        || because(condition::PROVISIONED, reason::TIMED_OUT);
+    let lacks_something =
+        !is(condition::DPU_CLUSTER_VALID, "True") || !is(condition::PREREQUISITES_MET, "True");
+
+    if is_broken {
+        Phase::Failed
+    } else if is(condition::READY, "True") {
+        Phase::Ready
+    } else if was_ready {
+        Phase::Failed
+    } else if lacks_something && !is_created {
+        Phase::Pending
+    } else if !is(condition::DPU_CLUSTER_VALID, "True") {
+        Phase::Failed
+    } else {
+        Phase::Provisioning
+    }
+}

@@ -1,0 +1,239 @@
+//! What has to be there before a hosted cluster can be made, besides its DPUCluster.
+//!
+//! Each check is a function of what is known. What may still appear is waited for, and a watch wakes the bridge when it
+//! does; what only a user can mend is told once and tried again when the input has changed. Most of it does not matter any
+//! more once the HostedCluster exists: a running cluster is not taken down because a StorageClass is gone.
+//!
+//! Source: "Reconciliation Validation".
+
+use serde_json::Value;
+
+use super::image::{self, Verdict};
+use super::names::{API_SERVICE, HYPERSHIFT, HYPERSHIFT_OPERATOR, SUPPORTED_VERSIONS};
+use super::secrets::{Role, Standing};
+use super::source::Source;
+use super::view::{Own, View};
+use super::world::{Index, Name, control_plane_namespace};
+use super::{hosted_cluster, kubeconfig, vip};
+use crate::engine::action::{Class, Failure};
+use crate::object::is_deleting;
+
+/// Something that is missing, or wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unmet {
+    /// What, where and how to mend it.
+    pub message: String,
+    /// Who has to do something.
+    pub remedy: Remedy,
+}
+
+/// What an unmet prerequisite needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// It may still appear.
+    Wait,
+    /// The input has to be changed.
+    Mend,
+    /// Another has the address that is asked for.
+    FreeAddress,
+}
+
+impl Unmet {
+    /// Something that may still appear.
+    pub fn wait(message: impl Into<String>) -> Self {
+        Self { message: message.into(), remedy: Remedy::Wait }
+    }
+
+    /// Something that has to be changed.
+    pub fn mend(message: impl Into<String>) -> Self {
+        Self { message: message.into(), remedy: Remedy::Mend }
+    }
+}
+
+/// Everything that is unmet.
+pub fn check(view: &View<'_>) -> Vec<Unmet> {
+    let is_new = matches!(view.hosted_cluster(), Own::Absent | Own::Unknown(_) | Own::Going);
+    let mut unmet: Vec<Unmet> = Vec::new();
+    unmet.extend(in_use(view));
+    unmet.extend(secret(view, Role::Pull));
+    unmet.extend(secret(view, Role::Ssh));
+    if is_new {
+        unmet.extend(name(view.key));
+        unmet.extend(dpu_cluster(view));
+        unmet.extend(hypershift(view));
+        unmet.extend(storage_class(view));
+        unmet.extend(node_address(view));
+    }
+    if view.spec.expose_through_load_balancer {
+        unmet.extend(vip::check(view));
+    }
+    if image_matters(view) {
+        unmet.extend(release_image(view));
+    }
+    unmet
+}
+
+/// Whether the release image has yet to be given to HyperShift.
+pub fn image_matters(view: &View<'_>) -> bool {
+    let current = view.hosted_cluster().ours().map(|object| &object["spec"]["release"]["image"]);
+    current.is_none_or(|current| *current != view.spec.ocp_release_image)
+}
+
+/// HyperShift makes a namespace `<namespace>-<name>`, and a NodePool can't name a HostedCluster with a dot.
+fn name(key: &Name) -> Option<Unmet> {
+    const LONGEST: usize = 63;
+    if key.name.contains('.') {
+        let message =
+            format!("the name {:?} has a dot, which a HostedCluster with nodes can't have", key.name);
+        return Some(Unmet::mend(format!("{message}; create the DPFHCPBridge under another name")));
+    }
+    let namespace = control_plane_namespace(key);
+    (namespace.len() > LONGEST).then(|| {
+        Unmet::mend(format!(
+            "the namespace of the control plane, {namespace:?}, would have {} characters where {LONGEST} are allowed; \
+             create the DPFHCPBridge under a shorter name",
+            namespace.len()
+        ))
+    })
+}
+
+/// One DPUCluster has one control plane.
+fn in_use(view: &View<'_>) -> Option<Unmet> {
+    let dpu_cluster = view.bridge.dpu_cluster.clone()?;
+    let rival = view.world.rival(&Index::DpuCluster(dpu_cluster.clone()), view.key)?;
+    Some(Unmet::wait(format!(
+        "DPUCluster {dpu_cluster} is in use by DPFHCPBridge {rival}, which is older; name another one, or delete that bridge"
+    )))
+}
+
+/// A DPUCluster that waits for our kubeconfig can't be ready; one that has another can.
+fn dpu_cluster(view: &View<'_>) -> Option<Unmet> {
+    let (object, name) = (view.dpu_cluster()?, view.bridge.dpu_cluster.as_ref()?);
+    if is_deleting(object) {
+        return Some(Unmet::wait(format!("DPUCluster {name} is being deleted")));
+    }
+    let theirs = kubeconfig::of_others(view)?;
+    let phase = object["status"]["phase"].as_str().unwrap_or("not reported");
+    (phase != "Ready").then(|| {
+        Unmet::wait(format!(
+            "DPUCluster {name}, whose kubeconfig {theirs} comes from somebody else, is not Ready (its phase is {phase})"
+        ))
+    })
+}
+
+fn hypershift(view: &View<'_>) -> Option<Unmet> {
+    for (source, what) in [(Source::HostedClusters, "HostedClusters"), (Source::NodePools, "NodePools")] {
+        if let Some(failure) = view.world.refusal(source) {
+            return Some(unknown(what, failure, "install HyperShift"));
+        }
+    }
+    let title = format!("Deployment {HYPERSHIFT}/{HYPERSHIFT_OPERATOR}");
+    match view.world.find(Source::Operator, &Name::new(HYPERSHIFT, HYPERSHIFT_OPERATOR)) {
+        Err(failure) => Some(unknown(&title, failure, "see to it that HyperShift runs")),
+        Ok(None) => Some(Unmet::wait(format!("HyperShift is not installed: there is no {title}"))),
+        Ok(Some(deployment)) => {
+            let available = deployment["status"]["availableReplicas"].as_i64().unwrap_or(0);
+            (available < 1).then(|| Unmet::wait(format!("HyperShift does not run: {title} is not available")))
+        }
+    }
+}
+
+fn storage_class(view: &View<'_>) -> Option<Unmet> {
+    let name = &view.spec.etcd_storage_class;
+    match view.world.find(Source::StorageClasses, &Name::new("", name)) {
+        Err(failure) => Some(unknown(&format!("StorageClass {name}"), failure, "grant access to it")),
+        Ok(None) => {
+            let message = format!("StorageClass {name} of spec.etcdStorageClass does not exist");
+            Some(Unmet::wait(format!("{message}; create it, or name another")))
+        }
+        Ok(Some(class)) if class["provisioner"] == "kubernetes.io/no-provisioner" => {
+            Some(Unmet::mend(format!(
+                "StorageClass {name} of spec.etcdStorageClass does not make volumes by itself (its provisioner is \
+                 kubernetes.io/no-provisioner); name another"
+            )))
+        }
+        Ok(Some(_)) => None,
+    }
+}
+
+fn node_address(view: &View<'_>) -> Option<Unmet> {
+    if view.spec.expose_through_load_balancer || hosted_cluster::node_address(view.world).is_some() {
+        return None;
+    }
+    if let Some(failure) = view.world.refusal(Source::Nodes) {
+        return Some(unknown("Nodes", failure, "grant access to them"));
+    }
+    Some(Unmet::wait("no Node has an address at which node ports could be reached"))
+}
+
+fn secret(view: &View<'_>, role: Role) -> Option<Unmet> {
+    let (field, key) = match role {
+        Role::Pull => ("spec.pullSecretRef", role.source_key()),
+        Role::Ssh | Role::Kubeconfig => ("spec.sshKeySecretRef", role.source_key()),
+    };
+    let source = role.source(view.key, view.spec);
+    if source.name.is_empty() {
+        return Some(Unmet::mend(format!("{field}.name is empty; name the Secret with the key {key:?}")));
+    }
+    match view.secret(role) {
+        Standing::Missing => Some(Unmet::wait(format!(
+            "Secret {source} of {field} does not exist; create it with the key {key:?}"
+        ))),
+        Standing::Unknown(failure) => Some(unknown("Secrets", failure, "grant access to them")),
+        // A change that came in during this pass has its copy brought up to date in the next one.
+        Standing::Unread if is_copied(view, role) => None,
+        Standing::Unread => {
+            Some(Unmet::wait(format!("Secret {source} of {field} is not read and copied yet")))
+        }
+        Standing::Bad(complaint) => Some(Unmet::mend(complaint)),
+        Standing::Copied => None,
+    }
+}
+
+fn is_copied(view: &View<'_>, role: Role) -> bool {
+    let copy = role.copy(view.key, view.bridge.dpu_cluster.as_ref());
+    copy.is_some_and(|copy| matches!(view.world.find(Source::Secrets, &copy), Ok(Some(_))))
+}
+
+fn release_image(view: &View<'_>) -> Option<Unmet> {
+    let image = &view.spec.ocp_release_image;
+    let checked = view.memory.image.as_ref();
+    if let Some(Verdict::Refused(message)) = checked.map(|checked| checked.verdict(image)) {
+        return Some(Unmet::mend(message));
+    }
+    let version = image::version_by_tag(image).or_else(|| checked?.release())?;
+    let name = Name::new(HYPERSHIFT, SUPPORTED_VERSIONS);
+    let config_map = view.world.find(Source::Versions, &name).ok().flatten();
+    image::unsupported(version, config_map).map(Unmet::mend)
+}
+
+/// Something that can't be looked at.
+fn unknown(what: &str, failure: &Failure, remedy: &str) -> Unmet {
+    Unmet::wait(match failure.class {
+        Class::NotFound => format!("{what} are not served here; {remedy}"),
+        Class::Forbidden
+        | Class::AlreadyExists
+        | Class::Conflict
+        | Class::Invalid
+        | Class::Gone
+        | Class::Throttled
+        | Class::Unavailable
+        | Class::Unknown => format!("{what} can't be watched ({}); {remedy}", failure.message),
+    })
+}
+
+/// The title of the API server's Service.
+pub fn service_title(key: &Name) -> String {
+    format!("Service {}/{API_SERVICE}", control_plane_namespace(key))
+}
+
+/// The class of the failure that the worst of the sources has met, for the delay until the next try.
+pub fn worst_refusal(view: &View<'_>) -> Option<Class> {
+    let failures = Source::ALL.iter().filter_map(|source| view.world.refusal(*source));
+    failures.map(|failure| failure.class).max()
+}
+
+/// Whether an object's field holds a text that is not empty.
+pub fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+    object.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
+}

@@ -1,0 +1,150 @@
+//! Whether the hosted cluster works, and whether it ever has.
+//!
+//! Source: "Condition: Ready", "Phase Transition Rules".
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::names::{condition, reason};
+use super::prerequisites::{Remedy, Unmet};
+use super::view::{Own, View, is, words};
+use crate::engine::conditions::{Finding, Status};
+use crate::object::metadata;
+use crate::time::Now;
+
+/// How long a cluster may take to become ready for the first time.
+pub const PROVISIONING_MAX: Duration = Duration::from_hours(1);
+
+/// The finding about `PrerequisitesMet`.
+pub fn prerequisites(unmet: &[Unmet]) -> Finding {
+    let (status, reason) = if unmet.is_empty() {
+        (Status::True, reason::ALL_MET)
+    } else if unmet.iter().all(|unmet| unmet.remedy == Remedy::Wait) {
+        (Status::False, reason::WAITING)
+    } else {
+        (Status::False, reason::INVALID)
+    };
+    // What has to be mended comes before what may appear by itself.
+    let (wait, mend): (Vec<&Unmet>, Vec<&Unmet>) =
+        unmet.iter().partition(|unmet| unmet.remedy == Remedy::Wait);
+    let messages: Vec<&str> = mend.into_iter().chain(wait).map(|unmet| unmet.message.as_str()).collect();
+    let message = if messages.is_empty() { "everything is there".to_owned() } else { messages.join("; ") };
+    Finding { condition: condition::PREREQUISITES_MET, status, reason, message }
+}
+
+/// The finding about `Ready`, from all others.
+pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
+    let find = |name: &str| findings.iter().find(|finding| finding.condition == name);
+    let unless = |name: &str, status: Status, reason: &'static str| {
+        let finding = find(name).filter(|finding| finding.status != Status::True)?;
+        Some((status, reason, finding.message.clone()))
+    };
+    let is_new = !matches!(view.hosted_cluster(), Own::Ours(_));
+    let is_invalid = find(condition::PREREQUISITES_MET).is_some_and(|it| it.reason == reason::INVALID);
+    let prerequisites = || {
+        // A cluster that runs does without what it was made from.
+        (is_new || is_invalid)
+            .then(|| unless(condition::PREREQUISITES_MET, Status::False, reason::VALIDATION_FAILED))
+            .flatten()
+    };
+    let creation = || {
+        let finding = find(condition::HOSTED_CLUSTER_CREATED)?;
+        match finding.status {
+            Status::False if finding.reason == reason::CREATION_FAILED => {
+                Some((Status::False, reason::VALIDATION_FAILED, finding.message.clone()))
+            }
+            Status::False => {
+                Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, finding.message.clone()))
+            }
+            Status::Unknown => {
+                Some((Status::Unknown, reason::WAITING_FOR_CONTROL_PLANE, finding.message.clone()))
+            }
+            Status::True => None,
+        }
+    };
+    let injected = || {
+        let finding = find(condition::KUBECONFIG_INJECTED)?;
+        // Who has a control plane of its own does not wait for ours.
+        if finding.reason == reason::DPU_CLUSTER_HAS_ITS_OWN {
+            return None;
+        }
+        unless(condition::KUBECONFIG_INJECTED, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
+    };
+    let obstacle = unless(condition::DPU_CLUSTER_VALID, Status::False, reason::VALIDATION_FAILED)
+        .or_else(prerequisites)
+        .or_else(creation)
+        .or_else(|| control_plane(view.hosted_cluster().ours()?))
+        .or_else(|| {
+            unless(condition::SERVICE_EXPOSURE_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
+        })
+        .or_else(injected)
+        .or_else(|| unless(condition::NODE_POOL_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE));
+    let (status, reason, message) = obstacle.unwrap_or_else(|| {
+        let place = super::exposure::api_endpoint(view).unwrap_or_default();
+        (Status::True, reason::CLUSTER_READY, format!("the hosted cluster is ready at {place}"))
+    });
+    Finding { condition: condition::READY, status, reason, message }
+}
+
+/// What is in the way of a HostedCluster's control plane.
+fn control_plane(cluster: &Value) -> Option<(Status, &'static str, String)> {
+    let progressing = super::view::condition(cluster, "Progressing");
+    let is_blocked = progressing.is_some_and(|progressing| {
+        progressing["status"] == "False" && progressing["reason"] == reason::BLOCKED
+    });
+    if is_blocked {
+        return Some((Status::False, reason::VALIDATION_FAILED, words(cluster, "Progressing")));
+    }
+    if !is(cluster, "Available", "True") {
+        let available = super::view::condition(cluster, "Available");
+        let is_unreachable =
+            available.is_some_and(|available| available["reason"] == "KASLoadBalancerNotReachable");
+        let reason =
+            if is_unreachable { reason::API_SERVER_UNREACHABLE } else { reason::WAITING_FOR_CONTROL_PLANE };
+        return Some((Status::False, reason, words(cluster, "Available")));
+    }
+    if super::exposure::has_endpoint(cluster) {
+        return (!is_installed(cluster)).then(|| {
+            let message = "the first version of the control plane is not installed completely yet".to_owned();
+            (Status::False, reason::WAITING_FOR_CONTROL_PLANE, message)
+        });
+    }
+    let message = "the HostedCluster does not tell where its API server is".to_owned();
+    Some((Status::False, reason::API_SERVER_UNREACHABLE, message))
+}
+
+/// Whether a version of the control plane was ever installed completely. An older HyperShift does not tell.
+fn is_installed(cluster: &Value) -> bool {
+    let history = cluster["status"]["controlPlaneVersion"]["history"].as_array();
+    history.is_none_or(|history| history.iter().any(|entry| entry["state"] == "Completed"))
+}
+
+/// The finding about `Provisioned`: once true, it stays so for as long as the HostedCluster exists.
+pub fn provisioned(view: &View<'_>, is_ready: bool) -> Finding {
+    let before = view.bridge.condition(condition::PROVISIONED);
+    let was = before.is_some_and(|before| before.status == "True");
+    let (status, reason, message) = match view.hosted_cluster() {
+        Own::Absent | Own::Foreign => {
+            (Status::False, reason::IN_PROGRESS, "the cluster is not provisioned yet")
+        }
+        _ if was || is_ready => (Status::True, reason::COMPLETED, "the cluster has been ready"),
+        Own::Ours(cluster) if remaining(cluster, view.now).is_zero() => {
+            (Status::False, reason::TIMED_OUT, "the cluster is not ready an hour after its creation")
+        }
+        Own::Ours(_) | Own::Going | Own::Unknown(_) => {
+            (Status::False, reason::IN_PROGRESS, "the cluster is being provisioned")
+        }
+    };
+    Finding { condition: condition::PROVISIONED, status, reason, message: message.to_owned() }
+}
+
+/// How long a HostedCluster may still take.
+pub fn remaining(cluster: &Value, now: Now) -> Duration {
+    let Ok(created) = metadata(cluster, "creationTimestamp").parse::<Timestamp>() else {
+        return PROVISIONING_MAX;
+    };
+    let age = now.wall.timestamp().duration_since(created);
+    PROVISIONING_MAX.saturating_sub(Duration::try_from(age).unwrap_or_default())
+}

@@ -1,0 +1,50 @@
+//! How a run of the Bridge is recorded.
+
+use super::Operator;
+use crate::engine::recording::{Checkpoint, Origin, Recordable, Traits};
+
+impl Operator {
+    /// The Bridge that a recording speaks of.
+    pub fn revive(origin: Origin<'_>) -> serde_json::Result<Self> {
+        match origin {
+            Origin::Config(config) => serde_json::from_value(config.clone()).map(Self::new),
+            Origin::Checkpoint(state) => serde_json::from_value(state.clone()),
+        }
+    }
+}
+
+impl Recordable for Operator {
+    fn checkpoint(&self) -> Checkpoint {
+        let state = self.clone();
+        Box::new(move || serde_json::to_value(state))
+    }
+
+    fn traits(&self) -> Traits {
+        Traits {
+            mark: None,
+            words: &[
+                include_str!("../bridge.rs"),
+                include_str!("deletion.rs"),
+                include_str!("dpucluster.rs"),
+                include_str!("exposure.rs"),
+                include_str!("hosted_cluster.rs"),
+                include_str!("image.rs"),
+                include_str!("kubeconfig.rs"),
+                include_str!("metrics.rs"),
+                include_str!("names.rs"),
+                include_str!("node_pool.rs"),
+                include_str!("pass.rs"),
+                include_str!("phase.rs"),
+                include_str!("prerequisites.rs"),
+                include_str!("readiness.rs"),
+                include_str!("secrets.rs"),
+                include_str!("source.rs"),
+                include_str!("status.rs"),
+                include_str!("view.rs"),
+                include_str!("vip.rs"),
+                include_str!("watches.rs"),
+                include_str!("world.rs"),
+            ],
+        }
+    }
+}

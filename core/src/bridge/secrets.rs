@@ -1,0 +1,257 @@
+//! Secrets that are checked and handed on: the pull secret and the SSH keys to HyperShift, the kubeconfig to the DPUCluster.
+//!
+//! Watches show their metadata only. A Secret is read when its version, or that of its copy, is not the one that was
+//! compared last; its content is never kept.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_crds::bridge::DPFHCPBridgeSpec;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::names::{self, BRIDGE_NAME, BRIDGE_NAMESPACE};
+use super::parse::docker_config::DockerConfig;
+use super::parse::ssh_key;
+use super::world::{Bridge, Memory, Name, World};
+use crate::engine::action::{Action, Failure};
+use crate::object::{controller_reference, controller_uid, label, metadata};
+
+use super::source::Source;
+
+/// What a Secret is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Role {
+    /// Pulls images (`spec.pullSecretRef`).
+    Pull,
+    /// Lets in to nodes (`spec.sshKeySecretRef`).
+    Ssh,
+    /// The hosted cluster's kubeconfig, which HyperShift makes.
+    Kubeconfig,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Pull, Self::Ssh, Self::Kubeconfig];
+
+    /// Where it comes from.
+    pub fn source(self, bridge: &Name, spec: &DPFHCPBridgeSpec) -> Name {
+        match self {
+            Self::Pull => Name::new(&bridge.namespace, &spec.pull_secret_ref.name),
+            Self::Ssh => Name::new(&bridge.namespace, &spec.ssh_key_secret_ref.name),
+            Self::Kubeconfig => Name::new(&bridge.namespace, &format!("{}-admin-kubeconfig", bridge.name)),
+        }
+    }
+
+    /// Where it goes; nowhere, if no DPUCluster is named.
+    pub fn copy(self, bridge: &Name, dpu_cluster: Option<&Name>) -> Option<Name> {
+        let Name { namespace, name } = bridge;
+        Some(match self {
+            Self::Pull => Name::new(namespace, &format!("{name}-pull-secret")),
+            Self::Ssh => Name::new(namespace, &format!("{name}-ssh-key")),
+            Self::Kubeconfig => {
+                Name::new(&dpu_cluster?.namespace, &format!("{namespace}-{name}-dpucluster-kubeconfig"))
+            }
+        })
+    }
+
+    /// Its key in the source.
+    pub const fn source_key(self) -> &'static str {
+        match self {
+            Self::Pull => ".dockerconfigjson",
+            Self::Ssh => "ssh-publickey",
+            Self::Kubeconfig => "kubeconfig",
+        }
+    }
+
+    /// Its key in the copy: the one that the reader looks for.
+    const fn copy_key(self) -> &'static str {
+        match self {
+            Self::Pull => ".dockerconfigjson",
+            Self::Ssh => "id_rsa.pub",
+            Self::Kubeconfig => "super-admin.conf",
+        }
+    }
+
+    const fn secret_type(self) -> &'static str {
+        match self {
+            Self::Pull => "kubernetes.io/dockerconfigjson",
+            Self::Ssh | Self::Kubeconfig => "Opaque",
+        }
+    }
+}
+
+/// What came of comparing a Secret with its copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    source: String,
+    copy: Option<String>,
+    /// What is wrong with either, in words that hold nothing of it.
+    pub complaint: Option<String>,
+}
+
+impl Verified {
+    /// Remembers what was found in these versions of the two.
+    pub fn new(source: &Value, copy: Option<&Value>, complaint: Option<String>) -> Self {
+        Self { source: marker(source), copy: copy.map(marker), complaint }
+    }
+}
+
+/// One version of one object.
+pub fn marker(object: &Value) -> String {
+    format!("{}/{}", metadata(object, "uid"), metadata(object, "resourceVersion"))
+}
+
+/// How a Secret stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing<'a> {
+    /// It does not exist.
+    Missing,
+    /// Nobody knows.
+    Unknown(&'a Failure),
+    /// It has to be read, and perhaps copied.
+    Unread,
+    /// It can't be used as it is.
+    Bad(&'a str),
+    /// Its copy is as it should be.
+    Copied,
+}
+
+/// How a Secret of a bridge stands.
+pub fn standing<'a>(
+    world: &'a World,
+    memory: &'a Memory,
+    key: &Name,
+    bridge: &'a Bridge,
+    role: Role,
+) -> Standing<'a> {
+    let Ok(spec) = &bridge.spec else { return Standing::Missing };
+    let source = match world.find(Source::Secrets, &role.source(key, spec)) {
+        Err(failure) => return Standing::Unknown(failure),
+        Ok(None) => return Standing::Missing,
+        Ok(Some(source)) => source,
+    };
+    let copy = role.copy(key, bridge.dpu_cluster.as_ref());
+    let copy = copy.and_then(|copy| world.find(Source::Secrets, &copy).ok().flatten());
+    match memory.secrets.get(&role) {
+        Some(known) if known.source == marker(source) && known.copy == copy.map(marker) => {
+            match &known.complaint {
+                Some(complaint) => Standing::Bad(complaint),
+                None if copy.is_some() => Standing::Copied,
+                None => Standing::Unread,
+            }
+        }
+        _ => Standing::Unread,
+    }
+}
+
+/// What is to be done about a Secret that was read.
+#[derive(Debug)]
+pub enum Examined {
+    /// It can't be used as it is.
+    Bad(String),
+    /// Its copy is as it should be.
+    Same,
+    /// The copy has to be written.
+    Differs(Action),
+}
+
+/// Compares a Secret with its copy.
+pub fn examine(
+    role: Role,
+    key: &Name,
+    bridge: &Bridge,
+    source: &Value,
+    copy: Option<&Value>,
+) -> Option<Examined> {
+    let target = role.copy(key, bridge.dpu_cluster.as_ref())?;
+    if copy.is_some_and(|copy| !is_ours(role, key, bridge, copy)) {
+        return Some(Examined::Bad(format!(
+            "Secret {target} exists and belongs to somebody else; remove it, or rename it"
+        )));
+    }
+    let content = match content(role, source) {
+        Ok(content) => content,
+        Err(complaint) => {
+            let place = format!("key {:?} of Secret {}", role.source_key(), Name::of(source));
+            return Some(Examined::Bad(format!("{place}: {complaint}")));
+        }
+    };
+    if copy.is_some_and(|copy| copy["data"][role.copy_key()] == *content) {
+        return Some(Examined::Same);
+    }
+    let mut manifest = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "namespace": target.namespace,
+            "name": target.name,
+            "labels": labels(key),
+        },
+        "type": role.secret_type(),
+        "data": { role.copy_key(): content },
+    });
+    // An owner in another namespace would be none: the garbage collector would delete the copy.
+    if role != Role::Kubeconfig {
+        let owner = controller_reference(&names::bridge(), &key.name, &bridge.uid);
+        manifest["metadata"]["ownerReferences"] = json!([owner]);
+    }
+    Some(Examined::Differs(write(&target, &names::secret(), manifest, copy)))
+}
+
+/// Creates an object, or applies it to the one that was seen. What is not there is created and not applied, because an
+/// apply would take over an object of somebody else that has come in between.
+pub fn write(
+    name: &Name,
+    kind: &Arc<crate::object::Kind>,
+    mut manifest: Value,
+    seen: Option<&Value>,
+) -> Action {
+    let target = name.object(kind);
+    match seen {
+        Some(seen) => {
+            manifest["metadata"]["uid"] = json!(metadata(seen, "uid"));
+            Action::Apply { target, manifest: Arc::new(manifest) }
+        }
+        None => Action::Create { target, manifest: Arc::new(manifest) },
+    }
+}
+
+/// The labels of everything that is made for a bridge.
+pub fn labels(bridge: &Name) -> Value {
+    json!({ BRIDGE_NAME: bridge.name, BRIDGE_NAMESPACE: bridge.namespace })
+}
+
+/// Whether a copy was made for this bridge.
+pub fn is_ours(role: Role, key: &Name, bridge: &Bridge, copy: &Value) -> bool {
+    match role {
+        Role::Pull | Role::Ssh => controller_uid(copy) == Some(&bridge.uid),
+        Role::Kubeconfig => {
+            label(copy, BRIDGE_NAME) == Some(&key.name)
+                && label(copy, BRIDGE_NAMESPACE) == Some(&key.namespace)
+        }
+    }
+}
+
+/// What is handed on, as a Secret holds it. An error says what is wrong, and shows nothing of it.
+fn content(role: Role, source: &Value) -> Result<&Value, String> {
+    let data = &source["data"][role.source_key()];
+    let Some(text) = data.as_str() else {
+        return Err("the key is missing; add it".to_owned());
+    };
+    let bytes = STANDARD.decode(text).map_err(|_| "it is not base64".to_owned())?;
+    match role {
+        Role::Pull => DockerConfig::parse(&bytes).map(|_| ())?,
+        Role::Ssh => ssh_key::check(&bytes).map(|_| ())?,
+        Role::Kubeconfig if bytes.is_empty() => return Err("it is empty".to_owned()),
+        Role::Kubeconfig => {}
+    }
+    Ok(data)
+}
+
+/// The credentials of registries in a pull secret that was read.
+pub fn docker_config(source: &Value) -> Option<DockerConfig> {
+    let bytes = STANDARD.decode(source["data"][Role::Pull.source_key()].as_str()?).ok()?;
+    DockerConfig::parse(&bytes).ok()
+}

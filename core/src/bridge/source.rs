@@ -1,0 +1,187 @@
+//! The kinds that the Bridge watches besides its own, and what of their objects matters.
+//!
+//! An object is trimmed before it is kept: a change of what does not matter wakes nobody and costs no memory.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::names::{self, API_SERVICE, HYPERSHIFT, HYPERSHIFT_OPERATOR, REQUESTED_IPS, SUPPORTED_VERSIONS};
+use crate::engine::action::Scope;
+use crate::object::{Kind, annotation, metadata};
+
+/// What is watched besides bridges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Source {
+    /// DPUClusters, of DPF.
+    DpuClusters,
+    /// HostedClusters, of HyperShift.
+    HostedClusters,
+    /// NodePools, of HyperShift.
+    NodePools,
+    /// IPAddressPools, of MetalLB.
+    Pools,
+    /// Secrets, by their metadata.
+    Secrets,
+    /// Services that have, or ask for, addresses.
+    Services,
+    /// Nodes, for the address of node ports.
+    Nodes,
+    /// StorageClasses, for etcd.
+    StorageClasses,
+    /// HyperShift's Deployment.
+    Operator,
+    /// The versions that HyperShift supports.
+    Versions,
+}
+
+impl Source {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::DpuClusters,
+        Self::HostedClusters,
+        Self::NodePools,
+        Self::Pools,
+        Self::Secrets,
+        Self::Services,
+        Self::Nodes,
+        Self::StorageClasses,
+        Self::Operator,
+        Self::Versions,
+    ];
+
+    /// The kind.
+    pub fn kind(self) -> Arc<Kind> {
+        match self {
+            Self::DpuClusters => names::dpu_cluster(),
+            Self::HostedClusters => names::hosted_cluster(),
+            Self::NodePools => names::node_pool(),
+            Self::Pools => names::pool(),
+            Self::Secrets => names::secret(),
+            Self::Services => names::service(),
+            Self::Nodes => names::node(),
+            Self::StorageClasses => names::storage_class(),
+            Self::Operator => names::deployment(),
+            Self::Versions => names::config_map(),
+        }
+    }
+
+    /// The source that a kind is watched for.
+    pub fn of(kind: &Kind) -> Option<Self> {
+        Some(match (kind.group.as_str(), kind.kind.as_str()) {
+            ("provisioning.dpu.nvidia.com", "DPUCluster") => Self::DpuClusters,
+            ("hypershift.openshift.io", "HostedCluster") => Self::HostedClusters,
+            ("hypershift.openshift.io", "NodePool") => Self::NodePools,
+            ("metallb.io", "IPAddressPool") => Self::Pools,
+            ("", "Secret") => Self::Secrets,
+            ("", "Service") => Self::Services,
+            ("", "Node") => Self::Nodes,
+            ("storage.k8s.io", "StorageClass") => Self::StorageClasses,
+            ("apps", "Deployment") => Self::Operator,
+            ("", "ConfigMap") => Self::Versions,
+            _ => return None,
+        })
+    }
+
+    /// Which of the objects are watched, and how much of each.
+    pub fn scope(self) -> Scope {
+        let one = |name: &str| Scope {
+            namespace: Some(HYPERSHIFT.to_owned()),
+            name: Some(name.to_owned()),
+            ..Scope::default()
+        };
+        match self {
+            Self::Operator => one(HYPERSHIFT_OPERATOR),
+            Self::Versions => one(SUPPORTED_VERSIONS),
+            Self::Secrets => Scope { metadata_only: true, ..Scope::default() },
+            Self::DpuClusters
+            | Self::HostedClusters
+            | Self::NodePools
+            | Self::Pools
+            | Self::Services
+            | Self::Nodes
+            | Self::StorageClasses => Scope::default(),
+        }
+    }
+
+    /// What of an object matters; none if nothing does.
+    pub fn trim(self, object: &Value) -> Option<Value> {
+        let kept = match self {
+            Self::DpuClusters => json!({
+                "spec": { "kubeconfig": object["spec"]["kubeconfig"] },
+                "status": { "phase": object["status"]["phase"] },
+            }),
+            Self::HostedClusters | Self::NodePools => {
+                json!({ "spec": object["spec"], "status": object["status"] })
+            }
+            Self::Pools => json!({ "spec": object["spec"] }),
+            Self::Secrets => json!({}),
+            Self::Services => service(object)?,
+            Self::Nodes => json!({ "status": { "addresses": object["status"]["addresses"] } }),
+            Self::StorageClasses => json!({ "provisioner": object["provisioner"] }),
+            Self::Operator => {
+                json!({ "status": { "availableReplicas": object["status"]["availableReplicas"] } })
+            }
+            Self::Versions => json!({ "data": object["data"] }),
+        };
+        Some(with_metadata(self, kept, object))
+    }
+}
+
+/// Only Services that have to do with addresses from outside.
+fn service(object: &Value) -> Option<Value> {
+    let spec = &object["spec"];
+    let is_ours = metadata(object, "name") == API_SERVICE;
+    if !is_ours && spec["type"] != "LoadBalancer" && spec["externalIPs"].is_null() {
+        return None;
+    }
+    Some(json!({
+        "spec": {
+            "type": spec["type"],
+            "loadBalancerIP": spec["loadBalancerIP"],
+            "externalIPs": spec["externalIPs"],
+        },
+        "status": { "loadBalancer": object["status"]["loadBalancer"] },
+    }))
+}
+
+/// Puts back the metadata that matters. A resource version changes with everything, so that it is kept only where it is
+/// the only thing that shows a change, or serves as a precondition.
+fn with_metadata(source: Source, mut kept: Value, object: &Value) -> Value {
+    let is_written = !matches!(
+        source,
+        Source::Pools | Source::Nodes | Source::StorageClasses | Source::Operator | Source::Versions
+    );
+    let mut fields = Map::new();
+    let mut keep = |field: &str| {
+        let value = &object["metadata"][field];
+        if !value.is_null() {
+            fields.insert(field.to_owned(), value.clone());
+        }
+    };
+    keep("namespace");
+    keep("name");
+    if is_written {
+        keep("uid");
+        keep("deletionTimestamp");
+        keep("ownerReferences");
+        keep("labels");
+    }
+    if matches!(source, Source::Secrets) {
+        keep("resourceVersion");
+    }
+    if matches!(source, Source::HostedClusters) {
+        keep("creationTimestamp");
+    }
+    if matches!(source, Source::Services) {
+        let requests = REQUESTED_IPS.into_iter();
+        let requests = requests.filter_map(|name| Some((name.to_owned(), json!(annotation(object, name)?))));
+        let requests: Map<String, Value> = requests.collect();
+        if !requests.is_empty() {
+            fields.insert("annotations".to_owned(), requests.into());
+        }
+    }
+    kept["metadata"] = fields.into();
+    kept
+}

@@ -1,0 +1,205 @@
+//! The status of a bridge, from all that was found out.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use lockstep_crds::bridge::{DPFHCPBridgeStatus, LocalObjectReference, ObjectReference};
+use serde_json::Value;
+
+use super::dpucluster;
+use super::exposure;
+use super::hosted_cluster;
+use super::kubeconfig;
+use super::names::{condition, reason};
+use super::node_pool;
+use super::pass::{Part, Pass};
+use super::phase::{self, Phase};
+use super::prerequisites::{self, Unmet};
+use super::readiness;
+use super::secrets::Role;
+use super::view::{self, Own, View};
+use super::world::Bridge;
+use crate::engine::action::{Class, Failure};
+use crate::engine::conditions::{self, Finding, Status};
+use crate::time::Now;
+
+/// The conditions of a HostedCluster that are shown as they are.
+const MIRRORED: [(&str, &str); 3] = [
+    ("Available", condition::HOSTED_CLUSTER_AVAILABLE),
+    ("Progressing", condition::HOSTED_CLUSTER_PROGRESSING),
+    ("Degraded", condition::HOSTED_CLUSTER_DEGRADED),
+];
+
+/// What the status should be, and which of its conditions that changes.
+pub fn wanted(view: &View<'_>, pass: &Pass) -> (DPFHCPBridgeStatus, Vec<Condition>) {
+    let (bridge, generation) = (view.bridge, view.bridge.generation);
+    let mut status = bridge.status.clone();
+    let mut changed = Vec::new();
+
+    let mut findings = findings(view, pass);
+    let ready = readiness::ready(view, &findings);
+    status.message = Some(ready.message.clone());
+    findings.push(readiness::provisioned(view, ready.status == Status::True));
+    findings.push(ready);
+    for finding in findings {
+        changed.extend(conditions::set(&mut status.conditions, finding, generation, view.now));
+    }
+    mirror(view, &mut status.conditions, &mut changed);
+
+    let own = || Some(ObjectReference { name: view.key.name.clone(), namespace: view.key.namespace.clone() });
+    let is_created = view.hosted_cluster().ours().is_some();
+    status.hosted_cluster_ref = is_created.then(own).flatten();
+    status.node_pool_ref = view.node_pool().ours().and_then(|_| own());
+    status.api_endpoint = exposure::api_endpoint(view);
+    status.ingress_endpoint = is_created.then(|| exposure::ingress_endpoint(view));
+    status.kubeconfig_secret_ref = kubeconfig::is_made(view)
+        .then(|| LocalObjectReference { name: Role::Kubeconfig.source(view.key, view.spec).name });
+    status.observed_generation = generation;
+    let before = bridge.status.phase.as_deref().and_then(Phase::read);
+    status.phase = Some(Phase::toward(before, phase::target(&status.conditions)).as_str().to_owned());
+    (status, changed)
+}
+
+/// The status of a bridge whose spec does not have the form that its definition demands: it is older than that.
+pub fn unreadable<T>(
+    bridge: &Bridge,
+    lookup: &dpucluster::Lookup<T>,
+    problem: &str,
+    now: Now,
+) -> (DPFHCPBridgeStatus, Vec<Condition>) {
+    let mut status = bridge.status.clone();
+    let message = format!("the spec can't be read ({problem}); write it anew as the definition demands");
+    let findings = [
+        dpucluster::validate(bridge, lookup),
+        readiness::prerequisites(&[Unmet::mend(message.clone())]),
+        Finding {
+            condition: condition::READY,
+            status: Status::False,
+            reason: reason::VALIDATION_FAILED,
+            message: message.clone(),
+        },
+    ];
+    let set = |finding| conditions::set(&mut status.conditions, finding, bridge.generation, now);
+    let changed = findings.into_iter().filter_map(set).collect();
+    status.message = Some(message);
+    status.observed_generation = bridge.generation;
+    let before = status.phase.as_deref().and_then(Phase::read);
+    status.phase = Some(Phase::toward(before, phase::target(&status.conditions)).as_str().to_owned());
+    (status, changed)
+}
+
+/// What is unmet, with what this pass has met.
+pub fn unmet(view: &View<'_>, pass: &Pass) -> Vec<Unmet> {
+    let mut unmet = prerequisites::check(view);
+    for role in [Role::Pull, Role::Ssh] {
+        if let Some(failure) = pass.failure(Part::Secret(role)) {
+            let source = role.source(view.key, view.spec);
+            unmet.push(Unmet::wait(format!("Secret {source} can't be handed on ({})", failure.message)));
+        }
+    }
+    unmet
+}
+
+fn findings(view: &View<'_>, pass: &Pass) -> Vec<Finding> {
+    let unmet = unmet(view, pass);
+    let mut findings = vec![
+        dpucluster::validate(view.bridge, view.dpu_cluster),
+        readiness::prerequisites(&unmet),
+        created(view, pass),
+        pool(view, pass),
+        exposed(view, pass, &unmet),
+        injected(view, pass),
+    ];
+    findings.extend(applied(view, pass));
+    findings
+}
+
+/// A failure that does not pass by itself.
+fn refusal(pass: &Pass, part: Part) -> Option<&Failure> {
+    let failure = pass.failure(part)?;
+    matches!(failure.class, Class::Forbidden | Class::Invalid | Class::NotFound).then_some(failure)
+}
+
+fn created(view: &View<'_>, pass: &Pass) -> Finding {
+    let mut finding = hosted_cluster::created(view);
+    if let (Some(failure), None) = (refusal(pass, Part::HostedCluster), view.hosted_cluster().ours()) {
+        finding.status = Status::False;
+        finding.reason = reason::CREATION_FAILED;
+        finding.message = format!("the HostedCluster can't be created: {}", failure.message);
+    }
+    finding
+}
+
+fn applied(view: &View<'_>, pass: &Pass) -> Option<Finding> {
+    let mut finding = hosted_cluster::spec_applied(view)?;
+    for (part, what) in [(Part::HostedCluster, "HostedCluster"), (Part::NodePool, "NodePool")] {
+        if let Some(failure) = refusal(pass, part) {
+            finding.status = Status::False;
+            finding.reason = reason::UPDATE_REFUSED;
+            finding.message = format!("the {what} can't be changed: {}", failure.message);
+        }
+    }
+    Some(finding)
+}
+
+fn pool(view: &View<'_>, pass: &Pass) -> Finding {
+    let mut finding = node_pool::judge(view);
+    if let (Some(failure), None) = (refusal(pass, Part::NodePool), view.node_pool().ours()) {
+        finding.status = Status::False;
+        finding.reason = reason::NODE_POOL_CREATION_FAILED;
+        finding.message = format!("the NodePool can't be created: {}", failure.message);
+    }
+    finding
+}
+
+fn exposed(view: &View<'_>, pass: &Pass, unmet: &[Unmet]) -> Finding {
+    let mut finding = exposure::judge(view, unmet);
+    if let Some(failure) = refusal(pass, Part::Service) {
+        finding.status = Status::False;
+        finding.reason = reason::SERVICE_CREATION_FAILED;
+        finding.message = format!(
+            "{} can't be given its address: {}",
+            prerequisites::service_title(view.key),
+            failure.message
+        );
+    }
+    finding
+}
+
+fn injected(view: &View<'_>, pass: &Pass) -> Finding {
+    let mut finding = kubeconfig::judge(view);
+    let failure = refusal(pass, Part::Secret(Role::Kubeconfig)).or_else(|| refusal(pass, Part::DpuCluster));
+    if let Some(failure) = failure {
+        finding.status = Status::False;
+        finding.reason = reason::INJECTION_FAILED;
+        finding.message = format!("the DPUCluster can't be given the kubeconfig: {}", failure.message);
+    }
+    finding
+}
+
+/// Shows what HyperShift says; nothing, where there is no HostedCluster to say anything.
+fn mirror(view: &View<'_>, conditions: &mut Vec<Condition>, changed: &mut Vec<Condition>) {
+    let cluster = match view.hosted_cluster() {
+        Own::Ours(cluster) => cluster,
+        Own::Unknown(_) => return,
+        Own::Absent | Own::Foreign | Own::Going => {
+            let is_mirrored = |name: &str| MIRRORED.iter().any(|(_, mirrored)| *mirrored == name);
+            conditions.retain(|entry| !is_mirrored(&entry.type_) && entry.type_ != condition::SPEC_APPLIED);
+            return;
+        }
+    };
+    for (theirs, ours) in MIRRORED {
+        let Some(reported) = view::condition(cluster, theirs) else { continue };
+        let entry = Condition {
+            type_: ours.to_owned(),
+            status: reported["status"].as_str().unwrap_or("Unknown").to_owned(),
+            reason: text(&reported["reason"]).unwrap_or("NotReported").to_owned(),
+            message: text(&reported["message"]).unwrap_or_default().to_owned(),
+            observed_generation: Some(view.bridge.generation),
+            last_transition_time: Time(view.now.wall.timestamp_seconds()),
+        };
+        changed.extend(conditions::enter(conditions, entry));
+    }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    value.as_str().filter(|text| !text.is_empty())
+}

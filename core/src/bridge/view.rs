@@ -1,0 +1,115 @@
+//! All that one decision about a bridge looks at.
+
+use lockstep_crds::bridge::DPFHCPBridgeSpec;
+use serde_json::Value;
+
+use super::dpucluster::Lookup;
+use super::secrets::{self, Role, Standing};
+use super::source::Source;
+use super::world::{Bridge, Memory, Name, World, control_plane_namespace};
+use crate::engine::action::Failure;
+use crate::object::{controller_uid, is_deleting};
+use crate::time::Now;
+
+/// A bridge in its world.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// The bridge's name.
+    pub key: &'a Name,
+    /// The bridge.
+    pub bridge: &'a Bridge,
+    /// What it asks for.
+    pub spec: &'a DPFHCPBridgeSpec,
+    /// What is known of the cluster.
+    pub world: &'a World,
+    /// What was found out about the bridge besides.
+    pub memory: &'a Memory,
+    /// The DPUCluster that it names.
+    pub dpu_cluster: &'a Lookup<Value>,
+    /// The time.
+    pub now: Now,
+}
+
+/// How an object of the bridge's name stands to it.
+#[derive(Debug, Clone, Copy)]
+pub enum Own<'a> {
+    /// There is none.
+    Absent,
+    /// Nobody knows.
+    Unknown(&'a Failure),
+    /// Somebody else has one of that name.
+    Foreign,
+    /// It is on its way out.
+    Going,
+    /// It is the bridge's.
+    Ours(&'a Value),
+}
+
+impl<'a> View<'a> {
+    /// The HostedCluster.
+    pub fn hosted_cluster(&self) -> Own<'a> {
+        self.own(Source::HostedClusters)
+    }
+
+    /// The NodePool.
+    pub fn node_pool(&self) -> Own<'a> {
+        self.own(Source::NodePools)
+    }
+
+    fn own(&self, source: Source) -> Own<'a> {
+        match self.world.find(source, self.key) {
+            Err(failure) => Own::Unknown(failure),
+            Ok(None) => Own::Absent,
+            Ok(Some(object)) if controller_uid(object) != Some(&self.bridge.uid) => Own::Foreign,
+            Ok(Some(object)) if is_deleting(object) => Own::Going,
+            Ok(Some(object)) => Own::Ours(object),
+        }
+    }
+
+    /// The API server's Service, if HyperShift has made it.
+    pub fn service(&self) -> Option<&'a Value> {
+        let name = Name::new(&control_plane_namespace(self.key), super::names::API_SERVICE);
+        self.world.find(Source::Services, &name).ok().flatten()
+    }
+
+    /// How a Secret stands.
+    pub fn secret(&self, role: Role) -> Standing<'a> {
+        secrets::standing(self.world, self.memory, self.key, self.bridge, role)
+    }
+
+    /// The DPUCluster, if it is known to exist.
+    pub fn dpu_cluster(&self) -> Option<&'a Value> {
+        self.dpu_cluster.as_ref().ok()?.as_ref()
+    }
+}
+
+impl<'a> Own<'a> {
+    /// The object, if it is the bridge's.
+    pub fn ours(self) -> Option<&'a Value> {
+        match self {
+            Self::Ours(object) => Some(object),
+            Self::Absent | Self::Unknown(_) | Self::Foreign | Self::Going => None,
+        }
+    }
+}
+
+/// A condition of an object of HyperShift.
+pub fn condition<'a>(object: &'a Value, condition: &str) -> Option<&'a Value> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    conditions.iter().find(|entry| entry["type"] == condition)
+}
+
+/// Whether such a condition has a status.
+pub fn is(object: &Value, name: &str, status: &str) -> bool {
+    condition(object, name).is_some_and(|condition| condition["status"] == status)
+}
+
+/// What such a condition says.
+pub fn words(object: &Value, name: &str) -> String {
+    let Some(condition) = condition(object, name) else { return format!("{name} is not reported yet") };
+    let reason = condition["reason"].as_str().unwrap_or_default();
+    match condition["message"].as_str().filter(|message| !message.is_empty()) {
+        Some(message) => format!("{reason}: {message}"),
+        None => reason.to_owned(),
+    }
+}

@@ -1,0 +1,153 @@
+//! From what watches show to the bridges that must be looked at: each event wakes just those that depend on it.
+//!
+//! Source: "DPFHCPBridge DPUCluster Validation", "Field Indexing".
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Controller;
+use super::names::{self, API_SERVICE};
+use super::source::Source;
+use super::vip;
+use super::world::{Bridge, Index, Name, Seen};
+use crate::engine::action::{Action, Failure, Scope};
+use crate::object::{Kind, resource_version};
+
+impl Controller {
+    pub(super) fn start(&mut self) {
+        self.requests.push(Action::Watch { kind: names::bridge(), scope: Scope::default() });
+        for source in Source::ALL {
+            self.world.watched.entry(source).or_default();
+            self.requests.push(Action::Watch { kind: source.kind(), scope: source.scope() });
+        }
+    }
+
+    pub(super) fn list_started(&mut self, kind: &Kind) {
+        match Source::of(kind) {
+            None => self.world.bridges.start_list(),
+            Some(source) => self.world.watched.entry(source).or_default().cache.start_list(),
+        }
+    }
+
+    pub(super) fn list_completed(&mut self, kind: &Kind) {
+        let Some(source) = Source::of(kind) else {
+            for gone in self.world.bridges.complete_list() {
+                self.forget(&gone);
+            }
+            return;
+        };
+        let watched = self.world.watched.entry(source).or_default();
+        let was_unsettled = !watched.cache.is_synced() || watched.refused.is_some();
+        watched.refused = None;
+        let gone = watched.cache.complete_list();
+        for name in gone {
+            self.wake(source, &name, None, None);
+        }
+        if was_unsettled {
+            self.wake_all();
+        }
+    }
+
+    pub(super) fn observed(&mut self, kind: &Kind, object: &Value) {
+        let name = Name::of(object);
+        let Some(source) = Source::of(kind) else {
+            let bridge = Bridge::read(object);
+            let before = self.world.bridges.get(&name).cloned();
+            let is_told = before.as_ref().is_some_and(|before| before.is_same(&bridge));
+            if self.world.bridges.observe(name.clone(), bridge) && !is_told {
+                self.wake_rivals(before.as_ref());
+                self.wake_rivals(self.world.bridges.get(&name).cloned().as_ref());
+                self.woken.push(name);
+            }
+            return;
+        };
+        let Some(trimmed) = source.trim(object) else {
+            return self.vanished(kind, object);
+        };
+        let watched = self.world.watched.entry(source).or_default();
+        let before = watched.cache.get(&name).map(|seen| Arc::clone(&seen.object));
+        let is_told = before.as_deref() == Some(&trimmed);
+        if watched.cache.observe(name.clone(), Seen::new(trimmed, resource_version(object))) && !is_told {
+            self.wake(source, &name, before.as_deref(), Some(object));
+        }
+    }
+
+    pub(super) fn vanished(&mut self, kind: &Kind, object: &Value) {
+        let (name, version) = (Name::of(object), resource_version(object));
+        let Some(source) = Source::of(kind) else {
+            let before = self.world.bridges.get(&name).cloned();
+            if self.world.bridges.vanish(&name, version) {
+                self.wake_rivals(before.as_ref());
+                self.forget(&name);
+            }
+            return;
+        };
+        let watched = self.world.watched.entry(source).or_default();
+        let before = watched.cache.get(&name).map(|seen| Arc::clone(&seen.object));
+        if watched.cache.vanish(&name, version) && before.is_some() {
+            self.wake(source, &name, before.as_deref(), None);
+        }
+    }
+
+    pub(super) fn watch_failed(&mut self, kind: &Kind, failure: Failure) {
+        if let Some(source) = Source::of(kind)
+            && self.world.refuse(source, failure)
+        {
+            self.wake_all();
+        }
+    }
+
+    fn wake_all(&mut self) {
+        self.woken.extend(self.world.bridges.iter().map(|(name, _)| name.clone()));
+    }
+
+    /// A bridge that is gone leaves nothing to remember.
+    fn forget(&mut self, name: &Name) {
+        self.world.memories.remove(name);
+        self.woken.push(name.clone());
+    }
+
+    fn wake_by(&mut self, index: &Index) {
+        self.woken.extend(self.world.bridges.keys_by(index).cloned());
+    }
+
+    /// Whoever waits for what this bridge has.
+    fn wake_rivals(&mut self, bridge: Option<&Bridge>) {
+        let Some(bridge) = bridge else { return };
+        if let Some(dpu_cluster) = &bridge.dpu_cluster {
+            self.wake_by(&Index::DpuCluster(dpu_cluster.clone()));
+        }
+        if let Ok(spec) = &bridge.spec
+            && !spec.metal_lb_virtual_ip.is_empty()
+        {
+            self.wake_by(&Index::Vip(spec.metal_lb_virtual_ip.clone()));
+        }
+    }
+
+    fn wake(&mut self, source: Source, name: &Name, before: Option<&Value>, after: Option<&Value>) {
+        match source {
+            Source::DpuClusters => self.wake_by(&Index::DpuCluster(name.clone())),
+            Source::HostedClusters | Source::NodePools => {
+                if self.world.bridges.get(name).is_some() {
+                    self.woken.push(name.clone());
+                }
+            }
+            Source::Secrets => self.wake_by(&Index::Secret(name.clone())),
+            Source::StorageClasses => self.wake_by(&Index::StorageClass(name.name.clone())),
+            Source::Pools => self.wake_by(&Index::LoadBalancer(true)),
+            Source::Nodes => self.wake_by(&Index::LoadBalancer(false)),
+            Source::Services => {
+                if name.name == API_SERVICE {
+                    self.wake_by(&Index::ControlPlane(name.namespace.clone()));
+                }
+                for service in [before, after].into_iter().flatten() {
+                    for address in vip::addresses(service) {
+                        self.wake_by(&Index::Vip(address.to_string()));
+                    }
+                }
+            }
+            Source::Operator | Source::Versions => self.wake_all(),
+        }
+    }
+}

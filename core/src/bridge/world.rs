@@ -1,0 +1,303 @@
+//! What the Bridge knows of the cluster.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lockstep_crds::bridge::{DPFHCPBridgeSpec, DPFHCPBridgeStatus};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::image::Checked;
+use super::names::{self, FINALIZER};
+use super::secrets::{Role, Verified};
+use super::source::Source;
+use super::vip;
+use crate::engine::action::{Class, Failure};
+use crate::engine::cache::{Cache, Cached};
+use crate::engine::finalizer;
+use crate::engine::pairs;
+use crate::object::{Kind, ObjectRef, is_deleting, metadata, resource_version};
+
+/// An object's namespace (empty for kinds of the cluster) and name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Name {
+    /// The namespace.
+    pub namespace: String,
+    /// The name in it.
+    pub name: String,
+}
+
+impl Name {
+    /// Puts the two together.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// The name of an object.
+    pub fn of(object: &Value) -> Self {
+        Self::new(metadata(object, "namespace"), metadata(object, "name"))
+    }
+
+    /// The object of that name and kind.
+    pub fn object(&self, kind: &Arc<Kind>) -> ObjectRef {
+        let namespace = Some(self.namespace.clone()).filter(|namespace| !namespace.is_empty());
+        ObjectRef { kind: Arc::clone(kind), namespace, name: self.name.clone() }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            write!(f, "{}", self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+/// Everything that watches and answers have shown.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct World {
+    /// The bridges.
+    pub bridges: Cache<Name, Bridge>,
+    /// All that bridges are made from and make.
+    #[serde(with = "pairs")]
+    pub watched: BTreeMap<Source, Watched>,
+    /// What was found out about single bridges besides.
+    #[serde(with = "pairs")]
+    pub memories: BTreeMap<Name, Memory>,
+}
+
+/// The objects of one source, and how their watch fares.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Watched {
+    /// The objects, trimmed.
+    pub cache: Cache<Name, Seen>,
+    /// Why they can't be watched.
+    pub refused: Option<Failure>,
+}
+
+/// What was found out about a bridge that no watch shows.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Memory {
+    /// Secrets that were read and compared with their copies.
+    #[serde(with = "pairs")]
+    pub secrets: BTreeMap<Role, Verified>,
+    /// What the registry said of the release image.
+    pub image: Option<Checked>,
+}
+
+/// An object as far as it matters.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Seen {
+    /// The object, trimmed by [`Source::trim`].
+    pub object: Arc<Value>,
+    version: u64,
+}
+
+impl Seen {
+    /// Takes in an object that was trimmed.
+    pub fn new(object: Value, version: u64) -> Self {
+        Self { object: Arc::new(object), version }
+    }
+}
+
+impl Cached for Seen {
+    /// An address that a Service has, or asks for.
+    type Index = IpAddr;
+
+    fn resource_version(&self) -> u64 {
+        self.version
+    }
+
+    fn indexes(&self) -> Vec<IpAddr> {
+        vip::addresses(&self.object)
+    }
+}
+
+/// A bridge.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Bridge {
+    /// Its uid.
+    pub uid: String,
+    /// Its generation.
+    pub generation: i64,
+    /// When it was created, as the API writes times.
+    pub created: String,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The DPUCluster that it names, if it names one.
+    pub dpu_cluster: Option<Name>,
+    /// What it asks for, or why that can't be read.
+    pub spec: Result<DPFHCPBridgeSpec, String>,
+    /// Its status as last seen.
+    pub status: DPFHCPBridgeStatus,
+    /// Its metadata.
+    pub metadata: Arc<Value>,
+    name: Name,
+}
+
+/// What bridges are found by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Index {
+    /// The DPUCluster that they name ("Field Indexing").
+    DpuCluster(Name),
+    /// A Secret that they read or copy to.
+    Secret(Name),
+    /// The StorageClass.
+    StorageClass(String),
+    /// The namespace of the control plane.
+    ControlPlane(String),
+    /// The address that they ask for.
+    Vip(String),
+    /// Those that are exposed through a load balancer, or are not.
+    LoadBalancer(bool),
+}
+
+impl Bridge {
+    /// Reads a bridge.
+    pub fn read(object: &Value) -> Self {
+        let reference = &object["spec"]["dpuClusterRef"];
+        let part = |field: &str| reference[field].as_str().filter(|text| !text.is_empty());
+        let dpu_cluster = part("namespace").zip(part("name"));
+        let mut trimmed = object["metadata"].clone();
+        if let Some(trimmed) = trimmed.as_object_mut() {
+            trimmed.remove("managedFields");
+        }
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
+            created: metadata(object, "creationTimestamp").to_owned(),
+            deleting: is_deleting(object),
+            dpu_cluster: dpu_cluster.map(|(namespace, name)| Name::new(namespace, name)),
+            spec: serde_json::from_value(object["spec"].clone()).map_err(|error| error.to_string()),
+            status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
+            metadata: Arc::new(serde_json::json!({ "metadata": trimmed })),
+            name: Name::of(object),
+        }
+    }
+
+    /// Whether it differs in its status at most. Who writes a status must not be woken by it.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.uid, self.generation, self.deleting) == (&other.uid, other.generation, other.deleting)
+            && finalizer::is_held(&self.metadata, FINALIZER) == finalizer::is_held(&other.metadata, FINALIZER)
+    }
+
+    /// One of its conditions, as its status has it.
+    pub fn condition(&self, condition: &str) -> Option<&Condition> {
+        self.status.conditions.iter().find(|entry| entry.type_ == condition)
+    }
+
+    /// Whether it came before another; the older of two has the better right.
+    pub fn is_older(&self, other: &Self) -> bool {
+        (&self.created, &self.name) < (&other.created, &other.name)
+    }
+}
+
+impl Cached for Bridge {
+    type Index = Index;
+
+    fn resource_version(&self) -> u64 {
+        resource_version(&self.metadata)
+    }
+
+    fn indexes(&self) -> Vec<Index> {
+        let mut indexes = vec![Index::ControlPlane(control_plane_namespace(&self.name))];
+        if let Some(dpu_cluster) = &self.dpu_cluster {
+            indexes.push(Index::DpuCluster(dpu_cluster.clone()));
+        }
+        if let Ok(spec) = &self.spec {
+            indexes.push(Index::StorageClass(spec.etcd_storage_class.clone()));
+            indexes.push(Index::LoadBalancer(spec.expose_through_load_balancer));
+            if !spec.metal_lb_virtual_ip.is_empty() {
+                indexes.push(Index::Vip(spec.metal_lb_virtual_ip.clone()));
+            }
+            for role in Role::ALL {
+                indexes.push(Index::Secret(role.source(&self.name, spec)));
+                indexes.extend(role.copy(&self.name, self.dpu_cluster.as_ref()).map(Index::Secret));
+            }
+        }
+        indexes
+    }
+}
+
+/// The namespace that HyperShift makes for a control plane.
+pub fn control_plane_namespace(bridge: &Name) -> String {
+    format!("{}-{}", bridge.namespace, bridge.name.replace('.', "-"))
+}
+
+impl World {
+    /// An object, if it exists. An error says why nobody knows.
+    pub fn find(&self, source: Source, name: &Name) -> Result<Option<&Value>, &Failure> {
+        let Some(watched) = self.watched.get(&source) else { return Ok(None) };
+        match &watched.refused {
+            Some(failure) => Err(failure),
+            None => Ok(watched.cache.get(name).map(|seen| &*seen.object)),
+        }
+    }
+
+    /// All objects of a source that are known.
+    pub fn all(&self, source: Source) -> impl Iterator<Item = (&Name, &Value)> {
+        let caches = self.watched.get(&source).into_iter();
+        caches.flat_map(|watched| watched.cache.iter().map(|(name, seen)| (name, &*seen.object)))
+    }
+
+    /// The Services that have, or ask for, an address.
+    pub fn users<'a>(&'a self, address: &'a IpAddr) -> impl Iterator<Item = &'a Name> {
+        let services = self.watched.get(&Source::Services).into_iter();
+        services.flat_map(|watched| watched.cache.keys_by(address))
+    }
+
+    /// Why a source can't be watched.
+    pub fn refusal(&self, source: Source) -> Option<&Failure> {
+        self.watched.get(&source)?.refused.as_ref()
+    }
+
+    /// Whether everything has been listed that decisions start from, or can't be.
+    pub fn is_synced(&self) -> bool {
+        let is_settled = |source: &Source| {
+            let watched = self.watched.get(source);
+            watched.is_some_and(|watched| watched.cache.is_synced() || watched.refused.is_some())
+        };
+        self.bridges.is_synced() && Source::ALL.iter().all(is_settled)
+    }
+
+    /// The answer to a read or write of ours.
+    pub fn absorb(&mut self, source: Source, object: &Value) {
+        let trimmed = source.trim(object);
+        let watched = self.watched.get_mut(&source).filter(|watched| watched.refused.is_none());
+        if let (Some(watched), Some(trimmed)) = (watched, trimmed) {
+            watched.cache.absorb(Name::of(object), Seen::new(trimmed, resource_version(object)));
+        }
+    }
+
+    /// A watch failed. What can't be listed at all must be told, not waited for. Returns whether that was news.
+    pub fn refuse(&mut self, source: Source, failure: Failure) -> bool {
+        let watched = self.watched.entry(source).or_default();
+        let is_refusal = matches!(failure.class, Class::Forbidden | Class::NotFound);
+        let is_passing = matches!(failure.class, Class::Throttled | Class::Gone);
+        let counts = is_refusal || (!is_passing && !watched.cache.is_synced());
+        let before = watched.refused.as_ref().map(|before| before.class);
+        if !counts || before == Some(failure.class) {
+            return false;
+        }
+        watched.refused = Some(failure);
+        true
+    }
+
+    /// The bridge that has the better right to something that is found by an index, if it is not this one.
+    pub fn rival(&self, index: &Index, key: &Name) -> Option<&Name> {
+        let bridge = self.bridges.get(key)?;
+        let rivals = self.bridges.keys_by(index).filter(|rival| *rival != key);
+        let mut rivals = rivals.filter_map(|rival| Some((rival, self.bridges.get(rival)?)));
+        rivals.find(|(_, rival)| rival.is_older(bridge)).map(|(name, _)| name)
+    }
+}
+
+/// The bridge itself, as an object.
+pub fn bridge_ref(name: &Name) -> ObjectRef {
+    name.object(&names::bridge())
+}

@@ -1,0 +1,105 @@
+//! Asks container registries for images.
+//!
+//! The protocol is that of the [OCI Distribution Specification](https://github.com/opencontainers/distribution-spec), with
+//! the [tokens](https://distribution.github.io/distribution/spec/auth/token/) that registries ask for. Credentials and tokens
+//! are for the registry and for the token service that it names: a redirect to another server carries none, and a
+//! challenge of another server is not answered. Nothing goes over plain HTTP, but to and from a registry on this very
+//! machine. Bodies of errors are not passed on, as they may repeat what was sent.
+//!
+//! | what happens | class |
+//! | --- | --- |
+//! | 401 or 403, from the registry or from its token service | forbidden |
+//! | 404 | not found |
+//! | 429 | throttled |
+//! | no connection, TLS, 5xx, a token service that gives no token | unavailable |
+//! | no whole answer in time | unknown |
+//! | the image's name can't be read, and everything else | invalid |
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::Method;
+use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
+use lockstep_core::engine::broker::Confidential;
+use lockstep_core::engine::image::{FoundImage, ImageReference, is_digest};
+use lockstep_core::engine::wire::cut;
+use reqwest::{Client, Response};
+
+use self::session::Session;
+use crate::web;
+
+mod challenge;
+mod manifest;
+mod origin;
+mod session;
+
+/// How long a whole answer may take.
+pub const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The tag of references that have neither tag nor digest.
+const LATEST: &str = "latest";
+
+/// The header that tells an image's digest.
+const CONTENT_DIGEST: &str = "docker-content-digest";
+
+/// Asks container registries. Clones share their connections, which are kept open.
+#[derive(Debug, Clone, Default)]
+pub struct Registries {
+    /// Made when it is first needed: that reads the system's certificates.
+    client: Arc<OnceLock<Result<Client, Failure>>>,
+}
+
+impl Registries {
+    /// Asks for an image; credentials are `user:password`. All of it may take as long as `timeout`.
+    pub async fn find(&self, image: &str, credentials: Option<&Confidential>, timeout: Duration) -> Outcome {
+        let image = ImageReference::parse(image).map_err(|problem| Failure::new(Class::Invalid, problem))?;
+        let client =
+            self.client.get_or_init(|| web::client(origin::safely)).as_ref().map_err(Clone::clone)?;
+        let session = Session::new(client, &image, credentials)?;
+        match tokio::time::timeout(timeout, find(session, &image)).await {
+            Ok(Ok(found)) => Ok(Success::Image(found)),
+            Ok(Err(failure)) => Err(Failure { message: cut(&failure.message), ..failure }),
+            Err(_) => {
+                let message = format!("{}: no whole answer within {timeout:?}", image.registry);
+                Err(Failure::new(Class::Unknown, message))
+            }
+        }
+    }
+}
+
+async fn find(mut session: Session<'_>, image: &ImageReference) -> Result<FoundImage, Failure> {
+    let name = image.digest.as_deref().or(image.tag.as_deref()).unwrap_or(LATEST);
+    let answer = session.ask(Method::HEAD, &format!("manifests/{name}")).await?;
+    let Some(digest) = image.digest.clone().or_else(|| told_digest(&answer)) else {
+        let message = format!("{}: the answer tells no digest", image.registry);
+        return Err(Failure::new(Class::Invalid, message));
+    };
+    let release = if image.tag.is_none() { release(&mut session, &digest).await? } else { None };
+    Ok(FoundImage { digest, release })
+}
+
+fn told_digest(answer: &Response) -> Option<String> {
+    let digest = answer.headers().get(CONTENT_DIGEST)?.to_str().ok()?;
+    is_digest(digest).then(|| digest.to_owned())
+}
+
+/// The version that the image's label tells. An image without one is as good as any other; only what may be answered
+/// another time is a failure.
+async fn release(session: &mut Session<'_>, digest: &str) -> Result<Option<String>, Failure> {
+    match read_release(session, digest).await {
+        Err(failure) if matches!(failure.class, Class::Throttled | Class::Unavailable | Class::Unknown) => {
+            Err(failure)
+        }
+        release => Ok(release.ok().flatten()),
+    }
+}
+
+async fn read_release(session: &mut Session<'_>, digest: &str) -> Result<Option<String>, Failure> {
+    let mut manifest = session.read(&format!("manifests/{digest}")).await?;
+    if let Some(first) = manifest::first_of_index(&manifest) {
+        manifest = session.read(&format!("manifests/{first}")).await?;
+    }
+    let Some(config) = manifest::config(&manifest) else { return Ok(None) };
+    let config = session.read(&format!("blobs/{config}")).await?;
+    Ok(manifest::release(&config))
+}

@@ -1,0 +1,65 @@
+//! What images are made of: indexes, manifests and configurations (OCI Image Specification; Docker's formats are alike in
+//! what is read here).
+
+use std::collections::BTreeMap;
+
+use lockstep_core::engine::image::is_digest;
+use serde::Deserialize;
+
+/// The media types of all of them, for `Accept`.
+pub(super) const MEDIA_TYPES: &str = "application/vnd.oci.image.index.v1+json, \
+     application/vnd.oci.image.manifest.v1+json, \
+     application/vnd.docker.distribution.manifest.list.v2+json, \
+     application/vnd.docker.distribution.manifest.v2+json";
+
+/// The label that tells the OpenShift version.
+const RELEASE_LABEL: &str = "io.openshift.release";
+
+/// The longest version that is believed, in bytes.
+const RELEASE_MAX: usize = 128;
+
+#[derive(Deserialize)]
+struct Manifest {
+    #[serde(default)]
+    manifests: Vec<Descriptor>,
+    config: Option<Descriptor>,
+}
+
+#[derive(Deserialize)]
+struct Descriptor {
+    digest: String,
+}
+
+#[derive(Deserialize)]
+struct Image {
+    config: Config,
+}
+
+#[derive(Deserialize)]
+struct Config {
+    #[serde(rename = "Labels")]
+    labels: BTreeMap<String, String>,
+}
+
+/// The digest of the first manifest of an index. All of them are of one version.
+pub(super) fn first_of_index(document: &[u8]) -> Option<String> {
+    let manifest: Manifest = serde_json::from_slice(document).ok()?;
+    digest(manifest.manifests.into_iter().next()?)
+}
+
+/// The digest of the configuration of a manifest.
+pub(super) fn config(document: &[u8]) -> Option<String> {
+    let manifest: Manifest = serde_json::from_slice(document).ok()?;
+    digest(manifest.config?)
+}
+
+/// The OpenShift version that the labels of a configuration tell.
+pub(super) fn release(document: &[u8]) -> Option<String> {
+    let image: Image = serde_json::from_slice(document).ok()?;
+    image.config.labels.get(RELEASE_LABEL).filter(|release| release.len() <= RELEASE_MAX).cloned()
+}
+
+/// Only a digest becomes part of a URL.
+fn digest(descriptor: Descriptor) -> Option<String> {
+    Some(descriptor.digest).filter(|digest| is_digest(digest))
+}

@@ -1,0 +1,61 @@
+//! What all reading over HTTP has in common: the client, bounded bodies, and what unsuccessful answers mean.
+//!
+//! Nothing is tried twice, as when to try again is for machines to decide. HTTPS trusts the certificates of the system, or
+//! those in the file that `SSL_CERT_FILE` names.
+
+use lockstep_core::engine::action::{Class, Failure};
+use reqwest::{Client, ClientBuilder, Response, redirect, retry};
+
+use crate::failure::describe;
+
+mod answer;
+
+pub(crate) use self::answer::failure;
+
+/// Redirects in a row that are followed.
+pub(crate) const REDIRECTS: usize = 5;
+
+/// Decides on a redirect.
+pub(crate) type Redirects = fn(redirect::Attempt<'_>) -> redirect::Action;
+
+/// Makes a client, which reads the system's certificates.
+pub(crate) fn client(redirects: Redirects) -> Result<Client, Failure> {
+    // An error tells that another part of the process has installed one before, which will do.
+    let _installed = rustls::crypto::ring::default_provider().install_default();
+    builder(redirects)
+        .build()
+        // A system without certificates can still be read from over HTTP.
+        .or_else(|_| builder(redirects).tls_certs_only([]).build())
+        .map_err(|error| Failure::new(Class::Unavailable, describe(&error)))
+}
+
+fn builder(redirects: Redirects) -> ClientBuilder {
+    Client::builder()
+        .user_agent(concat!("lockstep/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::custom(redirects))
+        .referer(false)
+        .retry(retry::never())
+}
+
+/// Reads what comes; false if it exceeds the limit, which is noticed before more is held in memory.
+pub(crate) async fn read(response: &mut Response, limit: usize, body: &mut Vec<u8>) -> reqwest::Result<bool> {
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > limit {
+            return Ok(false);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(true)
+}
+
+/// What a request that got no whole answer has met.
+pub(crate) fn unanswered(error: reqwest::Error) -> Failure {
+    let class = if error.is_connect() {
+        Class::Unavailable
+    } else if error.is_builder() {
+        Class::Invalid
+    } else {
+        Class::Unknown
+    };
+    Failure::new(class, describe(&error.without_url()))
+}

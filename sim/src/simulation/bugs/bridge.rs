@@ -1,0 +1,315 @@
+//! Mistakes that a Bridge could make.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lockstep_core::engine::action::{Action, ActionId, Class, Failure, Outcome, Request, Success};
+use lockstep_core::engine::machine::{Event, Machine, Note, Step};
+use lockstep_core::object::{ObjectRef, metadata};
+use serde_json::{Value, json};
+
+use super::requests::{SecretsTold, StatusAlways, TimesMove, status_patch};
+use super::{Bug, Flaw, plant};
+use crate::simulation::history::reference;
+
+const fn bug(
+    name: &'static str,
+    sentence: &'static str,
+    plant: fn(Box<dyn Machine>) -> Box<dyn Machine>,
+) -> Bug {
+    Bug { name, sentence, controller: lockstep_crds::bridge::CONTROLLER, plant, garble: None }
+}
+
+pub(super) const BUGS: &[Bug] = &[
+    bug(
+        "takes_over_what_is_there",
+        "What should be created is applied, over whatever has the name.",
+        plant::<TakesOver>,
+    ),
+    bug("never_enters_the_finalizer", "Clusters are made without the finalizer.", plant::<NoFinalizer>),
+    bug(
+        "leaves_before_the_cluster",
+        "A cluster that is being taken down is taken for gone.",
+        plant::<LeavesEarly>,
+    ),
+    bug(
+        "takes_clusters_down_with_dpuclusters",
+        "When a DPUCluster goes, HostedClusters go.",
+        plant::<TakesDown>,
+    ),
+    bug(
+        "fights_over_what_is_immutable",
+        "The spec's availability is sent though HyperShift can't change it.",
+        plant::<Fights>,
+    ),
+    bug("phases_jump", "A phase goes back to Pending.", plant::<PhasesJump>),
+    bug("never_injects", "The DPUCluster is never told of its kubeconfig.", plant::<NeverInjects>),
+    bug("copies_once", "A Secret that is rotated is not handed on.", plant::<CopiesOnce>),
+    bug("deaf_to_secrets", "Changes of Secrets go unseen.", plant::<DeafToSecrets>),
+    bug("deaf_to_dpuclusters", "Changes of DPUClusters go unseen.", plant::<DeafToDpuClusters>),
+    bug("deaf_to_hostedclusters", "Changes of HostedClusters go unseen.", plant::<DeafToHostedClusters>),
+    bug("no_owner", "HostedClusters are made without their owner.", plant::<NoOwner>),
+    bug("leaves_the_kubeconfig", "The kubeconfig stays when the bridge goes.", plant::<LeavesKubeconfig>),
+    bug("ready_too_early", "A HostedCluster is taken for available once it exists.", plant::<ReadyTooEarly>),
+    bug("never_asks_for_the_address", "MetalLB is not asked for the address.", plant::<NeverAsks>),
+    bug("tells_secrets", "What is read is told in the log.", plant::<TellsSecrets>),
+    bug("tells_secrets_in_events", "What was applied last is told in events.", plant::<SecretsTold>),
+    bug("writes_status_at_every_pass", "The status is written, changed or not.", plant::<StatusAlways>),
+    bug("moves_transition_times", "lastTransitionTime is set at every write.", plant::<TimesMove>),
+];
+
+fn is(action: &Action, name: &str, kind: &str) -> bool {
+    action.name() == name && action.target().is_some_and(|target| target.kind.kind == kind)
+}
+
+#[derive(Default)]
+struct TakesOver;
+
+impl Flaw for TakesOver {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Create { target, manifest } = &request.action
+            && target.kind.kind != "Event"
+        {
+            request.action = Action::Apply { target: target.clone(), manifest: Arc::clone(manifest) };
+        }
+        None
+    }
+}
+
+/// The finalizer is answered as if it had been written.
+#[derive(Default)]
+struct NoFinalizer {
+    bridges: BTreeMap<ObjectRef, Arc<Value>>,
+}
+
+impl Flaw for NoFinalizer {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Event::Observed { kind, object } = &event
+            && kind.kind == "DPFHCPBridge"
+        {
+            self.bridges.insert(reference(kind, object), Arc::clone(object));
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let Action::Patch { target, subresource: None, patch } = &request.action else { return None };
+        let mut object = Value::clone(self.bridges.get(target)?);
+        object["metadata"]["finalizers"] = patch["metadata"]["finalizers"].clone();
+        Some(Ok(Success::Object(Arc::new(object))))
+    }
+}
+
+#[derive(Default)]
+struct LeavesEarly;
+
+impl Flaw for LeavesEarly {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "get", "HostedCluster").then(|| Err(Failure::new(Class::NotFound, "not found")))
+    }
+}
+
+#[derive(Default)]
+struct TakesDown {
+    clusters: BTreeMap<ObjectRef, String>,
+    has_lost: bool,
+    next: u64,
+}
+
+impl Flaw for TakesDown {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::Observed { kind, object } if kind.kind == "HostedCluster" => {
+                self.clusters.insert(reference(kind, object), metadata(object, "uid").to_owned());
+            }
+            Event::Vanished { kind, .. } if kind.kind == "DPUCluster" => self.has_lost = true,
+            _ => {}
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        if !std::mem::take(&mut self.has_lost) {
+            return;
+        }
+        for (target, uid) in &self.clusters {
+            self.next += 1;
+            let action = Action::Delete { target: target.clone(), uid: uid.clone(), resource_version: None };
+            step.requests.push(Request { id: ActionId(1_000_000_000 + self.next), action });
+        }
+    }
+}
+
+/// Changes what is written of a kind.
+fn change(request: &mut Request, kind: &str, change: impl FnOnce(&mut Value)) {
+    if let Action::Apply { target, manifest } | Action::Create { target, manifest } = &mut request.action
+        && target.kind.kind == kind
+    {
+        let mut changed = Value::clone(manifest);
+        change(&mut changed);
+        *manifest = Arc::new(changed);
+    }
+}
+
+#[derive(Default)]
+struct Fights;
+
+impl Flaw for Fights {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if request.action.name() == "apply" {
+            change(request, "HostedCluster", |manifest| {
+                manifest["spec"]["controllerAvailabilityPolicy"] = json!("SingleReplica");
+            });
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+struct PhasesJump;
+
+impl Flaw for PhasesJump {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (_, patch) = status_patch(&mut request.action)?;
+        let mut changed = Value::clone(patch);
+        if changed["status"]["phase"] == "Failed" {
+            changed["status"]["phase"] = json!("Pending");
+        }
+        *patch = Arc::new(changed);
+        None
+    }
+}
+
+#[derive(Default)]
+struct NeverInjects;
+
+impl Flaw for NeverInjects {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "patch", "DPUCluster").then_some(Ok(Success::Done))
+    }
+}
+
+#[derive(Default)]
+struct CopiesOnce;
+
+impl Flaw for CopiesOnce {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "apply", "Secret").then_some(Ok(Success::Done))
+    }
+}
+
+/// Once a kind has been listed, nothing more is heard of it.
+fn deaf(event: Event, to: &str, listed: &mut bool) -> Option<Event> {
+    match &event {
+        Event::ListStarted { kind }
+        | Event::Observed { kind, .. }
+        | Event::Vanished { kind, .. }
+        | Event::ListCompleted { kind }
+            if kind.kind == to =>
+        {
+            let is_lost = *listed;
+            *listed |= matches!(event, Event::ListCompleted { .. });
+            (!is_lost).then_some(event)
+        }
+        _ => Some(event),
+    }
+}
+
+#[derive(Default)]
+struct DeafToSecrets(bool);
+
+impl Flaw for DeafToSecrets {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        deaf(event, "Secret", &mut self.0)
+    }
+}
+
+#[derive(Default)]
+struct DeafToDpuClusters(bool);
+
+impl Flaw for DeafToDpuClusters {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        deaf(event, "DPUCluster", &mut self.0)
+    }
+}
+
+#[derive(Default)]
+struct DeafToHostedClusters(bool);
+
+impl Flaw for DeafToHostedClusters {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        deaf(event, "HostedCluster", &mut self.0)
+    }
+}
+
+#[derive(Default)]
+struct NoOwner;
+
+impl Flaw for NoOwner {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        change(request, "HostedCluster", |manifest| manifest["metadata"]["ownerReferences"] = json!([]));
+        None
+    }
+}
+
+#[derive(Default)]
+struct LeavesKubeconfig;
+
+impl Flaw for LeavesKubeconfig {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "delete", "Secret").then_some(Ok(Success::Done))
+    }
+}
+
+#[derive(Default)]
+struct ReadyTooEarly;
+
+impl Flaw for ReadyTooEarly {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let Event::Observed { kind, object } = event else { return Some(event) };
+        if kind.kind != "HostedCluster" {
+            return Some(Event::Observed { kind, object });
+        }
+        let mut object = Value::clone(&object);
+        for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
+            if condition["type"] == "Available" {
+                condition["status"] = json!("True");
+            }
+        }
+        for entry in object["status"]["controlPlaneVersion"]["history"].as_array_mut().into_iter().flatten() {
+            entry["state"] = json!("Completed");
+        }
+        Some(Event::Observed { kind, object: Arc::new(object) })
+    }
+}
+
+#[derive(Default)]
+struct NeverAsks;
+
+impl Flaw for NeverAsks {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "patch", "Service").then_some(Ok(Success::Done))
+    }
+}
+
+#[derive(Default)]
+struct TellsSecrets {
+    read: Option<String>,
+}
+
+impl Flaw for TellsSecrets {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Event::Finished { outcome: Ok(Success::Object(object)), .. } = &event
+            && object["kind"] == "Secret"
+        {
+            self.read = Some(object["data"].to_string());
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        if let Some(message) = self.read.take() {
+            step.notes.push(Note::Told { debug: true, message });
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The DPF-HCP Bridge on its stage: HyperShift, DPF, MetalLB and a registry around it, and people who change everything.
+
+use std::time::Duration;
+
+use lockstep_core::bridge::dpucluster::{DENIED, UNAVAILABLE};
+use lockstep_core::bridge::{BACKOFF, Config, Operator};
+use lockstep_core::engine::backoff::Backoff;
+use lockstep_core::engine::machine::Machine;
+use serde_json::{Value, json};
+
+use super::super::history::History;
+use super::super::invariant::Invariant;
+use super::super::subject::{Act, Hand, Subject, World};
+use crate::apiserver::ApiServer;
+use crate::cluster::{Change, Outside};
+use crate::worlds::{self, Pace};
+
+mod acts;
+mod desired;
+mod rules;
+mod stage;
+
+/// The Bridge on its stage.
+#[derive(Debug, Clone, Copy)]
+pub struct Bridge;
+
+fn config(seed: u64) -> Config {
+    let instance = format!("operator-{seed}");
+    Config { concurrency: 3, resync: Duration::from_mins(10), instance, seed }
+}
+
+impl Subject for Bridge {
+    fn name(&self) -> &'static str {
+        lockstep_crds::bridge::CONTROLLER
+    }
+
+    fn machine(&self, seed: u64) -> Box<dyn Machine> {
+        Box::new(Operator::new(config(seed)))
+    }
+
+    fn config(&self, seed: u64) -> Value {
+        json!(config(seed))
+    }
+
+    fn actions(&self) -> &'static [&'static str] {
+        &["get", "create", "apply", "patch", "patch_status", "delete", "find_image"]
+    }
+
+    fn prepare(&self, hand: &mut dyn Hand) {
+        let sets = lockstep_crds::all();
+        let ours = sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds);
+        let ours = ours.map(|crd| serde_json::to_value(crd).unwrap_or_default());
+        for definition in ours.chain(worlds::definitions()) {
+            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            hand.send(http::Method::POST, path, "application/json", &definition);
+        }
+        stage::begin(hand);
+        acts::begin(hand);
+    }
+
+    fn acts(&self) -> &'static [Act] {
+        acts::ACTS
+    }
+
+    fn invariants(&self) -> &'static [Invariant] {
+        rules::INVARIANTS
+    }
+
+    fn may_change(&self, change: &Change, _: &ApiServer, history: &History) -> Result<(), String> {
+        rules::may_change(change, history)
+    }
+
+    fn backoffs(&self) -> &'static [Backoff] {
+        &[BACKOFF, DENIED, UNAVAILABLE]
+    }
+
+    /// Somebody was refused for the last time just before, and waits for five minutes; then HyperShift takes a control
+    /// plane down and builds it anew.
+    fn bound(&self) -> Duration {
+        Duration::from_mins(25)
+    }
+
+    fn calm(&self, hand: &mut dyn Hand) {
+        stage::restore(hand);
+        acts::settle(hand);
+    }
+
+    fn differences(&self, world: &World<'_>) -> Vec<String> {
+        desired::differences(world.server)
+    }
+
+    fn outside(&self) -> Option<Box<dyn Outside>> {
+        Some(Box::new(stage::registry()))
+    }
+
+    fn worlds(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
+        worlds::all(Pace::SLOW, seed)
+    }
+
+    /// Control planes take minutes to come and go.
+    fn stormy(&self) -> Duration {
+        Duration::from_mins(30)
+    }
+}

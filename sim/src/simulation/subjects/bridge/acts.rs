@@ -1,0 +1,272 @@
+//! What users, admins and other controllers do.
+
+use std::sync::Arc;
+
+use lockstep_core::bridge::names;
+use lockstep_core::object::{Kind, ObjectRef, is_deleting};
+use lockstep_core::random::Random;
+use serde_json::{Value, json};
+
+use super::stage::{
+    self, DPF, DPU_CLUSTERS, IMAGES, NAMESPACE, PULL_SECRETS, SSH_SECRETS, STORAGE_CLASS, VIPS,
+};
+use crate::simulation::history::reference;
+use crate::simulation::invariant::SECRET;
+use crate::simulation::subject::{Act, Hand};
+use crate::worlds::registry::Health;
+
+/// Who may have a bridge: as many as there are DPUClusters, and one that has to wait.
+const BRIDGES: [&str; 4] = ["prod", "stage", "dev", "lab"];
+
+const fn act(
+    name: &'static str,
+    actor: &'static str,
+    weight: u32,
+    run: fn(&mut dyn Hand, &mut Random),
+) -> Act {
+    Act { name, actor, weight, run }
+}
+
+pub(super) const ACTS: &[Act] = &[
+    act("create a bridge", "user", 12, create_bridge),
+    act("delete a bridge", "user", 5, delete_bridge),
+    act("choose a release image", "user", 6, choose_image),
+    act("choose an address", "user", 4, choose_address),
+    act("name other Secrets", "user", 3, choose_secrets),
+    act("change what can be changed", "user", 3, change_mutable),
+    act("change what can't be changed", "user", 3, change_immutable),
+    act("rotate a Secret", "admin", 6, rotate),
+    act("break a Secret", "admin", 4, break_secret),
+    act("delete a Secret", "admin", 3, delete_secret),
+    act("put everything right", "admin", 6, restore),
+    act("delete the StorageClass", "admin", 2, delete_storage_class),
+    act("delete the pool", "admin", 2, delete_pool),
+    act("take an address", "admin", 3, take_address),
+    act("stop HyperShift's operator", "admin", 2, stop_hypershift),
+    act("put the registry out of order", "admin", 4, disturb_registry),
+    act("delete a DPUCluster", "admin", 3, delete_dpu_cluster),
+    act("create a DPUCluster", "admin", 4, create_dpu_cluster),
+    act("delete a HostedCluster", "other controller", 2, delete_hosted_cluster),
+    act("delete a NodePool", "other controller", 2, delete_node_pool),
+    act("edit a HostedCluster", "other controller", 3, edit_hosted_cluster),
+    act("change a copy", "other controller", 4, change_copy),
+    act("delete a copy", "other controller", 3, delete_copy),
+    act("squat on a name", "other controller", 3, squat),
+];
+
+fn pick<T: Copy>(from: &[T], random: &mut Random) -> T {
+    from[usize::try_from(random.below(from.len() as u64)).unwrap_or(0)]
+}
+
+fn target(name: &str) -> ObjectRef {
+    ObjectRef::namespaced(&names::bridge(), NAMESPACE, name)
+}
+
+fn bridge(name: &str, index: usize) -> Value {
+    let at = index.min(DPU_CLUSTERS.len() - 1);
+    json!({
+        "metadata": { "namespace": NAMESPACE, "name": name },
+        "spec": {
+            "dpuClusterRef": { "namespace": DPF, "name": DPU_CLUSTERS[at] },
+            "baseDomain": "clusters.example.com",
+            "ocpReleaseImage": IMAGES[0],
+            "sshKeySecretRef": { "name": SSH_SECRETS[0] },
+            "pullSecretRef": { "name": PULL_SECRETS[0] },
+            "etcdStorageClass": STORAGE_CLASS,
+            "controlPlaneAvailabilityPolicy": "HighlyAvailable",
+            "infrastructureAvailabilityPolicy": "HighlyAvailable",
+            "exposeThroughLoadBalancer": true,
+            "metalLBVirtualIP": VIPS[at],
+            "clusterType": "dpf-production",
+        },
+    })
+}
+
+/// Before anything runs: one bridge.
+pub(super) fn begin(hand: &mut dyn Hand) {
+    hand.create(&names::bridge(), &bridge(BRIDGES[0], 0));
+}
+
+/// Once nothing goes wrong any more, bridges ask for what they can have, and what others hold is let go.
+pub(super) fn settle(hand: &mut dyn Hand) {
+    for kind in [names::hosted_cluster(), names::node_pool(), names::secret()] {
+        for object in hand.server().objects(&kind) {
+            if object["metadata"]["annotations"]["squatter"].is_string() {
+                hand.delete(&reference(&kind, &object));
+            }
+        }
+    }
+    for (index, name) in BRIDGES.into_iter().enumerate() {
+        let wanted = bridge(name, index)["spec"].clone();
+        let fields = ["metalLBVirtualIP", "etcdStorageClass", "exposeThroughLoadBalancer"];
+        let mut patch = json!({ "ocpReleaseImage": IMAGES[1] });
+        for field in fields {
+            patch[field] = wanted[field].clone();
+        }
+        hand.merge(&target(name), &json!({ "spec": patch }));
+    }
+}
+
+fn create_bridge(hand: &mut dyn Hand, random: &mut Random) {
+    let index = usize::try_from(random.below(BRIDGES.len() as u64)).unwrap_or(0);
+    hand.create(&names::bridge(), &bridge(BRIDGES[index], index));
+}
+
+fn delete_bridge(hand: &mut dyn Hand, random: &mut Random) {
+    hand.delete(&target(pick(&BRIDGES, random)));
+}
+
+fn change(hand: &mut dyn Hand, random: &mut Random, spec: &Value) {
+    hand.merge(&target(pick(&BRIDGES, random)), &json!({ "spec": spec }));
+}
+
+fn choose_image(hand: &mut dyn Hand, random: &mut Random) {
+    let image = pick(&IMAGES, random);
+    change(hand, random, &json!({ "ocpReleaseImage": image }));
+}
+
+fn choose_address(hand: &mut dyn Hand, random: &mut Random) {
+    let address = pick(&[VIPS[0], VIPS[1], VIPS[2], "192.0.2.40", "198.51.100.1"], random);
+    change(hand, random, &json!({ "metalLBVirtualIP": address }));
+}
+
+fn choose_secrets(hand: &mut dyn Hand, random: &mut Random) {
+    let (pull, ssh) = (pick(&PULL_SECRETS, random), pick(&SSH_SECRETS, random));
+    change(hand, random, &json!({ "pullSecretRef": { "name": pull }, "sshKeySecretRef": { "name": ssh } }));
+}
+
+fn change_mutable(hand: &mut dyn Hand, random: &mut Random) {
+    let policy = pick(&["HighlyAvailable", "SingleReplica"], random);
+    let kind = pick(&["dpf-production", "dpf-dev"], random);
+    change(hand, random, &json!({ "infrastructureAvailabilityPolicy": policy, "clusterType": kind }));
+}
+
+fn change_immutable(hand: &mut dyn Hand, random: &mut Random) {
+    let policy = pick(&["HighlyAvailable", "SingleReplica"], random);
+    let class = pick(&[STORAGE_CLASS, "another"], random);
+    change(hand, random, &json!({ "controlPlaneAvailabilityPolicy": policy, "etcdStorageClass": class }));
+}
+
+fn rotate(hand: &mut dyn Hand, random: &mut Random) {
+    let which = random.below(5).to_string();
+    if random.below(2) == 0 {
+        let name = pick(&PULL_SECRETS, random);
+        stage::write_secret(hand, name, ".dockerconfigjson", &stage::docker_config(&which));
+    } else {
+        stage::write_secret(hand, pick(&SSH_SECRETS, random), "ssh-publickey", &stage::ssh_keys(&which));
+    }
+}
+
+fn break_secret(hand: &mut dyn Hand, random: &mut Random) {
+    let broken = format!("{{\"{SECRET}\": ");
+    if random.below(2) == 0 {
+        stage::write_secret(hand, pick(&PULL_SECRETS, random), ".dockerconfigjson", &broken);
+    } else {
+        stage::write_secret(hand, pick(&SSH_SECRETS, random), "ssh-publickey", &broken);
+    }
+}
+
+fn delete_secret(hand: &mut dyn Hand, random: &mut Random) {
+    let name = pick(&[PULL_SECRETS[0], PULL_SECRETS[1], SSH_SECRETS[0], SSH_SECRETS[1]], random);
+    hand.delete(&ObjectRef::namespaced(&names::secret(), NAMESPACE, name));
+}
+
+fn restore(hand: &mut dyn Hand, _: &mut Random) {
+    stage::restore(hand);
+}
+
+fn delete_storage_class(hand: &mut dyn Hand, _: &mut Random) {
+    hand.delete(&ObjectRef::cluster(&names::storage_class(), STORAGE_CLASS));
+}
+
+fn delete_pool(hand: &mut dyn Hand, _: &mut Random) {
+    hand.delete(&stage::pool());
+}
+
+fn take_address(hand: &mut dyn Hand, random: &mut Random) {
+    let address = pick(&VIPS, random);
+    let metadata = json!({ "namespace": NAMESPACE, "name": "squatter", "annotations": { "metallb.io/loadBalancerIPs": address } });
+    let object =
+        json!({ "metadata": metadata, "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] } });
+    hand.create(&names::service(), &object);
+}
+
+fn stop_hypershift(hand: &mut dyn Hand, _: &mut Random) {
+    stage::run_hypershift(hand, false);
+}
+
+fn disturb_registry(hand: &mut dyn Hand, random: &mut Random) {
+    let health = pick(&[Health::Up, Health::Down, Health::Forbidden], random);
+    stage::with_registry(hand, |registry| registry.health = health);
+}
+
+fn delete_dpu_cluster(hand: &mut dyn Hand, random: &mut Random) {
+    let name = pick(&DPU_CLUSTERS, random);
+    hand.delete(&ObjectRef::namespaced(&names::dpu_cluster(), DPF, name));
+}
+
+fn create_dpu_cluster(hand: &mut dyn Hand, random: &mut Random) {
+    stage::restore_dpu_cluster(hand, pick(&DPU_CLUSTERS, random));
+}
+
+fn delete_hosted_cluster(hand: &mut dyn Hand, random: &mut Random) {
+    hand.delete(&ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, pick(&BRIDGES, random)));
+}
+
+fn delete_node_pool(hand: &mut dyn Hand, random: &mut Random) {
+    hand.delete(&ObjectRef::namespaced(&names::node_pool(), NAMESPACE, pick(&BRIDGES, random)));
+}
+
+fn edit_hosted_cluster(hand: &mut dyn Hand, random: &mut Random) {
+    let cluster = ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, pick(&BRIDGES, random));
+    let patch = if random.below(2) == 0 {
+        json!({ "spec": { "release": { "image": IMAGES[0] } } })
+    } else {
+        json!({ "metadata": { "labels": { "dpf.hcp.bridge.com/cluster-type": "another", "team": "x" } } })
+    };
+    hand.merge(&cluster, &patch);
+}
+
+/// One of the Secrets that bridges have made.
+fn any_copy(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
+    let kind = names::secret();
+    let copies = hand.server().objects(&kind);
+    let copies: Vec<_> =
+        copies.iter().filter(|secret| secret["metadata"]["labels"][names::BRIDGE_NAME].is_string()).collect();
+    let index = usize::try_from(random.below(copies.len() as u64)).ok()?;
+    copies.get(index).filter(|copy| !is_deleting(copy)).map(|copy| reference(&kind, copy))
+}
+
+fn change_copy(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(copy) = any_copy(hand, random) {
+        let key = pick(&[".dockerconfigjson", "id_rsa.pub", "super-admin.conf"], random);
+        hand.merge(&copy, &json!({ "data": { key: "e30=" } }));
+    }
+}
+
+fn delete_copy(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(copy) = any_copy(hand, random) {
+        hand.delete(&copy);
+    }
+}
+
+/// Somebody makes an object of a name that a bridge would use.
+fn squat(hand: &mut dyn Hand, random: &mut Random) {
+    let name = pick(&BRIDGES, random);
+    let metadata =
+        |name: &str| json!({ "namespace": NAMESPACE, "name": name, "annotations": { "squatter": "yes" } });
+    let (kind, object): (Arc<Kind>, Value) = match random.below(2) {
+        0 => {
+            let spec = json!({
+                "clusterName": name,
+                "replicas": 0,
+                "release": { "image": IMAGES[0] },
+                "platform": { "type": "None" },
+                "management": { "upgradeType": "Replace" },
+            });
+            (names::node_pool(), json!({ "metadata": metadata(name), "spec": spec }))
+        }
+        _ => (names::secret(), json!({ "metadata": metadata(&format!("{name}-pull-secret")) })),
+    };
+    hand.create(&kind, &object);
+}

@@ -1,0 +1,135 @@
+//! The desired state: every bridge that can have one has a hosted cluster that is as it says, and nothing is left of
+//! bridges that are gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lockstep_core::bridge::names::{self, BRIDGE_NAME, BRIDGE_NAMESPACE};
+use lockstep_core::object::{Kind, controller_uid, is_deleting, label, metadata};
+use serde_json::Value;
+
+use super::stage::{DPF, NAMESPACE, content};
+use crate::apiserver::ApiServer;
+
+pub(super) fn differences(server: &ApiServer) -> Vec<String> {
+    let bridges = server.objects(&names::bridge());
+    let mut differences = Vec::new();
+    for bridge in &bridges {
+        let name = metadata(bridge, "name");
+        let mut differ = |what: String| differences.push(format!("bridge {name}: {what}"));
+        if is_deleting(bridge) {
+            differ(format!("it is still there: {}", bridge["status"]["message"]));
+        } else if bridge["status"]["observedGeneration"] != bridge["metadata"]["generation"] {
+            differ("its status speaks of another generation".to_owned());
+        } else if let Some(rival) = rival(bridge, &bridges) {
+            if bridge["status"]["phase"] == "Ready" {
+                differ(format!("it is Ready, and {rival} has its DPUCluster"));
+            }
+        } else {
+            lacks(server, bridge, &mut differ);
+        }
+    }
+    leftovers(server, &bridges, &mut differences);
+    differences
+}
+
+/// The older bridge that has the same DPUCluster, or the same address.
+fn rival<'a>(bridge: &Value, bridges: &'a [Arc<Value>]) -> Option<&'a str> {
+    let age = |bridge: &Value| {
+        (metadata(bridge, "creationTimestamp").to_owned(), metadata(bridge, "name").to_owned())
+    };
+    let shares = |other: &Value, field: &str| other["spec"][field] == bridge["spec"][field];
+    let mut rivals = bridges.iter().filter(|other| {
+        age(other) < age(bridge) && (shares(other, "dpuClusterRef") || shares(other, "metalLBVirtualIP"))
+    });
+    rivals.next().map(|other| metadata(other, "name"))
+}
+
+/// What a bridge lacks that should be Ready.
+fn lacks(server: &ApiServer, bridge: &Value, differ: &mut dyn FnMut(String)) {
+    let (name, spec) = (metadata(bridge, "name"), &bridge["spec"]);
+    if bridge["status"]["phase"] != "Ready" {
+        differ(format!("it is {}: {}", bridge["status"]["phase"], bridge["status"]["message"]));
+        return;
+    }
+    for kind in [names::hosted_cluster(), names::node_pool()] {
+        match find(server, &kind, NAMESPACE, name) {
+            None => differ(format!("it has no {}", kind.kind)),
+            Some(object) => {
+                if object["spec"]["release"]["image"] != spec["ocpReleaseImage"] {
+                    differ(format!("its {} has the image {}", kind.kind, object["spec"]["release"]["image"]));
+                }
+                if label(&object, names::CLUSTER_TYPE) != spec["clusterType"].as_str() {
+                    differ(format!("its {} does not carry its type", kind.kind));
+                }
+            }
+        }
+    }
+    let kubeconfig = format!("{NAMESPACE}-{name}-dpucluster-kubeconfig");
+    let admin = format!("{name}-admin-kubeconfig");
+    for (from, key, (namespace, copy), copied) in [
+        (
+            &spec["pullSecretRef"]["name"],
+            ".dockerconfigjson",
+            (NAMESPACE, format!("{name}-pull-secret")),
+            ".dockerconfigjson",
+        ),
+        (
+            &spec["sshKeySecretRef"]["name"],
+            "ssh-publickey",
+            (NAMESPACE, format!("{name}-ssh-key")),
+            "id_rsa.pub",
+        ),
+        (&Value::from(admin), "kubeconfig", (DPF, kubeconfig.clone()), "super-admin.conf"),
+    ] {
+        let source = find(server, &names::secret(), NAMESPACE, from.as_str().unwrap_or_default());
+        let found = find(server, &names::secret(), namespace, &copy);
+        let source = source.as_deref().and_then(|source| content(source, key));
+        if source.is_none() || found.as_deref().and_then(|copy| content(copy, copied)) != source {
+            differ(format!("Secret {namespace}/{copy} is not what {from} says"));
+        }
+    }
+    let dpu_cluster = spec["dpuClusterRef"]["name"].as_str().unwrap_or_default();
+    match find(server, &names::dpu_cluster(), DPF, dpu_cluster) {
+        Some(dpu_cluster) if dpu_cluster["spec"]["kubeconfig"] == kubeconfig => {}
+        _ => differ(format!("DPUCluster {dpu_cluster} does not use its kubeconfig")),
+    }
+    let endpoint = format!("https://{}:6443", spec["metalLBVirtualIP"].as_str().unwrap_or_default());
+    if bridge["status"]["apiEndpoint"] != endpoint {
+        differ(format!("its endpoint is {}", bridge["status"]["apiEndpoint"]));
+    }
+}
+
+/// What is left of bridges that are gone.
+fn leftovers(server: &ApiServer, bridges: &[Arc<Value>], differences: &mut Vec<String>) {
+    let uids: BTreeMap<&str, &str> =
+        bridges.iter().map(|bridge| (metadata(bridge, "uid"), metadata(bridge, "name"))).collect();
+    for kind in [names::hosted_cluster(), names::node_pool()] {
+        for object in server.objects(&kind) {
+            if controller_uid(&object).is_some_and(|uid| !uids.contains_key(uid)) {
+                differences.push(format!("{} {} is left", kind.kind, metadata(&object, "name")));
+            }
+        }
+    }
+    for secret in server.objects(&names::secret()) {
+        let of = label(&secret, BRIDGE_NAME).zip(label(&secret, BRIDGE_NAMESPACE));
+        if let Some((name, _)) = of
+            && !uids.values().any(|bridge| *bridge == name)
+        {
+            differences.push(format!("Secret {} is left", metadata(&secret, "name")));
+        }
+    }
+    for dpu_cluster in server.objects(&names::dpu_cluster()) {
+        let Some(used) = dpu_cluster["spec"]["kubeconfig"].as_str() else { continue };
+        if !uids.values().any(|name| used == format!("{NAMESPACE}-{name}-dpucluster-kubeconfig")) {
+            differences.push(format!("DPUCluster {} uses {used}", metadata(&dpu_cluster, "name")));
+        }
+    }
+}
+
+fn find(server: &ApiServer, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Value>> {
+    let objects = server.objects(kind);
+    objects
+        .into_iter()
+        .find(|object| metadata(object, "namespace") == namespace && metadata(object, "name") == name)
+}

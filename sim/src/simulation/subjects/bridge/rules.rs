@@ -1,0 +1,234 @@
+//! What the Bridge may and may not do, at every step.
+
+use lockstep_core::bridge::names::{self, BRIDGE_NAME, FINALIZER, condition};
+use lockstep_core::bridge::phase::Phase;
+use lockstep_core::object::{ObjectRef, controller_uid, is_deleting, label, metadata};
+use serde_json::Value;
+
+use crate::cluster::{Author, Change, What};
+use crate::simulation::history::History;
+use crate::simulation::invariant::{Invariant, Moment, is_deletion};
+
+pub(super) const INVARIANTS: &[Invariant] = &[
+    Invariant {
+        name: "a_cluster_goes_only_with_its_bridge",
+        sentence: "A HostedCluster or NodePool is deleted only when its bridge is being deleted, whatever else is missing.",
+        holds: a_cluster_goes_only_with_its_bridge,
+    },
+    Invariant {
+        name: "the_finalizer_comes_first",
+        sentence: "Nothing is made for a bridge that does not carry the finalizer.",
+        holds: the_finalizer_comes_first,
+    },
+    Invariant {
+        name: "the_finalizer_goes_last",
+        sentence: "The finalizer goes only when the HostedCluster and the NodePool of the bridge are gone.",
+        holds: the_finalizer_goes_last,
+    },
+    Invariant {
+        name: "phases_follow_the_table",
+        sentence: "A phase changes along the edges of the specification's table only.",
+        holds: phases_follow_the_table,
+    },
+    Invariant {
+        name: "ready_means_available",
+        sentence: "A bridge is called Ready only if the HostedCluster was available by all that the process was told.",
+        holds: ready_means_available,
+    },
+    Invariant {
+        name: "what_is_immutable_is_left_alone",
+        sentence: "No write is refused because it changes what HyperShift can't change.",
+        holds: what_is_immutable_is_left_alone,
+    },
+];
+
+/// What the Bridge may change: bridges' finalizers and status, what it made for them, one annotation, one field of DPF.
+pub(super) fn may_change(change: &Change, history: &History) -> Result<(), String> {
+    let Change { object, old, new, .. } = change;
+    let refuse = |why: &str| Err(format!("{object}: {why}"));
+    let both = old.as_deref().zip(new.as_deref());
+    match &*object.kind.kind {
+        "Event" => Ok(()),
+        "DPFHCPBridge" => match both {
+            Some((old, new)) if old["spec"] == new["spec"] => Ok(()),
+            None if new.is_none() => Ok(()),
+            _ => refuse("a bridge is its user's to change"),
+        },
+        "HostedCluster" | "NodePool" => {
+            let is_ours = |object: &Value| controller_uid(object).is_some_and(|uid| is_bridge(history, uid));
+            match (old.as_deref(), new.as_deref()) {
+                (Some(old), _) if !is_ours(old) => refuse("it is somebody else's"),
+                (_, Some(new)) if !is_ours(new) => refuse("no bridge owns it"),
+                _ => Ok(()),
+            }
+        }
+        "Secret" => {
+            let is_ours = |object: &Value| label(object, BRIDGE_NAME).is_some();
+            match (old.as_deref(), new.as_deref()) {
+                (Some(old), _) if !is_ours(old) => refuse("it is somebody else's"),
+                (_, Some(new)) if !is_ours(new) => refuse("it does not tell whose it is"),
+                _ => Ok(()),
+            }
+        }
+        "Service" => match both {
+            Some((old, new))
+                if object.name == names::API_SERVICE
+                    && old["spec"] == new["spec"]
+                    && old["metadata"]["ownerReferences"] == new["metadata"]["ownerReferences"]
+                    && old["metadata"]["labels"] == new["metadata"]["labels"] =>
+            {
+                Ok(())
+            }
+            _ => refuse("only an annotation of HyperShift's Service may be changed"),
+        },
+        "DPUCluster" => match both {
+            Some((old, new)) => {
+                let without = |object: &Value| {
+                    let mut spec = object["spec"].clone();
+                    if let Some(spec) = spec.as_object_mut() {
+                        spec.remove("kubeconfig");
+                    }
+                    spec
+                };
+                let before = old["spec"]["kubeconfig"].as_str().unwrap_or_default();
+                if without(old) != without(new) {
+                    refuse("more than its kubeconfig was changed")
+                } else if !before.is_empty() && !before.ends_with("-dpucluster-kubeconfig") {
+                    refuse("the kubeconfig of somebody else was replaced")
+                } else {
+                    Ok(())
+                }
+            }
+            None => refuse("a DPUCluster is DPF's to make and delete"),
+        },
+        _ => refuse("the Bridge has no business with it"),
+    }
+}
+
+/// Whether a uid is, or was, that of a bridge.
+fn is_bridge(history: &History, uid: &str) -> bool {
+    history.objects(&names::bridge()).any(|bridge| metadata(bridge, "uid") == uid)
+}
+
+fn by_process<'a>(moment: &'a Moment<'_>) -> Option<(usize, &'a Change)> {
+    match &moment.entry.what {
+        What::Changed(change) => match change.by {
+            Author::Process(process) => Some((process, change)),
+            Author::Client(_) | Author::ControlPlane => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_cluster(object: &ObjectRef) -> bool {
+    object.kind == names::hosted_cluster() || object.kind == names::node_pool()
+}
+
+/// A bridge as it stands on the server.
+fn bridge_of(moment: &Moment<'_>, uid: &str) -> Option<std::sync::Arc<Value>> {
+    moment.server.objects(&names::bridge()).into_iter().find(|bridge| metadata(bridge, "uid") == uid)
+}
+
+fn a_cluster_goes_only_with_its_bridge(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change)) = by_process(moment) else { return Ok(()) };
+    if !is_cluster(&change.object) || !is_deletion(change) {
+        return Ok(());
+    }
+    let uid = change.old.as_deref().and_then(controller_uid).unwrap_or_default();
+    match bridge_of(moment, uid) {
+        Some(bridge) if !is_deleting(&bridge) => {
+            Err(format!("{} was deleted, and its bridge is not", change.object))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: None, new: Some(new), .. })) = by_process(moment) else {
+        return Ok(());
+    };
+    let Some(uid) = controller_uid(new) else { return Ok(()) };
+    match bridge_of(moment, uid) {
+        Some(bridge) if !lockstep_core::engine::finalizer::is_held(&bridge, FINALIZER) => {
+            Err(format!("{object} was made for a bridge without the finalizer"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn the_finalizer_goes_last(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), new, .. })) = by_process(moment) else { return Ok(()) };
+    let is_held = |object: &Value| lockstep_core::engine::finalizer::is_held(object, FINALIZER);
+    let went = object.kind == names::bridge() && is_held(old) && !new.as_deref().is_some_and(is_held);
+    if !went {
+        return Ok(());
+    }
+    let uid = metadata(old, "uid");
+    let left = [names::hosted_cluster(), names::node_pool()]
+        .into_iter()
+        .find(|kind| moment.server.objects(kind).iter().any(|object| controller_uid(object) == Some(uid)));
+    match left {
+        Some(kind) => Err(format!("{object} was let go, and its {} is still there", kind.kind)),
+        None => Ok(()),
+    }
+}
+
+fn phases_follow_the_table(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = by_process(moment) else {
+        return Ok(());
+    };
+    let phase = |object: &Value| object["status"]["phase"].as_str().and_then(Phase::read);
+    let (before, after) = (phase(old), phase(new));
+    let is_edge = match (before, after) {
+        (before, after) if before == after => true,
+        (_, Some(Phase::Deleting)) => true,
+        (None, Some(Phase::Pending))
+        | (Some(Phase::Pending), Some(Phase::Provisioning | Phase::Failed))
+        | (Some(Phase::Provisioning), Some(Phase::Ready | Phase::Failed))
+        | (Some(Phase::Ready), Some(Phase::Failed))
+        | (Some(Phase::Failed), Some(Phase::Provisioning)) => true,
+        _ => false,
+    };
+    if object.kind != names::bridge() || is_edge {
+        return Ok(());
+    }
+    Err(format!("{object} went from {before:?} to {after:?}"))
+}
+
+fn ready_means_available(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = by_process(moment) else {
+        return Ok(());
+    };
+    let is_ready = |object: &Value| conditions(object, condition::READY, "True");
+    if object.kind != names::bridge() || is_ready(old) || !is_ready(new) {
+        return Ok(());
+    }
+    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    let cluster = ObjectRef::namespaced(&names::hosted_cluster(), namespace, &object.name);
+    let was_available = |cluster: &Value| conditions(cluster, "Available", "True");
+    // What it was told just before counts as well: it is told while the status is on its way.
+    let told = life.told.get(&cluster).into_iter();
+    let before = life.told_before.get(&cluster).map(|(_, object)| object);
+    if told.chain(before).any(|cluster| was_available(cluster)) {
+        return Ok(());
+    }
+    Err(format!("{object} is called Ready, and its HostedCluster was not available by all that was told"))
+}
+
+fn conditions(object: &Value, name: &str, status: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == name && condition["status"] == status)
+}
+
+fn what_is_immutable_is_left_alone(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Carried(carried) = &moment.entry.what else { return Ok(()) };
+    let is_refused = carried.failed == Some(lockstep_core::engine::action::Class::Invalid)
+        && carried.fate == crate::cluster::Fate::Served;
+    match carried.action.target() {
+        Some(target) if is_refused && is_cluster(target) => {
+            Err(format!("the {} of {target} was refused as invalid", carried.action.name()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,136 @@
+//! What bridges are made from, as it should be.
+
+use std::any::Any;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_core::bridge::names;
+use lockstep_core::object::{Kind, ObjectRef};
+use serde_json::{Value, json};
+
+use crate::simulation::invariant::SECRET;
+use crate::simulation::subject::Hand;
+use crate::worlds::hypershift;
+use crate::worlds::registry::{Health, Image, Registry};
+
+pub(super) const NAMESPACE: &str = "bridges";
+pub(super) const DPF: &str = "dpf";
+const METALLB: &str = "metallb";
+pub(super) const STORAGE_CLASS: &str = "ceph-rbd";
+pub(super) const DPU_CLUSTERS: [&str; 3] = ["north", "south", "west"];
+pub(super) const VIPS: [&str; 3] = ["192.0.2.10", "192.0.2.20", "192.0.2.30"];
+/// The first two are good.
+pub(super) const IMAGES: [&str; 4] = [
+    "registry.example.com/ocp-release:4.19.0-multi",
+    "registry.example.com/ocp-release:4.20.1-multi",
+    "registry.example.com/ocp-release:4.3.0-multi",
+    "registry.example.com/ocp-release:4.20.9-multi",
+];
+/// The Secrets that bridges may name.
+pub(super) const PULL_SECRETS: [&str; 2] = ["pull", "pull-too"];
+pub(super) const SSH_SECRETS: [&str; 2] = ["ssh", "ssh-too"];
+
+const SSH_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE1vbnRhZ25lIGVzdCBoYXV0ZSBldCBsb2ludGFpbmUu";
+
+/// A registry that has all images but the last.
+pub(super) fn registry() -> Registry {
+    let has = IMAGES[..3].iter().map(|image| {
+        let digest = format!("sha256:{:x}", image.len());
+        ((*image).to_owned(), Image { digest, release: None, credentials: None })
+    });
+    Registry { images: has.collect(), health: Health::Up }
+}
+
+/// The registry, to be put out of order.
+pub(super) fn with_registry(hand: &mut dyn Hand, change: impl FnOnce(&mut Registry)) {
+    if let Some((outside, _)) = hand.outside() {
+        let outside: &mut dyn Any = outside;
+        if let Some(registry) = outside.downcast_mut() {
+            change(registry);
+        }
+    }
+}
+
+pub(super) fn namespace() -> std::sync::Arc<Kind> {
+    Kind::known("", "v1", "Namespace", "namespaces", false)
+}
+
+/// Before anything runs.
+pub(super) fn begin(hand: &mut dyn Hand) {
+    for name in [NAMESPACE, DPF, METALLB] {
+        hand.create(&namespace(), &json!({ "metadata": { "name": name } }));
+    }
+    for object in hypershift::installation() {
+        let kind = match object["kind"].as_str() {
+            Some("Namespace") => namespace(),
+            Some("Deployment") => names::deployment(),
+            _ => names::config_map(),
+        };
+        hand.create(&kind, &object);
+    }
+    restore(hand);
+}
+
+/// Puts everything right that somebody has put out of order.
+pub(super) fn restore(hand: &mut dyn Hand) {
+    with_registry(hand, |registry| registry.health = Health::Up);
+    run_hypershift(hand, true);
+    for name in DPU_CLUSTERS {
+        restore_dpu_cluster(hand, name);
+    }
+    hand.create(
+        &names::storage_class(),
+        &json!({ "metadata": { "name": STORAGE_CLASS }, "provisioner": "rbd.csi.ceph.com" }),
+    );
+    hand.create(
+        &names::pool(),
+        &json!({ "metadata": { "namespace": METALLB, "name": "vips" }, "spec": { "addresses": ["192.0.2.0/24"], "autoAssign": false } }),
+    );
+    for name in PULL_SECRETS {
+        write_secret(hand, name, ".dockerconfigjson", &docker_config("1"));
+    }
+    for name in SSH_SECRETS {
+        write_secret(hand, name, "ssh-publickey", &ssh_keys("1"));
+    }
+    for name in [NAMESPACE, METALLB] {
+        hand.delete(&ObjectRef::namespaced(&names::service(), name, "squatter"));
+    }
+}
+
+pub(super) fn pool() -> ObjectRef {
+    ObjectRef::namespaced(&names::pool(), METALLB, "vips")
+}
+
+pub(super) fn restore_dpu_cluster(hand: &mut dyn Hand, name: &str) {
+    let object = json!({ "metadata": { "namespace": DPF, "name": name }, "spec": { "type": "static" } });
+    hand.create(&names::dpu_cluster(), &object);
+}
+
+pub(super) fn run_hypershift(hand: &mut dyn Hand, runs: bool) {
+    let target = ObjectRef::namespaced(&names::deployment(), names::HYPERSHIFT, names::HYPERSHIFT_OPERATOR);
+    hand.merge(&target, &json!({ "spec": { "replicas": u8::from(runs) } }));
+}
+
+/// Creates a Secret, or gives it another content.
+pub(super) fn write_secret(hand: &mut dyn Hand, name: &str, key: &str, content: &str) {
+    let data = json!({ key: STANDARD.encode(content) });
+    let object = json!({ "metadata": { "namespace": NAMESPACE, "name": name }, "data": data });
+    hand.create(&names::secret(), &object);
+    hand.merge(&ObjectRef::namespaced(&names::secret(), NAMESPACE, name), &json!({ "data": data }));
+}
+
+/// A pull secret, one of several.
+pub(super) fn docker_config(which: &str) -> String {
+    let auth = STANDARD.encode(format!("puller:{SECRET}{which}"));
+    json!({ "auths": { "registry.example.com": { "auth": auth } } }).to_string()
+}
+
+/// SSH keys, some of several.
+pub(super) fn ssh_keys(which: &str) -> String {
+    format!("{SSH_KEY} {SECRET}{which}\n")
+}
+
+/// A key of a Secret in the namespace of bridges.
+pub(super) fn content<'a>(secret: &'a Value, key: &str) -> Option<&'a str> {
+    secret["data"][key].as_str()
+}

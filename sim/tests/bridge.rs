@@ -1,0 +1,12 @@
+//! The Bridge in a world where nothing goes wrong but what a test lets go wrong: flows, and every reason of every condition.
+
+#[path = "bridge/bench.rs"]
+mod bench;
+#[path = "bridge/flows.rs"]
+mod flows;
+#[path = "bridge/objects.rs"]
+mod objects;
+#[path = "bridge/reasons.rs"]
+mod reasons;
+#[path = "bridge/validation.rs"]
+mod validation;

@@ -1,0 +1,377 @@
+//! A cluster with the worlds and the Bridge in it, and what users do to it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use lockstep_core::bridge::{Config, Operator};
+use lockstep_core::engine::action::{Class, Failure};
+use lockstep_core::engine::machine::{Deadline, Event, Machine, Note, Step};
+use lockstep_core::time::Now;
+use lockstep_sim::cluster::{Author, Change, Cluster, What};
+use lockstep_sim::worlds::registry::{Image, Registry};
+use lockstep_sim::worlds::{self, Pace, hypershift};
+use serde_json::{Value, json};
+
+use super::objects::{
+    DPF, NAMESPACE, PASSWORD, RELEASE, UPGRADE, dpu_cluster, pool, pull_secret, ssh_secret, storage_class,
+};
+
+/// The most steps that any of these scenarios may take to come to rest.
+const STEPS_MAX: u64 = 50_000;
+
+pub(crate) struct Bench {
+    pub(crate) cluster: Cluster,
+    /// The process of the Bridge.
+    pub(crate) operator: usize,
+    /// All that it told.
+    pub(crate) notes: Vec<Note>,
+}
+
+/// The path of an object's collection.
+fn collection(kind: &str, namespace: &str) -> String {
+    let (api, plural) = match kind {
+        "DPFHCPBridge" => ("apis/dpf.hcp.bridge.com/v1alpha1", "dpfhcpbridges"),
+        "HostedCluster" => ("apis/hypershift.openshift.io/v1beta1", "hostedclusters"),
+        "NodePool" => ("apis/hypershift.openshift.io/v1beta1", "nodepools"),
+        "DPUCluster" => ("apis/provisioning.dpu.nvidia.com/v1alpha1", "dpuclusters"),
+        "IPAddressPool" => ("apis/metallb.io/v1beta1", "ipaddresspools"),
+        "Secret" => ("api/v1", "secrets"),
+        "Service" => ("api/v1", "services"),
+        "ConfigMap" => ("api/v1", "configmaps"),
+        "Event" => ("apis/events.k8s.io/v1", "events"),
+        "Deployment" => ("apis/apps/v1", "deployments"),
+        "Namespace" => return "/api/v1/namespaces".to_owned(),
+        "Node" => return "/api/v1/nodes".to_owned(),
+        "StorageClass" => return "/apis/storage.k8s.io/v1/storageclasses".to_owned(),
+        "CustomResourceDefinition" => {
+            return "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned();
+        }
+        other => panic!("{other}"),
+    };
+    format!("/{api}/namespaces/{namespace}/{plural}")
+}
+
+/// Which world looks after a kind, by the number of its process.
+fn world_of(kind: &str) -> usize {
+    match kind {
+        "HostedCluster" | "NodePool" => 0,
+        "DPUCluster" => 1,
+        _ => 2,
+    }
+}
+
+/// The Bridge, which may not watch a kind.
+struct Blinded {
+    operator: Box<dyn Machine>,
+    kind: &'static str,
+}
+
+impl Machine for Blinded {
+    fn name(&self) -> &'static str {
+        self.operator.name()
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Step {
+        let event = match event {
+            Event::ListStarted { kind } if kind.kind == self.kind => {
+                let failure = Failure::new(Class::Forbidden, "cannot list resource");
+                Event::WatchFailed { kind, failure }
+            }
+            Event::ListCompleted { kind } | Event::Observed { kind, .. } | Event::Vanished { kind, .. }
+                if kind.kind == self.kind =>
+            {
+                Event::Woke
+            }
+            other => other,
+        };
+        self.operator.step(event, now)
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.operator.deadline()
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        self.operator.queue_depths()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.operator.is_synced()
+    }
+}
+
+/// The Bridge as these tests run it.
+fn operator() -> Box<dyn Machine> {
+    let resync = Duration::from_mins(10);
+    Box::new(Operator::new(Config { concurrency: 5, resync, instance: "bridge-0".to_owned(), seed: 1 }))
+}
+
+impl Bench {
+    /// A cluster with everything that a bridge needs, the worlds and the Bridge.
+    pub(crate) fn new() -> Self {
+        let mut bench = Self::without(&[]);
+        bench.provide("");
+        bench.settle();
+        bench.transitions();
+        bench
+    }
+
+    /// Brings what a bridge needs, but no objects of one kind.
+    pub(crate) fn provide(&mut self, but: &str) {
+        for object in [
+            dpu_cluster("dpus"),
+            storage_class("ceph-rbd", "rbd.csi.ceph.com"),
+            pool("vips", "192.0.2.0/24"),
+            pull_secret(),
+            ssh_secret(),
+        ] {
+            if object["kind"] != but {
+                self.create(&object);
+            }
+        }
+    }
+
+    /// From now on the Bridge may not watch a kind.
+    pub(crate) fn forbid_watch(&mut self, kind: &'static str) {
+        self.cluster.crash(self.operator, None);
+        let blinded = move || Box::new(Blinded { operator: operator(), kind }) as Box<dyn Machine>;
+        self.operator = self.cluster.start(blinded, true);
+    }
+
+    /// Lets the world that looks after a kind do nothing any more.
+    pub(crate) fn silence(&mut self, kind: &str) {
+        self.cluster.pause(world_of(kind), Duration::from_hours(1000));
+    }
+
+    /// Sets a condition of the HostedCluster or NodePool prod.
+    pub(crate) fn set_condition(&mut self, kind: &str, name: &str, status: &str, reason: &str) {
+        let mut object = self.get(kind, NAMESPACE, "prod");
+        let conditions = object["status"]["conditions"].as_array_mut().expect("conditions");
+        conditions.retain(|condition| condition["type"] != name);
+        conditions.push(json!({
+            "type": name,
+            "status": status,
+            "reason": reason,
+            "message": "as a test wants it",
+            "lastTransitionTime": "2025-01-01T00:00:00Z",
+            "observedGeneration": 1,
+        }));
+        let patch = json!({ "status": { "conditions": object["status"]["conditions"] } });
+        self.merge(kind, NAMESPACE, "prod/status", &patch);
+    }
+
+    /// The same without the definitions of these kinds, and without anything that a user brings.
+    pub(crate) fn without(kinds: &[&str]) -> Self {
+        let mut bench = Self { cluster: Cluster::new(1), operator: 0, notes: Vec::new() };
+        let crds = lockstep_crds::all();
+        for crd in crds.iter().filter(|set| set.controller == "bridge").flat_map(|set| &set.crds) {
+            bench.create(&serde_json::to_value(crd).expect("a definition is JSON"));
+        }
+        for definition in worlds::definitions() {
+            if !kinds.iter().any(|kind| definition["spec"]["names"]["kind"] == *kind) {
+                bench.create(&definition);
+            }
+        }
+        for namespace in [NAMESPACE, DPF, "metallb-system"] {
+            bench.create(
+                &json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } }),
+            );
+        }
+        for object in hypershift::installation() {
+            bench.create(&object);
+        }
+        let image = |release: &str| Image {
+            digest: format!("sha256:{release}"),
+            release: Some(release.to_owned()),
+            credentials: Some(format!("puller:{PASSWORD}")),
+        };
+        let images = [(RELEASE, "4.19.0"), (UPGRADE, "4.20.1")];
+        let images = images.map(|(reference, release)| (reference.to_owned(), image(release)));
+        bench.cluster.outside = Some(Box::new(Registry { images: images.into(), ..Registry::default() }));
+        for world in worlds::all(Pace::BRISK, 1) {
+            bench.cluster.start_foreign(world);
+        }
+        bench.operator = bench.cluster.start(operator, true);
+        if kinds.is_empty() {
+            bench.settle();
+        } else {
+            // Watches of what is not served are tried again without end.
+            bench.cluster.advance(Duration::from_secs(10));
+        }
+        bench.transitions();
+        bench
+    }
+
+    /// A cluster with a bridge that is ready.
+    pub(crate) fn ready() -> Self {
+        let mut bench = Self::new();
+        bench.create(&super::objects::bridge("prod"));
+        bench.settle();
+        assert_eq!(bench.phase("prod"), "Ready", "{:#}", bench.bridge("prod")["status"]);
+        bench.transitions();
+        bench
+    }
+
+    pub(crate) fn settle(&mut self) {
+        self.cluster.settle(STEPS_MAX).expect("comes to rest");
+    }
+
+    pub(crate) fn send(&mut self, method: Method, path: &str, kind: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+        let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
+        let request = request.header("accept", "application/json").header("user-agent", "user/1");
+        let response = self.cluster.request(&request.body(body).expect("a request"));
+        (response.status().as_u16(), serde_json::from_slice(response.body()).unwrap_or_default())
+    }
+
+    pub(crate) fn create(&mut self, object: &Value) {
+        let kind = object["kind"].as_str().expect("a kind");
+        let path = collection(kind, object["metadata"]["namespace"].as_str().unwrap_or_default());
+        let (code, answer) = self.send(Method::POST, &path, "application/json", object);
+        assert_eq!(code, 201, "{answer:#}");
+    }
+
+    pub(crate) fn merge(&mut self, kind: &str, namespace: &str, name: &str, patch: &Value) {
+        let path = format!("{}/{name}", collection(kind, namespace));
+        let (code, answer) = self.send(Method::PATCH, &path, "application/merge-patch+json", patch);
+        assert_eq!(code, 200, "{answer:#}");
+    }
+
+    /// Changes the spec of a bridge.
+    pub(crate) fn change(&mut self, bridge: &str, spec: &Value) {
+        self.merge("DPFHCPBridge", NAMESPACE, bridge, &json!({ "spec": spec }));
+    }
+
+    pub(crate) fn delete(&mut self, kind: &str, namespace: &str, name: &str) {
+        let path = format!("{}/{name}", collection(kind, namespace));
+        let (code, answer) = self.send(Method::DELETE, &path, "application/json", &Value::Null);
+        assert_eq!(code, 200, "{answer:#}");
+    }
+
+    /// An object; null if there is none.
+    pub(crate) fn get(&mut self, kind: &str, namespace: &str, name: &str) -> Value {
+        let path = format!("{}/{name}", collection(kind, namespace));
+        let (code, answer) = self.send(Method::GET, &path, "application/json", &Value::Null);
+        if code == 200 { answer } else { Value::Null }
+    }
+
+    pub(crate) fn bridge(&mut self, name: &str) -> Value {
+        self.get("DPFHCPBridge", NAMESPACE, name)
+    }
+
+    pub(crate) fn phase(&mut self, name: &str) -> String {
+        self.bridge(name)["status"]["phase"].as_str().unwrap_or("none").to_owned()
+    }
+
+    /// The status, reason and message of a condition.
+    pub(crate) fn condition(&mut self, bridge: &str, name: &str) -> (String, String) {
+        let bridge = self.bridge(bridge);
+        let conditions = bridge["status"]["conditions"].as_array().into_iter().flatten();
+        let mut found = conditions.filter(|condition| condition["type"] == name);
+        let Some(found) = found.next() else { return ("absent".to_owned(), String::new()) };
+        let text = |field: &str| found[field].as_str().unwrap_or("?").to_owned();
+        (format!("{}/{}", text("status"), text("reason")), text("message"))
+    }
+
+    /// The registry.
+    pub(crate) fn registry(&mut self) -> &mut Registry {
+        let outside: &mut dyn std::any::Any = self.cluster.outside.as_deref_mut().expect("there is one");
+        outside.downcast_mut().expect("it is the registry")
+    }
+
+    /// What happened since the last call: what the Bridge asked for, and how bridges changed.
+    pub(crate) fn transitions(&mut self) -> String {
+        let mut told = String::new();
+        for entry in std::mem::take(&mut self.cluster.journal) {
+            let line = match entry.what {
+                What::Carried(carried) => {
+                    let action = &carried.action;
+                    let is_event = action.target().is_some_and(|target| target.kind.kind == "Event");
+                    if is_event || action.name() == "patch_status" {
+                        continue;
+                    }
+                    let target = action.target().map(|target| format!(" {target}")).unwrap_or_default();
+                    let failed = carried.failed.map(|class| format!(": {class}")).unwrap_or_default();
+                    format!("asks for {}{target}{failed}", action.name())
+                }
+                What::Changed(change) => match difference(&change) {
+                    Some(what) => what,
+                    None => continue,
+                },
+                What::Stepped { step, .. } => {
+                    self.notes.extend(step.notes);
+                    continue;
+                }
+                What::Died { .. } => "the Bridge dies".to_owned(),
+                What::Started { .. } => "the Bridge starts".to_owned(),
+            };
+            let at = entry.at.as_millis();
+            writeln!(told, "{:>3}.{:03}  {line}", at / 1000, at % 1000).expect("a string takes it");
+        }
+        told
+    }
+
+    /// The events about a bridge, as `type reason: note`.
+    pub(crate) fn events(&mut self) -> String {
+        let (_, list) =
+            self.send(Method::GET, &collection("Event", NAMESPACE), "application/json", &Value::Null);
+        let mut lines: Vec<String> = list["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|event| {
+                let text = |field: &str| event[field].as_str().unwrap_or("?").to_owned();
+                format!("{} {} {}: {}", text("eventTime"), text("type"), text("reason"), text("note"))
+            })
+            .collect();
+        lines.sort();
+        lines
+            .iter()
+            .map(|line| line.split_once(' ').map_or("", |(_, told)| told))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+/// What a change did to a bridge, or to what it made.
+fn difference(change: &Change) -> Option<String> {
+    let kind = change.object.kind.kind.as_str();
+    if kind != "DPFHCPBridge" {
+        let by_us = matches!(change.by, Author::Process(_));
+        return (by_us && change.new.is_none()).then(|| format!("{} is gone", change.object));
+    }
+    let name = &change.object.name;
+    let Some(new) = &change.new else { return Some(format!("{name} is gone")) };
+    let (old, new) = (change.old.as_deref().map(facts).unwrap_or_default(), facts(new));
+    let mut lines = Vec::new();
+    for (fact, value) in &new {
+        if old.get(fact) != Some(value) {
+            lines.push(format!("{fact}={value}"));
+        }
+    }
+    lines.extend(old.keys().filter(|fact| !new.contains_key(*fact)).map(|fact| format!("no {fact}")));
+    (!lines.is_empty()).then(|| format!("{name}: {}", lines.join(", ")))
+}
+
+fn facts(object: &Value) -> BTreeMap<String, String> {
+    let mut facts = BTreeMap::new();
+    let status = &object["status"];
+    for condition in status["conditions"].as_array().into_iter().flatten() {
+        let text = |field: &str| condition[field].as_str().unwrap_or("?").to_owned();
+        facts.insert(text("type"), format!("{}/{}", text("status"), text("reason")));
+    }
+    for field in ["phase", "apiEndpoint", "ingressEndpoint"] {
+        if let Some(value) = status[field].as_str() {
+            facts.insert(field.to_owned(), value.to_owned());
+        }
+    }
+    for field in ["hostedClusterRef", "nodePoolRef", "kubeconfigSecretRef"] {
+        if let Some(value) = status[field]["name"].as_str() {
+            facts.insert(field.to_owned(), value.to_owned());
+        }
+    }
+    facts
+}

@@ -1,0 +1,221 @@
+//! The life of a bridge, as a table of what it asks for and what its status says.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::bench::Bench;
+use super::objects::{
+    DPF, NAMESPACE, PASSWORD, SSH_KEY, UPGRADE, bridge, docker_config, dpu_cluster, secret,
+};
+
+#[test]
+fn a_bridge_comes_and_goes() {
+    let mut bench = Bench::new();
+    bench.create(&bridge("prod"));
+    bench.settle();
+    insta::assert_snapshot!("comes", bench.transitions());
+    insta::assert_snapshot!("events", bench.events());
+    let cluster = bench.get("HostedCluster", NAMESPACE, "prod");
+    let mut spec = cluster["spec"].clone();
+    // HyperShift fills these in.
+    for field in ["infraID", "clusterID"] {
+        assert!(spec.as_object_mut().and_then(|spec| spec.remove(field)).is_some(), "{field}");
+    }
+    insta::assert_json_snapshot!("hosted_cluster", spec);
+    insta::assert_json_snapshot!("node_pool", bench.get("NodePool", NAMESPACE, "prod")["spec"]);
+    bench.delete("DPFHCPBridge", NAMESPACE, "prod");
+    bench.settle();
+    insta::assert_snapshot!("goes", bench.transitions());
+    for (kind, namespace, name) in [
+        ("DPFHCPBridge", NAMESPACE, "prod"),
+        ("HostedCluster", NAMESPACE, "prod"),
+        ("NodePool", NAMESPACE, "prod"),
+        ("Secret", NAMESPACE, "prod-pull-secret"),
+        ("Secret", NAMESPACE, "prod-ssh-key"),
+        ("Secret", DPF, "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig"),
+    ] {
+        assert_eq!(bench.get(kind, namespace, name), Value::Null, "{kind} {namespace}/{name}");
+    }
+    assert_eq!(bench.get("DPUCluster", DPF, "dpus")["spec"]["kubeconfig"], Value::Null);
+    assert_eq!(bench.get("Secret", NAMESPACE, "pull")["kind"], "Secret");
+}
+
+#[test]
+fn at_rest_nothing_is_asked_for() {
+    let mut bench = Bench::ready();
+    bench.cluster.advance(Duration::from_mins(21));
+    assert_eq!(bench.transitions(), "");
+}
+
+#[test]
+fn a_restart_reads_and_writes_nothing() {
+    let mut bench = Bench::ready();
+    bench.cluster.crash(bench.operator, Some(Duration::from_secs(1)));
+    bench.settle();
+    insta::assert_snapshot!("restart", bench.transitions());
+}
+
+#[test]
+fn a_new_image_upgrades_and_stays_ready() {
+    let mut bench = Bench::ready();
+    bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
+    bench.settle();
+    insta::assert_snapshot!("upgrade", bench.transitions());
+    assert_eq!(bench.get("HostedCluster", NAMESPACE, "prod")["spec"]["release"]["image"], UPGRADE);
+    assert_eq!(bench.get("NodePool", NAMESPACE, "prod")["spec"]["release"]["image"], UPGRADE);
+    assert_eq!(bench.phase("prod"), "Ready");
+}
+
+#[test]
+fn rotated_secrets_are_handed_on() {
+    let mut bench = Bench::ready();
+    let pull = secret("pull", ".dockerconfigjson", &docker_config("another-password"));
+    bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": pull["data"] }));
+    let ssh = secret("ssh", "ssh-publickey", &format!("# rotated\n{SSH_KEY}\n"));
+    bench.merge("Secret", NAMESPACE, "ssh", &json!({ "data": ssh["data"] }));
+    bench.settle();
+    insta::assert_snapshot!("rotation", bench.transitions());
+    let copy = bench.get("Secret", NAMESPACE, "prod-pull-secret");
+    assert_eq!(copy["data"][".dockerconfigjson"], pull["data"][".dockerconfigjson"]);
+    let copy = bench.get("Secret", NAMESPACE, "prod-ssh-key");
+    assert_eq!(copy["data"]["id_rsa.pub"], ssh["data"]["ssh-publickey"]);
+}
+
+#[test]
+fn another_secret_by_reference_is_handed_on() {
+    let mut bench = Bench::ready();
+    bench.create(&secret("pull-2", ".dockerconfigjson", &docker_config("another-password")));
+    bench.change("prod", &json!({ "pullSecretRef": { "name": "pull-2" } }));
+    bench.settle();
+    let (source, copy) =
+        (bench.get("Secret", NAMESPACE, "pull-2"), bench.get("Secret", NAMESPACE, "prod-pull-secret"));
+    assert_eq!(copy["data"], source["data"]);
+    assert_eq!(bench.phase("prod"), "Ready");
+}
+
+#[test]
+fn a_copy_that_somebody_changes_is_mended() {
+    let mut bench = Bench::ready();
+    for (namespace, name, key) in [
+        (NAMESPACE, "prod-pull-secret", ".dockerconfigjson"),
+        (NAMESPACE, "prod-ssh-key", "id_rsa.pub"),
+        (DPF, "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig", "super-admin.conf"),
+    ] {
+        let before = bench.get("Secret", namespace, name)["data"].clone();
+        bench.merge("Secret", namespace, name, &json!({ "data": { key: "e30=" } }));
+        bench.settle();
+        assert_eq!(bench.get("Secret", namespace, name)["data"], before, "{name} changed");
+        bench.delete("Secret", namespace, name);
+        bench.settle();
+        assert_eq!(bench.get("Secret", namespace, name)["data"], before, "{name} deleted");
+    }
+    assert_eq!(bench.phase("prod"), "Ready");
+}
+
+#[test]
+fn a_dpucluster_that_is_lost_and_comes_back() {
+    let mut bench = Bench::ready();
+    bench.delete("DPUCluster", DPF, "dpus");
+    bench.settle();
+    insta::assert_snapshot!("dpucluster_lost", bench.transitions());
+    assert_eq!(bench.get("HostedCluster", NAMESPACE, "prod")["kind"], "HostedCluster");
+    assert_eq!(bench.phase("prod"), "Failed");
+    bench.create(&dpu_cluster("dpus"));
+    bench.settle();
+    insta::assert_snapshot!("dpucluster_back", bench.transitions());
+    assert_eq!(bench.phase("prod"), "Ready");
+}
+
+#[test]
+fn a_hosted_cluster_that_somebody_deletes_is_made_anew() {
+    let mut bench = Bench::ready();
+    bench.delete("HostedCluster", NAMESPACE, "prod");
+    bench.settle();
+    insta::assert_snapshot!("made_anew", bench.transitions());
+    assert_eq!(bench.phase("prod"), "Ready");
+}
+
+#[test]
+fn node_ports_need_the_address_of_a_node() {
+    let mut bench = Bench::new();
+    let mut wanted = bridge("dev");
+    wanted["spec"]["exposeThroughLoadBalancer"] = json!(false);
+    wanted["spec"]["metalLBVirtualIP"] = json!("");
+    bench.create(&wanted);
+    bench.settle();
+    assert_eq!(bench.phase("dev"), "Pending");
+    bench.create(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "worker-1" } }));
+    let addresses = json!([{ "type": "InternalIP", "address": "198.51.100.7" }]);
+    bench.merge("Node", "", "worker-1/status", &json!({ "status": { "addresses": addresses } }));
+    bench.settle();
+    assert_eq!(bench.phase("dev"), "Ready", "{:#}", bench.bridge("dev")["status"]);
+    assert_eq!(bench.condition("dev", "ServiceExposureReady").0, "True/NodePortReady");
+    let endpoint = bench.bridge("dev")["status"]["apiEndpoint"].as_str().unwrap_or_default().to_owned();
+    assert!(endpoint.starts_with("https://198.51.100.7:3"), "{endpoint}");
+}
+
+#[test]
+fn what_hypershift_cannot_change_is_told_and_left() {
+    let mut bench = Bench::ready();
+    let before = bench.get("HostedCluster", NAMESPACE, "prod")["spec"].clone();
+    bench.change(
+        "prod",
+        &json!({
+            "controlPlaneAvailabilityPolicy": "SingleReplica",
+            "exposeThroughLoadBalancer": false,
+            "metalLBVirtualIP": "",
+            "etcdStorageClass": "another",
+        }),
+    );
+    bench.settle();
+    assert_eq!(bench.get("HostedCluster", NAMESPACE, "prod")["spec"], before);
+    let (applied, message) = bench.condition("prod", "SpecApplied");
+    assert_eq!(applied, "False/ImmutableFieldChanged");
+    insta::assert_snapshot!("immutable", message);
+    assert_eq!(bench.phase("prod"), "Ready");
+    insta::assert_snapshot!("immutable_transitions", bench.transitions());
+}
+
+#[test]
+fn another_address_moves_the_load_balancer() {
+    let mut bench = Bench::ready();
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
+    bench.settle();
+    insta::assert_snapshot!("another_address", bench.transitions());
+    assert_eq!(bench.bridge("prod")["status"]["apiEndpoint"], "https://192.0.2.20:6443");
+}
+
+#[test]
+fn a_bridge_can_go_though_hypershift_and_dpf_are_gone() {
+    let mut bench = Bench::new();
+    bench.create(&bridge("prod"));
+    bench.settle();
+    for kind in [
+        "hostedclusters.hypershift.openshift.io",
+        "nodepools.hypershift.openshift.io",
+        "dpuclusters.provisioning.dpu.nvidia.com",
+    ] {
+        bench.delete("CustomResourceDefinition", "", kind);
+        bench.cluster.advance(Duration::from_mins(3));
+    }
+    bench.delete("DPFHCPBridge", NAMESPACE, "prod");
+    bench.cluster.advance(Duration::from_mins(3));
+    assert_eq!(bench.bridge("prod"), Value::Null);
+    let kubeconfig = "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig";
+    assert_eq!(bench.get("Secret", DPF, kubeconfig), Value::Null);
+}
+
+#[test]
+fn no_secret_is_told() {
+    let mut bench = Bench::new();
+    bench.create(&bridge("prod"));
+    bench.settle();
+    bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
+    bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": { ".dockerconfigjson": "e30=" } }));
+    bench.settle();
+    bench.delete("DPFHCPBridge", NAMESPACE, "prod");
+    bench.settle();
+    let told = format!("{}\n{}\n{:?}", bench.transitions(), bench.events(), bench.notes);
+    assert!(told.contains("ssh") && !told.contains(PASSWORD), "{told}");
+}

@@ -1,0 +1,206 @@
+//! The tests that the specification of the DPUCluster validation names, and its table of requeues.
+
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Action, Class};
+use lockstep_core::engine::machine::{Note, ReconcileResult};
+use lockstep_sim::cluster::Fate;
+use serde_json::json;
+
+use super::bench::Bench;
+use super::objects::{DPF, NAMESPACE, bridge, dpu_cluster};
+
+fn condition(bench: &mut Bench) -> (String, String) {
+    bench.condition("prod", "DPUClusterValid")
+}
+
+/// The last result of a pass over the bridge.
+fn last_result(bench: &mut Bench) -> ReconcileResult {
+    bench.transitions();
+    let results = bench.notes.iter().filter_map(|note| match note {
+        Note::Reconciled { result, .. } => Some(result.clone()),
+        _ => None,
+    });
+    results.last().expect("a pass")
+}
+
+#[test]
+fn validate_dpucluster_success() {
+    let mut bench = Bench::ready();
+    let message = "DPUCluster 'dpus' found in namespace 'dpf-operator-system'".to_owned();
+    assert_eq!(condition(&mut bench), ("True/DPUClusterFound".to_owned(), message));
+    let event = "Normal DPUClusterValidated: DPUCluster 'dpf-operator-system/dpus' validated successfully";
+    assert!(bench.events().contains(event), "{}", bench.events());
+    assert_eq!(last_result(&mut bench), ReconcileResult::Converged);
+}
+
+#[test]
+fn validate_dpucluster_not_found() {
+    let mut bench = Bench::new();
+    bench.delete("DPUCluster", DPF, "dpus");
+    bench.create(&bridge("prod"));
+    bench.settle();
+    let message = "DPUCluster 'dpus' not found in namespace 'dpf-operator-system'".to_owned();
+    assert_eq!(condition(&mut bench), ("False/DPUClusterNotFound".to_owned(), message));
+    let event = "Warning DPUClusterNotFound: Referenced DPUCluster 'dpf-operator-system/dpus' not found";
+    assert!(bench.events().contains(event), "{}", bench.events());
+    // The watch wakes it, and nothing else needs to.
+    assert_eq!(last_result(&mut bench), ReconcileResult::Converged);
+}
+
+#[test]
+fn validate_dpucluster_not_specified() {
+    // An object from a time when the definition did not demand a spec.
+    let mut bench = Bench::new();
+    let crd = "dpfhcpbridges.dpf.hcp.bridge.com";
+    let mut definition = bench.get("CustomResourceDefinition", "", crd);
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
+    let versions = json!({ "spec": { "versions": definition["spec"]["versions"] } });
+    bench.merge("CustomResourceDefinition", "", crd, &versions);
+    let mut nameless = bridge("prod");
+    nameless["spec"].as_object_mut().expect("an object").remove("dpuClusterRef");
+    bench.create(&nameless);
+    bench.cluster.advance(Duration::from_mins(1));
+    assert_eq!(condition(&mut bench).0, "False/DPUClusterNotSpecified");
+    let event = "Warning DPUClusterNotSpecified: spec.dpuClusterRef.name and namespace are required";
+    assert!(bench.events().contains(event), "{}", bench.events());
+    assert_eq!(bench.bridge("prod")["status"]["observedGeneration"], 1);
+    assert_eq!(last_result(&mut bench), ReconcileResult::Converged);
+}
+
+/// A bridge that can't read its DPUCluster.
+fn unreadable(class: Class) -> Bench {
+    let mut bench = Bench::new();
+    bench.forbid_watch("DPUCluster");
+    bench.cluster.interfere(move |_, action: &Action| {
+        let is_read =
+            action.name() == "get" && action.target().is_some_and(|it| it.kind.kind == "DPUCluster");
+        if is_read { Fate::failed(class) } else { Fate::Served }
+    });
+    bench.create(&bridge("prod"));
+    bench
+}
+
+#[test]
+fn validate_dpucluster_access_error() {
+    let mut bench = unreadable(Class::Forbidden);
+    bench.cluster.advance(Duration::from_secs(10));
+    let (found, message) = condition(&mut bench);
+    assert_eq!(found, "False/DPUClusterAccessError");
+    assert!(
+        message.contains("Failed to retrieve DPUCluster 'dpus'") && message.contains("permission denied")
+    );
+    let events = bench.events();
+    assert!(events.contains("Warning DPUClusterAccessError: Failed to access DPUCluster"), "{events}");
+    assert!(matches!(last_result(&mut bench), ReconcileResult::Failed { .. }));
+}
+
+/// The bridge fails again and again; before each further try it is left alone for so many seconds, less a jitter.
+fn backs_off(bench: &mut Bench, seconds: &[u64]) {
+    bench.cluster.advance(Duration::from_mins(20));
+    bench.transitions();
+    let failed = bench.notes.iter().filter_map(|note| match note {
+        Note::Reconciled { result: ReconcileResult::Failed { retry_after, .. }, .. } => Some(*retry_after),
+        _ => None,
+    });
+    let delays: Vec<Duration> = failed.take(seconds.len()).collect();
+    assert_eq!(delays.len(), seconds.len(), "{delays:?}");
+    for (delay, ceiling) in delays.iter().zip(seconds) {
+        let ceiling = Duration::from_secs(*ceiling);
+        assert!(*delay <= ceiling && *delay >= ceiling * 3 / 4, "{delays:?}");
+    }
+}
+
+#[test]
+fn who_is_denied_waits_from_half_a_minute_to_five() {
+    backs_off(&mut unreadable(Class::Forbidden), &[30, 60, 120, 240, 300]);
+}
+
+#[test]
+fn who_meets_no_server_waits_from_five_seconds_to_a_minute() {
+    backs_off(&mut unreadable(Class::Unavailable), &[5, 10, 20, 40, 60, 60]);
+}
+
+#[test]
+fn validate_dpucluster_cross_namespace() {
+    let mut bench = Bench::ready();
+    let bridge = bench.bridge("prod");
+    assert_ne!(bridge["metadata"]["namespace"], bridge["spec"]["dpuClusterRef"]["namespace"]);
+    assert!(condition(&mut bench).1.contains(DPF));
+}
+
+#[test]
+fn validate_dpucluster_status_update_failure() {
+    let mut bench = Bench::new();
+    bench.cluster.interfere(|_, action| {
+        if action.name() == "patch_status" { Fate::failed(Class::Unavailable) } else { Fate::Served }
+    });
+    bench.create(&bridge("prod"));
+    backs_off(&mut bench, &[1, 2, 4, 8, 16, 32, 60, 60]);
+    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.advance(Duration::from_mins(3));
+    assert_eq!(bench.phase("prod"), "Ready");
+}
+
+#[test]
+fn validate_dpucluster_spec_change() {
+    // The definition forbids it; an object that was changed all the same is followed.
+    let mut bench = Bench::new();
+    let crd = "dpfhcpbridges.dpf.hcp.bridge.com";
+    let mut definition = bench.get("CustomResourceDefinition", "", crd);
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
+    let versions = json!({ "spec": { "versions": definition["spec"]["versions"] } });
+    bench.merge("CustomResourceDefinition", "", crd, &versions);
+    let mut other = dpu_cluster("others");
+    other["metadata"]["namespace"] = json!(NAMESPACE);
+    bench.create(&other);
+    let mut wanted = bridge("prod");
+    wanted["spec"]["dpuClusterRef"]["name"] = json!("missing");
+    bench.create(&wanted);
+    bench.settle();
+    assert_eq!(condition(&mut bench).0, "False/DPUClusterNotFound");
+    bench.change("prod", &json!({ "dpuClusterRef": { "name": "others", "namespace": NAMESPACE } }));
+    bench.settle();
+    let (found, message) = condition(&mut bench);
+    assert_eq!(found, "True/DPUClusterFound");
+    assert!(message.contains("'others' found in namespace 'dpf-hcp-bridge-system'"), "{message}");
+    assert_eq!(bench.bridge("prod")["status"]["observedGeneration"], 2);
+}
+
+#[test]
+fn validate_dpucluster_idempotent_condition_update() {
+    let mut bench = Bench::ready();
+    let before = bench.bridge("prod");
+    bench.merge("DPUCluster", DPF, "dpus", &json!({ "metadata": { "labels": { "touched": "yes" } } }));
+    bench.cluster.advance(Duration::from_mins(21));
+    let after = bench.bridge("prod");
+    assert_eq!(after["status"], before["status"]);
+    assert_eq!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+}
+
+#[test]
+fn a_dpucluster_wakes_its_own_bridges_only() {
+    let mut bench = Bench::new();
+    for (index, name) in ["one", "two", "three"].into_iter().enumerate() {
+        bench.create(&dpu_cluster(name));
+        let mut wanted = bridge(name);
+        wanted["spec"]["dpuClusterRef"]["name"] = json!(name);
+        wanted["spec"]["metalLBVirtualIP"] = json!(format!("192.0.2.{}", 30 + index));
+        bench.create(&wanted);
+    }
+    bench.settle();
+    bench.transitions();
+    bench.notes.clear();
+    bench.delete("DPUCluster", DPF, "two");
+    bench.settle();
+    bench.transitions();
+    let reconciled = bench.notes.iter().filter_map(|note| match note {
+        Note::Reconciled { object, .. } => Some(object.name.as_str()),
+        _ => None,
+    });
+    let mut reconciled: Vec<&str> = reconciled.collect();
+    reconciled.dedup();
+    assert_eq!(reconciled, ["two"]);
+}

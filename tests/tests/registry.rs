@@ -1,0 +1,53 @@
+//! The shell's questions to container registries, against a stand-in for one, and against servers that behave badly.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+#[path = "registry/access.rs"]
+mod access;
+#[path = "registry/bad_servers.rs"]
+mod bad_servers;
+#[path = "registry/images.rs"]
+mod images;
+#[path = "fetch/raw.rs"]
+mod raw;
+#[path = "registry/redirects.rs"]
+mod redirects;
+#[path = "registry/stand_in.rs"]
+mod stand_in;
+
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Class, Failure, Success};
+use lockstep_core::engine::broker::Confidential;
+use lockstep_core::engine::image::FoundImage;
+use lockstep_shell::registry::Registries;
+
+use self::stand_in::{BASIC, TOKEN};
+
+/// Longer than any answer here takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the stand-in accepts.
+fn user() -> Confidential {
+    Confidential::new("user:hunter2")
+}
+
+async fn found(image: &str, credentials: Option<Confidential>) -> FoundImage {
+    match Registries::default().find(image, credentials.as_ref(), PATIENCE).await {
+        Ok(Success::Image(image)) => image,
+        other => panic!("{image}: {other:?}"),
+    }
+}
+
+/// No failure ever shows a secret.
+async fn failure(image: &str, credentials: Option<Confidential>, timeout: Duration) -> Failure {
+    let failure = Registries::default().find(image, credentials.as_ref(), timeout).await.unwrap_err();
+    for secret in ["hunter2", BASIC, TOKEN] {
+        assert!(!failure.message.contains(secret), "{failure}");
+    }
+    failure
+}
+
+async fn class(image: &str, credentials: Option<Confidential>) -> Class {
+    failure(image, credentials, PATIENCE).await.class
+}
