@@ -500,8 +500,9 @@ fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
     let was_deleted =
         matches!(view.hosted_cluster(), Own::Absent) && view.bridge.status.hosted_cluster_ref.is_some();
     let is_created = view.hosted_cluster().ours();
-    let is_provisioned =
-        view.bridge.condition(condition::PROVISIONED).is_some_and(|condition| condition.status == "True");
+    let is = |name: &str, holds: fn(&Condition) -> bool| view.bridge.condition(name).is_some_and(holds);
+    let is_waiting = !is(condition::PROVISIONED, |provisioned| provisioned.status == "True")
+        && is(condition::READY, |ready| readiness::is_waiting(&ready.reason));
     let mut delays: Vec<Duration> = Vec::new();
     if was_deleted {
         delays.push(RECREATE);
@@ -509,7 +510,7 @@ fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
     if prerequisites::image_matters(view) && view.memory.image.as_ref().is_some_and(Checked::is_open) {
         delays.push(image::RETRY);
     }
-    if let (Some(cluster), false) = (is_created, is_provisioned) {
+    if let (Some(cluster), true) = (is_created, is_waiting) {
         delays.push(readiness::remaining(cluster, view.now));
     }
     let next = delays.into_iter().filter(|delay| !delay.is_zero()).min();

@@ -121,16 +121,19 @@ fn is_installed(cluster: &Value) -> bool {
     history.is_none_or(|history| history.iter().any(|entry| entry["state"] == "Completed"))
 }
 
-/// The finding about `Provisioned`: once true, it stays so for as long as the HostedCluster exists.
-pub fn provisioned(view: &View<'_>, is_ready: bool) -> Finding {
+/// The finding about `Provisioned`: once true, it stays so for as long as the HostedCluster exists. Time runs out only where
+/// nothing but time is needed.
+pub fn provisioned(view: &View<'_>, ready: &Finding) -> Finding {
     let before = view.bridge.condition(condition::PROVISIONED);
     let was = before.is_some_and(|before| before.status == "True");
     let (status, reason, message) = match view.hosted_cluster() {
         Own::Absent | Own::Foreign => {
             (Status::False, reason::IN_PROGRESS, "the cluster is not provisioned yet")
         }
-        _ if was || is_ready => (Status::True, reason::COMPLETED, "the cluster has been ready"),
-        Own::Ours(cluster) if remaining(cluster, view.now).is_zero() => {
+        _ if was || ready.status == Status::True => {
+            (Status::True, reason::COMPLETED, "the cluster has been ready")
+        }
+        Own::Ours(cluster) if is_waiting(ready.reason) && remaining(cluster, view.now).is_zero() => {
             (Status::False, reason::TIMED_OUT, "the cluster is not ready an hour after its creation")
         }
         Own::Ours(_) | Own::Going | Own::Unknown(_) => {
@@ -138,6 +141,11 @@ pub fn provisioned(view: &View<'_>, is_ready: bool) -> Finding {
         }
     };
     Finding { condition: condition::PROVISIONED, status, reason, message: message.to_owned() }
+}
+
+/// Whether a reason of `Ready` tells that things take their time.
+pub fn is_waiting(reason: &str) -> bool {
+    reason != reason::VALIDATION_FAILED
 }
 
 /// How long a HostedCluster may still take.
