@@ -27,6 +27,7 @@
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lockstep_crds::bridge::DPFHCPBridgeStatus;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::action::{Action, Outcome};
@@ -260,6 +261,14 @@ impl Controller {
             let note = "ControlPlane and Infrastructure availability policies differ - this may indicate misconfiguration";
             self.tell(key, Severity::Warning, "MismatchedAvailability", note.to_owned(), now);
         }
+    }
+
+    /// Tells in the log where a bridge stands.
+    fn tell_phase(&mut self, key: &Name, status: &DPFHCPBridgeStatus) {
+        let (phase, message) =
+            (status.phase.as_deref().unwrap_or_default(), status.message.as_deref().unwrap_or_default());
+        let message = format!("DPFHCPBridge {key} is {phase}: {message}");
+        self.notes.push(Note::Told { debug: false, message });
     }
 
     fn tell_condition(&mut self, key: &Name, changed: &Condition, now: Now) {

@@ -242,7 +242,9 @@ impl Controller {
     fn status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
-                self.world.bridges.absorb(key.clone(), Bridge::read(&object));
+                let written = Bridge::read(&object);
+                self.tell_phase(key, &written.status);
+                self.world.bridges.absorb(key.clone(), written);
                 Ok(())
             }
             Some(Err(failure)) => Err(Verdict::Retry {

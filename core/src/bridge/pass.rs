@@ -417,9 +417,14 @@ impl Controller {
     ) -> Next<Stage> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
-                let before = self.world.bridges.get(key).map_or(0, |it| it.status.observed_generation);
-                self.world.bridges.absorb(key.clone(), Bridge::read(&object));
-                self.announce(key, changed, before, now);
+                let before =
+                    self.world.bridges.get(key).map(|bridge| bridge.status.clone()).unwrap_or_default();
+                let written = Bridge::read(&object);
+                if written.status.phase != before.phase {
+                    self.tell_phase(key, &written.status);
+                }
+                self.world.bridges.absorb(key.clone(), written);
+                self.announce(key, changed, before.observed_generation, now);
                 // The phase may have a further edge to go.
                 self.report(key, pass, now)
             }

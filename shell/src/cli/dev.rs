@@ -200,19 +200,28 @@ fn introduce(host: &Host, kubeconfig: &Kubeconfig, sets: &[CrdSet], more: &[Stri
         writeln!(out, "{line}")?;
     }
     writeln!(out, "\nTry, in another terminal:")?;
-    let delete = format!("--namespace {} delete dpfhcp {}", lab::NAMESPACE, lab::BRIDGE);
-    for command in [
-        "get dpfhcp --all-namespaces",
-        &delete,
-        "get sentinelconfigs",
-        "get namespaceclasses",
-        "get namespaceclassbindings --all-namespaces",
-        "--namespace shop get configmaps,serviceaccounts,roles,networkpolicies,resourcequotas",
-        "label namespace default namespaceclass.akuity.io/name=web",
-        "label namespace shop namespaceclass.akuity.io/name=restricted --overwrite",
-        "edit namespaceclass restricted",
-        "delete namespaceclass restricted",
-    ] {
+    let of = |controller: &str| sets.iter().any(|set| set.controller == controller);
+    let mut commands: Vec<String> = Vec::new();
+    if of(lockstep_crds::bridge::CONTROLLER) {
+        commands.push("get dpfhcp --all-namespaces".to_owned());
+        commands.push(format!("--namespace {} delete dpfhcp {}", lab::NAMESPACE, lab::BRIDGE));
+    }
+    if of(lockstep_crds::sentinel::CONTROLLER) {
+        commands.push("get sentinelconfigs".to_owned());
+    }
+    if of(lockstep_crds::namespaceclass::CONTROLLER) {
+        let examples = [
+            "get namespaceclasses",
+            "get namespaceclassbindings --all-namespaces",
+            "--namespace shop get configmaps,serviceaccounts,roles,networkpolicies,resourcequotas",
+            "label namespace default namespaceclass.akuity.io/name=web",
+            "label namespace shop namespaceclass.akuity.io/name=restricted --overwrite",
+            "edit namespaceclass restricted",
+            "delete namespaceclass restricted",
+        ];
+        commands.extend(examples.map(str::to_owned));
+    }
+    for command in commands {
         writeln!(out, "  {kubectl} {command}")?;
     }
     writeln!(out, "\nCtrl-C ends it; nothing is kept. What changes from here on:\n")?;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use axum::Router;
 use axum::extract::Path;
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use base64::Engine as _;
@@ -145,7 +145,7 @@ async fn manifest(Path(document): Path<String>) -> Response {
             let digest = format!("sha256:{release:064x}");
             let headers = [
                 (CONTENT_TYPE, "application/vnd.oci.image.index.v1+json".to_owned()),
-                (axum::http::HeaderName::from_static("docker-content-digest"), digest),
+                (HeaderName::from_static("docker-content-digest"), digest),
             ];
             (headers, "{}").into_response()
         }
