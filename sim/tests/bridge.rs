@@ -8,5 +8,7 @@ mod flows;
 mod objects;
 #[path = "bridge/reasons.rs"]
 mod reasons;
+#[path = "bridge/replay.rs"]
+mod replay;
 #[path = "bridge/validation.rs"]
 mod validation;
