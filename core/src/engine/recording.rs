@@ -61,8 +61,11 @@ pub struct Form {
     /// The key.
     pub key: &'static str,
     /// A value that leads to the same decisions, made from stand-ins for whatever is secret in the value.
-    pub stand_in: fn(&[u8], &dyn Fn(&[u8]) -> String) -> String,
+    pub stand_in: fn(&[u8], Hide<'_>) -> String,
 }
+
+/// What stands for a part of a secret.
+pub type Hide<'a> = &'a dyn Fn(&[u8]) -> String;
 
 /// An annotation whose value the machine computes from contents: once a content holds stand-ins instead of secrets, the
 /// same computation leads to another mark.

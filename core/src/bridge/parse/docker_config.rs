@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::engine::broker::Confidential;
 use crate::engine::image::{DOCKER_HUB, ImageReference};
+use crate::engine::recording::Hide;
 use crate::engine::wire::cut;
 
 /// The credentials of a pull secret. It has no form that shows any of them.
@@ -162,7 +163,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// A text that [`DockerConfig::parse`] reads in the same way, for the same registries, and that holds no credentials of this
 /// one: for recordings.
-pub fn stand_in(data: &[u8], hide: &dyn Fn(&[u8]) -> String) -> String {
+pub fn stand_in(data: &[u8], hide: Hide<'_>) -> String {
     let mut document: Value = match serde_json::from_slice(data) {
         Ok(document) => document,
         Err(error) => return no_json(data, &error, hide),
@@ -190,7 +191,7 @@ pub fn stand_in(data: &[u8], hide: &dyn Fn(&[u8]) -> String) -> String {
 }
 
 /// What is no JSON, and at the same place.
-fn no_json(data: &[u8], error: &serde_json::Error, hide: &dyn Fn(&[u8]) -> String) -> String {
+fn no_json(data: &[u8], error: &serde_json::Error, hide: Hide<'_>) -> String {
     let hidden = hide(data);
     let (lines, spaces) = ("\n".repeat(error.line().saturating_sub(1)), |count: usize| " ".repeat(count));
     let column = error.column();
@@ -207,7 +208,7 @@ fn no_json(data: &[u8], error: &serde_json::Error, hide: &dyn Fn(&[u8]) -> Strin
     candidates.into_iter().find(same).unwrap_or(hidden)
 }
 
-fn hidden(field: &str, text: &str, hide: &dyn Fn(&[u8]) -> String) -> String {
+fn hidden(field: &str, text: &str, hide: Hide<'_>) -> String {
     let Some(decoded) = BASE64.decode(text).ok().filter(|_| field == "auth") else {
         return hide(text.as_bytes());
     };

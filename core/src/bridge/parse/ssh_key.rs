@@ -3,6 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::engine::recording::Hide;
+
 /// Checks that a text is public keys as `authorized_keys` has them, one in a line, with blank lines and comments between
 /// them; tells how many. Errors name the line and show nothing of it, as it may be a private key.
 pub fn check(data: &[u8]) -> Result<usize, String> {
@@ -81,7 +83,7 @@ fn parts(mut body: &[u8]) -> Option<Vec<&[u8]>> {
 }
 
 /// A text on which [`check`] has the same verdict, and that holds nothing of this one: for recordings.
-pub fn stand_in(data: &[u8], hide: &dyn Fn(&[u8]) -> String) -> String {
+pub fn stand_in(data: &[u8], hide: Hide<'_>) -> String {
     let verdict = check(data);
     let hidden = hide(data);
     let body = |parts: &[&[u8]]| {
@@ -101,7 +103,7 @@ pub fn stand_in(data: &[u8], hide: &dyn Fn(&[u8]) -> String) -> String {
         ]);
     }
     // The verdict names the line.
-    let lines = data.iter().filter(|byte| **byte == b'\n').count();
+    let lines = String::from_utf8_lossy(data).lines().count();
     let texts = (0..=lines).flat_map(|line| {
         let hidden = &hidden;
         candidates.iter().map(move |text| format!("{}{text}\n# {hidden}\n", "\n".repeat(line)))
