@@ -2,6 +2,8 @@
 
 #[path = "bridge/bench.rs"]
 mod bench;
+#[path = "bridge/failures.rs"]
+mod failures;
 #[path = "bridge/flows.rs"]
 mod flows;
 #[path = "bridge/objects.rs"]

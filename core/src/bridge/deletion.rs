@@ -242,9 +242,8 @@ impl Controller {
     fn status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
-                let written = Bridge::read(&object);
-                self.tell_phase(key, &written.status);
-                self.world.bridges.absorb(key.clone(), written);
+                self.world.bridges.absorb(key.clone(), Bridge::read(&object));
+                self.tell_phase(key);
                 Ok(())
             }
             Some(Err(failure)) => Err(Verdict::Retry {

@@ -147,6 +147,12 @@ impl Bench {
         self.operator = self.cluster.start(blinded, true);
     }
 
+    /// A second process leads as well.
+    pub(crate) fn second(&mut self) {
+        self.cluster.start(operator, true);
+        self.settle();
+    }
+
     /// Lets the world that looks after a kind do nothing any more.
     pub(crate) fn silence(&mut self, kind: &str) {
         self.cluster.pause(world_of(kind), Duration::from_hours(1000));
