@@ -118,7 +118,7 @@ fn infrastructure(
     let has_kubeconfig = cluster["status"]["kubeconfig"]["name"].is_string();
     if !is_built {
         Some(("WaitingForAvailable", "The control plane is being set up."))
-    } else if !reached
+    } else if !is_reached
         && is_known(&cluster["status"])
         && strategy(cluster, "APIServer")["type"] == "LoadBalancer"
     {
