@@ -121,6 +121,20 @@ func etcdArgs() []string {
 	}
 }
 
+// auditPolicy has the requests of service accounts written down, so that a test can tell which of their permissions they
+// use. Those of others are not: tests load the server on purpose.
+const (
+	auditPolicyFile = "audit-policy.yaml"
+	auditPolicy     = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: Metadata
+    userGroups: ["system:serviceaccounts"]
+  - level: None
+`
+)
+
 func apiserverArgs(port int) []string {
 	return []string{
 		"--etcd-servers=unix://" + etcdSocket,
@@ -142,6 +156,8 @@ func apiserverArgs(port int) []string {
 		"--enable-priority-and-fairness=false",
 		"--max-requests-inflight=4000",
 		"--max-mutating-requests-inflight=2000",
+		"--audit-policy-file=" + auditPolicyFile,
+		"--audit-log-path=audit.log",
 		"--endpoint-reconciler-type=none",
 		"--profiling=false",
 	}

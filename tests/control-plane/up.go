@@ -100,6 +100,9 @@ func (p *plane) start(ctx context.Context) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := os.WriteFile(auditPolicyFile, []byte(auditPolicy), 0o600); err != nil {
+		return nil, err
+	}
 	if err := p.spawn("kube-apiserver", apiserverArgs(port)...); err != nil {
 		return nil, err
 	}

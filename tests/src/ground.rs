@@ -43,7 +43,9 @@ fn runtime() -> &'static Runtime {
 
 /// Runs a set-up on the long-lived runtime, from whatever runtime the caller is in: on a thread of its own, because a
 /// runtime must not be blocked from within another.
-fn on_runtime<T: Send + 'static>(set_up: impl FnOnce(&'static Runtime) -> T + Send + 'static) -> T {
+pub(crate) fn on_runtime<T: Send + 'static>(
+    set_up: impl FnOnce(&'static Runtime) -> T + Send + 'static,
+) -> T {
     std::thread::spawn(|| set_up(runtime())).join().expect("the set-up does not panic")
 }
 

@@ -1,7 +1,8 @@
 //! What the tests across crates share: a real Kubernetes control plane, the comparison of the API server model with
-//! it, grounds to act on, the Helm chart, the program, Sentinels, a message broker with its queues, a browser, and what
-//! fuzzers call.
+//! it, grounds to act on, what is around the Bridge, the Helm chart, the program, Sentinels, a message broker with its
+//! queues, a container registry, a browser, and what fuzzers call.
 
+pub mod bridge;
 pub mod browser;
 pub mod chart;
 pub mod conformance;
@@ -12,5 +13,7 @@ pub mod network;
 pub mod program;
 pub mod queue;
 pub mod rabbitmq;
+pub mod raw;
+pub mod registry;
 pub mod sentinel;
 pub mod shard;

@@ -1,5 +1,8 @@
 //! The Bridge in the Helm chart: what it renders, whether a real API server takes it, and what its account may do.
 
+#[path = "bridge_chart/account.rs"]
+mod account;
+
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, ensure};
@@ -80,6 +83,14 @@ fn grants<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String> {
     granted
 }
 
+/// All that is to be granted, in the same words.
+fn wanted() -> BTreeSet<String> {
+    let each = |(verbs, group, resource, name): (&'static str, _, _, _)| {
+        verbs.split(' ').map(move |verb| format!("{verb} {group} {resource} {name}"))
+    };
+    GRANTED.into_iter().flat_map(each).collect()
+}
+
 fn rules<'a>(objects: &'a [Value], name: &str) -> anyhow::Result<&'a Vec<Value>> {
     named(objects, "ClusterRole", name)?["rules"].as_array().context("no rules")
 }
@@ -118,11 +129,7 @@ fn the_roles_grant_this_and_no_more() -> anyhow::Result<()> {
     let objects = render("bridge-grants", BRIDGE)?;
     let own = rules(&objects, "bridge-grants-lockstep-bridge")?;
     let granted = grants(own.iter().chain(rules(&objects, VALIDATOR)?));
-    let mut wanted = BTreeSet::new();
-    for (verbs, group, resource, name) in GRANTED {
-        wanted.extend(verbs.split(' ').map(|verb| format!("{verb} {group} {resource} {name}")));
-    }
-    assert_eq!(granted, wanted);
+    assert_eq!(granted, wanted());
     Ok(())
 }
 

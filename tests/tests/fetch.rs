@@ -6,14 +6,13 @@
 mod bad_servers;
 #[path = "fetch/hyperfleet.rs"]
 mod hyperfleet;
-#[path = "fetch/raw.rs"]
-mod raw;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_core::engine::action::{Failure, Success};
 use lockstep_shell::fetch::Fetcher;
+use lockstep_tests::raw;
 
 /// Longer than any answer here takes.
 const PATIENCE: Duration = Duration::from_secs(20);

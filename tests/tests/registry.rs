@@ -8,12 +8,8 @@ mod access;
 mod bad_servers;
 #[path = "registry/images.rs"]
 mod images;
-#[path = "fetch/raw.rs"]
-mod raw;
 #[path = "registry/redirects.rs"]
 mod redirects;
-#[path = "registry/stand_in.rs"]
-mod stand_in;
 
 use std::time::Duration;
 
@@ -21,6 +17,7 @@ use lockstep_core::engine::action::{Class, Failure, Success};
 use lockstep_core::engine::broker::Confidential;
 use lockstep_core::engine::image::FoundImage;
 use lockstep_shell::registry::Registries;
+use lockstep_tests::{raw, registry as stand_in};
 
 use self::stand_in::{BASIC, TOKEN};
 

@@ -1,37 +1,41 @@
 //! A small container registry.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use super::raw::{Raw, answer};
+use crate::raw::{Raw, answer};
 
 /// `user:hunter2` in base64.
-pub(crate) const BASIC: &str = "dXNlcjpodW50ZXIy";
+pub const BASIC: &str = "dXNlcjpodW50ZXIy";
 
 /// What the stand-in's token service gives out.
-pub(crate) const TOKEN: &str = "token-of-the-stand-in";
+pub const TOKEN: &str = "token-of-the-stand-in";
 
 /// The digest of an index.
-pub(crate) const INDEX: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
+pub const INDEX: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 
 /// The digest of a manifest, the first one of the index.
-pub(crate) const MANIFEST: &str = "sha256:2222222222222222222222222222222222222222222222222222222222222222";
+pub const MANIFEST: &str = "sha256:2222222222222222222222222222222222222222222222222222222222222222";
 
 /// The digest of that manifest's configuration.
-pub(crate) const CONFIG: &str = "sha256:3333333333333333333333333333333333333333333333333333333333333333";
+pub const CONFIG: &str = "sha256:3333333333333333333333333333333333333333333333333333333333333333";
 
 /// The head of a request.
-pub(crate) struct Head {
+#[derive(Debug)]
+pub struct Head {
     /// Such as `HEAD /v2/ocp/release/manifests/4.19.3`.
-    pub(crate) line: String,
+    pub line: String,
     /// By their names in lowercase.
-    pub(crate) headers: BTreeMap<String, String>,
+    pub headers: BTreeMap<String, String>,
 }
 
 impl Head {
-    pub(crate) fn read(text: &str) -> Self {
+    /// Reads its text.
+    pub fn read(text: &str) -> Self {
         let mut lines = text.lines();
         let line = lines.next().unwrap().strip_suffix(" HTTP/1.1").unwrap().to_owned();
         let headers = lines.filter_map(|line| line.split_once(": "));
@@ -39,27 +43,30 @@ impl Head {
         Self { line, headers }
     }
 
-    pub(crate) fn authorization(&self) -> &str {
+    /// What it shows; `-` if nothing.
+    pub fn authorization(&self) -> &str {
         self.headers.get("authorization").map_or("-", String::as_str)
     }
 }
 
 /// Who is let in.
-#[derive(Clone, Copy)]
-pub(crate) enum Guard {
+#[derive(Debug, Clone, Copy)]
+pub enum Guard {
+    /// Everybody.
     Anybody,
+    /// Who has the right credentials: `user:hunter2`.
     Basic,
     /// Who has a token, which all get who show the right credentials or none. Its name in the answer.
     Bearer(&'static str),
 }
 
-/// A registry with the repository `ocp/release`, where `4.19.3` and `latest` are the index, and `odd` has no digest.
-pub(crate) async fn registry(guard: Guard) -> Raw {
+/// A registry with the repository `ocp/release`, where `4.19.3`, `4.20.1` and `latest` are the index, and `odd` has no digest.
+pub async fn registry(guard: Guard) -> Raw {
     answering(move |head| respond(head, guard)).await
 }
 
 /// A server that gives whole answers.
-pub(crate) async fn answering(respond: impl Fn(&Head) -> String + Clone + Send + 'static) -> Raw {
+pub async fn answering(respond: impl Fn(&Head) -> String + Clone + Send + 'static) -> Raw {
     Raw::start(move |head, mut stream| {
         let answer = respond(&Head::read(&head));
         async move { stream.write_all(answer.as_bytes()).await }
@@ -68,19 +75,19 @@ pub(crate) async fn answering(respond: impl Fn(&Head) -> String + Clone + Send +
 }
 
 /// What it was asked: the requests and what they showed.
-pub(crate) fn asked(server: &Raw) -> Vec<String> {
+pub fn asked(server: &Raw) -> Vec<String> {
     let heads = server.heads();
     let heads = heads.iter().map(|head| Head::read(head));
     heads.map(|head| format!("{} {}", head.line, head.authorization())).collect()
 }
 
 /// Its repository, as an image's name has it.
-pub(crate) fn repository(server: &Raw) -> String {
+pub fn repository(server: &Raw) -> String {
     server.url.replace("http://", "") + "/ocp/release"
 }
 
 /// What the registry answers.
-pub(crate) fn respond(head: &Head, guard: Guard) -> String {
+pub fn respond(head: &Head, guard: Guard) -> String {
     let basic = format!("Basic {BASIC}");
     if head.line.starts_with("GET /token?") {
         let Guard::Bearer(name) = guard else { return answer("404 Not Found", &[], "") };
@@ -114,13 +121,13 @@ pub(crate) fn respond(head: &Head, guard: Guard) -> String {
 }
 
 /// The digest of what stands at a path, and what it is.
-pub(crate) fn content(path: &str) -> Option<(&'static str, Value)> {
+pub fn content(path: &str) -> Option<(&'static str, Value)> {
     let (kind, name) = path.split_once('/')?;
     let index = json!({ "schemaVersion": 2, "manifests": [{ "digest": MANIFEST }, { "digest": CONFIG }] });
     let manifest = json!({ "schemaVersion": 2, "config": { "digest": CONFIG }, "layers": [] });
     let labels = json!({ "io.openshift.release": "4.19.3", "vendor": "somebody" });
     match (kind, name) {
-        ("manifests", "4.19.3" | "latest" | INDEX) => Some((INDEX, index)),
+        ("manifests", "4.19.3" | "4.20.1" | "latest" | INDEX) => Some((INDEX, index)),
         ("manifests", "single" | MANIFEST) => Some((MANIFEST, manifest)),
         ("manifests", "odd") => Some(("sha256:short", manifest)),
         ("blobs", CONFIG) => Some((CONFIG, json!({ "config": { "Labels": labels }, "rootfs": {} }))),

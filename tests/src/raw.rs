@@ -1,5 +1,7 @@
 //! A server that says just what the test wants, byte for byte.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
@@ -8,15 +10,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 /// Accepts connections one after the other, and answers one request on each; it ends with the test.
-pub(crate) struct Raw {
-    pub(crate) url: String,
+#[derive(Debug)]
+pub struct Raw {
+    /// Its URL.
+    pub url: String,
     heads: Arc<Mutex<Vec<String>>>,
     serving: JoinHandle<()>,
 }
 
 impl Raw {
     /// Answers the head of each request, as the answer sees fit.
-    pub(crate) async fn start<A>(answer: impl Fn(String, TcpStream) -> A + Send + 'static) -> Self
+    pub async fn start<A>(answer: impl Fn(String, TcpStream) -> A + Send + 'static) -> Self
     where
         A: Future<Output = std::io::Result<()>> + Send,
     {
@@ -44,7 +48,7 @@ impl Raw {
     }
 
     /// Answers everything with the same text.
-    pub(crate) async fn saying(answer: impl Into<String>) -> Self {
+    pub async fn saying(answer: impl Into<String>) -> Self {
         let answer = answer.into();
         Self::start(move |_, mut stream| {
             let answer = answer.clone();
@@ -54,7 +58,7 @@ impl Raw {
     }
 
     /// The heads of the requests so far.
-    pub(crate) fn heads(&self) -> Vec<String> {
+    pub fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
 }
@@ -66,7 +70,7 @@ impl Drop for Raw {
 }
 
 /// A whole answer of HTTP/1.1 with these further header lines.
-pub(crate) fn answer(status: &str, headers: &[&str], body: &str) -> String {
+pub fn answer(status: &str, headers: &[&str], body: &str) -> String {
     let headers: String = headers.iter().flat_map(|header| [header, "\r\n"]).collect();
     format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n{body}", body.len())
 }

@@ -1,0 +1,149 @@
+//! What the Bridge costs, measured and told; nothing here passes or fails.
+//!
+//! `cargo bench --workspace --bench bridge` starts the real control plane with the worlds and has the Bridge look after as
+//! many bridges and DPUClusters as the specification expects at most. Every DPUCluster is named by two bridges: the older
+//! one gets it, the other one waits.
+
+#![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use kube::Client;
+use lockstep_sim::worlds;
+use lockstep_tests::bridge::objects::{dpu_cluster, pool};
+use lockstep_tests::bridge::{Surroundings, Tenant, Watched};
+use lockstep_tests::control_plane::ControlPlane;
+use lockstep_tests::ground::install_crds;
+use serde_json::json;
+
+const BRIDGES: usize = 100;
+const DPU_CLUSTERS: usize = 50;
+/// How often a DPUCluster is changed.
+const ROUNDS: usize = 50;
+/// How often it is looked whether something has come about.
+const POLL: Duration = Duration::from_millis(20);
+/// Nothing here takes as long.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+fn main() -> anyhow::Result<()> {
+    let plane = ControlPlane::start()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(measure(&plane))
+}
+
+async fn measure(plane: &ControlPlane) -> anyhow::Result<()> {
+    let client = plane.client().await?;
+    install_crds(&client).await?;
+    let surroundings = Surroundings::start(client.clone(), worlds::definitions()).await?;
+    let bridge = Watched::start(plane.config().await?)?;
+    let tenant = set_up(client, &surroundings).await?;
+    roll_out(&tenant, &bridge).await?;
+    change_dpu_clusters(&tenant, &bridge).await?;
+    drop(bridge);
+    start_anew(Watched::start(plane.config().await?)?).await
+}
+
+async fn set_up(client: Client, surroundings: &Surroundings) -> anyhow::Result<Tenant> {
+    let tenant = Tenant::move_in(client, "bench", 255, surroundings.repository()).await?;
+    tenant.provide().await?;
+    tenant.create(&pool("addresses", "192.0.2.0/25")).await?;
+    for number in 0..DPU_CLUSTERS {
+        tenant.create(&dpu_cluster(&tenant.dpus(), &format!("dpus-{number}"))).await?;
+    }
+    Ok(tenant)
+}
+
+/// Waits until it holds.
+async fn until(what: &str, holds: impl AsyncFn() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    let began = Instant::now();
+    while !holds().await? {
+        ensure!(began.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        tokio::time::sleep(POLL).await;
+    }
+    Ok(())
+}
+
+async fn roll_out(tenant: &Tenant, bridge: &Watched) -> anyhow::Result<()> {
+    let began = Instant::now();
+    for number in 0..BRIDGES {
+        let name = format!("bridge-{number}");
+        let mut object = tenant.bridge(&name, &format!("dpus-{}", number % DPU_CLUSTERS));
+        object["spec"]["metalLBVirtualIP"] = json!(format!("192.0.2.{number}"));
+        tenant.create(&object).await?;
+    }
+    until("every DPUCluster has a control plane", async || {
+        let bridges = tenant.list("DPFHCPBridge", &tenant.namespace).await?;
+        let count = |phase| bridges.iter().filter(|it| it["status"]["phase"] == phase).count();
+        Ok(count("Ready") == DPU_CLUSTERS && count("Pending") == BRIDGES - DPU_CLUSTERS)
+    })
+    .await?;
+    let took = began.elapsed().as_secs_f64();
+    println!("{BRIDGES} bridges for {DPU_CLUSTERS} DPUClusters: {DPU_CLUSTERS} ready after {took:.1} s");
+    let (requests, writes) = bridge.requests();
+    println!("  {requests} requests, {writes} of them writes");
+    report(&bridge.passes())
+}
+
+/// Changes of one DPUCluster after the other, each of which wakes the Bridge without giving it anything to write.
+async fn change_dpu_clusters(tenant: &Tenant, bridge: &Watched) -> anyhow::Result<()> {
+    let (mut passes, mut others, mut delays) = (Vec::new(), 0, Vec::new());
+    let writes = bridge.requests().1;
+    for round in 0..ROUNDS {
+        let number = round % DPU_CLUSTERS;
+        let own = [number, number + DPU_CLUSTERS].map(|number| format!("bench/bridge-{number}"));
+        let before = bridge.passes().len();
+        let labels = json!({ "metadata": { "labels": { "round": round.to_string() } } });
+        let began = Instant::now();
+        tenant.merge("DPUCluster", &tenant.dpus(), &format!("dpus-{number}"), &labels).await?;
+        until("both bridges were looked at", async || {
+            let passes = bridge.passes();
+            Ok(own.iter().all(|own| passes[before..].iter().any(|(of, _)| of == own)))
+        })
+        .await?;
+        delays.push(began.elapsed());
+        let (of_own, of_others) =
+            bridge.passes().split_off(before).into_iter().partition::<Vec<_>, _>(|(of, _)| own.contains(of));
+        passes.extend(of_own);
+        others += of_others.len();
+    }
+    let writes = bridge.requests().1 - writes;
+    println!(
+        "{ROUNDS} changes of a DPUCluster, one after the other, each named by {} bridges",
+        BRIDGES / DPU_CLUSTERS
+    );
+    println!("  {} passes over these, {others} over others, {writes} writes", passes.len());
+    println!("  from the change until both passes are over, to {POLL:?}: median {:.1?}", median(delays)?);
+    report(&passes)
+}
+
+/// What a Bridge that has just started asks for, in a cluster where all is as it should be.
+async fn start_anew(bridge: Watched) -> anyhow::Result<()> {
+    let began = Instant::now();
+    until("every bridge was looked at", async || {
+        let passes = bridge.passes();
+        Ok((0..BRIDGES).all(|number| passes.iter().any(|(of, _)| *of == format!("bench/bridge-{number}"))))
+    })
+    .await?;
+    let (requests, writes) = bridge.requests();
+    let took = began.elapsed().as_secs_f64();
+    println!(
+        "a new process looks at all of them within {took:.2} s: {requests} requests, {writes} of them writes"
+    );
+    report(&bridge.passes())
+}
+
+fn report(passes: &[(String, Duration)]) -> anyhow::Result<()> {
+    let mut took: Vec<Duration> = passes.iter().map(|(_, took)| *took).collect();
+    took.sort_unstable();
+    let at = |percent: usize| took.get((took.len() * percent / 100).min(took.len().saturating_sub(1)));
+    let (count, middle) = (took.len(), median(took.clone())?);
+    let (most, longest) = (at(95).context("no pass")?, at(100).context("no pass")?);
+    println!("  {count} passes: median {middle:.2?}, 95 % within {most:.2?}, the longest {longest:.2?}");
+    Ok(())
+}
+
+fn median(mut durations: Vec<Duration>) -> anyhow::Result<Duration> {
+    durations.sort_unstable();
+    durations.get(durations.len() / 2).copied().context("nothing was measured")
+}

@@ -1,0 +1,153 @@
+//! A management cluster around the Bridge: HyperShift, DPF and MetalLB, a container registry, and users.
+//!
+//! ```text
+//!  API server ◀── the worlds ([`Surroundings`])     registry ◀─┐
+//!      ▲  ▲                                                    │
+//!      │  └────── users ([`Tenant`])                           │
+//!      └───────── the Bridge, with all that it asks for ([`Watched`]), or as a process of its own
+//! ```
+
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use anyhow::Context as _;
+use kube::{Client, Config};
+use lockstep_shell::clock::Clock;
+use lockstep_shell::manager::Manager;
+use lockstep_shell::metrics::Metrics;
+use lockstep_shell::shutdown::{self, Trigger};
+use lockstep_sim::host::{Host, Options};
+use lockstep_sim::worlds::{self, Pace, hypershift};
+use prometheus::Registry;
+use serde_json::Value;
+
+use crate::chart::{apply, install_crd};
+use crate::control_plane::ControlPlane;
+use crate::ground::{install_crds, on_runtime};
+use crate::raw::Raw;
+use crate::registry::{self, Guard};
+
+pub mod life;
+pub mod objects;
+mod tenant;
+mod watched;
+
+pub use tenant::Tenant;
+pub use watched::Watched;
+
+/// Names a folder with upstream's definitions.
+const UPSTREAM: &str = "LOCKSTEP_UPSTREAM_CRDS";
+
+/// Everything around the Bridge; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Surroundings {
+    registry: Raw,
+    _worlds: Trigger,
+}
+
+impl Surroundings {
+    /// Installs the definitions and HyperShift, and lets the worlds run on the current runtime.
+    pub async fn start(client: Client, definitions: Vec<Value>) -> anyhow::Result<Self> {
+        for definition in &definitions {
+            install_crd(&client, definition).await?;
+        }
+        for object in hypershift::installation() {
+            apply(&client, &object).await?;
+        }
+        let clock = Clock::start(jiff::Timestamp::now);
+        let mut manager = Manager::new(client, clock, 1, Metrics::new(Registry::new())?);
+        for world in worlds::all(Pace::BRISK, 1) {
+            manager.add(world);
+        }
+        let (trigger, stopping) = shutdown::channel();
+        tokio::spawn(manager.run(stopping));
+        Ok(Self { registry: registry::registry(Guard::Basic).await, _worlds: trigger })
+    }
+
+    /// The repository with the release images, whose tags are `4.19.3` and `4.20.1`.
+    pub fn repository(&self) -> String {
+        registry::repository(&self.registry)
+    }
+}
+
+/// Upstream's definitions of the kinds that the worlds serve, if they are at hand; else the worlds' own.
+pub fn definitions() -> anyhow::Result<Vec<Value>> {
+    let ours = worlds::definitions();
+    let Some(folder) = std::env::var_os(UPSTREAM) else {
+        // Not the macro, whose output is kept back from tests that pass.
+        let told = "SKIPPED: upstream's definitions, of which";
+        let _ = writeln!(std::io::stderr(), "{told} {UPSTREAM} names no folder; the worlds' own are used");
+        return Ok(ours);
+    };
+    let file = |definition: &Value| {
+        let spec = &definition["spec"];
+        let (group, plural) = (spec["group"].as_str()?, spec["names"]["plural"].as_str()?);
+        Some(Path::new(&folder).join(format!("{group}_{plural}.yaml")))
+    };
+    let read = |definition: &Value| {
+        let path = file(definition).context("a definition without a name")?;
+        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        Ok(serde_yaml::from_str(&text)?)
+    };
+    ours.iter().map(read).collect()
+}
+
+/// An API server with everything, the Bridge included, that lives as long as the test binary. Tests keep apart by their
+/// names ([`Tenant`]).
+#[derive(Debug)]
+pub struct Site {
+    config: Config,
+    surroundings: Surroundings,
+    /// The Bridge.
+    pub bridge: Watched,
+    _host: Option<Host>,
+}
+
+impl Site {
+    /// The embedded API server, with the worlds' own definitions.
+    pub fn embedded() -> &'static Self {
+        static EMBEDDED: OnceLock<Site> = OnceLock::new();
+        EMBEDDED.get_or_init(|| {
+            on_runtime(|runtime| {
+                runtime.block_on(async {
+                    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+                    let host = Host::bind(any_port, Options::default()).await.expect("a free port");
+                    let config = Config::new(host.url().parse().expect("a URL"));
+                    let site = Self::prepare(config, worlds::definitions(), Some(host)).await;
+                    site.expect("the embedded site")
+                })
+            })
+        })
+    }
+
+    /// A real control plane, with upstream's definitions if they are at hand.
+    pub fn real() -> &'static Self {
+        static REAL: OnceLock<Site> = OnceLock::new();
+        REAL.get_or_init(|| {
+            on_runtime(|runtime| {
+                let plane = ControlPlane::shared();
+                runtime.block_on(async {
+                    let config = plane.config().await.expect("its kubeconfig");
+                    let definitions = definitions().expect("definitions");
+                    Self::prepare(config, definitions, None).await.expect("the real site")
+                })
+            })
+        })
+    }
+
+    async fn prepare(config: Config, definitions: Vec<Value>, host: Option<Host>) -> anyhow::Result<Self> {
+        let client = Client::try_from(config.clone())?;
+        install_crds(&client).await?;
+        let surroundings = Surroundings::start(client, definitions).await?;
+        let bridge = Watched::start(config.clone())?;
+        Ok(Self { config, surroundings, bridge, _host: host })
+    }
+
+    /// Whoever uses the cluster under this name, with a number that no other has.
+    pub async fn tenant(&self, name: &str, number: u8) -> anyhow::Result<Tenant> {
+        let client = Client::try_from(self.config.clone())?;
+        Tenant::move_in(client, name, number, self.surroundings.repository()).await
+    }
+}

@@ -1,0 +1,178 @@
+//! The life of a bridge, step by step, each waited for and looked at from outside.
+
+use anyhow::ensure;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::Tenant;
+use super::objects::{SSH_KEY, dpu_cluster, secret};
+
+/// What of the Secrets in a bridge's life nobody may be told: both passwords, also as a pull secret has them, the SSH key,
+/// and what the world of HyperShift puts into a kubeconfig for the client's key.
+const HUSH: [&str; 6] = [
+    "hunter2",
+    "hunter3",
+    "dXNlcjpodW50ZXIy",
+    "dXNlcjpodW50ZXIz",
+    "E1vbnRhZ25lIGVzdCBoYXV0ZSBldCBsb2ludGFpbmUu",
+    "tops3cretAAA",
+];
+
+/// The bridge.
+pub const NAME: &str = "prod";
+const DPUS: &str = "dpus";
+
+/// It is made before its DPUCluster, and becomes ready once that is there.
+pub async fn comes(tenant: &Tenant) -> anyhow::Result<()> {
+    tenant.provide().await?;
+    tenant.create(&tenant.bridge(NAME, DPUS)).await?;
+    tenant.told(NAME, "DPUClusterValid", "False/DPUClusterNotFound").await?;
+    tenant.phase(NAME, "Pending").await?;
+    ensure!(tenant.get("HostedCluster", &tenant.namespace, NAME).await?.is_none());
+    tenant.create(&dpu_cluster(&tenant.dpus(), DPUS)).await?;
+    tenant.phase(NAME, "Provisioning").await?;
+    let bridge = tenant.phase(NAME, "Ready").await?;
+    let status = &bridge["status"];
+    ensure!(status["apiEndpoint"] == format!("https://{}:6443", tenant.address), "{status:#}");
+    ensure!(
+        status["hostedClusterRef"]["name"] == NAME && status["nodePoolRef"]["name"] == NAME,
+        "{status:#}"
+    );
+    ensure!(status["kubeconfigSecretRef"]["name"] == format!("{NAME}-admin-kubeconfig"), "{status:#}");
+    has_kubeconfig(tenant).await
+}
+
+/// The DPUCluster has the hosted cluster's kubeconfig, with which DPF reaches it.
+async fn has_kubeconfig(tenant: &Tenant) -> anyhow::Result<()> {
+    let (dpus, copy) = (tenant.dpus(), copy_of_kubeconfig(tenant));
+    let place = ("DPUCluster", dpus.as_str(), DPUS);
+    tenant
+        .until("the DPUCluster is Ready", place, |object| {
+            object["spec"]["kubeconfig"] == *copy && object["status"]["phase"] == "Ready"
+        })
+        .await?;
+    let source = tenant
+        .get("Secret", &tenant.namespace, &format!("{NAME}-admin-kubeconfig"))
+        .await?
+        .unwrap_or_default();
+    let copy = tenant.get("Secret", &dpus, &copy).await?.unwrap_or_default();
+    ensure!(source["data"]["kubeconfig"].is_string());
+    ensure!(copy["data"]["super-admin.conf"] == source["data"]["kubeconfig"]);
+    Ok(())
+}
+
+fn copy_of_kubeconfig(tenant: &Tenant) -> String {
+    format!("{}-{NAME}-dpucluster-kubeconfig", tenant.namespace)
+}
+
+/// Another image is rolled out, and the bridge stays ready.
+pub async fn is_upgraded(tenant: &Tenant) -> anyhow::Result<()> {
+    let image = tenant.image("4.20.1");
+    tenant.change(NAME, &json!({ "ocpReleaseImage": image })).await?;
+    let place = |kind| (kind, tenant.namespace.as_str(), NAME);
+    tenant
+        .until("the HostedCluster is upgraded", place("HostedCluster"), |object| {
+            let newest = &object["status"]["controlPlaneVersion"]["history"][0];
+            newest["image"] == *image && newest["state"] == "Completed"
+        })
+        .await?;
+    tenant
+        .until("the NodePool is upgraded", place("NodePool"), |object| {
+            object["spec"]["release"]["image"] == *image
+        })
+        .await?;
+    tenant.told(NAME, "HostedClusterProgressing", "False/AsExpected").await?;
+    tenant.phase(NAME, "Ready").await?;
+    Ok(())
+}
+
+/// Both Secrets of the user change, and so do what HyperShift reads.
+pub async fn has_secrets_rotated(tenant: &Tenant) -> anyhow::Result<()> {
+    let pull = tenant.pull_secret("hunter3");
+    let ssh = secret(&tenant.namespace, "ssh", "ssh-publickey", &format!("# rotated\n{SSH_KEY}\n"));
+    for (changed, copy, (from, to)) in [
+        (pull, "pull-secret", (".dockerconfigjson", ".dockerconfigjson")),
+        (ssh, "ssh-key", ("ssh-publickey", "id_rsa.pub")),
+    ] {
+        let name = changed["metadata"]["name"].as_str().unwrap_or_default();
+        tenant.merge("Secret", &tenant.namespace, name, &json!({ "data": changed["data"] })).await?;
+        let copy = format!("{NAME}-{copy}");
+        let place = ("Secret", tenant.namespace.as_str(), copy.as_str());
+        tenant
+            .until(&format!("{copy} is rotated"), place, |object| object["data"][to] == changed["data"][from])
+            .await?;
+    }
+    tenant.phase(NAME, "Ready").await?;
+    Ok(())
+}
+
+/// Its DPUCluster is deleted, of which only the bridge tells, and made anew.
+pub async fn loses_its_dpu_cluster(tenant: &Tenant) -> anyhow::Result<()> {
+    tenant.delete("DPUCluster", &tenant.dpus(), DPUS).await?;
+    tenant.told(NAME, "DPUClusterValid", "False/DPUClusterNotFound").await?;
+    tenant.phase(NAME, "Failed").await?;
+    let cluster = tenant.get("HostedCluster", &tenant.namespace, NAME).await?.unwrap_or_default();
+    ensure!(cluster["metadata"]["deletionTimestamp"].is_null() && cluster["kind"] == "HostedCluster");
+    tenant.create(&dpu_cluster(&tenant.dpus(), DPUS)).await?;
+    tenant.phase(NAME, "Ready").await?;
+    has_kubeconfig(tenant).await
+}
+
+/// It is deleted, and leaves nothing behind.
+pub async fn goes(tenant: &Tenant) -> anyhow::Result<()> {
+    let (namespace, dpus) = (tenant.namespace.as_str(), tenant.dpus());
+    tenant.delete("DPFHCPBridge", namespace, NAME).await?;
+    tenant.phase(NAME, "Deleting").await?;
+    tenant.gone("DPFHCPBridge", namespace, NAME).await?;
+    for (kind, namespace, name) in [
+        ("HostedCluster", namespace, NAME),
+        ("NodePool", namespace, NAME),
+        ("Secret", &dpus, &copy_of_kubeconfig(tenant)),
+    ] {
+        ensure!(tenant.get(kind, namespace, name).await?.is_none(), "{kind} {name} is left");
+    }
+    // The rest goes with its owner.
+    for secret in ["pull-secret", "ssh-key", "admin-kubeconfig"] {
+        tenant.gone("Secret", namespace, &format!("{NAME}-{secret}")).await?;
+    }
+    tenant.gone("Namespace", "", &format!("{namespace}-{NAME}")).await?;
+    let cluster = tenant.get("DPUCluster", &dpus, DPUS).await?.unwrap_or_default();
+    ensure!(cluster["kind"] == "DPUCluster" && cluster["spec"]["kubeconfig"].is_null(), "{cluster:#}");
+    let mut left = Vec::new();
+    for namespace in [namespace, &dpus] {
+        left.extend(tenant.list("Secret", namespace).await?);
+    }
+    let left: Vec<&Value> = left.iter().map(|secret| &secret["metadata"]["name"]).collect();
+    ensure!(left == ["pull", "ssh"], "{left:?}");
+    Ok(())
+}
+
+/// Checks that nothing of the Secrets stands in what was told, be it plain or in base64.
+pub fn hushed(told: &str) -> anyhow::Result<()> {
+    ensure!(told.contains(NAME), "this tells of nothing: {told}");
+    for hush in HUSH {
+        ensure!(!told.contains(hush), "{hush} stands there: {told}");
+        // How a text looks in base64 depends on where it begins; its ends depend on what stands around it.
+        for before in ["", "u", "us"] {
+            let encoded = STANDARD.encode(format!("{before}{hush}"));
+            let inner = &encoded[before.len().min(1) * 4..encoded.len() - 4];
+            ensure!(inner.len() < 8 || !told.contains(inner), "{hush} stands there in base64: {told}");
+        }
+    }
+    Ok(())
+}
+
+/// Everything that the cluster shows of a bridge to who may not read Secrets.
+pub async fn shown(tenant: &Tenant) -> anyhow::Result<String> {
+    let mut shown = String::new();
+    for kind in ["DPFHCPBridge", "HostedCluster", "NodePool", "Event"] {
+        for object in tenant.list(kind, &tenant.namespace).await? {
+            shown.push_str(&object.to_string());
+        }
+    }
+    for object in tenant.list("DPUCluster", &tenant.dpus()).await? {
+        shown.push_str(&object.to_string());
+    }
+    Ok(shown)
+}

@@ -1,0 +1,59 @@
+//! Objects as users of the Bridge write them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// Lets in to nodes; its body is what nobody is to be told.
+pub const SSH_KEY: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE1vbnRhZ25lIGVzdCBoYXV0ZSBldCBsb2ludGFpbmUu admin@example.com";
+
+/// A DPUCluster whose control plane is made elsewhere.
+pub fn dpu_cluster(namespace: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": "provisioning.dpu.nvidia.com/v1alpha1",
+        "kind": "DPUCluster",
+        "metadata": { "name": name, "namespace": namespace },
+        "spec": { "type": "static" },
+    })
+}
+
+/// A class of volumes for etcd.
+pub fn storage_class(name: &str) -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": { "name": name },
+        "provisioner": "rbd.csi.ceph.com",
+    })
+}
+
+/// A range of addresses of MetalLB.
+pub fn pool(name: &str, range: &str) -> Value {
+    json!({
+        "apiVersion": "metallb.io/v1beta1",
+        "kind": "IPAddressPool",
+        "metadata": { "name": name, "namespace": "metallb-system" },
+        "spec": { "addresses": [range], "autoAssign": false },
+    })
+}
+
+/// A Secret.
+pub fn secret(namespace: &str, name: &str, key: &str, content: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": { "name": name, "namespace": namespace },
+        "data": { key: STANDARD.encode(content) },
+    })
+}
+
+/// The content of a pull secret for the user of a registry.
+pub fn docker_config(registry: &str, password: &str) -> String {
+    json!({ "auths": { registry: { "auth": STANDARD.encode(format!("user:{password}")) } } }).to_string()
+}
+
+/// A namespace.
+pub fn namespace(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })
+}

@@ -1,0 +1,99 @@
+//! The Bridge in this process, with all that it asks for and tells.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use http::Request;
+use kube::Config;
+use kube::client::{Body, ClientBuilder};
+use lockstep_core::engine::machine::Note;
+use lockstep_shell::clock::Clock;
+use lockstep_shell::controllers::{self, Settings};
+use lockstep_shell::manager::Manager;
+use lockstep_shell::metrics::Metrics;
+use lockstep_shell::shutdown::{self, Trigger};
+use prometheus::Registry;
+use tokio::sync::mpsc;
+use tower::util::MapRequestLayer;
+
+type Lines = Arc<Mutex<Vec<String>>>;
+
+/// A Bridge that runs; it stops when this is dropped.
+#[derive(Debug)]
+pub struct Watched {
+    metrics: Metrics,
+    requests: Lines,
+    notes: Arc<Mutex<Vec<Note>>>,
+    _running: Trigger,
+}
+
+impl Watched {
+    /// Starts it on the current runtime.
+    pub fn start(config: Config) -> anyhow::Result<Self> {
+        let requests = Lines::default();
+        let seen = Arc::clone(&requests);
+        let layer = MapRequestLayer::new(move |request: Request<Body>| {
+            let line = format!("{} {}", request.method(), request.uri().path());
+            seen.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            request
+        });
+        let client = ClientBuilder::try_from(config)?.with_layer(&layer).build();
+        // The parallelism that the specification names.
+        let (concurrency, resync) = (5, Duration::from_mins(10));
+        let settings = Settings { concurrency, resync, instance: "bridge-0".to_owned(), seed: 1 };
+        let metrics = Metrics::new(Registry::new())?;
+        let mut manager = Manager::new(client, Clock::start(jiff::Timestamp::now), 1, metrics.clone());
+        let (sink, mut told) = mpsc::unbounded_channel();
+        manager.send_notes_to(sink);
+        manager.add(controllers::machine("bridge", &settings).context("the Bridge")?);
+        let notes = Arc::<Mutex<Vec<Note>>>::default();
+        let kept = Arc::clone(&notes);
+        tokio::spawn(async move {
+            while let Some(told) = told.recv().await {
+                kept.lock().unwrap_or_else(PoisonError::into_inner).push(told.note);
+            }
+        });
+        let (trigger, stopping) = shutdown::channel();
+        tokio::spawn(manager.run(stopping));
+        Ok(Self { metrics, requests, notes, _running: trigger })
+    }
+
+    /// The bridges that it has looked at, as `namespace/name`, and how long each time took.
+    pub fn passes(&self) -> Vec<(String, Duration)> {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let pass = |note: &Note| match note {
+            Note::Reconciled { object, took, .. } => {
+                Some((format!("{}/{}", object.namespace.as_deref().unwrap_or_default(), object.name), *took))
+            }
+            _ => None,
+        };
+        notes.iter().filter_map(pass).collect()
+    }
+
+    /// How often it has looked at one.
+    pub fn passes_of(&self, namespace: &str, name: &str) -> usize {
+        let bridge = format!("{namespace}/{name}");
+        self.passes().iter().filter(|(of, _)| *of == bridge).count()
+    }
+
+    /// How much it has asked for so far: of everything, and what of it were writes.
+    pub fn requests(&self) -> (usize, usize) {
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        (requests.len(), requests.iter().filter(|line| !line.starts_with("GET ")).count())
+    }
+
+    /// Its writes so far into namespaces whose names begin so, as methods and paths.
+    pub fn writes(&self, namespaces: &str) -> Vec<String> {
+        let within = format!("/namespaces/{namespaces}");
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_write = |line: &&String| !line.starts_with("GET ") && line.contains(&within);
+        requests.iter().filter(is_write).cloned().collect()
+    }
+
+    /// Everything that it has told: notes and metrics.
+    pub fn told(&self) -> anyhow::Result<String> {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(format!("{notes:?}\n{}", String::from_utf8(self.metrics.encode()?)?))
+    }
+}

@@ -1,0 +1,35 @@
+//! The Bridge with the worlds around it, on the embedded API server and on a real one, which has the definitions of
+//! upstream if `LOCKSTEP_UPSTREAM_CRDS` names a folder with them.
+
+#[path = "bridge/lifecycle.rs"]
+mod lifecycle;
+#[path = "bridge/validation.rs"]
+mod validation;
+
+use lockstep_tests::bridge::Site;
+
+/// Runs each test on both grounds, as a tenant of its own.
+macro_rules! on_both_grounds {
+    ($($module:ident::$test:ident = $number:literal),* $(,)?) => {
+        mod embedded {
+            $(#[tokio::test]
+            async fn $test() -> anyhow::Result<()> {
+                super::$module::$test(super::Site::embedded(), $number).await
+            })*
+        }
+        mod real {
+            $(#[tokio::test]
+            async fn $test() -> anyhow::Result<()> {
+                super::$module::$test(super::Site::real(), $number).await
+            })*
+        }
+    };
+}
+
+on_both_grounds!(
+    lifecycle::a_bridge_lives = 10,
+    validation::dpucluster_validation_end_to_end = 11,
+    validation::dpucluster_deletion = 12,
+    validation::field_indexing = 13,
+    validation::dpucluster_validation_real_cluster = 14,
+);

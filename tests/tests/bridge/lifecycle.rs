@@ -1,0 +1,53 @@
+//! A bridge comes, changes and goes.
+
+use anyhow::ensure;
+use lockstep_tests::bridge::{Site, Tenant, life};
+use lockstep_tests::ground::eventually;
+use serde_json::json;
+
+pub(crate) async fn a_bridge_lives(site: &Site, number: u8) -> anyhow::Result<()> {
+    let tenant = site.tenant("lifecycle", number).await?;
+    life::comes(&tenant).await?;
+    at_rest_nothing_is_written(site, &tenant).await?;
+    life::is_upgraded(&tenant).await?;
+    life::has_secrets_rotated(&tenant).await?;
+    life::loses_its_dpu_cluster(&tenant).await?;
+    let shown = life::shown(&tenant).await?;
+    life::goes(&tenant).await?;
+    life::hushed(&shown)?;
+    life::hushed(&life::shown(&tenant).await?)?;
+    life::hushed(&site.bridge.told()?)
+}
+
+/// Whatever wakes the Bridge without giving it anything to do: it finds all of it as it should be.
+async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Result<()> {
+    let (namespace, dpus) = (tenant.namespace.as_str(), tenant.dpus());
+    let copy = format!("{namespace}-{}-dpucluster-kubeconfig", life::NAME);
+    // The last event may still be on its way, and what it wakes.
+    tenant.event(life::NAME, "Normal Completed: the cluster has been ready").await?;
+    let before = site.bridge.writes(namespace);
+    ensure!(before.len() > 5, "{before:?}");
+    for (kind, namespace, name) in [
+        ("Secret", namespace, "pull"),
+        ("Secret", namespace, "ssh"),
+        ("Secret", namespace, "prod-pull-secret"),
+        ("Secret", namespace, "prod-ssh-key"),
+        ("Secret", namespace, "prod-admin-kubeconfig"),
+        ("Secret", &dpus, &copy),
+        ("HostedCluster", namespace, life::NAME),
+        ("NodePool", namespace, life::NAME),
+        ("DPUCluster", &dpus, "dpus"),
+    ] {
+        let passes = site.bridge.passes_of(&tenant.namespace, life::NAME);
+        let touch = json!({ "metadata": { "labels": { "touched": "true" } } });
+        tenant.merge(kind, namespace, name, &touch).await?;
+        eventually(&format!("a pass after {kind} {name} was touched"), async || {
+            ensure!(site.bridge.passes_of(&tenant.namespace, life::NAME) > passes);
+            Ok(())
+        })
+        .await?;
+    }
+    let after = site.bridge.writes(namespace);
+    ensure!(after.len() == before.len(), "{:#?}", &after[before.len()..]);
+    Ok(())
+}
