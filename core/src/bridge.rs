@@ -64,6 +64,7 @@ mod watches;
 pub mod world;
 
 use names::{condition, reason};
+use pass::News;
 use world::{Name, World, bridge_ref};
 
 /// How long a failing bridge is left alone, where what failed has no delays of its own ("Rate Limiting").
@@ -237,9 +238,12 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
-    /// Tells changed conditions in the log and as events. `before` is the generation that was looked at last.
-    fn announce(&mut self, key: &Name, changed: &[Condition], before: i64, now: Now) {
-        for condition in changed {
+    /// Tells in the log, and as events, what a status tells that was written.
+    fn announce(&mut self, key: &Name, news: &News, now: Now) {
+        if news.phase {
+            self.tell_phase(key);
+        }
+        for condition in &news.conditions {
             self.notes.push(Note::ConditionChanged {
                 object: bridge_ref(key),
                 condition: condition.type_.clone(),
@@ -255,11 +259,20 @@ impl Controller {
             }
         }
         let Some(bridge) = self.world.bridges.get(key) else { return };
-        let Some(spec) = bridge.spec.as_ref().ok().filter(|_| bridge.generation != before) else { return };
+        let Some(spec) = bridge.spec.as_ref().ok().filter(|_| news.spec) else { return };
         if spec.control_plane_availability_policy != spec.infrastructure_availability_policy {
             let note = "ControlPlane and Infrastructure availability policies differ - this may indicate misconfiguration";
             self.tell(key, Severity::Warning, "MismatchedAvailability", note.to_owned(), now);
         }
+    }
+
+    /// Tells in the log where a bridge stands.
+    fn tell_phase(&mut self, key: &Name) {
+        let Some(bridge) = self.world.bridges.get(key) else { return };
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let (phase, message) = (text(&bridge.status.phase), text(&bridge.status.message));
+        let message = format!("DPFHCPBridge {key} is {phase}: {message}");
+        self.notes.push(Note::Told { debug: false, message });
     }
 
     fn tell_condition(&mut self, key: &Name, changed: &Condition, now: Now) {

@@ -20,12 +20,14 @@ mod addresses;
 pub mod dpf;
 pub mod hypershift;
 mod level;
+mod look;
 pub mod metallb;
 mod pace;
 pub mod registry;
 mod status;
 
-pub use self::level::{Controller, Level, Look};
+pub use self::level::{Controller, Level};
+pub use self::look::Look;
 pub use self::pace::Pace;
 
 /// All three controllers, at one pace. Their jitter follows from the seed.

@@ -2,11 +2,15 @@
 
 #[path = "bridge/bench.rs"]
 mod bench;
+#[path = "bridge/failures.rs"]
+mod failures;
 #[path = "bridge/flows.rs"]
 mod flows;
 #[path = "bridge/objects.rs"]
 mod objects;
 #[path = "bridge/reasons.rs"]
 mod reasons;
+#[path = "bridge/replay.rs"]
+mod replay;
 #[path = "bridge/validation.rs"]
 mod validation;

@@ -13,3 +13,5 @@ mod foreign;
 mod manifests;
 #[path = "worlds/storm.rs"]
 mod storm;
+#[path = "worlds/table.rs"]
+mod table;

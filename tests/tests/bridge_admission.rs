@@ -1,7 +1,9 @@
-//! DPFHCPBridges at the API server: what it takes, refuses, fills in and shows, on the embedded one and on a real one.
+//! Bridges at the API server: what it takes, refuses, fills in and shows, on the embedded one and on a real one.
 //!
 //! Each table of cases is written once and has one snapshot, so both servers give the same verdicts in the same words.
 //! No controller runs: nobody but the tests changes an object.
+
+use std::fmt::Write as _;
 
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Namespace;
@@ -198,7 +200,7 @@ impl World {
             let case = value.as_ref().map_or_else(|| "left out".to_owned(), shown);
             let mut spec = spec();
             set(&mut spec, field, value);
-            told += &format!("{field} {case}\n    {}\n", self.judge(&bridge(Some(spec))).await?);
+            writeln!(told, "{field} {case}\n    {}", self.judge(&bridge(Some(spec))).await?)?;
         }
         Ok(told)
     }

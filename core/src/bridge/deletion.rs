@@ -243,6 +243,7 @@ impl Controller {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
                 self.world.bridges.absorb(key.clone(), Bridge::read(&object));
+                self.tell_phase(key);
                 Ok(())
             }
             Some(Err(failure)) => Err(Verdict::Retry {

@@ -17,7 +17,7 @@ use crate::time::Monotonic;
 /// For how long a registry's answer is believed.
 const FRESH: Duration = Duration::from_mins(10);
 /// After how long a registry that did not answer is asked again.
-pub const RETRY: Duration = Duration::from_mins(1);
+const RETRY: Duration = Duration::from_mins(1);
 
 /// What a registry said of an image.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -63,13 +63,16 @@ impl Checked {
     /// When the registry is to be asked again, if this is the image and that the pull secret.
     pub fn due(&self, image: &str, secret: &str) -> Monotonic {
         let is_same = (self.image.as_str(), self.secret.as_str()) == (image, secret);
-        let fresh = if self.is_definite() && self.trouble.is_none() { FRESH } else { RETRY };
-        if is_same { self.at + fresh } else { Monotonic::START }
+        if is_same { self.at + self.fresh() } else { Monotonic::START }
     }
 
-    /// Whether nobody knows yet.
-    pub fn is_open(&self) -> bool {
-        !self.is_definite()
+    /// How long until the registry is to be asked again, unless it has the image.
+    pub fn pause(&self, now: Monotonic) -> Option<Duration> {
+        self.answer.is_err().then(|| (self.at + self.fresh()).since(now))
+    }
+
+    fn fresh(&self) -> Duration {
+        if self.is_definite() && self.trouble.is_none() { FRESH } else { RETRY }
     }
 
     fn is_definite(&self) -> bool {

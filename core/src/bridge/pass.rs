@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use super::deletion;
 use super::dpucluster::{self, Lookup};
-use super::image::{self, Checked};
+use super::image::Checked;
 use super::names::{self, FINALIZER, condition};
 use super::prerequisites::{self, Remedy};
 use super::secrets::{self, Examined, Role, Standing, Verified};
@@ -55,8 +55,8 @@ pub enum Stage {
     Copying(Pass, Vec<Handed>),
     /// One write is under way.
     Acting(Pass, Part),
-    /// The status is being written, with the conditions that change.
-    Reporting(Pass, Vec<Condition>),
+    /// The status is being written.
+    Reporting(Pass, News),
     /// The bridge is being deleted.
     Removing(deletion::Stage),
 }
@@ -74,6 +74,17 @@ pub struct Pass {
 
 /// A status with the conditions that it changes, whether it is another, the result of the validation, and the verdict.
 type Judged = (DPFHCPBridgeStatus, Vec<Condition>, bool, &'static str, Verdict);
+
+/// What a status tells that the one before did not.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct News {
+    /// The conditions whose status or reason is another.
+    pub conditions: Vec<Condition>,
+    /// Whether the phase is another.
+    pub phase: bool,
+    /// Whether the spec was not looked at before.
+    pub spec: bool,
+}
 
 /// Something that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -168,7 +179,7 @@ impl Controller {
             Stage::Looking(pass, reads) => self.looked(key, pass, reads, outcomes, now),
             Stage::Copying(pass, handed) => self.copied(key, pass, handed, outcomes, now),
             Stage::Acting(pass, part) => self.acted(key, pass, part, outcomes, now),
-            Stage::Reporting(pass, changed) => self.reported(key, pass, &changed, outcomes, now),
+            Stage::Reporting(pass, news) => self.reported(key, pass, &news, outcomes, now),
         }
     }
 
@@ -391,7 +402,12 @@ impl Controller {
             return Next::Done(verdict);
         }
         let Some(bridge) = self.world.bridges.get(key) else { return Next::Done(Verdict::Converged) };
-        wait(vec![write_status(key, bridge, &wanted)], Stage::Reporting(pass, changed))
+        let news = News {
+            conditions: changed,
+            phase: wanted.phase != bridge.status.phase,
+            spec: wanted.observed_generation != bridge.status.observed_generation,
+        };
+        wait(vec![write_status(key, bridge, &wanted)], Stage::Reporting(pass, news))
     }
 
     /// What follows for a bridge whose spec can't be read: to be told, and nothing else.
@@ -411,15 +427,14 @@ impl Controller {
         &mut self,
         key: &Name,
         pass: Pass,
-        changed: &[Condition],
+        news: &News,
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
-                let before = self.world.bridges.get(key).map_or(0, |it| it.status.observed_generation);
                 self.world.bridges.absorb(key.clone(), Bridge::read(&object));
-                self.announce(key, changed, before, now);
+                self.announce(key, news, now);
                 // The phase may have a further edge to go.
                 self.report(key, pass, now)
             }
@@ -500,16 +515,17 @@ fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
     let was_deleted =
         matches!(view.hosted_cluster(), Own::Absent) && view.bridge.status.hosted_cluster_ref.is_some();
     let is_created = view.hosted_cluster().ours();
-    let is_provisioned =
-        view.bridge.condition(condition::PROVISIONED).is_some_and(|condition| condition.status == "True");
+    let is = |name: &str, holds: fn(&Condition) -> bool| view.bridge.condition(name).is_some_and(holds);
+    let is_waiting = !is(condition::PROVISIONED, |provisioned| provisioned.status == "True")
+        && is(condition::READY, |ready| readiness::is_waiting(&ready.reason));
     let mut delays: Vec<Duration> = Vec::new();
     if was_deleted {
         delays.push(RECREATE);
     }
-    if prerequisites::image_matters(view) && view.memory.image.as_ref().is_some_and(Checked::is_open) {
-        delays.push(image::RETRY);
+    if prerequisites::image_matters(view) {
+        delays.extend(view.memory.image.as_ref().and_then(|checked| checked.pause(view.now.monotonic)));
     }
-    if let (Some(cluster), false) = (is_created, is_provisioned) {
+    if let (Some(cluster), true) = (is_created, is_waiting) {
         delays.push(readiness::remaining(cluster, view.now));
     }
     let next = delays.into_iter().filter(|delay| !delay.is_zero()).min();

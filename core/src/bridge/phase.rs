@@ -94,3 +94,60 @@ pub fn target(conditions: &[Condition]) -> Phase {
         Phase::Provisioning
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Phase; 5] =
+        [Phase::Pending, Phase::Provisioning, Phase::Ready, Phase::Failed, Phase::Deleting];
+
+    /// The specification's table, line by line.
+    const EDGES: [(Phase, Phase); 6] = [
+        (Phase::Pending, Phase::Provisioning),
+        (Phase::Pending, Phase::Failed),
+        (Phase::Provisioning, Phase::Ready),
+        (Phase::Provisioning, Phase::Failed),
+        (Phase::Ready, Phase::Failed),
+        (Phase::Failed, Phase::Provisioning),
+    ];
+
+    #[test]
+    fn every_step_is_an_edge_of_the_table_and_every_edge_is_taken() {
+        let mut taken = Vec::new();
+        for before in ALL {
+            for target in ALL {
+                let next = Phase::toward(Some(before), target);
+                let is_edge = EDGES.contains(&(before, next)) || next == Phase::Deleting || next == before;
+                assert!(is_edge, "{before:?} went to {next:?} on the way to {target:?}");
+                taken.push((before, next));
+            }
+        }
+        assert!(EDGES.iter().all(|edge| taken.contains(edge)));
+        assert!(
+            ALL.iter()
+                .all(|target| *target == Phase::Deleting || Phase::toward(None, *target) == Phase::Pending)
+        );
+    }
+
+    #[test]
+    fn a_phase_that_can_be_reached_is_reached_and_kept() {
+        for before in ALL {
+            for target in [Phase::Ready, Phase::Failed, Phase::Deleting] {
+                let mut phase = before;
+                for _ in 0..3 {
+                    phase = Phase::toward(Some(phase), target);
+                }
+                let expected = if before == Phase::Deleting { Phase::Deleting } else { target };
+                assert_eq!(phase, expected, "from {before:?} to {target:?}");
+                assert_eq!(Phase::toward(Some(phase), target), phase);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        assert!(ALL.iter().all(|phase| Phase::read(phase.as_str()) == Some(*phase)));
+        assert_eq!(Phase::read("ready"), None);
+    }
+}

@@ -75,7 +75,7 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
     let obstacle = unless(condition::DPU_CLUSTER_VALID, Status::False, reason::VALIDATION_FAILED)
         .or_else(prerequisites)
         .or_else(creation)
-        .or_else(|| control_plane(view.hosted_cluster().ours()?))
+        .or_else(|| control_plane(view, view.hosted_cluster().ours()?))
         .or_else(|| {
             unless(condition::SERVICE_EXPOSURE_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
         })
@@ -89,7 +89,7 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
 }
 
 /// What is in the way of a HostedCluster's control plane.
-fn control_plane(cluster: &Value) -> Option<(Status, &'static str, String)> {
+fn control_plane(view: &View<'_>, cluster: &Value) -> Option<(Status, &'static str, String)> {
     let progressing = super::view::condition(cluster, "Progressing");
     let is_blocked = progressing.is_some_and(|progressing| {
         progressing["status"] == "False" && progressing["reason"] == reason::BLOCKED
@@ -99,8 +99,11 @@ fn control_plane(cluster: &Value) -> Option<(Status, &'static str, String)> {
     }
     if !is(cluster, "Available", "True") {
         let available = super::view::condition(cluster, "Available");
-        let is_unreachable =
-            available.is_some_and(|available| available["reason"] == "KASLoadBalancerNotReachable");
+        // Of a cluster that is being made nothing else is to be expected.
+        let was_reachable =
+            view.bridge.condition(condition::PROVISIONED).is_some_and(|it| it.status == "True");
+        let is_unreachable = was_reachable
+            && available.is_some_and(|available| available["reason"] == "KASLoadBalancerNotReachable");
         let reason =
             if is_unreachable { reason::API_SERVER_UNREACHABLE } else { reason::WAITING_FOR_CONTROL_PLANE };
         return Some((Status::False, reason, words(cluster, "Available")));
@@ -112,7 +115,7 @@ fn control_plane(cluster: &Value) -> Option<(Status, &'static str, String)> {
         });
     }
     let message = "the HostedCluster does not tell where its API server is".to_owned();
-    Some((Status::False, reason::API_SERVER_UNREACHABLE, message))
+    Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, message))
 }
 
 /// Whether a version of the control plane was ever installed completely. An older HyperShift does not tell.
@@ -121,16 +124,19 @@ fn is_installed(cluster: &Value) -> bool {
     history.is_none_or(|history| history.iter().any(|entry| entry["state"] == "Completed"))
 }
 
-/// The finding about `Provisioned`: once true, it stays so for as long as the HostedCluster exists.
-pub fn provisioned(view: &View<'_>, is_ready: bool) -> Finding {
+/// The finding about `Provisioned`: once true, it stays so for as long as the HostedCluster exists. Time runs out only where
+/// nothing but time is needed.
+pub fn provisioned(view: &View<'_>, ready: &Finding) -> Finding {
     let before = view.bridge.condition(condition::PROVISIONED);
     let was = before.is_some_and(|before| before.status == "True");
     let (status, reason, message) = match view.hosted_cluster() {
         Own::Absent | Own::Foreign => {
             (Status::False, reason::IN_PROGRESS, "the cluster is not provisioned yet")
         }
-        _ if was || is_ready => (Status::True, reason::COMPLETED, "the cluster has been ready"),
-        Own::Ours(cluster) if remaining(cluster, view.now).is_zero() => {
+        _ if was || ready.status == Status::True => {
+            (Status::True, reason::COMPLETED, "the cluster has been ready")
+        }
+        Own::Ours(cluster) if is_waiting(ready.reason) && remaining(cluster, view.now).is_zero() => {
             (Status::False, reason::TIMED_OUT, "the cluster is not ready an hour after its creation")
         }
         Own::Ours(_) | Own::Going | Own::Unknown(_) => {
@@ -138,6 +144,11 @@ pub fn provisioned(view: &View<'_>, is_ready: bool) -> Finding {
         }
     };
     Finding { condition: condition::PROVISIONED, status, reason, message: message.to_owned() }
+}
+
+/// Whether a reason of `Ready` tells that things take their time.
+pub fn is_waiting(reason: &str) -> bool {
+    reason != reason::VALIDATION_FAILED
 }
 
 /// How long a HostedCluster may still take.

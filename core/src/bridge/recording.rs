@@ -1,7 +1,8 @@
 //! How a run of the Bridge is recorded.
 
 use super::Operator;
-use crate::engine::recording::{Checkpoint, Origin, Recordable, Traits};
+use super::parse::{docker_config, ssh_key};
+use crate::engine::recording::{Checkpoint, Form, Origin, Recordable, Traits};
 
 impl Operator {
     /// The Bridge that a recording speaks of.
@@ -44,6 +45,13 @@ impl Recordable for Operator {
                 include_str!("vip.rs"),
                 include_str!("watches.rs"),
                 include_str!("world.rs"),
+                include_str!("parse/docker_config.rs"),
+                include_str!("parse/ssh_key.rs"),
+            ],
+            forms: &[
+                Form { key: ".dockerconfigjson", stand_in: docker_config::stand_in },
+                Form { key: "ssh-publickey", stand_in: ssh_key::stand_in },
+                Form { key: "id_rsa.pub", stand_in: ssh_key::stand_in },
             ],
         }
     }

@@ -37,7 +37,7 @@ pub fn wanted(view: &View<'_>, pass: &Pass) -> (DPFHCPBridgeStatus, Vec<Conditio
     let mut findings = findings(view, pass);
     let ready = readiness::ready(view, &findings);
     status.message = Some(ready.message.clone());
-    findings.push(readiness::provisioned(view, ready.status == Status::True));
+    findings.push(readiness::provisioned(view, &ready));
     findings.push(ready);
     for finding in findings {
         changed.extend(conditions::set(&mut status.conditions, finding, generation, view.now));

@@ -36,6 +36,8 @@ impl Recordable for Operator {
                 include_str!("watches.rs"),
                 include_str!("world.rs"),
             ],
+            // What resources hold is handed on unread.
+            forms: &[],
         }
     }
 }

@@ -17,20 +17,22 @@ use tokio::sync::mpsc;
 
 use self::fleet::Fleet;
 use self::kubeconfig::Kubeconfig;
+use self::lab::Lab;
 use self::live::View;
 use super::signal::Signals;
 use super::{logging, process};
 
 mod fleet;
 mod kubeconfig;
+mod lab;
 mod live;
 mod setup;
 
 /// Runs an API server, the controllers and examples in one process
 ///
 /// The API server is Lockstep's model of a Kubernetes API server, kept in memory; kubectl and other clients can use it. The
-/// resource definitions are installed, the controllers run, and example classes and namespaces are applied. Then every
-/// change is shown as it happens, until Ctrl-C. Nothing is kept.
+/// resource definitions are installed, the controllers run, and examples are applied, with models of the systems around
+/// them. Then every change is shown as it happens, until Ctrl-C. Nothing is kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -112,16 +114,28 @@ async fn control(
     let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
     let mut more = vec![format!("metrics     http://{}/metrics", listener.local_addr()?)];
     tokio::spawn(serve::serve(listener, serve::metrics_routes(metrics), stopping.clone()));
-    let mut configs = Vec::new();
+    let mut examples = Vec::new();
+    let mut definitions = sets.to_vec();
+    let mut later = Vec::new();
+    if sets.iter().any(|set| set.controller == lockstep_crds::bridge::CONTROLLER) {
+        let lab = Lab::start(stopping.clone()).await?;
+        for machine in Lab::controllers(process::seed()) {
+            manager.add(machine);
+        }
+        definitions.push(Lab::definitions()?);
+        examples.extend(lab.objects());
+        later.push(Lab::dpu_cluster());
+        more.push(format!("releases    {} and {}", lab.image(0), lab.image(1)));
+    }
     if !alone.is_empty() {
         let (fleet, options) = Fleet::start().await?;
         manager.add_with(Box::new(fleet::sentinel(process::seed())), options);
         more.push(format!("fleet       {}/api/hyperfleet/v1/clusters", fleet.url()));
-        configs.push(fleet.config());
+        examples.push(fleet.config());
         tokio::spawn(fleet.adapt(told));
     }
     let set_up = async {
-        setup::install(&client, sets).await?;
+        setup::install(&client, &definitions).await?;
         introduce(host, kubeconfig, sets, &more)?;
         View::start(&client, notes).await
     };
@@ -131,7 +145,13 @@ async fn control(
         view = set_up => view?,
     };
     let running = manager.run(stopping);
-    let examples = setup::apply_examples(client.clone(), sets, configs);
+    let examples = async {
+        setup::apply_examples(client.clone(), sets, examples).await?;
+        if !later.is_empty() {
+            tokio::time::sleep(lab::LATER).await;
+        }
+        setup::apply_examples(client.clone(), &[], later).await
+    };
     tokio::pin!(running, examples);
     let mut applied = false;
     loop {
@@ -180,16 +200,28 @@ fn introduce(host: &Host, kubeconfig: &Kubeconfig, sets: &[CrdSet], more: &[Stri
         writeln!(out, "{line}")?;
     }
     writeln!(out, "\nTry, in another terminal:")?;
-    for command in [
-        "get sentinelconfigs",
-        "get namespaceclasses",
-        "get namespaceclassbindings --all-namespaces",
-        "--namespace shop get configmaps,serviceaccounts,roles,networkpolicies,resourcequotas",
-        "label namespace default namespaceclass.akuity.io/name=web",
-        "label namespace shop namespaceclass.akuity.io/name=restricted --overwrite",
-        "edit namespaceclass restricted",
-        "delete namespaceclass restricted",
-    ] {
+    let of = |controller: &str| sets.iter().any(|set| set.controller == controller);
+    let mut commands: Vec<String> = Vec::new();
+    if of(lockstep_crds::bridge::CONTROLLER) {
+        commands.push("get dpfhcp --all-namespaces".to_owned());
+        commands.push(format!("--namespace {} delete dpfhcp {}", lab::NAMESPACE, lab::BRIDGE));
+    }
+    if of(lockstep_crds::sentinel::CONTROLLER) {
+        commands.push("get sentinelconfigs".to_owned());
+    }
+    if of(lockstep_crds::namespaceclass::CONTROLLER) {
+        let examples = [
+            "get namespaceclasses",
+            "get namespaceclassbindings --all-namespaces",
+            "--namespace shop get configmaps,serviceaccounts,roles,networkpolicies,resourcequotas",
+            "label namespace default namespaceclass.akuity.io/name=web",
+            "label namespace shop namespaceclass.akuity.io/name=restricted --overwrite",
+            "edit namespaceclass restricted",
+            "delete namespaceclass restricted",
+        ];
+        commands.extend(examples.map(str::to_owned));
+    }
+    for command in commands {
         writeln!(out, "  {kubectl} {command}")?;
     }
     writeln!(out, "\nCtrl-C ends it; nothing is kept. What changes from here on:\n")?;

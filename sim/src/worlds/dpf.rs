@@ -7,7 +7,8 @@ use lockstep_core::engine::finalizer;
 use lockstep_core::object::{Kind, ObjectRef, is_deleting, metadata};
 use serde_json::{Value, json};
 
-use super::level::{Controller, Look};
+use super::level::Controller;
+use super::look::Look;
 use super::status::{self, Findings};
 use super::{reference, secret_kind};
 

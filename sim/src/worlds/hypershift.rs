@@ -14,7 +14,8 @@ use lockstep_core::engine::action::{Action, Subresource};
 use lockstep_core::object::{Kind, ObjectRef, is_deleting, metadata};
 use serde_json::{Value, json};
 
-use super::level::{Controller, Look};
+use super::level::Controller;
+use super::look::Look;
 use super::{namespace_kind, reference, secret_kind, service_kind};
 
 mod control_plane;
@@ -25,7 +26,7 @@ mod release;
 mod status;
 mod teardown;
 
-/// What holds HostedClusters and NodePools until HyperShift has cleaned up behind them.
+/// What holds hosted clusters and node pools until HyperShift has cleaned up behind them.
 pub const FINALIZER: &str = "hypershift.openshift.io/finalizer";
 /// Where HyperShift itself runs.
 pub const NAMESPACE: &str = "hypershift";

@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, ActionId, Class, Outcome, Request, Scope, Subresource, Success};
+use lockstep_core::engine::action::{Action, ActionId, Class, Outcome, Request, Scope, Success};
 use lockstep_core::engine::cache::{Cache, Cached};
 use lockstep_core::engine::machine::{Deadline, Event, Machine, Step};
 use lockstep_core::object::{Kind, ObjectRef, metadata, resource_version};
 use lockstep_core::random::Random;
 use lockstep_core::time::{Monotonic, Now};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::look::{Key, Look, Raw, Seen, Timers};
 use super::pace::Pace;
 
 /// How long a write that failed waits before it is tried again.
@@ -48,94 +49,8 @@ pub struct Level<C> {
     requests: u64,
 }
 
-type Key = (String, String);
-type Seen = BTreeMap<Arc<Kind>, Cache<Key, Raw>>;
-type Timers = BTreeMap<(ObjectRef, &'static str), Monotonic>;
-
-/// An object as it was seen.
-#[derive(Debug)]
-struct Raw(Arc<Value>);
-
-impl Cached for Raw {
-    type Index = ();
-
-    fn resource_version(&self) -> u64 {
-        resource_version(&self.0)
-    }
-
-    fn indexes(&self) -> Vec<()> {
-        Vec::new()
-    }
-}
-
 fn key_of(object: &Value) -> Key {
     (metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
-}
-
-/// One look at everything.
-pub struct Look<'a> {
-    /// The time.
-    pub now: Now,
-    seen: &'a Seen,
-    pace: &'a Pace,
-    random: &'a mut Random,
-    /// What was due before this look, and what it waits for: a timer that a look does not ask for is forgotten.
-    before: Timers,
-    timers: Timers,
-    asked: Vec<Action>,
-}
-
-impl<'a> Look<'a> {
-    /// The objects of a watched kind, by namespace and name.
-    pub fn all(&self, kind: &Kind) -> impl Iterator<Item = &'a Value> + use<'a> {
-        self.seen.get(kind).into_iter().flat_map(|cache| cache.iter().map(|(_, Raw(object))| &**object))
-    }
-
-    /// One object of a watched kind.
-    pub fn get(&self, target: &ObjectRef) -> Option<&'a Value> {
-        let key = (target.namespace.clone().unwrap_or_default(), target.name.clone());
-        self.seen.get(&target.kind)?.get(&key).map(|Raw(object)| &**object)
-    }
-
-    /// Whether a step for an object is due, counted from the first of the looks in a row that ask for it.
-    pub fn after(&mut self, target: &ObjectRef, step: &'static str) -> bool {
-        self.wait(target, step, self.pace.step)
-    }
-
-    /// The same for what takes long.
-    pub fn long_after(&mut self, target: &ObjectRef, step: &'static str) -> bool {
-        self.wait(target, step, self.pace.teardown)
-    }
-
-    fn wait(&mut self, target: &ObjectRef, step: &'static str, (least, most): (Duration, Duration)) -> bool {
-        let timer = (target.clone(), step);
-        let due = self.before.get(&timer).copied().unwrap_or_else(|| {
-            let spread = u64::try_from(most.saturating_sub(least).as_millis()).unwrap_or(u64::MAX);
-            self.now.monotonic + least + Duration::from_millis(self.random.below(spread))
-        });
-        self.timers.insert(timer, due);
-        due <= self.now.monotonic
-    }
-
-    /// Asks for a write. Of one object only one is under way at a time: what is missing then is found by the next look.
-    pub fn ask(&mut self, action: Action) {
-        self.asked.push(action);
-    }
-
-    /// Asks for a status, unless it is what stands there.
-    pub fn keep_status(&mut self, target: &ObjectRef, object: &Value, status: &Value) {
-        if object["status"] == *status {
-            return;
-        }
-        let mut patch = status.clone();
-        for (field, _) in object["status"].as_object().into_iter().flatten() {
-            if status.get(field).is_none() {
-                patch[field] = Value::Null;
-            }
-        }
-        let patch = Arc::new(json!({ "status": patch }));
-        self.ask(Action::Patch { target: target.clone(), subresource: Some(Subresource::Status), patch });
-    }
 }
 
 impl<C: Controller> Level<C> {
@@ -183,17 +98,10 @@ impl<C: Controller> Level<C> {
 
     fn look(&mut self, now: Now, step: &mut Step) {
         self.held_back.retain(|_, until| *until > now.monotonic);
-        let mut look = Look {
-            now,
-            seen: &self.seen,
-            pace: &self.pace,
-            random: &mut self.random,
-            before: std::mem::take(&mut self.timers),
-            timers: Timers::new(),
-            asked: Vec::new(),
-        };
+        let before = std::mem::take(&mut self.timers);
+        let mut look = Look::new(now, &self.seen, &self.pace, &mut self.random, before);
         self.controller.look(&mut look);
-        let Look { timers, asked, .. } = look;
+        let (timers, asked) = look.finish();
         self.timers = timers;
         for action in asked {
             let Some(target) = action.target() else { continue };

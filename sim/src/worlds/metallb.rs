@@ -11,7 +11,8 @@ use lockstep_core::object::{Kind, annotation, is_deleting, metadata};
 use serde_json::{Value, json};
 
 use super::addresses::Range;
-use super::level::{Controller, Look};
+use super::level::Controller;
+use super::look::Look;
 use super::{reference, service_kind};
 
 /// Where MetalLB writes from which pool an address is.

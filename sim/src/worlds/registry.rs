@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_core::engine::broker::Confidential;
 use lockstep_core::engine::image::FoundImage;
 
 use crate::cluster::Outside;
@@ -68,7 +69,7 @@ impl Outside for Registry {
         let Action::FindImage { image, credentials } = action else {
             return Err(Failure::new(Class::Invalid, "a registry only knows images"));
         };
-        self.find(image, credentials.as_ref().map(|known| known.reveal())).map(Success::Image)
+        self.find(image, credentials.as_ref().map(Confidential::reveal)).map(Success::Image)
     }
 
     fn died(&mut self, _: usize) {}

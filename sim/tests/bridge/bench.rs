@@ -28,6 +28,8 @@ pub(crate) struct Bench {
     pub(crate) operator: usize,
     /// All that it told.
     pub(crate) notes: Vec<Note>,
+    /// All that it took in.
+    pub(crate) taken: Vec<(Now, Event)>,
 }
 
 /// The path of an object's collection.
@@ -105,8 +107,12 @@ impl Machine for Blinded {
 
 /// The Bridge as these tests run it.
 fn operator() -> Box<dyn Machine> {
+    Box::new(Operator::new(config()))
+}
+
+pub(crate) fn config() -> Config {
     let resync = Duration::from_mins(10);
-    Box::new(Operator::new(Config { concurrency: 5, resync, instance: "bridge-0".to_owned(), seed: 1 }))
+    Config { concurrency: 5, resync, instance: "bridge-0".to_owned(), seed: 1 }
 }
 
 impl Bench {
@@ -141,6 +147,12 @@ impl Bench {
         self.operator = self.cluster.start(blinded, true);
     }
 
+    /// A second process leads as well.
+    pub(crate) fn second(&mut self) {
+        self.cluster.start(operator, true);
+        self.settle();
+    }
+
     /// Lets the world that looks after a kind do nothing any more.
     pub(crate) fn silence(&mut self, kind: &str) {
         self.cluster.pause(world_of(kind), Duration::from_hours(1000));
@@ -165,7 +177,7 @@ impl Bench {
 
     /// The same without the definitions of these kinds, and without anything that a user brings.
     pub(crate) fn without(kinds: &[&str]) -> Self {
-        let mut bench = Self { cluster: Cluster::new(1), operator: 0, notes: Vec::new() };
+        let mut bench = Self { cluster: Cluster::new(1), operator: 0, notes: Vec::new(), taken: Vec::new() };
         let crds = lockstep_crds::all();
         for crd in crds.iter().filter(|set| set.controller == "bridge").flat_map(|set| &set.crds) {
             bench.create(&serde_json::to_value(crd).expect("a definition is JSON"));
@@ -301,7 +313,8 @@ impl Bench {
                     Some(what) => what,
                     None => continue,
                 },
-                What::Stepped { step, .. } => {
+                What::Stepped { now, event, step, .. } => {
+                    self.taken.push((now, event));
                     self.notes.extend(step.notes);
                     continue;
                 }

@@ -450,7 +450,7 @@ fn malformed_ssh_key() -> Bench {
 
 fn malformed_pull_secret() -> Bench {
     with(|bench| {
-        bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": { ".dockerconfigjson": "e30=" } }))
+        bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": { ".dockerconfigjson": "e30=" } }));
     })
 }
 

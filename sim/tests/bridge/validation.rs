@@ -17,11 +17,11 @@ fn condition(bench: &mut Bench) -> (String, String) {
 /// The last result of a pass over the bridge.
 fn last_result(bench: &mut Bench) -> ReconcileResult {
     bench.transitions();
-    let results = bench.notes.iter().filter_map(|note| match note {
+    let mut results = bench.notes.iter().filter_map(|note| match note {
         Note::Reconciled { result, .. } => Some(result.clone()),
         _ => None,
     });
-    results.last().expect("a pass")
+    results.next_back().expect("a pass")
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The address of the load balancer, and whether there is one.
 
+use std::fmt::Write as _;
+
 use super::{Value, World, bridge, json, set, shown, spec};
 
 pub(super) async fn addresses(world: World) -> anyhow::Result<()> {
@@ -53,11 +55,11 @@ pub(super) async fn exposure_and_address_go_together(world: World) -> anyhow::Re
             [None, Some(Value::Null), Some(json!("")), Some(json!("192.168.1.100")), Some(json!("192.168.1"))]
         {
             let case = |value: &Option<Value>| value.as_ref().map_or_else(|| "left out".to_owned(), shown);
-            told += &format!("load balancer {}, address {}\n", case(&expose), case(&address));
+            writeln!(told, "load balancer {}, address {}", case(&expose), case(&address))?;
             let mut spec = spec();
             set(&mut spec, "exposeThroughLoadBalancer", expose.clone());
             set(&mut spec, "metalLBVirtualIP", address);
-            told += &format!("    {}\n", world.judge(&bridge(Some(spec))).await?);
+            writeln!(told, "    {}", world.judge(&bridge(Some(spec))).await?)?;
         }
     }
     insta::assert_snapshot!("exposure_and_address_go_together", told);
@@ -74,7 +76,7 @@ pub(super) async fn several_mistakes_are_told_at_once(world: World) -> anyhow::R
     set(&mut unsupported, "pullSecretRef", None);
     let mut told = String::new();
     for spec in [Some(malformed), Some(unsupported), Some(json!({})), Some(Value::Null), None] {
-        told += &format!("{}\n", world.judge(&bridge(spec)).await?);
+        writeln!(told, "{}", world.judge(&bridge(spec)).await?)?;
     }
     insta::assert_snapshot!("several_mistakes_are_told_at_once", told);
     Ok(())

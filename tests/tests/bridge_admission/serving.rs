@@ -1,6 +1,7 @@
 //! What the API server makes of a DPFHCPBridge that it takes, and how it shows it.
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use anyhow::Context as _;
@@ -88,7 +89,7 @@ pub(super) async fn tables_show_what_matters(world: World) -> anyhow::Result<()>
         for (column, cell) in columns.iter().zip(cells) {
             // An age grows while the test runs.
             let cell = if column["name"] == "Age" { "an age".into() } else { cell.clone() };
-            told += &format!("{} {} {}: {cell}\n", column["priority"], column["type"], column["name"]);
+            writeln!(told, "{} {} {}: {cell}", column["priority"], column["type"], column["name"])?;
         }
     }
     insta::assert_snapshot!("tables_show_what_matters", told);

@@ -1,5 +1,7 @@
 //! The status, which has an endpoint of its own.
 
+use std::fmt::Write as _;
+
 use super::{Value, World, bridge, ensure, json, spec};
 
 const MERGE: &str = "application/merge-patch+json";
@@ -76,7 +78,7 @@ pub(super) async fn what_a_status_may_say(world: World) -> anyhow::Result<()> {
         let body = json!({ "status": status });
         let answer = world.ask("PATCH", "/bridge/status?dryRun=All", MERGE, &body).await?;
         let verdict = answer.map_or_else(|refusal| refusal, |object| format!("taken: {}", object["status"]));
-        told += &format!("{status}\n    {verdict}\n");
+        writeln!(told, "{status}\n    {verdict}")?;
     }
     insta::assert_snapshot!("what_a_status_may_say", told);
     Ok(())

@@ -1,5 +1,7 @@
 //! What may change in a DPFHCPBridge that exists.
 
+use std::fmt::Write as _;
+
 use super::{Value, World, bridge, json, set, shown, spec};
 
 const MERGE: &str = "application/merge-patch+json";
@@ -27,11 +29,10 @@ impl World {
         let mut told = format!("{field} {}\n", shown(value));
         let mut replacement = self.stored().await?;
         replacement["spec"] = changed.clone();
-        told +=
-            &format!("    PUT    {}\n", self.judge_change("PUT", "application/json", &replacement).await?);
+        writeln!(told, "    PUT    {}", self.judge_change("PUT", "application/json", &replacement).await?)?;
         let patch = json!({ "spec": changed });
-        told += &format!("    merge  {}\n", self.judge_change("PATCH", MERGE, &patch).await?);
-        told += &format!("    apply  {}\n", self.judge_change("PATCH", APPLY, &bridge(Some(changed))).await?);
+        writeln!(told, "    merge  {}", self.judge_change("PATCH", MERGE, &patch).await?)?;
+        writeln!(told, "    apply  {}", self.judge_change("PATCH", APPLY, &bridge(Some(changed))).await?)?;
         Ok(told)
     }
 
@@ -67,7 +68,7 @@ pub(super) async fn what_is_immutable_stays(world: World) -> anyhow::Result<()> 
         json!([{"op": "remove", "path": "/spec/dpuClusterRef"}, {"op": "add", "path": "/spec/dpuClusterRef", "value": {"name": "other", "namespace": "other"}}]),
         json!([{"op": "remove", "path": "/spec/dpuClusterRef"}, {"op": "add", "path": "/spec/dpuClusterRef", "value": spec()["dpuClusterRef"]}]),
     ] {
-        told += &format!("{patch}\n    {}\n", world.judge_change("PATCH", JSON, &patch).await?);
+        writeln!(told, "{patch}\n    {}", world.judge_change("PATCH", JSON, &patch).await?)?;
     }
     insta::assert_snapshot!("what_is_immutable_stays", told);
     Ok(())
@@ -91,7 +92,7 @@ pub(super) async fn what_is_mutable_changes(world: World) -> anyhow::Result<()> 
         told += &world.judge_value(field, &value).await?;
     }
     let node_ports = json!({"spec": {"exposeThroughLoadBalancer": false, "metalLBVirtualIP": null}});
-    told += &format!("{node_ports}\n    {}\n", world.judge_change("PATCH", MERGE, &node_ports).await?);
+    writeln!(told, "{node_ports}\n    {}", world.judge_change("PATCH", MERGE, &node_ports).await?)?;
     insta::assert_snapshot!("what_is_mutable_changes", told);
     Ok(())
 }
@@ -118,7 +119,7 @@ pub(super) async fn the_spec_cannot_be_dropped(world: World) -> anyhow::Result<(
             json!([{"op": "remove", "path": "/spec"}, {"op": "add", "path": "/spec", "value": spec()}]),
         ),
     ] {
-        told += &format!("{method} {kind}\n    {}\n", world.judge_change(method, kind, &body).await?);
+        writeln!(told, "{method} {kind}\n    {}", world.judge_change(method, kind, &body).await?)?;
     }
     insta::assert_snapshot!("the_spec_cannot_be_dropped", told);
     Ok(())

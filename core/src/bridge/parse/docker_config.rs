@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::engine::broker::Confidential;
 use crate::engine::image::{DOCKER_HUB, ImageReference};
+use crate::engine::recording::Hide;
 use crate::engine::wire::cut;
 
 /// The credentials of a pull secret. It has no form that shows any of them.
@@ -159,6 +160,68 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
+
+/// A text that [`DockerConfig::parse`] reads in the same way, for the same registries, and that holds no credentials of this
+/// one: for recordings.
+pub fn stand_in(data: &[u8], hide: Hide<'_>) -> String {
+    let mut document: Value = match serde_json::from_slice(data) {
+        Ok(document) => document,
+        Err(error) => return no_json(data, &error, hide),
+    };
+    for (field, value) in document.as_object_mut().into_iter().flatten() {
+        if field != "auths" {
+            *value = Value::from(hide(value.to_string().as_bytes()));
+        }
+    }
+    let auths = document.get_mut("auths").and_then(Value::as_object_mut);
+    for (_, auth) in auths.into_iter().flatten() {
+        let Value::Object(fields) = auth else {
+            *auth = Value::from(hide(auth.to_string().as_bytes()));
+            continue;
+        };
+        for (field, value) in fields {
+            match value {
+                Value::String(text) if !text.is_empty() => *text = hidden(field, text, hide),
+                Value::Number(_) => *value = Value::from(0),
+                _ => {}
+            }
+        }
+    }
+    document.to_string()
+}
+
+/// What is no JSON, and at the same place.
+fn no_json(data: &[u8], error: &serde_json::Error, hide: Hide<'_>) -> String {
+    let hidden = hide(data);
+    let (lines, spaces) = ("\n".repeat(error.line().saturating_sub(1)), |count: usize| " ".repeat(count));
+    let column = error.column();
+    let candidates = [
+        format!("{lines}{}!{hidden}", spaces(column.saturating_sub(1))),
+        format!("[\"{hidden}\"{lines}{}", spaces(column)),
+        format!("[{lines}{}", spaces(column.saturating_sub(1))),
+        format!("[{lines}"),
+        lines.clone(),
+    ];
+    let place =
+        |text: &str| serde_json::from_str::<Value>(text).err().map(|error| (error.line(), error.column()));
+    let same = |text: &String| place(text) == Some((error.line(), column));
+    candidates.into_iter().find(same).unwrap_or(hidden)
+}
+
+fn hidden(field: &str, text: &str, hide: Hide<'_>) -> String {
+    let Some(decoded) = BASE64.decode(text).ok().filter(|_| field == "auth") else {
+        return hide(text.as_bytes());
+    };
+    match String::from_utf8(decoded) {
+        Ok(decoded) => match decoded.split_once(':') {
+            Some((user, password)) => {
+                BASE64.encode(format!("{}:{}", hide(user.as_bytes()), hide(password.as_bytes())))
+            }
+            None => BASE64.encode(hide(decoded.as_bytes())),
+        },
+        Err(_) => BASE64.encode(b"\xff"),
+    }
+}
 
 #[cfg(test)]
 #[path = "docker_config/tests.rs"]

@@ -3,6 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::engine::recording::Hide;
+
 /// Checks that a text is public keys as `authorized_keys` has them, one in a line, with blank lines and comments between
 /// them; tells how many. Errors name the line and show nothing of it, as it may be a private key.
 pub fn check(data: &[u8]) -> Result<usize, String> {
@@ -80,6 +82,36 @@ fn parts(mut body: &[u8]) -> Option<Vec<&[u8]>> {
     Some(parts)
 }
 
+/// A text on which [`check`] has the same verdict, and that holds nothing of this one: for recordings.
+pub fn stand_in(data: &[u8], hide: Hide<'_>) -> String {
+    let verdict = check(data);
+    let hidden = hide(data);
+    let body = |parts: &[&[u8]]| {
+        let lengths = parts.iter().map(|part| u32::try_from(part.len()).unwrap_or(0).to_be_bytes());
+        let pieces = lengths.zip(parts).flat_map(|(length, part)| [length.to_vec(), part.to_vec()]);
+        STANDARD.encode(pieces.collect::<Vec<_>>().concat())
+    };
+    let whole = format!("ssh-ed25519 {}", body(&[b"ssh-ed25519", hidden.as_bytes()]));
+    let mut candidates = vec![whole, String::new(), "PRIVATE KEY".to_owned(), "unknown".to_owned()];
+    for (name, _) in TYPES {
+        let another = body(&[b"another"]);
+        candidates.extend([
+            name.to_owned(),
+            format!("{name} -"),
+            format!("{name} AAAA"),
+            format!("{name} {another}"),
+        ]);
+    }
+    // The verdict names the line.
+    let lines = String::from_utf8_lossy(data).lines().count();
+    let texts = (0..=lines).flat_map(|line| {
+        let hidden = &hidden;
+        candidates.iter().map(move |text| format!("{}{text}\n# {hidden}\n", "\n".repeat(line)))
+    });
+    let same = |text: &String| check(text.as_bytes()).map(|_| ()) == verdict.clone().map(|_| ());
+    texts.into_iter().find(same).unwrap_or(hidden.clone())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -152,6 +184,23 @@ mod tests {
             let error = check(format!("{ED25519}\n{head}\nb3BlbnNzaC1rZXk\n").as_bytes()).unwrap_err();
             assert!(error.starts_with("line 2 begins a private key"), "{error}");
             assert!(!error.contains("b3BlbnNz"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_stand_in_has_the_same_verdict() {
+        let hide = |part: &[u8]| format!("hidden-{}", part.len());
+        let cut = &ED25519[..ED25519.len() - 30];
+        let other = line("ssh-rsa", &["ssh-ed25519".into(), vec![1; 32]]);
+        let private = format!("{ED25519}\n-----BEGIN OPENSSH PRIVATE KEY-----\n");
+        let second = format!("{ED25519}\n\nssh-rsa !\n");
+        for text in
+            [ED25519, ECDSA, "", "# a\n", "hunter2", "ssh-rsa", "ssh-rsa !", cut, &other, &private, &second]
+        {
+            let stand_in = stand_in(text.as_bytes(), &hide);
+            let verdict = |text: &str| check(text.as_bytes()).map(|_| ());
+            assert_eq!(verdict(&stand_in), verdict(text), "{text:?} became {stand_in:?}");
+            assert!(!stand_in.contains("hunter2") && !stand_in.contains("ops@example.com"), "{stand_in}");
         }
     }
 

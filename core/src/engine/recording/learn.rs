@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value};
 
 use super::Traits;
@@ -141,6 +143,7 @@ impl Learner {
 
     fn learn_object(&mut self, object: &Value, known: bool) -> bool {
         let mut hides = self.learn_names(object, Place::Plain);
+        self.learn_forms(object);
         let mut found = Vec::new();
         let visited = |secret: Found<'_>| match secret {
             Found::Data(text) if !text.is_empty() => {
@@ -164,6 +167,19 @@ impl Learner {
             }
         }
         hides
+    }
+
+    /// Values that the machine reads get stand-ins that it can read.
+    fn learn_forms(&mut self, object: &Value) {
+        if self.traits.forms.is_empty() || object["kind"] != "Secret" {
+            return;
+        }
+        for form in self.traits.forms {
+            let value = object["data"][form.key].as_str().filter(|value| !value.is_empty());
+            if let Some(secret) = value.and_then(|value| STANDARD.decode(value).ok()) {
+                self.stand_ins.form(&secret, form);
+            }
+        }
     }
 
     /// A text that stands in a name, or in the program's own words, tells nobody anything.

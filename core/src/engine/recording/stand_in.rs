@@ -1,6 +1,7 @@
 //! What stands in a recording instead of a secret: the same for the same secret, and nothing that the secret could be
 //! guessed from without the key.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use base64::Engine as _;
@@ -8,15 +9,27 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use serde_json::Number;
 use sha2::{Digest as _, Sha256};
 
+use super::Form;
+
 /// Makes stand-ins with a key of random bytes, which must not be kept with the recording.
 #[derive(Clone)]
 pub(super) struct StandIns {
     key: [u8; 32],
+    /// By secret: what has the form that its reader expects.
+    formed: BTreeMap<Vec<u8>, String>,
 }
 
 impl StandIns {
     pub(super) fn new(key: [u8; 32]) -> Self {
-        Self { key }
+        Self { key, formed: BTreeMap::new() }
+    }
+
+    /// Gives a secret a stand-in of its own form.
+    pub(super) fn form(&mut self, secret: &[u8], form: &Form) {
+        if !self.formed.contains_key(secret) {
+            let formed = (form.stand_in)(secret, &|part| self.hidden(part));
+            self.formed.insert(secret.to_vec(), formed);
+        }
     }
 
     fn bits(&self, purpose: u8, secret: &[u8]) -> u64 {
@@ -29,6 +42,10 @@ impl StandIns {
 
     /// For a text.
     pub(super) fn text(&self, secret: &[u8]) -> String {
+        self.formed.get(secret).cloned().unwrap_or_else(|| self.hidden(secret))
+    }
+
+    fn hidden(&self, secret: &[u8]) -> String {
         format!("hidden-{:016x}", self.bits(0, secret))
     }
 

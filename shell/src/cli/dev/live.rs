@@ -75,7 +75,9 @@ fn told_line(told: Told) -> Option<Line> {
         Note::Reconciled { reconciler, object, result, took } => {
             let (what, tone) = match result {
                 // It found nothing to ask for, let alone to change.
-                ReconcileResult::Converged if took.is_zero() => return None,
+                ReconcileResult::Converged | ReconcileResult::Requeued { .. } if took.is_zero() => {
+                    return None;
+                }
                 ReconcileResult::Converged => {
                     (format!("{reconciler} reconciled in {} ms", took.as_millis()), Tone::Quiet)
                 }

@@ -39,15 +39,15 @@ pub(super) async fn install(client: &Client, sets: &[CrdSet]) -> anyhow::Result<
     bail!("the API server does not serve the kinds that were installed")
 }
 
-/// Applies the examples of these controllers, and the configurations.
+/// Applies these objects, and the examples of these controllers.
 pub(super) async fn apply_examples(
     client: Client,
     sets: &[CrdSet],
-    configs: Vec<Value>,
+    objects: Vec<Value>,
 ) -> anyhow::Result<()> {
     let executor = Executor::new(client, "dev");
-    for config in configs {
-        apply(&executor, config).await?;
+    for object in objects {
+        apply(&executor, object).await?;
     }
     if sets.iter().all(|set| set.controller != lockstep_crds::namespaceclass::CONTROLLER) {
         return Ok(());

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::endpoint::{Endpoint, endpoint, port, strategy};
 use super::judge::judge;
 use super::{FINALIZER, api_server_service, hosted_cluster_kind, status};
-use crate::worlds::level::Look;
+use crate::worlds::look::Look;
 use crate::worlds::{namespace_kind, secret_kind};
 
 /// Stands for a client's key. It contains the word by which simulations look for Secrets that leak.
@@ -85,10 +85,7 @@ fn create(look: &mut Look<'_>, target: ObjectRef, mut manifest: Value) {
 
 fn service_manifest(cluster: &Value, service: &ObjectRef) -> Value {
     let strategy = strategy(cluster, "APIServer");
-    let kind = match strategy["type"].as_str() {
-        Some(kind @ ("LoadBalancer" | "NodePort")) => kind,
-        _ => "ClusterIP",
-    };
+    let kind = strategy["type"].as_str().filter(|kind| matches!(*kind, "LoadBalancer" | "NodePort"));
     let mut listener = json!({ "port": port(cluster), "targetPort": "client", "protocol": "TCP" });
     if let Some(given) = strategy["nodePort"]["port"].as_i64().filter(|port| *port != 0) {
         listener["nodePort"] = given.into();
@@ -97,7 +94,7 @@ fn service_manifest(cluster: &Value, service: &ObjectRef) -> Value {
     json!({
         "metadata": { "name": service.name, "namespace": service.namespace, "labels": labels },
         "spec": {
-            "type": kind,
+            "type": kind.unwrap_or("ClusterIP"),
             "selector": labels,
             "ports": [listener],
             "ipFamilyPolicy": "PreferDualStack",

@@ -6,7 +6,7 @@ use lockstep_core::object::metadata;
 use serde_json::Value;
 
 use super::api_server_service;
-use crate::worlds::level::Look;
+use crate::worlds::look::Look;
 
 /// The port of the API server, unless the spec names another.
 const PORT: i64 = 6443;

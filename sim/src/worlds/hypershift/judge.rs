@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::endpoint::{strategies, strategy};
 use super::release;
 use crate::worlds::addresses::Range;
-use crate::worlds::level::Look;
+use crate::worlds::look::Look;
 use crate::worlds::secret_kind;
 
 /// Why a HostedCluster is blocked.

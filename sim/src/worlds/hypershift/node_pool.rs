@@ -1,4 +1,4 @@
-//! NodePools of platform None: nobody makes machines for them.
+//! Node pools of platform None: nobody makes machines for them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use lockstep_core::object::{ObjectRef, is_deleting, metadata};
 use serde_json::{Value, json};
 
 use super::{FINALIZER, hosted_cluster_kind, node_pool_kind, release};
-use crate::worlds::level::Look;
+use crate::worlds::look::Look;
 use crate::worlds::reference;
 use crate::worlds::status::Findings;
 
@@ -74,16 +74,11 @@ fn status(look: &Look<'_>, pool: &Value) -> Value {
     findings.set("ReconciliationActive", True, "ReconciliationActive", "");
     let image = spec["release"]["image"].as_str().unwrap_or_default();
     let version = release::version(image);
-    match version {
-        Some(_) => {
-            findings.set("ValidReleaseImage", True, "AsExpected", &format!("Using release image: {image}"))
-        }
-        None => findings.set(
-            "ValidReleaseImage",
-            False,
-            "ValidationFailed",
-            &format!("{image} is no release image"),
-        ),
+    if version.is_some() {
+        findings.set("ValidReleaseImage", True, "AsExpected", &format!("Using release image: {image}"));
+    } else {
+        let message = format!("{image} is no release image");
+        findings.set("ValidReleaseImage", False, "ValidationFailed", &message);
     }
     if let Some(version) = version {
         status["version"] = version.into();

@@ -8,7 +8,7 @@ use super::api_server_service;
 use super::control_plane::kubeconfig;
 use super::endpoint::{Endpoint, endpoint, strategy};
 use super::judge::Trouble;
-use crate::worlds::level::Look;
+use crate::worlds::look::Look;
 use crate::worlds::status::{Findings, is_true};
 
 /// How many versions a history goes back.
@@ -51,7 +51,7 @@ pub(super) fn of(
     match judged {
         Err(trouble) => findings.set("Progressing", False, "Blocked", &trouble.message),
         Ok(_) if rolling => {
-            findings.set("Progressing", True, "Progressing", "A version is being rolled out.")
+            findings.set("Progressing", True, "Progressing", "A version is being rolled out.");
         }
         Ok(_) => findings.set("Progressing", False, "AsExpected", "The wanted version runs."),
     }
@@ -85,7 +85,7 @@ fn validity(findings: &mut Findings, judged: &Result<&str, Trouble>) {
     match judged {
         Ok(_) => findings.set("ReconciliationSucceeded", True, "ReconciliatonSucceeded", "It went well."),
         Err(trouble) => {
-            findings.set("ReconciliationSucceeded", False, "ReconciliationError", &trouble.message)
+            findings.set("ReconciliationSucceeded", False, "ReconciliationError", &trouble.message);
         }
     }
 }
@@ -101,9 +101,10 @@ fn infrastructure(
     // What has come about stays, so that only what is new takes time.
     let mut stands = |look: &mut Look<'_>, condition, reasons: [&'static str; 2], possible: bool| {
         let holds = possible && (is_true(cluster, condition) || look.after(target, condition));
-        match holds {
-            true => findings.set(condition, True, reasons[0], "It is available."),
-            false => findings.set(condition, False, reasons[1], "It is not available yet."),
+        if holds {
+            findings.set(condition, True, reasons[0], "It is available.");
+        } else {
+            findings.set(condition, False, reasons[1], "It is not available yet.");
         }
         holds
     };
@@ -117,7 +118,7 @@ fn infrastructure(
     let has_kubeconfig = cluster["status"]["kubeconfig"]["name"].is_string();
     if !is_built {
         Some(("WaitingForAvailable", "The control plane is being set up."))
-    } else if !reached
+    } else if !is_reached
         && is_known(&cluster["status"])
         && strategy(cluster, "APIServer")["type"] == "LoadBalancer"
     {

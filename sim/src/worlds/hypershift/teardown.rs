@@ -1,4 +1,4 @@
-//! What becomes of a HostedCluster that is deleted: NodePools, Service and namespace go before it.
+//! What becomes of a HostedCluster that is deleted: node pools, Service and namespace go before it.
 
 use lockstep_core::engine::action::Action;
 use lockstep_core::engine::finalizer;
@@ -6,7 +6,7 @@ use lockstep_core::object::{ObjectRef, is_deleting, metadata};
 use serde_json::Value;
 
 use super::{FINALIZER, api_server_service, node_pool_kind};
-use crate::worlds::level::Look;
+use crate::worlds::look::Look;
 use crate::worlds::{namespace_kind, reference};
 
 pub(super) fn tend(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value) {

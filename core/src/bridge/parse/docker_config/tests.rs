@@ -139,3 +139,39 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_stand_in_is_read_in_the_same_way() {
+    let hide = |part: &[u8]| format!("hidden-{}", part.len());
+    let entry = |auth: Value| json!({ "auths": { "quay.io/team": auth } }).to_string();
+    let texts = [
+        entry(json!({ "auth": BASE64.encode("me:hunter2"), "email": "hunter2@example.com" })),
+        entry(json!({ "username": "me", "password": "hunter2" })),
+        entry(json!({ "username": "me" })),
+        entry(json!({ "password": "hunter2" })),
+        entry(json!({ "auth": "hunter2!" })),
+        entry(json!({ "auth": BASE64.encode("hunter2") })),
+        entry(json!({ "auth": BASE64.encode(b"\xfe\xff") })),
+        entry(json!({ "auth": 7 })),
+        entry(json!({})),
+        entry(json!("hunter2")),
+        json!({ "auths": { } }).to_string(),
+        json!({ "auths": [] }).to_string(),
+        json!({ "hunter": "hunter2" }).to_string(),
+        "{\n  \"auths\": hunter2".to_owned(),
+        "hunter2".to_owned(),
+        "{\"auths\": ".to_owned(),
+        "{\n  \"hunter2\": 1,\n".to_owned(),
+        "{\n".to_owned(),
+        String::new(),
+    ];
+    for text in texts {
+        let stand_in = stand_in(text.as_bytes(), &hide);
+        let image = ImageReference::parse("quay.io/team/app:1").unwrap();
+        let verdict = |text: &str| {
+            DockerConfig::parse(text.as_bytes()).map(|config| config.credentials_for(&image).is_some())
+        };
+        assert_eq!(verdict(&stand_in), verdict(&text), "{text} became {stand_in}");
+        assert!(!stand_in.contains("hunter2"), "{stand_in}");
+    }
+}

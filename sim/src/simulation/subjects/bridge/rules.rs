@@ -179,16 +179,15 @@ fn phases_follow_the_table(moment: &Moment<'_>) -> Result<(), String> {
     };
     let phase = |object: &Value| object["status"]["phase"].as_str().and_then(Phase::read);
     let (before, after) = (phase(old), phase(new));
-    let is_edge = match (before, after) {
-        (before, after) if before == after => true,
-        (_, Some(Phase::Deleting)) => true,
-        (None, Some(Phase::Pending))
-        | (Some(Phase::Pending), Some(Phase::Provisioning | Phase::Failed))
-        | (Some(Phase::Provisioning), Some(Phase::Ready | Phase::Failed))
-        | (Some(Phase::Ready), Some(Phase::Failed))
-        | (Some(Phase::Failed), Some(Phase::Provisioning)) => true,
-        _ => false,
-    };
+    let is_edge = matches!(
+        (before, after),
+        (_, Some(Phase::Deleting))
+            | (None, Some(Phase::Pending))
+            | (Some(Phase::Pending), Some(Phase::Provisioning | Phase::Failed))
+            | (Some(Phase::Provisioning), Some(Phase::Ready | Phase::Failed))
+            | (Some(Phase::Ready), Some(Phase::Failed))
+            | (Some(Phase::Failed), Some(Phase::Provisioning))
+    ) || before == after;
     if object.kind != names::bridge() || is_edge {
         return Ok(());
     }

@@ -1,0 +1,154 @@
+//! A lab for the Bridge: models of HyperShift, DPF and MetalLB, a registry, and what an example is made from.
+//!
+//! The example waits for its DPUCluster first, which comes a little later: that is how a bridge goes from Pending to Ready.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::extract::Path;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_core::engine::machine::Machine;
+use lockstep_crds::CrdSet;
+use lockstep_shell::serve;
+use lockstep_shell::shutdown::Shutdown;
+use lockstep_sim::worlds::{self, Pace, hypershift};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+/// The namespace of the example.
+pub(super) const NAMESPACE: &str = "dpf-hcp-bridge-system";
+/// The example.
+pub(super) const BRIDGE: &str = "prod-cluster";
+/// When its DPUCluster comes.
+pub(super) const LATER: Duration = Duration::from_secs(3);
+
+const DPF: &str = "dpf-operator-system";
+const METALLB: &str = "metallb-system";
+/// The releases that the registry has: one to begin with, and one to upgrade to.
+const RELEASES: [&str; 2] = ["4.19.0-multi", "4.20.1-multi"];
+/// Nobody has the private half of it.
+const SSH_KEY: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE1vbnRhZ25lIGVzdCBoYXV0ZSBldCBsb2ludGFpbmUu dev@example.com";
+
+/// The lab, with its registry being served.
+pub(super) struct Lab {
+    registry: SocketAddr,
+}
+
+impl Lab {
+    /// Serves the registry until shutdown is asked for.
+    pub(super) async fn start(stopping: Shutdown) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let registry = listener.local_addr()?;
+        let routes = Router::new().route("/v2/{*document}", get(manifest));
+        tokio::spawn(serve::serve(listener, routes, stopping));
+        Ok(Self { registry })
+    }
+
+    /// The controllers of the lab, at a pace that suits those who watch.
+    pub(super) fn controllers(seed: u64) -> Vec<Box<dyn Machine + Send>> {
+        worlds::all(Pace::BRISK, seed)
+    }
+
+    /// The definitions of their kinds.
+    pub(super) fn definitions() -> anyhow::Result<CrdSet> {
+        let definitions = worlds::definitions().into_iter().map(serde_json::from_value);
+        let crds = definitions.collect::<Result<_, _>>().context("a definition of the lab is none")?;
+        Ok(CrdSet { controller: "lab", runs_alone: true, crds })
+    }
+
+    /// A release image by its number.
+    pub(super) fn image(&self, release: usize) -> String {
+        format!("{}/ocp-release:{}", self.registry, RELEASES[release])
+    }
+
+    /// The example and all that it needs but its DPUCluster, in the order in which it is applied.
+    pub(super) fn objects(&self) -> Vec<Value> {
+        let namespace =
+            |name: &str| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        let secret = |name: &str, key: &str, content: &str| {
+            json!({
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": { "namespace": NAMESPACE, "name": name },
+                "data": { key: STANDARD.encode(content) },
+            })
+        };
+        let auths = json!({ "auths": { self.registry.to_string(): { "auth": STANDARD.encode("dev:dev") } } });
+        let mut objects = vec![namespace(NAMESPACE), namespace(DPF), namespace(METALLB)];
+        objects.extend(hypershift::installation());
+        objects.extend([
+            json!({
+                "apiVersion": "storage.k8s.io/v1",
+                "kind": "StorageClass",
+                "metadata": { "name": "ceph-rbd" },
+                "provisioner": "rbd.csi.ceph.com",
+            }),
+            json!({
+                "apiVersion": "metallb.io/v1beta1",
+                "kind": "IPAddressPool",
+                "metadata": { "namespace": METALLB, "name": "hosted-clusters" },
+                "spec": { "addresses": ["192.168.1.100-192.168.1.199"], "autoAssign": false },
+            }),
+            secret("prod-pull-secret", ".dockerconfigjson", &auths.to_string()),
+            secret("prod-ssh-key", "ssh-publickey", SSH_KEY),
+            self.bridge(),
+        ]);
+        objects
+    }
+
+    fn bridge(&self) -> Value {
+        json!({
+            "apiVersion": "dpf.hcp.bridge.com/v1alpha1",
+            "kind": "DPFHCPBridge",
+            "metadata": { "namespace": NAMESPACE, "name": BRIDGE },
+            "spec": {
+                "dpuClusterRef": { "namespace": DPF, "name": "prod-dpu-cluster" },
+                "baseDomain": "clusters.example.com",
+                "ocpReleaseImage": self.image(0),
+                "sshKeySecretRef": { "name": "prod-ssh-key" },
+                "pullSecretRef": { "name": "prod-pull-secret" },
+                "etcdStorageClass": "ceph-rbd",
+                "controlPlaneAvailabilityPolicy": "HighlyAvailable",
+                "infrastructureAvailabilityPolicy": "HighlyAvailable",
+                "exposeThroughLoadBalancer": true,
+                "metalLBVirtualIP": "192.168.1.100",
+                "clusterType": "dpf-production",
+            },
+        })
+    }
+
+    /// The DPUCluster of the example.
+    pub(super) fn dpu_cluster() -> Value {
+        json!({
+            "apiVersion": "provisioning.dpu.nvidia.com/v1alpha1",
+            "kind": "DPUCluster",
+            "metadata": { "namespace": DPF, "name": "prod-dpu-cluster" },
+            "spec": { "type": "static" },
+        })
+    }
+}
+
+/// The registry has the manifests of its releases, and says so.
+async fn manifest(Path(document): Path<String>) -> Response {
+    let release = RELEASES.iter().position(|tag| document == format!("ocp-release/manifests/{tag}"));
+    match release {
+        Some(release) => {
+            let digest = format!("sha256:{release:064x}");
+            let headers = [
+                (CONTENT_TYPE, "application/vnd.oci.image.index.v1+json".to_owned()),
+                (HeaderName::from_static("docker-content-digest"), digest),
+            ];
+            (headers, "{}").into_response()
+        }
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}

@@ -1,0 +1,116 @@
+//! What a controller sees when it looks, and how it asks for what is missing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Action, Subresource};
+use lockstep_core::engine::cache::{Cache, Cached};
+use lockstep_core::object::{Kind, ObjectRef, resource_version};
+use lockstep_core::random::Random;
+use lockstep_core::time::{Monotonic, Now};
+use serde_json::{Value, json};
+
+use super::pace::Pace;
+
+/// One look at everything.
+pub struct Look<'a> {
+    /// The time.
+    pub now: Now,
+    seen: &'a Seen,
+    pace: &'a Pace,
+    random: &'a mut Random,
+    /// What was due before this look, and what it waits for: a timer that a look does not ask for is forgotten.
+    before: Timers,
+    timers: Timers,
+    asked: Vec<Action>,
+}
+
+impl<'a> Look<'a> {
+    /// The objects of a watched kind, by namespace and name.
+    pub fn all(&self, kind: &Kind) -> impl Iterator<Item = &'a Value> + use<'a> {
+        self.seen.get(kind).into_iter().flat_map(|cache| cache.iter().map(|(_, Raw(object))| &**object))
+    }
+
+    /// One object of a watched kind.
+    pub fn get(&self, target: &ObjectRef) -> Option<&'a Value> {
+        let key = (target.namespace.clone().unwrap_or_default(), target.name.clone());
+        self.seen.get(&target.kind)?.get(&key).map(|Raw(object)| &**object)
+    }
+
+    /// Whether a step for an object is due, counted from the first of the looks in a row that ask for it.
+    pub fn after(&mut self, target: &ObjectRef, step: &'static str) -> bool {
+        self.wait(target, step, self.pace.step)
+    }
+
+    /// The same for what takes long.
+    pub fn long_after(&mut self, target: &ObjectRef, step: &'static str) -> bool {
+        self.wait(target, step, self.pace.teardown)
+    }
+
+    pub(super) fn new(
+        now: Now,
+        seen: &'a Seen,
+        pace: &'a Pace,
+        random: &'a mut Random,
+        before: Timers,
+    ) -> Self {
+        Self { now, seen, pace, random, before, timers: Timers::new(), asked: Vec::new() }
+    }
+
+    /// What is waited for, and what is asked for.
+    pub(super) fn finish(self) -> (Timers, Vec<Action>) {
+        (self.timers, self.asked)
+    }
+
+    fn wait(&mut self, target: &ObjectRef, step: &'static str, (least, most): (Duration, Duration)) -> bool {
+        let timer = (target.clone(), step);
+        let due = self.before.get(&timer).copied().unwrap_or_else(|| {
+            let spread = u64::try_from(most.saturating_sub(least).as_millis()).unwrap_or(u64::MAX);
+            self.now.monotonic + least + Duration::from_millis(self.random.below(spread))
+        });
+        self.timers.insert(timer, due);
+        due <= self.now.monotonic
+    }
+
+    /// Asks for a write. Of one object only one is under way at a time: what is missing then is found by the next look.
+    pub fn ask(&mut self, action: Action) {
+        self.asked.push(action);
+    }
+
+    /// Asks for a status, unless it is what stands there.
+    pub fn keep_status(&mut self, target: &ObjectRef, object: &Value, status: &Value) {
+        if object["status"] == *status {
+            return;
+        }
+        let mut patch = status.clone();
+        for (field, _) in object["status"].as_object().into_iter().flatten() {
+            if status.get(field).is_none() {
+                patch[field] = Value::Null;
+            }
+        }
+        let patch = Arc::new(json!({ "status": patch }));
+        self.ask(Action::Patch { target: target.clone(), subresource: Some(Subresource::Status), patch });
+    }
+}
+
+pub(super) type Key = (String, String);
+pub(super) type Seen = BTreeMap<Arc<Kind>, Cache<Key, Raw>>;
+/// When the steps that are waited for are due.
+pub(super) type Timers = BTreeMap<(ObjectRef, &'static str), Monotonic>;
+
+/// An object as it was seen.
+#[derive(Debug)]
+pub(super) struct Raw(pub(super) Arc<Value>);
+
+impl Cached for Raw {
+    type Index = ();
+
+    fn resource_version(&self) -> u64 {
+        resource_version(&self.0)
+    }
+
+    fn indexes(&self) -> Vec<()> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,233 @@
+//! Each request of each flow fails once, in every way there is, or takes the process down: the world comes to the same end.
+
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Action, Class};
+use lockstep_core::engine::machine::Note;
+use lockstep_sim::cluster::Fate;
+use serde_json::{Value, json};
+
+use super::bench::Bench;
+use super::objects::{DPF, NAMESPACE, UPGRADE, bridge, docker_config, dpu_cluster, secret};
+
+/// Longer than any single failure is waited out, and than a control plane takes to come and go.
+const LATER: Duration = Duration::from_mins(12);
+/// How many more requests a failure may cost.
+const MORE: usize = 30;
+
+/// Something that users do, in a world that is at rest before.
+type Flow = (&'static str, fn() -> Bench, fn(&mut Bench));
+
+const FLOWS: &[Flow] = &[
+    ("create", Bench::new, |bench| bench.create(&bridge("prod"))),
+    ("upgrade", Bench::ready, |bench| bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }))),
+    ("rotate", Bench::ready, |bench| {
+        let pull = secret("pull", ".dockerconfigjson", &docker_config("another"));
+        bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": pull["data"] }));
+    }),
+    ("move", Bench::ready, |bench| bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }))),
+    ("lose the DPUCluster", Bench::ready, |bench| {
+        bench.delete("DPUCluster", DPF, "dpus");
+        bench.cluster.advance(Duration::from_mins(1));
+        bench.create(&dpu_cluster("dpus"));
+    }),
+    ("lose the HostedCluster", Bench::ready, |bench| bench.delete("HostedCluster", NAMESPACE, "prod")),
+    ("delete", Bench::ready, |bench| bench.delete("DPFHCPBridge", NAMESPACE, "prod")),
+];
+
+/// What matters of the world in the end.
+fn world(bench: &mut Bench) -> Value {
+    let bridge = bench.bridge("prod");
+    let conditions = bridge["status"]["conditions"].as_array().into_iter().flatten();
+    let mut conditions: Vec<Value> =
+        conditions.map(|it| json!([it["type"], it["status"], it["reason"], it["message"]])).collect();
+    conditions.sort_by_key(Value::to_string);
+    let mut status = bridge["status"].clone();
+    status["conditions"] = conditions.into();
+    let mut cluster = bench.get("HostedCluster", NAMESPACE, "prod")["spec"].clone();
+    if let Some(spec) = cluster.as_object_mut() {
+        spec.retain(|field, _| !matches!(field.as_str(), "infraID" | "clusterID"));
+    }
+    let pool = bench.get("NodePool", NAMESPACE, "prod")["spec"].clone();
+    let mut data = |namespace: &str, name: &str| bench.get("Secret", namespace, name)["data"].clone();
+    let copies = [data(NAMESPACE, "prod-pull-secret"), data(NAMESPACE, "prod-ssh-key")];
+    let kubeconfig = data(DPF, "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig").is_null();
+    let used = bench.get("DPUCluster", DPF, "dpus")["spec"]["kubeconfig"].clone();
+    json!({ "status": status, "cluster": cluster, "pool": pool, "copies": copies, "no kubeconfig": kubeconfig, "used": used })
+}
+
+/// Tells only what differs.
+fn assert_same(found: &Value, expected: &Value, what: &str) {
+    for (part, expected) in expected.as_object().expect("an object") {
+        let found = &found[part];
+        match (found.as_object(), expected.as_object()) {
+            (Some(_), Some(fields)) => {
+                let differs = fields.iter().find(|(field, expected)| found[field.as_str()] != **expected);
+                assert!(differs.is_none(), "{what}: {part}: {differs:?}, not {found:#}");
+            }
+            _ => assert_eq!(found, expected, "{what}: {part}"),
+        }
+    }
+}
+
+/// Runs a flow in which this happens to the request of that number; returns how many requests there were.
+fn run(flow: &Flow, fate: Option<(u64, Fate)>) -> (Bench, usize) {
+    let (_, begin, act) = flow;
+    let mut bench = begin();
+    bench.cluster.journal.clear();
+    bench.cluster.interfere(move |number, _| match &fate {
+        Some((at, fate)) if *at == number => fate.clone(),
+        _ => Fate::Served,
+    });
+    act(&mut bench);
+    bench.cluster.advance(LATER);
+    let requests = bench.cluster.carried().count();
+    (bench, requests)
+}
+
+/// Whether such a failure is one that an API server gives.
+fn is_a_lie(action: &Action, fate: &Fate) -> bool {
+    *fate == Fate::failed(Class::NotFound) && action.name() == "get"
+}
+
+/// Lets each request of a flow fail, in each way.
+fn any_single_failure_leads_to_the_same_world(name: &str) {
+    let flow = FLOWS.iter().find(|(flow, ..)| *flow == name).expect("a flow");
+    let (mut calm, requests) = run(flow, None);
+    let actions: Vec<Action> = calm.cluster.carried().map(|(_, carried)| carried.action.clone()).collect();
+    let expected = world(&mut calm);
+    let failures = Class::ALL.into_iter().map(Fate::failed);
+    let fates = [Fate::AnswerLost, Fate::CrashedBefore, Fate::CrashedAfter].into_iter().chain(failures);
+    let fates: Vec<Fate> = fates.collect();
+    let mut runs = 0;
+    for (at, action) in (0..).zip(&actions) {
+        for fate in fates.iter().filter(|fate| !is_a_lie(action, fate)) {
+            let (mut bench, needed) = run(flow, Some((at, fate.clone())));
+            let target = action.target().map(ToString::to_string).unwrap_or_default();
+            let what = format!("{name}: {fate:?} at request {at}, {} {target}", action.name());
+            assert_same(&world(&mut bench), &expected, &what);
+            assert!(needed <= requests + MORE, "{what}: {needed} requests instead of {requests}");
+            runs += 1;
+        }
+    }
+    println!("{name}: {requests} requests, {runs} runs");
+    assert!(runs > 30);
+}
+
+#[test]
+fn any_single_failure_of_a_creation_leads_to_the_same_world() {
+    any_single_failure_leads_to_the_same_world("create");
+}
+
+#[test]
+fn any_single_failure_of_an_upgrade_leads_to_the_same_world() {
+    any_single_failure_leads_to_the_same_world("upgrade");
+}
+
+#[test]
+fn any_single_failure_of_a_rotation_leads_to_the_same_world() {
+    any_single_failure_leads_to_the_same_world("rotate");
+}
+
+#[test]
+fn any_single_failure_of_a_deletion_leads_to_the_same_world() {
+    any_single_failure_leads_to_the_same_world("delete");
+}
+
+#[test]
+fn two_leaders_at_once_make_one_world() {
+    for flow in FLOWS {
+        let (mut calm, _) = run(flow, None);
+        let expected = world(&mut calm);
+        let (_, begin, act) = flow;
+        let mut bench = begin();
+        bench.second();
+        act(&mut bench);
+        bench.cluster.advance(LATER);
+        assert_same(&world(&mut bench), &expected, flow.0);
+        bench.transitions();
+        bench.cluster.advance(Duration::from_mins(21));
+        assert_eq!(bench.transitions(), "", "{}: both are at rest", flow.0);
+    }
+}
+
+#[test]
+fn what_was_missing_wakes_the_bridge_when_it_comes() {
+    use super::objects::{pool, pull_secret, ssh_secret, storage_class};
+    let missing = [
+        ("DPUCluster", DPF, dpu_cluster("dpus")),
+        ("StorageClass", "", storage_class("ceph-rbd", "rbd.csi.ceph.com")),
+        ("IPAddressPool", "metallb-system", pool("vips", "192.0.2.0/24")),
+        ("Secret", NAMESPACE, pull_secret()),
+        ("Secret", NAMESPACE, ssh_secret()),
+    ];
+    for (kind, namespace, object) in missing {
+        let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+        let mut bench = Bench::new();
+        bench.delete(kind, namespace, &name);
+        bench.create(&bridge("prod"));
+        bench.settle();
+        assert_eq!(bench.phase("prod"), "Pending", "{kind} {name}");
+        bench.create(&object);
+        // Long before the next resync.
+        bench.cluster.advance(Duration::from_mins(1));
+        assert_eq!(bench.phase("prod"), "Ready", "{kind} {name}: {:#}", bench.bridge("prod")["status"]);
+    }
+}
+
+#[test]
+fn what_was_wrong_wakes_the_bridge_when_it_is_mended() {
+    let broken = |bench: &mut Bench, name: &str, key: &str, content: &str| {
+        let wrong = secret(name, key, content);
+        bench.merge("Secret", NAMESPACE, name, &json!({ "data": wrong["data"] }));
+    };
+    let mut bench = Bench::new();
+    broken(&mut bench, "ssh", "ssh-publickey", "none");
+    broken(&mut bench, "pull", ".dockerconfigjson", "none");
+    let mut wanted = bridge("prod");
+    wanted["spec"]["metalLBVirtualIP"] = json!("198.51.100.1");
+    bench.create(&wanted);
+    bench.settle();
+    assert_eq!(bench.phase("prod"), "Failed");
+    broken(&mut bench, "ssh", "ssh-publickey", super::objects::SSH_KEY);
+    broken(&mut bench, "pull", ".dockerconfigjson", &docker_config(super::objects::PASSWORD));
+    bench.settle();
+    assert_eq!(bench.phase("prod"), "Failed");
+    bench.change("prod", &json!({ "metalLBVirtualIP": super::objects::VIP }));
+    bench.cluster.advance(Duration::from_mins(1));
+    assert_eq!(bench.phase("prod"), "Ready", "{:#}", bench.bridge("prod")["status"]);
+}
+
+#[test]
+fn policies_that_differ_are_warned_of_once() {
+    let mut bench = Bench::new();
+    let mut wanted = bridge("prod");
+    wanted["spec"]["infrastructureAvailabilityPolicy"] = json!("SingleReplica");
+    bench.create(&wanted);
+    bench.settle();
+    bench.cluster.advance(Duration::from_mins(21));
+    let warning =
+        "Warning MismatchedAvailability: ControlPlane and Infrastructure availability policies differ";
+    assert_eq!(bench.events().matches(warning).count(), 1, "{}", bench.events());
+    assert_eq!(bench.phase("prod"), "Ready");
+}
+
+#[test]
+fn every_phase_and_condition_is_told_in_the_log() {
+    let mut bench = Bench::new();
+    bench.create(&bridge("prod"));
+    bench.settle();
+    bench.transitions();
+    let told: Vec<String> = bench
+        .notes
+        .iter()
+        .filter_map(|note| match note {
+            Note::Told { message, .. } => Some(message.clone()),
+            _ => None,
+        })
+        .collect();
+    for phase in ["Pending", "Provisioning", "Ready"] {
+        let line = format!("DPFHCPBridge dpf-hcp-bridge-system/prod is {phase}: ");
+        assert!(told.iter().any(|told| told.starts_with(&line)), "{told:#?}");
+    }
+}
