@@ -11,9 +11,9 @@
 //! | 401 or 403, from the registry or from its token service | forbidden |
 //! | 404 | not found |
 //! | 429 | throttled |
-//! | no connection, TLS, 5xx, a token service that gives no token | unavailable |
+//! | no connection, TLS, 5xx, a token service that gives no token, everything else | unavailable |
 //! | no whole answer in time | unknown |
-//! | the image's name can't be read, and everything else | invalid |
+//! | the image's name can't be read | invalid |
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -58,7 +58,11 @@ impl Registries {
         let session = Session::new(client, &image, credentials)?;
         match tokio::time::timeout(timeout, find(session, &image)).await {
             Ok(Ok(found)) => Ok(Success::Image(found)),
-            Ok(Err(failure)) => Err(Failure { message: cut(&failure.message), ..failure }),
+            // An answer that nobody expects says nothing of the image.
+            Ok(Err(failure)) => {
+                let class = if failure.class == Class::Invalid { Class::Unavailable } else { failure.class };
+                Err(Failure { class, message: cut(&failure.message), ..failure })
+            }
             Err(_) => {
                 let message = format!("{}: no whole answer within {timeout:?}", image.registry);
                 Err(Failure::new(Class::Unknown, message))

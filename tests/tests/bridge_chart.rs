@@ -45,8 +45,9 @@ bridge:
 ";
 
 /// What the account may do anywhere: verbs, API group, resource, and the only names, if there are such.
-const GRANTED: [(&str, &str, &str, &str); 14] = [
+const GRANTED: [(&str, &str, &str, &str); 15] = [
     ("list watch patch", "dpf.hcp.bridge.com", "dpfhcpbridges", ""),
+    ("update", "dpf.hcp.bridge.com", "dpfhcpbridges/finalizers", ""),
     ("update patch", "dpf.hcp.bridge.com", "dpfhcpbridges/status", ""),
     ("get list watch patch", "provisioning.dpu.nvidia.com", "dpuclusters", ""),
     ("get list watch create patch delete", "hypershift.openshift.io", "hostedclusters", ""),

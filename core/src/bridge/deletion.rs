@@ -209,15 +209,16 @@ impl Controller {
         let is_let_be =
             |(thing, failure): &(Thing, Failure)| thing.is_optional() && failure.class == Class::Forbidden;
         let (let_be, failures): (Vec<_>, Vec<_>) = failures.into_iter().partition(is_let_be);
-        for (thing, failure) in &let_be {
-            let note = format!("{} is left as it is: {}", thing.title(key), failure.message);
-            self.tell(key, Severity::Warning, "CleanupForbidden", note, now);
-        }
         let left: Vec<Thing> =
             left.iter().copied().filter(|thing| let_be.iter().all(|(other, _)| other != thing)).collect();
         let Some(bridge) = self.world.bridges.get(key) else { return Next::Done(Verdict::Converged) };
         if left.is_empty() && failures.is_empty() {
-            return match finalizer::remove(&bridge_ref(key), &bridge.metadata, FINALIZER) {
+            let leave = finalizer::remove(&bridge_ref(key), &bridge.metadata, FINALIZER);
+            for (thing, failure) in &let_be {
+                let note = format!("{} is left as it is: {}", thing.title(key), failure.message);
+                self.tell(key, Severity::Warning, "CleanupForbidden", note, now);
+            }
+            return match leave {
                 Some(leave) => wait(vec![leave], Stage::Leaving),
                 None => Next::Done(Verdict::Converged),
             };

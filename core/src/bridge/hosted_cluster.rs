@@ -115,13 +115,14 @@ fn services(spec: &DPFHCPBridgeSpec, node_address: Option<&str>) -> Option<Value
     SERVICES.into_iter().map(entry).collect::<Option<Vec<Value>>>().map(Value::from)
 }
 
-/// The address at which node ports are reached: that of the first Node, the more public the better.
+/// The address at which node ports are reached: that of the first Node that has one, the more public the better.
 pub fn node_address(world: &World) -> Option<String> {
-    let (_, node) = world.all(Source::Nodes).next()?;
-    let addresses = node["status"]["addresses"].as_array()?;
-    ["ExternalDNS", "ExternalIP", "InternalIP"].into_iter().find_map(|kind| {
-        let address = addresses.iter().find(|address| address["type"] == kind)?;
-        address["address"].as_str().map(str::to_owned)
+    world.all(Source::Nodes).find_map(|(_, node)| {
+        let addresses = node["status"]["addresses"].as_array()?;
+        ["ExternalDNS", "ExternalIP", "InternalIP"].into_iter().find_map(|kind| {
+            let address = addresses.iter().find(|address| address["type"] == kind)?;
+            address["address"].as_str().map(str::to_owned)
+        })
     })
 }
 
@@ -167,7 +168,11 @@ pub fn spec_applied(view: &View<'_>) -> Option<Finding> {
         ("etcdStorageClass", *storage_class == wanted.etcd_storage_class),
     ];
     let ignored: Vec<&str> = fields.iter().filter(|(_, holds)| !holds).map(|(field, _)| *field).collect();
-    let (status, reason, message) = if ignored.is_empty() {
+    let is_pending = write(view).is_some() || write_node_pool(view).is_some();
+    let (status, reason, message) = if ignored.is_empty() && is_pending {
+        let message = "the HostedCluster or the NodePool is not as the spec says yet".to_owned();
+        (Status::Unknown, reason::UPDATE_PENDING, message)
+    } else if ignored.is_empty() {
         (Status::True, reason::APPLIED, "the HostedCluster is as the spec says".to_owned())
     } else {
         let message = format!(

@@ -67,6 +67,7 @@ pub mod reason {
     pub const APPLIED: &str = "Applied";
     pub const IMMUTABLE_FIELD_CHANGED: &str = "ImmutableFieldChanged";
     pub const UPDATE_REFUSED: &str = "UpdateRefused";
+    pub const UPDATE_PENDING: &str = "UpdatePending";
 
     pub const CREATED: &str = "Created";
     pub const CREATION_FAILED: &str = "CreationFailed";

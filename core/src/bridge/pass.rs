@@ -31,7 +31,7 @@ use super::secrets::{self, Examined, Role, Standing, Verified};
 use super::source::Source;
 use super::view::{Own, View};
 use super::world::{Bridge, Memory, Name, bridge_ref};
-use super::{Controller, exposure, hosted_cluster, kubeconfig, metrics, readiness, status};
+use super::{Controller, exposure, hosted_cluster, kubeconfig, metrics, readiness, status, vip};
 use crate::engine::action::{Action, Class, Failure, Outcome, Subresource, Success};
 use crate::engine::backoff::Backoff;
 use crate::engine::driver::{Next, Verdict};
@@ -41,8 +41,9 @@ use crate::time::{Monotonic, Now};
 
 /// How status writes are tried again ("Requeue Strategy").
 pub const STATUS_BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
-/// After which time a HostedCluster that was deleted is made anew.
-const RECREATE: Duration = Duration::from_secs(1);
+/// How often the status is written in one pass at most: a phase has two edges to go, and a HostedCluster that was deleted is
+/// told before it is made anew.
+const REPORTS_MAX: u32 = 5;
 
 /// What a pass waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -69,7 +70,10 @@ pub struct Pass {
     dpu_cluster: Option<Lookup<Value>>,
     failures: Vec<(Part, Failure)>,
     written: BTreeSet<Part>,
+    /// How long it took to look.
+    looked: Duration,
     measured: bool,
+    reports: u32,
 }
 
 /// A status with the conditions that it changes, whether it is another, the result of the validation, and the verdict.
@@ -208,7 +212,8 @@ impl Controller {
                 }
             }
             for role in Role::ALL {
-                let is_wanted = role != Role::Kubeconfig || kubeconfig::is_made(view);
+                let is_wanted = role != Role::Kubeconfig
+                    || (kubeconfig::is_made(view) && kubeconfig::of_others(view).is_none());
                 let copy = role.copy(view.key, view.bridge.dpu_cluster.as_ref());
                 if is_wanted && copy.is_some() && view.secret(role) == Standing::Unread {
                     reads.extend([Read::Secret(role), Read::Copy(role)]);
@@ -236,6 +241,7 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
+        pass.looked = now.monotonic.since(pass.began);
         let mut secrets: Vec<(Role, Arc<Value>)> = Vec::new();
         let mut copies: Vec<(Role, Lookup<Arc<Value>>)> = Vec::new();
         for (read, outcome) in reads.into_iter().zip(outcomes) {
@@ -246,13 +252,13 @@ impl Controller {
                     pass.dpu_cluster = Some(found.map(|object| object.map(trimmed)));
                 }
                 Read::Own(source) => match found {
-                    Ok(Some(object)) => self.world.absorb(source, &object),
+                    Ok(Some(object)) => self.absorb(key, source, &object),
                     Ok(None) => {}
                     Err(failure) => pass.failures.push((part_of(source), failure)),
                 },
                 Read::Secret(role) => match found {
                     Ok(Some(object)) => {
-                        self.world.absorb(Source::Secrets, &object);
+                        self.absorb(key, Source::Secrets, &object);
                         secrets.push((role, object));
                     }
                     Ok(None) => {}
@@ -261,6 +267,8 @@ impl Controller {
                 Read::Copy(role) => copies.push((role, found)),
             }
         }
+        let has_dpu_cluster =
+            self.with_view(key, &pass, now, |view| view.dpu_cluster().is_some()).unwrap_or_default();
         let mut actions = Vec::new();
         let mut handed = Vec::new();
         for (role, secret) in secrets {
@@ -270,7 +278,9 @@ impl Controller {
                 match copy {
                     Err(failure) => pass.failures.push((Part::Secret(role), failure.clone())),
                     Ok(copy) => {
-                        if let Some(write) = self.compare(key, role, &secret, copy.as_deref()) {
+                        if let Some(write) =
+                            self.compare(key, role, &secret, copy.as_deref(), has_dpu_cluster)
+                        {
                             actions.push(write);
                             handed.push(Handed::Secret(role, marked(&secret)));
                         }
@@ -288,15 +298,22 @@ impl Controller {
     }
 
     /// Compares a Secret with its copy, and remembers what came of it. Returns the write that is needed.
-    fn compare(&mut self, key: &Name, role: Role, secret: &Value, copy: Option<&Value>) -> Option<Action> {
+    fn compare(
+        &mut self,
+        key: &Name,
+        role: Role,
+        secret: &Value,
+        copy: Option<&Value>,
+        may_copy: bool,
+    ) -> Option<Action> {
         let bridge = self.world.bridges.get(key)?;
         let complaint = match secrets::examine(role, key, bridge, secret, copy)? {
-            Examined::Differs(write) => return Some(write),
+            Examined::Differs(write) => return may_copy.then_some(write),
             Examined::Bad(complaint) => Some(complaint),
             Examined::Same => None,
         };
         if let Some(copy) = copy {
-            self.world.absorb(Source::Secrets, copy);
+            self.absorb(key, Source::Secrets, copy);
         }
         let verified = Verified::new(secret, copy, complaint);
         self.world.memories.entry(key.clone()).or_default().secrets.insert(role, verified);
@@ -334,7 +351,7 @@ impl Controller {
             match (handed, outcome) {
                 (Handed::Secret(role, source), Ok(Success::Object(copy))) => {
                     memory.secrets.insert(role, Verified::new(&source, Some(&copy), None));
-                    self.world.absorb(Source::Secrets, &copy);
+                    self.absorb(key, Source::Secrets, &copy);
                 }
                 (Handed::Secret(role, _), Err(failure)) => pass.failures.push((Part::Secret(role), failure)),
                 (Handed::Secret(..), Ok(_)) => {}
@@ -375,7 +392,7 @@ impl Controller {
                 if let (Part::DpuCluster, Some(_)) = (part, &pass.dpu_cluster) {
                     pass.dpu_cluster = Some(Ok(Source::DpuClusters.trim(&object)));
                 }
-                self.world.absorb(source_of(part), &object);
+                self.absorb(key, source_of(part), &object);
             }
             Some(Err(failure)) => pass.failures.push((part, failure)),
             _ => {}
@@ -396,7 +413,7 @@ impl Controller {
             return Next::Done(Verdict::Converged);
         };
         if !std::mem::replace(&mut pass.measured, true) {
-            self.notes.extend(metrics::validated(result, now.monotonic.since(pass.began)));
+            self.notes.extend(metrics::validated(result, pass.looked));
         }
         if !differs {
             return Next::Done(verdict);
@@ -426,7 +443,7 @@ impl Controller {
     fn reported(
         &mut self,
         key: &Name,
-        pass: Pass,
+        mut pass: Pass,
         news: &News,
         outcomes: Vec<Outcome>,
         now: Now,
@@ -435,8 +452,14 @@ impl Controller {
             Some(Ok(Success::Object(object))) => {
                 self.world.bridges.absorb(key.clone(), Bridge::read(&object));
                 self.announce(key, news, now);
-                // The phase may have a further edge to go.
-                self.report(key, pass, now)
+                // What was told may let something be done; the phase may have a further edge to go.
+                pass.reports += 1;
+                if pass.reports > REPORTS_MAX {
+                    return Next::Done(Verdict::because(
+                        "the server does not keep the status that is written",
+                    ));
+                }
+                self.act(key, pass, now)
             }
             Some(Err(failure)) => Next::Done(Verdict::Retry {
                 reason: format!("writing the status: {failure}"),
@@ -495,8 +518,10 @@ fn next_write(view: &View<'_>, pass: &Pass) -> Option<(Part, Action)> {
     {
         return Some(write);
     }
-    let is_address_free = unmet.iter().all(|unmet| unmet.remedy != Remedy::FreeAddress);
-    if is_address_free && let Some(write) = write(Part::Service, exposure::write(view)) {
+    // To ask for an address that can't be given would take away the one that it has.
+    if vip::check(view).is_none()
+        && let Some(write) = write(Part::Service, exposure::write(view))
+    {
         return Some(write);
     }
     write(Part::DpuCluster, kubeconfig::write(view))
@@ -512,16 +537,16 @@ fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
         let backoff = Some(dpucluster::backoff(failure.class));
         return Verdict::Retry { reason: format!("reading the DPUCluster: {failure}"), backoff };
     }
-    let was_deleted =
-        matches!(view.hosted_cluster(), Own::Absent) && view.bridge.status.hosted_cluster_ref.is_some();
+    // The watch, which would tell when it comes, is refused.
+    if let (Ok(None), Some(failure)) = (view.dpu_cluster, view.world.refusal(Source::DpuClusters)) {
+        let backoff = Some(dpucluster::backoff(failure.class));
+        return Verdict::Retry { reason: format!("watching DPUClusters: {failure}"), backoff };
+    }
     let is_created = view.hosted_cluster().ours();
     let is = |name: &str, holds: fn(&Condition) -> bool| view.bridge.condition(name).is_some_and(holds);
     let is_waiting = !is(condition::PROVISIONED, |provisioned| provisioned.status == "True")
         && is(condition::READY, |ready| readiness::is_waiting(&ready.reason));
     let mut delays: Vec<Duration> = Vec::new();
-    if was_deleted {
-        delays.push(RECREATE);
-    }
     if prerequisites::image_matters(view) {
         delays.extend(view.memory.image.as_ref().and_then(|checked| checked.pause(view.now.monotonic)));
     }

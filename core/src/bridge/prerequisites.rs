@@ -59,14 +59,13 @@ pub fn check(view: &View<'_>) -> Vec<Unmet> {
     unmet.extend(secret(view, Role::Ssh));
     if is_new {
         unmet.extend(name(view.key));
+        unmet.extend(shared_namespace(view));
         unmet.extend(dpu_cluster(view));
         unmet.extend(hypershift(view));
         unmet.extend(storage_class(view));
         unmet.extend(node_address(view));
     }
-    if view.spec.expose_through_load_balancer {
-        unmet.extend(vip::check(view));
-    }
+    unmet.extend(vip::check(view));
     if image_matters(view) {
         unmet.extend(release_image(view));
     }
@@ -95,6 +94,15 @@ fn name(key: &Name) -> Option<Unmet> {
             namespace.len()
         ))
     })
+}
+
+/// `a-b/c` and `a/b-c` would have the same namespace for their control planes.
+fn shared_namespace(view: &View<'_>) -> Option<Unmet> {
+    let namespace = control_plane_namespace(view.key);
+    let rival = view.world.rival(&Index::ControlPlane(namespace.clone()), view.key)?;
+    Some(Unmet::mend(format!(
+        "the namespace of the control plane, {namespace}, is that of DPFHCPBridge {rival}; create this one under another name"
+    )))
 }
 
 /// One DPUCluster has one control plane.
@@ -182,6 +190,8 @@ fn secret(view: &View<'_>, role: Role) -> Option<Unmet> {
         Standing::Unknown(failure) => Some(unknown("Secrets", failure, "grant access to them")),
         // A change that came in during this pass has its copy brought up to date in the next one.
         Standing::Unread if is_copied(view, role) => None,
+        // It is copied once there is a DPUCluster to make a cluster for.
+        Standing::Unread if view.dpu_cluster().is_none() => None,
         Standing::Unread => {
             Some(Unmet::wait(format!("Secret {source} of {field} is not read and copied yet")))
         }
@@ -225,12 +235,6 @@ fn unknown(what: &str, failure: &Failure, remedy: &str) -> Unmet {
 /// The title of the API server's Service.
 pub fn service_title(key: &Name) -> String {
     format!("Service {}/{API_SERVICE}", control_plane_namespace(key))
-}
-
-/// The class of the failure that the worst of the sources has met, for the delay until the next try.
-pub fn worst_refusal(view: &View<'_>) -> Option<Class> {
-    let failures = Source::ALL.iter().filter_map(|source| view.world.refusal(*source));
-    failures.map(|failure| failure.class).max()
 }
 
 /// Whether an object's field holds a text that is not empty.

@@ -127,8 +127,12 @@ fn is_installed(cluster: &Value) -> bool {
 /// The finding about `Provisioned`: once true, it stays so for as long as the HostedCluster exists. Time runs out only where
 /// nothing but time is needed.
 pub fn provisioned(view: &View<'_>, ready: &Finding) -> Finding {
-    let before = view.bridge.condition(condition::PROVISIONED);
-    let was = before.is_some_and(|before| before.status == "True");
+    let was = view.bridge.condition(condition::PROVISIONED).is_some_and(|before| {
+        // It may tell of a HostedCluster that was there before.
+        let created = |cluster: &Value| metadata(cluster, "creationTimestamp").parse::<Timestamp>().ok();
+        let created = view.hosted_cluster().ours().and_then(created);
+        before.status == "True" && created.is_none_or(|created| before.last_transition_time.0 >= created)
+    });
     let (status, reason, message) = match view.hosted_cluster() {
         Own::Absent | Own::Foreign => {
             (Status::False, reason::IN_PROGRESS, "the cluster is not provisioned yet")

@@ -33,6 +33,9 @@ pub fn wanted(view: &View<'_>, pass: &Pass) -> (DPFHCPBridgeStatus, Vec<Conditio
     let (bridge, generation) = (view.bridge, view.bridge.generation);
     let mut status = bridge.status.clone();
     let mut changed = Vec::new();
+    if status.hosted_cluster_ref.is_some() && view.blind_spots().next().is_some() {
+        return blind(view);
+    }
 
     let mut findings = findings(view, pass);
     let ready = readiness::ready(view, &findings);
@@ -56,6 +59,19 @@ pub fn wanted(view: &View<'_>, pass: &Pass) -> (DPFHCPBridgeStatus, Vec<Conditio
     let before = bridge.status.phase.as_deref().and_then(Phase::read);
     status.phase = Some(Phase::toward(before, phase::target(&status.conditions)).as_str().to_owned());
     (status, changed)
+}
+
+/// The status of a bridge whose cluster can't be seen: what was known of it stands, and why it may be out of date is told.
+fn blind(view: &View<'_>) -> (DPFHCPBridgeStatus, Vec<Condition>) {
+    let mut status = view.bridge.status.clone();
+    let spots = view.blind_spots().map(|(source, failure)| {
+        Unmet::wait(format!("{}s can't be watched ({})", source.kind().kind, failure.message))
+    });
+    let unmet: Vec<Unmet> = spots.collect();
+    let finding = readiness::prerequisites(&unmet);
+    status.message = Some(finding.message.clone());
+    let changed = conditions::set(&mut status.conditions, finding, view.bridge.generation, view.now);
+    (status, changed.into_iter().collect())
 }
 
 /// The status of a bridge whose spec does not have the form that its definition demands: it is older than that.
@@ -187,7 +203,10 @@ fn mirror(view: &View<'_>, conditions: &mut Vec<Condition>, changed: &mut Vec<Co
         }
     };
     for (theirs, ours) in MIRRORED {
-        let Some(reported) = view::condition(cluster, theirs) else { continue };
+        let Some(reported) = view::condition(cluster, theirs) else {
+            conditions.retain(|entry| entry.type_ != ours);
+            continue;
+        };
         let entry = Condition {
             type_: ours.to_owned(),
             status: reported["status"].as_str().unwrap_or("Unknown").to_owned(),

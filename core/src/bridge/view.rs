@@ -7,7 +7,7 @@ use super::dpucluster::Lookup;
 use super::secrets::{self, Role, Standing};
 use super::source::Source;
 use super::world::{Bridge, Memory, Name, World, control_plane_namespace};
-use crate::engine::action::Failure;
+use crate::engine::action::{Class, Failure};
 use crate::object::{controller_uid, is_deleting};
 use crate::time::Now;
 
@@ -58,6 +58,8 @@ impl<'a> View<'a> {
 
     fn own(&self, source: Source) -> Own<'a> {
         match self.world.find(source, self.key) {
+            // There is no such kind, and so no such object.
+            Err(failure) if failure.class == Class::NotFound => Own::Absent,
             Err(failure) => Own::Unknown(failure),
             Ok(None) => Own::Absent,
             Ok(Some(object)) if controller_uid(object) != Some(&self.bridge.uid) => Own::Foreign,
@@ -75,6 +77,13 @@ impl<'a> View<'a> {
     /// How a Secret stands.
     pub fn secret(&self, role: Role) -> Standing<'a> {
         secrets::standing(self.world, self.memory, self.key, self.bridge, role)
+    }
+
+    /// What can't be watched of that from which the state of a cluster is told.
+    pub fn blind_spots(&self) -> impl Iterator<Item = (Source, &'a Failure)> {
+        let told_from = [Source::HostedClusters, Source::NodePools, Source::Services, Source::Secrets];
+        let refused = told_from.into_iter().filter_map(|source| Some((source, self.world.refusal(source)?)));
+        refused.filter(|(_, failure)| failure.class != Class::NotFound)
     }
 
     /// The DPUCluster, if it is known to exist.

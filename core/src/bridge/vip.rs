@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
+use super::hosted_cluster;
 use super::names::{API_SERVICE, REQUESTED_IPS};
 use super::parse::address::AddressRange;
 use super::prerequisites::{Remedy, Unmet};
@@ -15,14 +16,28 @@ use super::world::{Index, Name, control_plane_namespace};
 use crate::engine::action::Class;
 use crate::object::annotation;
 
-/// What keeps the address from being used. Once the API server's Service has it, nothing does.
+/// What keeps the address from being used, where one is. Once the API server's Service has it, nothing does.
 pub fn check(view: &View<'_>) -> Option<Unmet> {
+    let is_used = match view.hosted_cluster().ours() {
+        Some(cluster) => hosted_cluster::uses_load_balancer(cluster),
+        None => view.spec.expose_through_load_balancer,
+    };
     let text = &view.spec.metal_lb_virtual_ip;
+    // Where the exposure has changed, the HostedCluster keeps what it has, its address included.
+    if !is_used || (text.is_empty() && !view.spec.expose_through_load_balancer) {
+        return None;
+    }
     let Ok(address) = text.parse::<IpAddr>() else {
         return Some(Unmet::mend(format!("spec.metalLBVirtualIP {text:?} is no IPv4 address")));
     };
     if view.service().is_some_and(|service| assigned(service).any(|other| other == address)) {
         return None;
+    }
+    if let Some(failure) = view.world.refusal(Source::Services) {
+        return Some(Unmet::wait(format!(
+            "nobody knows who uses address {address}: Services can't be watched ({})",
+            failure.message
+        )));
     }
     conflict(view, address).or_else(|| membership(view, address))
 }

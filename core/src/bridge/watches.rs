@@ -2,6 +2,7 @@
 //!
 //! Source: "DPFHCPBridge DPUCluster Validation", "Field Indexing".
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -32,17 +33,23 @@ impl Controller {
 
     pub(super) fn list_completed(&mut self, kind: &Kind) {
         let Some(source) = Source::of(kind) else {
-            for gone in self.world.bridges.complete_list() {
-                self.forget(&gone);
+            let held: Vec<(Name, Bridge)> =
+                self.world.bridges.iter().map(|(name, bridge)| (name.clone(), bridge.clone())).collect();
+            let gone = self.world.bridges.complete_list();
+            for (name, bridge) in held.iter().filter(|(name, _)| gone.contains(name)) {
+                self.wake_rivals(Some(bridge));
+                self.forget(name);
             }
             return;
         };
         let watched = self.world.watched.entry(source).or_default();
         let was_unsettled = !watched.cache.is_synced() || watched.refused.is_some();
         watched.refused = None;
-        let gone = watched.cache.complete_list();
-        for name in gone {
-            self.wake(source, &name, None, None);
+        let objects = watched.cache.iter().map(|(name, seen)| (name.clone(), Arc::clone(&seen.object)));
+        let held: Vec<(Name, Arc<Value>)> = objects.collect();
+        let gone: BTreeSet<Name> = watched.cache.complete_list().into_iter().collect();
+        for (name, object) in held.iter().filter(|(name, _)| gone.contains(name)) {
+            self.wake(source, name, Some(object), None);
         }
         if was_unsettled {
             self.wake_all();
@@ -95,6 +102,17 @@ impl Controller {
             && self.world.refuse(source, failure)
         {
             self.wake_all();
+        }
+    }
+
+    /// Takes in the answer to a read or write for a bridge. It is no news any more when the watch shows it, so that others
+    /// who depend on it are woken now.
+    pub(super) fn absorb(&mut self, key: &Name, source: Source, object: &Value) {
+        if let Some(before) = self.world.absorb(source, object) {
+            let woken = self.woken.len();
+            self.wake(source, &Name::of(object), before.as_deref(), Some(object));
+            let others = self.woken.split_off(woken);
+            self.woken.extend(others.into_iter().filter(|other| other != key));
         }
     }
 

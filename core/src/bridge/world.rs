@@ -265,13 +265,15 @@ impl World {
         self.bridges.is_synced() && Source::ALL.iter().all(is_settled)
     }
 
-    /// The answer to a read or write of ours.
-    pub fn absorb(&mut self, source: Source, object: &Value) {
-        let trimmed = source.trim(object);
-        let watched = self.watched.get_mut(&source).filter(|watched| watched.refused.is_none());
-        if let (Some(watched), Some(trimmed)) = (watched, trimmed) {
-            watched.cache.absorb(Name::of(object), Seen::new(trimmed, resource_version(object)));
-        }
+    /// The answer to a read or write of ours. Returns what was known before, if it is news.
+    pub fn absorb(&mut self, source: Source, object: &Value) -> Option<Option<Arc<Value>>> {
+        let trimmed = source.trim(object)?;
+        let watched = self.watched.get_mut(&source).filter(|watched| watched.refused.is_none())?;
+        let name = Name::of(object);
+        let before = watched.cache.get(&name).map(|seen| Arc::clone(&seen.object));
+        let is_told = before.as_deref() == Some(&trimmed);
+        let is_newer = watched.cache.absorb(name, Seen::new(trimmed, resource_version(object)));
+        (is_newer && !is_told).then_some(before)
     }
 
     /// A watch failed. What can't be listed at all must be told, not waited for. Returns whether that was news.

@@ -107,12 +107,22 @@ pub struct Driver<K, S> {
     #[serde(with = "pairs")]
     flights: BTreeMap<K, Flight<S>>,
     #[serde(with = "pairs")]
-    ledger: BTreeMap<ActionId, (K, usize)>,
+    ledger: BTreeMap<ActionId, Awaited<K>>,
     next_id: u64,
     random: Random,
     resync: Duration,
     next_resync: Option<Monotonic>,
     leading: bool,
+}
+
+/// Whose answer it is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Awaited<K> {
+    key: K,
+    slot: usize,
+    /// Whether it comes from the API server. What any other server wishes is for the pass to heed: it must not keep the
+    /// key from what the API server has for it.
+    from_kubernetes: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -172,9 +182,9 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
     where
         R: Reconcile<Key = K, Stage = S>,
     {
-        let Some((key, slot)) = self.ledger.remove(&id) else { return };
+        let Some(Awaited { key, slot, from_kubernetes }) = self.ledger.remove(&id) else { return };
         let Some(flight) = self.flights.get_mut(&key) else { return };
-        if let Err(Failure { retry_after: Some(wish), .. }) = &outcome {
+        if let (Err(Failure { retry_after: Some(wish), .. }), true) = (&outcome, from_kubernetes) {
             flight.pass.not_before = flight.pass.not_before.max(now.monotonic + *wish);
         }
         if let Some(awaited) = flight.outcomes.get_mut(slot) {
@@ -255,8 +265,9 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
                 Next::Await(actions, stage) => {
                     let outcomes = vec![None; actions.len()];
                     for (slot, action) in actions.into_iter().enumerate() {
+                        let from_kubernetes = !matches!(action, Action::FindImage { .. });
                         let request = self.request(action);
-                        self.ledger.insert(request.id, (key.clone(), slot));
+                        self.ledger.insert(request.id, Awaited { key: key.clone(), slot, from_kubernetes });
                         step.requests.push(request);
                     }
                     self.flights.insert(key.clone(), Flight { stage, outcomes, pass });

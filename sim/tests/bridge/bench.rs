@@ -32,6 +32,9 @@ pub(crate) struct Bench {
     pub(crate) taken: Vec<(Now, Event)>,
 }
 
+/// How often every bridge is looked at again.
+pub(crate) const RESYNC: Duration = Duration::from_hours(24);
+
 /// The path of an object's collection.
 fn collection(kind: &str, namespace: &str) -> String {
     let (api, plural) = match kind {
@@ -111,7 +114,8 @@ fn operator() -> Box<dyn Machine> {
 }
 
 pub(crate) fn config() -> Config {
-    let resync = Duration::from_mins(10);
+    // So seldom that it heals nothing that should have been woken.
+    let resync = RESYNC;
     Config { concurrency: 5, resync, instance: "bridge-0".to_owned(), seed: 1 }
 }
 

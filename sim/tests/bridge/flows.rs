@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use lockstep_core::engine::action::{Class, Failure};
+use lockstep_sim::cluster::Fate;
 use serde_json::{Value, json};
 
-use super::bench::Bench;
+use super::bench::{Bench, RESYNC};
 use super::objects::{
     DPF, NAMESPACE, PASSWORD, SSH_KEY, UPGRADE, bridge, docker_config, dpu_cluster, secret,
 };
@@ -44,7 +46,7 @@ fn a_bridge_comes_and_goes() {
 #[test]
 fn at_rest_nothing_is_asked_for() {
     let mut bench = Bench::ready();
-    bench.cluster.advance(Duration::from_mins(21));
+    bench.cluster.advance(RESYNC * 2);
     assert_eq!(bench.transitions(), "");
 }
 
@@ -218,4 +220,94 @@ fn no_secret_is_told() {
     bench.settle();
     let told = format!("{}\n{}\n{:?}", bench.transitions(), bench.events(), bench.notes);
     assert!(told.contains("ssh") && !told.contains(PASSWORD), "{told}");
+}
+
+#[test]
+fn a_hosted_cluster_that_went_while_the_bridge_was_down_is_made_anew() {
+    let mut bench = Bench::ready();
+    bench.cluster.crash(bench.operator, Some(Duration::from_mins(5)));
+    bench.delete("HostedCluster", NAMESPACE, "prod");
+    bench.cluster.advance(Duration::from_mins(10));
+    assert_eq!(bench.phase("prod"), "Ready", "{:#}", bench.bridge("prod")["status"]);
+    insta::assert_snapshot!("made_anew_after_a_restart", bench.transitions());
+}
+
+#[test]
+fn an_address_that_cannot_be_given_leaves_the_cluster_its_own() {
+    let mut bench = Bench::ready();
+    bench.change("prod", &json!({ "metalLBVirtualIP": "198.51.100.1" }));
+    bench.settle();
+    assert_eq!(bench.phase("prod"), "Failed");
+    let service = bench.get("Service", "dpf-hcp-bridge-system-prod", "kube-apiserver");
+    assert_eq!(service["metadata"]["annotations"]["metallb.io/loadBalancerIPs"], "192.0.2.10");
+    assert_eq!(bench.bridge("prod")["status"]["apiEndpoint"], "https://192.0.2.10:6443");
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
+    bench.settle();
+    assert_eq!(bench.phase("prod"), "Ready");
+}
+
+#[test]
+fn a_kind_that_cannot_be_watched_leaves_what_was_known() {
+    for kind in ["HostedCluster", "NodePool", "Service", "Secret"] {
+        let mut bench = Bench::ready();
+        let before = bench.bridge("prod")["status"].clone();
+        bench.forbid_watch(kind);
+        bench.cluster.advance(Duration::from_mins(10));
+        let after = bench.bridge("prod")["status"].clone();
+        for field in ["phase", "hostedClusterRef", "nodePoolRef", "apiEndpoint", "kubeconfigSecretRef"] {
+            assert_eq!(after[field], before[field], "{kind}: {field}");
+        }
+        let (found, message) = bench.condition("prod", "PrerequisitesMet");
+        assert_eq!(found, "False/WaitingForPrerequisites", "{kind}");
+        assert!(message.contains(&format!("{kind}s can't be watched (cannot list resource)")), "{message}");
+        assert_eq!(bench.condition("prod", "Ready").0, "True/ClusterReady", "{kind}");
+    }
+}
+
+#[test]
+fn a_registry_that_wants_to_be_left_alone_holds_up_nothing_else() {
+    let mut bench = Bench::new();
+    let wish = Some(Duration::from_hours(1));
+    bench.cluster.interfere(move |_, action| match action.name() {
+        "find_image" => Fate::Failed(Failure { retry_after: wish, ..Failure::new(Class::Throttled, "busy") }),
+        _ => Fate::Served,
+    });
+    bench.create(&bridge("prod"));
+    bench.cluster.advance(Duration::from_mins(3));
+    assert_eq!(bench.phase("prod"), "Ready", "{:#}", bench.bridge("prod")["status"]);
+    let asked = bench.cluster.carried().filter(|(_, carried)| carried.action.name() == "find_image").count();
+    assert_eq!(asked, 1);
+}
+
+#[test]
+fn an_address_that_is_let_go_goes_to_who_waits_for_it() {
+    let mut bench = Bench::ready();
+    bench.create(&dpu_cluster("more"));
+    let mut younger = bridge("stage");
+    younger["spec"]["dpuClusterRef"]["name"] = json!("more");
+    bench.create(&younger);
+    bench.settle();
+    assert_eq!(bench.condition("stage", "ServiceExposureReady").0, "False/VIPConflict");
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
+    bench.settle();
+    assert_eq!((bench.phase("prod").as_str(), bench.phase("stage").as_str()), ("Ready", "Ready"));
+}
+
+#[test]
+fn node_ports_stay_whatever_address_is_asked_for() {
+    let mut bench = Bench::new();
+    bench.create(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "worker-1" } }));
+    bench.create(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "worker-2" } }));
+    let addresses = json!([{ "type": "InternalIP", "address": "198.51.100.7" }]);
+    bench.merge("Node", "", "worker-2/status", &json!({ "status": { "addresses": addresses } }));
+    let mut wanted = bridge("prod");
+    wanted["spec"]["exposeThroughLoadBalancer"] = json!(false);
+    wanted["spec"]["metalLBVirtualIP"] = json!("");
+    bench.create(&wanted);
+    bench.settle();
+    assert_eq!(bench.phase("prod"), "Ready", "{:#}", bench.bridge("prod")["status"]);
+    bench.change("prod", &json!({ "exposeThroughLoadBalancer": true, "metalLBVirtualIP": "198.51.100.1" }));
+    bench.settle();
+    assert_eq!(bench.phase("prod"), "Ready");
+    assert_eq!(bench.condition("prod", "SpecApplied").0, "False/ImmutableFieldChanged");
 }
