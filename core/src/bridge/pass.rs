@@ -24,20 +24,23 @@ use serde_json::{Value, json};
 
 use super::deletion;
 use super::dpucluster::{self, Lookup};
-use super::image::Checked;
-use super::names::{self, FINALIZER, condition};
-use super::prerequisites::{self, Remedy};
-use super::secrets::{self, Examined, Role, Standing, Verified};
+use super::names::FINALIZER;
+use super::secrets::Role;
 use super::source::Source;
-use super::view::{Own, View};
+use super::view::View;
 use super::world::{Bridge, Memory, Name, bridge_ref};
-use super::{Controller, exposure, hosted_cluster, kubeconfig, metrics, readiness, status, vip};
-use crate::engine::action::{Action, Class, Failure, Outcome, Subresource, Success};
+use super::{Controller, metrics, status};
+use crate::engine::action::{Action, Failure, Outcome, Subresource, Success};
 use crate::engine::backoff::Backoff;
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::finalizer;
-use crate::engine::image::ImageReference;
 use crate::time::{Monotonic, Now};
+
+mod deciding;
+mod looking;
+
+use self::deciding::{next_write, verdict};
+pub use self::looking::{Handed, Read, lookup};
 
 /// How status writes are tried again ("Requeue Strategy").
 pub const STATUS_BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
@@ -103,28 +106,6 @@ pub enum Part {
     Service,
     /// The DPUCluster's reference to its kubeconfig.
     DpuCluster,
-}
-
-/// Something that is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Read {
-    /// The DPUCluster.
-    DpuCluster,
-    /// The HostedCluster or NodePool.
-    Own(Source),
-    /// A Secret.
-    Secret(Role),
-    /// Its copy.
-    Copy(Role),
-}
-
-/// What is handed on, with the version of what it comes from.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Handed {
-    /// A Secret.
-    Secret(Role, Arc<Value>),
-    /// The question whether there is such an image.
-    Image(String, String),
 }
 
 impl Part {
@@ -196,177 +177,6 @@ impl Controller {
             Some(Err(failure)) => Next::Done(Verdict::retry("entering the finalizer", &failure)),
             _ => Next::Done(super::lagging()),
         }
-    }
-
-    fn look(&mut self, key: &Name, now: Now) -> Next<Stage> {
-        let pass = Pass { began: now.monotonic, ..Pass::default() };
-        let reads = self.with_view(key, &pass, now, |view| {
-            let mut reads = BTreeSet::new();
-            let refusal = view.world.refusal(Source::DpuClusters).map(|failure| failure.class);
-            if view.bridge.dpu_cluster.is_some() && refusal.is_some_and(|class| class != Class::NotFound) {
-                reads.insert(Read::DpuCluster);
-            }
-            for source in [Source::HostedClusters, Source::NodePools] {
-                if let Ok(None) = view.world.find(source, view.key) {
-                    reads.insert(Read::Own(source));
-                }
-            }
-            for role in Role::ALL {
-                let is_wanted = role != Role::Kubeconfig
-                    || (kubeconfig::is_made(view) && kubeconfig::of_others(view).is_none());
-                let copy = role.copy(view.key, view.bridge.dpu_cluster.as_ref());
-                if is_wanted && copy.is_some() && view.secret(role) == Standing::Unread {
-                    reads.extend([Read::Secret(role), Read::Copy(role)]);
-                }
-            }
-            if is_image_due(view) {
-                reads.insert(Read::Secret(Role::Pull));
-            }
-            reads.into_iter().collect::<Vec<Read>>()
-        });
-        let Some(reads) = reads else { return self.report(key, pass, now) };
-        let targets = self.with_view(key, &pass, now, |view| {
-            reads.iter().filter_map(|read| Some((*read, target(view, *read)?))).collect::<Vec<_>>()
-        });
-        let (reads, targets): (Vec<Read>, Vec<_>) = targets.unwrap_or_default().into_iter().unzip();
-        let gets = targets.into_iter().map(|target| Action::Get { target, metadata_only: false });
-        wait(gets.collect(), Stage::Looking(pass, reads))
-    }
-
-    fn looked(
-        &mut self,
-        key: &Name,
-        mut pass: Pass,
-        reads: Vec<Read>,
-        outcomes: Vec<Outcome>,
-        now: Now,
-    ) -> Next<Stage> {
-        pass.looked = now.monotonic.since(pass.began);
-        let mut secrets: Vec<(Role, Arc<Value>)> = Vec::new();
-        let mut copies: Vec<(Role, Lookup<Arc<Value>>)> = Vec::new();
-        for (read, outcome) in reads.into_iter().zip(outcomes) {
-            let found = lookup(outcome);
-            match read {
-                Read::DpuCluster => {
-                    let trimmed = |object: Arc<Value>| Source::DpuClusters.trim(&object).unwrap_or_default();
-                    pass.dpu_cluster = Some(found.map(|object| object.map(trimmed)));
-                }
-                Read::Own(source) => match found {
-                    Ok(Some(object)) => self.absorb(key, source, &object),
-                    Ok(None) => {}
-                    Err(failure) => pass.failures.push((part_of(source), failure)),
-                },
-                Read::Secret(role) => match found {
-                    Ok(Some(object)) => {
-                        self.absorb(key, Source::Secrets, &object);
-                        secrets.push((role, object));
-                    }
-                    Ok(None) => {}
-                    Err(failure) => pass.failures.push((Part::Secret(role), failure)),
-                },
-                Read::Copy(role) => copies.push((role, found)),
-            }
-        }
-        let has_dpu_cluster =
-            self.with_view(key, &pass, now, |view| view.dpu_cluster().is_some()).unwrap_or_default();
-        let mut actions = Vec::new();
-        let mut handed = Vec::new();
-        for (role, secret) in secrets {
-            let copy = copies.iter().find(|(of, _)| *of == role).map(|(_, copy)| copy);
-            // A Secret may be read for its credentials only.
-            if let Some(copy) = copy {
-                match copy {
-                    Err(failure) => pass.failures.push((Part::Secret(role), failure.clone())),
-                    Ok(copy) => {
-                        if let Some(write) =
-                            self.compare(key, role, &secret, copy.as_deref(), has_dpu_cluster)
-                        {
-                            actions.push(write);
-                            handed.push(Handed::Secret(role, marked(&secret)));
-                        }
-                    }
-                }
-            }
-            if role == Role::Pull
-                && let Some((ask, image)) = self.ask_registry(key, &pass, &secret, now)
-            {
-                actions.push(ask);
-                handed.push(Handed::Image(image, secrets::marker(&secret)));
-            }
-        }
-        wait(actions, Stage::Copying(pass, handed))
-    }
-
-    /// Compares a Secret with its copy, and remembers what came of it. Returns the write that is needed.
-    fn compare(
-        &mut self,
-        key: &Name,
-        role: Role,
-        secret: &Value,
-        copy: Option<&Value>,
-        may_copy: bool,
-    ) -> Option<Action> {
-        let bridge = self.world.bridges.get(key)?;
-        let complaint = match secrets::examine(role, key, bridge, secret, copy)? {
-            Examined::Differs(write) => return may_copy.then_some(write),
-            Examined::Bad(complaint) => Some(complaint),
-            Examined::Same => None,
-        };
-        if let Some(copy) = copy {
-            self.absorb(key, Source::Secrets, copy);
-        }
-        let verified = Verified::new(secret, copy, complaint);
-        self.world.memories.entry(key.clone()).or_default().secrets.insert(role, verified);
-        None
-    }
-
-    fn ask_registry(
-        &mut self,
-        key: &Name,
-        pass: &Pass,
-        secret: &Value,
-        now: Now,
-    ) -> Option<(Action, String)> {
-        let config = secrets::docker_config(secret)?;
-        self.with_view(key, pass, now, |view| {
-            let image = view.spec.ocp_release_image.clone();
-            is_image_due(view).then(|| {
-                let reference = ImageReference::parse(&image).ok();
-                let credentials = reference.and_then(|reference| config.credentials_for(&reference));
-                (Action::FindImage { image: image.clone(), credentials }, image)
-            })
-        })?
-    }
-
-    fn copied(
-        &mut self,
-        key: &Name,
-        mut pass: Pass,
-        handed: Vec<Handed>,
-        outcomes: Vec<Outcome>,
-        now: Now,
-    ) -> Next<Stage> {
-        for (handed, outcome) in handed.into_iter().zip(outcomes) {
-            let memory = self.world.memories.entry(key.clone()).or_default();
-            match (handed, outcome) {
-                (Handed::Secret(role, source), Ok(Success::Object(copy))) => {
-                    memory.secrets.insert(role, Verified::new(&source, Some(&copy), None));
-                    self.absorb(key, Source::Secrets, &copy);
-                }
-                (Handed::Secret(role, _), Err(failure)) => pass.failures.push((Part::Secret(role), failure)),
-                (Handed::Secret(..), Ok(_)) => {}
-                (Handed::Image(image, secret), outcome) => {
-                    let answer = match outcome {
-                        Ok(Success::Image(found)) => Ok(found),
-                        Ok(_) => Err(Failure::new(Class::Unknown, "the answer is about no image")),
-                        Err(failure) => Err(failure),
-                    };
-                    let before = memory.image.take();
-                    memory.image = Some(Checked::take(before, &image, secret, answer, now.monotonic));
-                }
-            }
-        }
-        self.act(key, pass, now)
     }
 
     /// The next write that is missing.
@@ -490,116 +300,6 @@ impl Controller {
         };
         Some(look(&View { key, bridge, spec, world: &self.world, memory, dpu_cluster: &dpu_cluster, now }))
     }
-}
-
-/// The next write that brings the cluster nearer to what the spec says. Nothing is made, or changed, for a bridge whose
-/// DPUCluster is not valid.
-fn next_write(view: &View<'_>, pass: &Pass) -> Option<(Part, Action)> {
-    view.dpu_cluster()?;
-    let unmet = status::unmet(view, pass);
-    let is_free = |part: Part| !pass.written.contains(&part) && pass.failure(part).is_none();
-    let write =
-        |part: Part, write: Option<Action>| write.filter(|_| is_free(part)).map(|write| (part, write));
-    let before = view.bridge.condition(condition::HOSTED_CLUSTER_CREATED);
-    let may_change = match view.hosted_cluster() {
-        // That it was deleted is told before it is made anew.
-        Own::Absent => unmet.is_empty() && before.is_none_or(|before| before.status != "True"),
-        Own::Ours(_) => unmet.iter().all(|unmet| unmet.remedy == Remedy::Wait),
-        Own::Unknown(_) | Own::Foreign | Own::Going => return None,
-    };
-    if may_change && let Some(write) = write(Part::HostedCluster, hosted_cluster::write(view)) {
-        return Some(write);
-    }
-    view.hosted_cluster().ours()?;
-    let has_room = matches!(view.node_pool(), Own::Absent | Own::Ours(_));
-    if may_change
-        && has_room
-        && let Some(write) = write(Part::NodePool, hosted_cluster::write_node_pool(view))
-    {
-        return Some(write);
-    }
-    // To ask for an address that can't be given would take away the one that it has.
-    if vip::check(view).is_none()
-        && let Some(write) = write(Part::Service, exposure::write(view))
-    {
-        return Some(write);
-    }
-    write(Part::DpuCluster, kubeconfig::write(view))
-}
-
-/// When the bridge has to be looked at again though nothing happens ("Requeue Strategy").
-fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
-    if let Some((part, failure)) = pass.failures.first() {
-        let backoff = Some(dpucluster::backoff(failure.class));
-        return Verdict::Retry { reason: format!("{}: {failure}", part.title()), backoff };
-    }
-    if let Err(failure) = view.dpu_cluster {
-        let backoff = Some(dpucluster::backoff(failure.class));
-        return Verdict::Retry { reason: format!("reading the DPUCluster: {failure}"), backoff };
-    }
-    // The watch, which would tell when it comes, is refused.
-    if let (Ok(None), Some(failure)) = (view.dpu_cluster, view.world.refusal(Source::DpuClusters)) {
-        let backoff = Some(dpucluster::backoff(failure.class));
-        return Verdict::Retry { reason: format!("watching DPUClusters: {failure}"), backoff };
-    }
-    let is_created = view.hosted_cluster().ours();
-    let is = |name: &str, holds: fn(&Condition) -> bool| view.bridge.condition(name).is_some_and(holds);
-    let is_waiting = !is(condition::PROVISIONED, |provisioned| provisioned.status == "True")
-        && is(condition::READY, |ready| readiness::is_waiting(&ready.reason));
-    let mut delays: Vec<Duration> = Vec::new();
-    if prerequisites::image_matters(view) {
-        delays.extend(view.memory.image.as_ref().and_then(|checked| checked.pause(view.now.monotonic)));
-    }
-    if let (Some(cluster), true) = (is_created, is_waiting) {
-        delays.push(readiness::remaining(cluster, view.now));
-    }
-    let next = delays.into_iter().filter(|delay| !delay.is_zero()).min();
-    next.map_or(Verdict::Converged, Verdict::Requeue)
-}
-
-/// Whether the registry has to be asked.
-fn is_image_due(view: &View<'_>) -> bool {
-    if !prerequisites::image_matters(view) {
-        return false;
-    }
-    let source = Role::Pull.source(view.key, view.spec);
-    let Ok(Some(secret)) = view.world.find(Source::Secrets, &source) else { return false };
-    let image = &view.spec.ocp_release_image;
-    let due = view.memory.image.as_ref().map(|checked| checked.due(image, &secrets::marker(secret)));
-    due.is_none_or(|due| due <= view.now.monotonic)
-}
-
-/// What a read asks for.
-fn target(view: &View<'_>, read: Read) -> Option<crate::object::ObjectRef> {
-    let secret = names::secret();
-    Some(match read {
-        Read::DpuCluster => view.bridge.dpu_cluster.as_ref()?.object(&names::dpu_cluster()),
-        Read::Own(source) => view.key.object(&source.kind()),
-        Read::Secret(role) => role.source(view.key, view.spec).object(&secret),
-        Read::Copy(role) => role.copy(view.key, view.bridge.dpu_cluster.as_ref())?.object(&secret),
-    })
-}
-
-/// What a read has found.
-pub fn lookup(outcome: Outcome) -> Lookup<Arc<Value>> {
-    match outcome {
-        Ok(Success::Object(object)) => Ok(Some(object)),
-        Ok(_) => Err(Failure::new(Class::Unknown, "the server's answer is no object")),
-        Err(failure) if failure.class == Class::NotFound => Ok(None),
-        Err(failure) => Err(failure),
-    }
-}
-
-/// A Secret's metadata, as much as tells its version.
-fn marked(secret: &Value) -> Arc<Value> {
-    let metadata = &secret["metadata"];
-    Arc::new(
-        json!({ "metadata": { "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"] } }),
-    )
-}
-
-fn part_of(source: Source) -> Part {
-    if source == Source::NodePools { Part::NodePool } else { Part::HostedCluster }
 }
 
 fn source_of(part: Part) -> Source {

@@ -35,6 +35,8 @@ impl Recordable for Operator {
                 include_str!("names.rs"),
                 include_str!("node_pool.rs"),
                 include_str!("pass.rs"),
+                include_str!("pass/deciding.rs"),
+                include_str!("pass/looking.rs"),
                 include_str!("phase.rs"),
                 include_str!("prerequisites.rs"),
                 include_str!("readiness.rs"),

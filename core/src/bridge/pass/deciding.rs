@@ -1,0 +1,79 @@
+//! What is missing, and when to look again.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::{Part, Pass};
+use crate::bridge::names::condition;
+use crate::bridge::prerequisites::{self, Remedy};
+use crate::bridge::source::Source;
+use crate::bridge::view::{Own, View};
+use crate::bridge::{dpucluster, exposure, hosted_cluster, kubeconfig, readiness, status, vip};
+use crate::engine::action::Action;
+use crate::engine::driver::Verdict;
+
+/// The next write that brings the cluster nearer to what the spec says. Nothing is made, or changed, for a bridge whose
+/// DPUCluster is not valid.
+pub(super) fn next_write(view: &View<'_>, pass: &Pass) -> Option<(Part, Action)> {
+    view.dpu_cluster()?;
+    let unmet = status::unmet(view, pass);
+    let is_free = |part: Part| !pass.written.contains(&part) && pass.failure(part).is_none();
+    let write =
+        |part: Part, write: Option<Action>| write.filter(|_| is_free(part)).map(|write| (part, write));
+    let before = view.bridge.condition(condition::HOSTED_CLUSTER_CREATED);
+    let may_change = match view.hosted_cluster() {
+        // That it was deleted is told before it is made anew.
+        Own::Absent => unmet.is_empty() && before.is_none_or(|before| before.status != "True"),
+        Own::Ours(_) => unmet.iter().all(|unmet| unmet.remedy == Remedy::Wait),
+        Own::Unknown(_) | Own::Foreign | Own::Going => return None,
+    };
+    if may_change && let Some(write) = write(Part::HostedCluster, hosted_cluster::write(view)) {
+        return Some(write);
+    }
+    view.hosted_cluster().ours()?;
+    let has_room = matches!(view.node_pool(), Own::Absent | Own::Ours(_));
+    if may_change
+        && has_room
+        && let Some(write) = write(Part::NodePool, hosted_cluster::write_node_pool(view))
+    {
+        return Some(write);
+    }
+    // To ask for an address that can't be given would take away the one that it has.
+    if vip::check(view).is_none()
+        && let Some(write) = write(Part::Service, exposure::write(view))
+    {
+        return Some(write);
+    }
+    write(Part::DpuCluster, kubeconfig::write(view))
+}
+
+/// When the bridge has to be looked at again though nothing happens ("Requeue Strategy").
+pub(super) fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
+    if let Some((part, failure)) = pass.failures.first() {
+        let backoff = Some(dpucluster::backoff(failure.class));
+        return Verdict::Retry { reason: format!("{}: {failure}", part.title()), backoff };
+    }
+    if let Err(failure) = view.dpu_cluster {
+        let backoff = Some(dpucluster::backoff(failure.class));
+        return Verdict::Retry { reason: format!("reading the DPUCluster: {failure}"), backoff };
+    }
+    // The watch, which would tell when it comes, is refused.
+    if let (Ok(None), Some(failure)) = (view.dpu_cluster, view.world.refusal(Source::DpuClusters)) {
+        let backoff = Some(dpucluster::backoff(failure.class));
+        return Verdict::Retry { reason: format!("watching DPUClusters: {failure}"), backoff };
+    }
+    let is_created = view.hosted_cluster().ours();
+    let is = |name: &str, holds: fn(&Condition) -> bool| view.bridge.condition(name).is_some_and(holds);
+    let is_waiting = !is(condition::PROVISIONED, |provisioned| provisioned.status == "True")
+        && is(condition::READY, |ready| readiness::is_waiting(&ready.reason));
+    let mut delays: Vec<Duration> = Vec::new();
+    if prerequisites::image_matters(view) {
+        delays.extend(view.memory.image.as_ref().and_then(|checked| checked.pause(view.now.monotonic)));
+    }
+    if let (Some(cluster), true) = (is_created, is_waiting) {
+        delays.push(readiness::remaining(cluster, view.now));
+    }
+    let next = delays.into_iter().filter(|delay| !delay.is_zero()).min();
+    next.map_or(Verdict::Converged, Verdict::Requeue)
+}

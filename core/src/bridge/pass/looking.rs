@@ -1,0 +1,261 @@
+//! What no watch shows: the content of Secrets, objects before they are created, the registry's answer.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Part, Pass, Stage, wait};
+use crate::bridge::dpucluster::Lookup;
+use crate::bridge::image::Checked;
+use crate::bridge::secrets::{self, Examined, Role, Standing, Verified};
+use crate::bridge::source::Source;
+use crate::bridge::view::View;
+use crate::bridge::world::Name;
+use crate::bridge::{Controller, kubeconfig, names, prerequisites};
+use crate::engine::action::{Action, Class, Failure, Outcome, Success};
+use crate::engine::driver::Next;
+use crate::engine::image::ImageReference;
+use crate::object::ObjectRef;
+use crate::time::Now;
+
+/// Something that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Read {
+    /// The DPUCluster.
+    DpuCluster,
+    /// The HostedCluster or NodePool.
+    Own(Source),
+    /// A Secret.
+    Secret(Role),
+    /// Its copy.
+    Copy(Role),
+}
+
+/// What is handed on, with the version of what it comes from.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Handed {
+    /// A Secret.
+    Secret(Role, Arc<Value>),
+    /// The question whether there is such an image.
+    Image(String, String),
+}
+
+impl Controller {
+    pub(super) fn look(&mut self, key: &Name, now: Now) -> Next<Stage> {
+        let pass = Pass { began: now.monotonic, ..Pass::default() };
+        let reads = self.with_view(key, &pass, now, |view| {
+            let mut reads = BTreeSet::new();
+            let refusal = view.world.refusal(Source::DpuClusters).map(|failure| failure.class);
+            if view.bridge.dpu_cluster.is_some() && refusal.is_some_and(|class| class != Class::NotFound) {
+                reads.insert(Read::DpuCluster);
+            }
+            for source in [Source::HostedClusters, Source::NodePools] {
+                if let Ok(None) = view.world.find(source, view.key) {
+                    reads.insert(Read::Own(source));
+                }
+            }
+            for role in Role::ALL {
+                let is_wanted = role != Role::Kubeconfig
+                    || (kubeconfig::is_made(view) && kubeconfig::of_others(view).is_none());
+                let copy = role.copy(view.key, view.bridge.dpu_cluster.as_ref());
+                if is_wanted && copy.is_some() && view.secret(role) == Standing::Unread {
+                    reads.extend([Read::Secret(role), Read::Copy(role)]);
+                }
+            }
+            if is_image_due(view) {
+                reads.insert(Read::Secret(Role::Pull));
+            }
+            reads.into_iter().collect::<Vec<Read>>()
+        });
+        let Some(reads) = reads else { return self.report(key, pass, now) };
+        let targets = self.with_view(key, &pass, now, |view| {
+            reads.iter().filter_map(|read| Some((*read, target(view, *read)?))).collect::<Vec<_>>()
+        });
+        let (reads, targets): (Vec<Read>, Vec<_>) = targets.unwrap_or_default().into_iter().unzip();
+        let gets = targets.into_iter().map(|target| Action::Get { target, metadata_only: false });
+        wait(gets.collect(), Stage::Looking(pass, reads))
+    }
+
+    pub(super) fn looked(
+        &mut self,
+        key: &Name,
+        mut pass: Pass,
+        reads: Vec<Read>,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<Stage> {
+        pass.looked = now.monotonic.since(pass.began);
+        let mut secrets: Vec<(Role, Arc<Value>)> = Vec::new();
+        let mut copies: Vec<(Role, Lookup<Arc<Value>>)> = Vec::new();
+        for (read, outcome) in reads.into_iter().zip(outcomes) {
+            let found = lookup(outcome);
+            match read {
+                Read::DpuCluster => {
+                    let trimmed = |object: Arc<Value>| Source::DpuClusters.trim(&object).unwrap_or_default();
+                    pass.dpu_cluster = Some(found.map(|object| object.map(trimmed)));
+                }
+                Read::Own(source) => match found {
+                    Ok(Some(object)) => self.absorb(key, source, &object),
+                    Ok(None) => {}
+                    Err(failure) => pass.failures.push((part_of(source), failure)),
+                },
+                Read::Secret(role) => match found {
+                    Ok(Some(object)) => {
+                        self.absorb(key, Source::Secrets, &object);
+                        secrets.push((role, object));
+                    }
+                    Ok(None) => {}
+                    Err(failure) => pass.failures.push((Part::Secret(role), failure)),
+                },
+                Read::Copy(role) => copies.push((role, found)),
+            }
+        }
+        let has_dpu_cluster =
+            self.with_view(key, &pass, now, |view| view.dpu_cluster().is_some()).unwrap_or_default();
+        let mut actions = Vec::new();
+        let mut handed = Vec::new();
+        for (role, secret) in secrets {
+            let copy = copies.iter().find(|(of, _)| *of == role).map(|(_, copy)| copy);
+            // A Secret may be read for its credentials only.
+            if let Some(copy) = copy {
+                match copy {
+                    Err(failure) => pass.failures.push((Part::Secret(role), failure.clone())),
+                    Ok(copy) => {
+                        if let Some(write) =
+                            self.compare(key, role, &secret, copy.as_deref(), has_dpu_cluster)
+                        {
+                            actions.push(write);
+                            handed.push(Handed::Secret(role, marked(&secret)));
+                        }
+                    }
+                }
+            }
+            if role == Role::Pull
+                && let Some((ask, image)) = self.ask_registry(key, &pass, &secret, now)
+            {
+                actions.push(ask);
+                handed.push(Handed::Image(image, secrets::marker(&secret)));
+            }
+        }
+        wait(actions, Stage::Copying(pass, handed))
+    }
+
+    /// Compares a Secret with its copy, and remembers what came of it. Returns the write that is needed.
+    fn compare(
+        &mut self,
+        key: &Name,
+        role: Role,
+        secret: &Value,
+        copy: Option<&Value>,
+        may_copy: bool,
+    ) -> Option<Action> {
+        let bridge = self.world.bridges.get(key)?;
+        let complaint = match secrets::examine(role, key, bridge, secret, copy)? {
+            Examined::Differs(write) => return may_copy.then_some(write),
+            Examined::Bad(complaint) => Some(complaint),
+            Examined::Same => None,
+        };
+        if let Some(copy) = copy {
+            self.absorb(key, Source::Secrets, copy);
+        }
+        let verified = Verified::new(secret, copy, complaint);
+        self.world.memories.entry(key.clone()).or_default().secrets.insert(role, verified);
+        None
+    }
+
+    fn ask_registry(
+        &mut self,
+        key: &Name,
+        pass: &Pass,
+        secret: &Value,
+        now: Now,
+    ) -> Option<(Action, String)> {
+        let config = secrets::docker_config(secret)?;
+        self.with_view(key, pass, now, |view| {
+            let image = view.spec.ocp_release_image.clone();
+            is_image_due(view).then(|| {
+                let reference = ImageReference::parse(&image).ok();
+                let credentials = reference.and_then(|reference| config.credentials_for(&reference));
+                (Action::FindImage { image: image.clone(), credentials }, image)
+            })
+        })?
+    }
+
+    pub(super) fn copied(
+        &mut self,
+        key: &Name,
+        mut pass: Pass,
+        handed: Vec<Handed>,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<Stage> {
+        for (handed, outcome) in handed.into_iter().zip(outcomes) {
+            let memory = self.world.memories.entry(key.clone()).or_default();
+            match (handed, outcome) {
+                (Handed::Secret(role, source), Ok(Success::Object(copy))) => {
+                    memory.secrets.insert(role, Verified::new(&source, Some(&copy), None));
+                    self.absorb(key, Source::Secrets, &copy);
+                }
+                (Handed::Secret(role, _), Err(failure)) => pass.failures.push((Part::Secret(role), failure)),
+                (Handed::Secret(..), Ok(_)) => {}
+                (Handed::Image(image, secret), outcome) => {
+                    let answer = match outcome {
+                        Ok(Success::Image(found)) => Ok(found),
+                        Ok(_) => Err(Failure::new(Class::Unknown, "the answer is about no image")),
+                        Err(failure) => Err(failure),
+                    };
+                    let before = memory.image.take();
+                    memory.image = Some(Checked::take(before, &image, secret, answer, now.monotonic));
+                }
+            }
+        }
+        self.act(key, pass, now)
+    }
+}
+
+/// Whether the registry has to be asked.
+fn is_image_due(view: &View<'_>) -> bool {
+    if !prerequisites::image_matters(view) {
+        return false;
+    }
+    let source = Role::Pull.source(view.key, view.spec);
+    let Ok(Some(secret)) = view.world.find(Source::Secrets, &source) else { return false };
+    let image = &view.spec.ocp_release_image;
+    let due = view.memory.image.as_ref().map(|checked| checked.due(image, &secrets::marker(secret)));
+    due.is_none_or(|due| due <= view.now.monotonic)
+}
+
+/// What a read asks for.
+fn target(view: &View<'_>, read: Read) -> Option<ObjectRef> {
+    let secret = names::secret();
+    Some(match read {
+        Read::DpuCluster => view.bridge.dpu_cluster.as_ref()?.object(&names::dpu_cluster()),
+        Read::Own(source) => view.key.object(&source.kind()),
+        Read::Secret(role) => role.source(view.key, view.spec).object(&secret),
+        Read::Copy(role) => role.copy(view.key, view.bridge.dpu_cluster.as_ref())?.object(&secret),
+    })
+}
+
+/// What a read has found.
+pub fn lookup(outcome: Outcome) -> Lookup<Arc<Value>> {
+    match outcome {
+        Ok(Success::Object(object)) => Ok(Some(object)),
+        Ok(_) => Err(Failure::new(Class::Unknown, "the server's answer is no object")),
+        Err(failure) if failure.class == Class::NotFound => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// A Secret's metadata, as much as tells its version.
+fn marked(secret: &Value) -> Arc<Value> {
+    let metadata = &secret["metadata"];
+    Arc::new(
+        json!({ "metadata": { "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"] } }),
+    )
+}
+
+fn part_of(source: Source) -> Part {
+    if source == Source::NodePools { Part::NodePool } else { Part::HostedCluster }
+}
