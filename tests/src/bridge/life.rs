@@ -176,3 +176,22 @@ pub async fn shown(tenant: &Tenant) -> anyhow::Result<String> {
     }
     Ok(shown)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_there_is_found_plain_and_in_base64() {
+        let told = "the bridge prod is ready";
+        assert!(hushed(told).is_ok());
+        for secret in [HUSH[0], HUSH[2], HUSH[5]] {
+            assert!(hushed(&format!("{told}: {secret}")).is_err(), "{secret}");
+        }
+        for before in ["", "{", "{\"", "{\"a"] {
+            let encoded = STANDARD.encode(format!("{before}\"auth\": \"{}\"}}", HUSH[2]));
+            assert!(hushed(&format!("{told}: {encoded}")).is_err(), "{encoded}");
+        }
+        assert!(hushed("").is_err());
+    }
+}
