@@ -45,12 +45,29 @@ pub fn check(view: &View<'_>) -> Option<Unmet> {
 fn conflict(view: &View<'_>, address: IpAddr) -> Option<Unmet> {
     let own = Name::new(&control_plane_namespace(view.key), API_SERVICE);
     let index = Index::Vip(view.spec.metal_lb_virtual_ip.clone());
-    let service = view.world.users(&address).find(|name| **name != own).map(|name| format!("Service {name}"));
+    let stays = |name: &&Name| **name != own && !is_moving(view, name, address);
+    let service = view.world.users(&address).find(stays).map(|name| format!("Service {name}"));
     let rival = || view.world.rival(&index, view.key).map(|rival| format!("DPFHCPBridge {rival}"));
     let user = service.or_else(rival)?;
     let message =
         format!("address {address} of spec.metalLBVirtualIP is in use by {user}; choose another, or free it");
     Some(Unmet { message, remedy: Remedy::FreeAddress })
+}
+
+/// Whether a Service is that of a bridge which has moved on to another address. Two that swap theirs would wait for each
+/// other for ever.
+fn is_moving(view: &View<'_>, service: &Name, address: IpAddr) -> bool {
+    if service.name != API_SERVICE {
+        return false;
+    }
+    let index = Index::ControlPlane(service.namespace.clone());
+    let mut bridges = view.world.bridges.keys_by(&index).filter_map(|name| view.world.bridges.get(name));
+    bridges.any(|bridge| {
+        let wanted =
+            bridge.spec.as_ref().ok().and_then(|spec| spec.metal_lb_virtual_ip.parse::<IpAddr>().ok());
+        let is_given = |wanted| view.world.all(Source::Pools).any(|(_, pool)| holds(pool, wanted));
+        wanted.is_some_and(|wanted| wanted != address && is_given(wanted))
+    })
 }
 
 fn membership(view: &View<'_>, address: IpAddr) -> Option<Unmet> {

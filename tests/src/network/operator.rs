@@ -84,7 +84,8 @@ impl Host {
         let _ended = Ended { process, trace: self.trace.clone() };
         let instance = process.to_string();
         let client = client(&instance)?;
-        let sets = controllers::select_running(&[])?;
+        // The worlds that the other controllers need are not there.
+        let sets = controllers::select_running(&[lockstep_crds::namespaceclass::CONTROLLER.to_owned()])?;
         let executor = Executor::new(client.clone(), "run");
         let missing = controllers::missing(&executor, &controllers::kinds(&sets)).await;
         if !missing.map_err(|failure| anyhow::anyhow!("cannot reach the server: {failure}"))?.is_empty() {

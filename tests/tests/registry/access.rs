@@ -94,7 +94,7 @@ async fn a_token_service_that_gives_no_token_tells_nothing_of_the_image() {
         (answer("200 OK", &[], "{}"), Class::Unavailable),
         (answer("200 OK", &[], "<html>"), Class::Unavailable),
         (answer("200 OK", &[], r#"{"token":"","access_token":null}"#), Class::Unavailable),
-        (answer("200 OK", &[], r#"{"token":"two\nlines"}"#), Class::Invalid),
+        (answer("200 OK", &[], r#"{"token":"two\nlines"}"#), Class::Unavailable),
         (answer("403 Forbidden", &[], ""), Class::Forbidden),
         (answer("429 Too Many Requests", &["Retry-After: 9"], ""), Class::Throttled),
     ];

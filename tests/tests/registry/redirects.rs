@@ -72,7 +72,7 @@ async fn redirects_end() {
         let server = answering(move |_| moved(to)).await;
         assert_eq!(
             class(&format!("{}:4.19.3", repository(&server)), Some(user())).await,
-            Class::Invalid,
+            Class::Unavailable,
             "{to}"
         );
         assert_eq!(asked(&server).len(), questions, "{to}");

@@ -67,6 +67,11 @@ struct TakesOver;
 
 impl Flaw for TakesOver {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        // Nor is it looked for what is there.
+        let is_copy = request.action.target().is_some_and(|target| target.name.ends_with("-pull-secret"));
+        if is_copy && is(&request.action, "get", "Secret") {
+            return Some(Err(Failure::new(Class::NotFound, "not found")));
+        }
         if let Action::Create { target, manifest } = &request.action
             && target.kind.kind != "Event"
         {

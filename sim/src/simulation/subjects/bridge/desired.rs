@@ -25,6 +25,11 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
             if bridge["status"]["phase"] == "Ready" {
                 differ(format!("it is Ready, and {rival} has its DPUCluster"));
             }
+        } else if !has_dpu_cluster(server, bridge) {
+            // Somebody deleted it, and it took its time to go.
+            if !matches!(bridge["status"]["phase"].as_str(), Some("Pending" | "Failed")) {
+                differ(format!("it is {}, and has no DPUCluster", bridge["status"]["phase"]));
+            }
         } else {
             lacks(server, bridge, &mut differ);
         }
@@ -43,6 +48,11 @@ fn rival<'a>(bridge: &Value, bridges: &'a [Arc<Value>]) -> Option<&'a str> {
         age(other) < age(bridge) && (shares(other, "dpuClusterRef") || shares(other, "metalLBVirtualIP"))
     });
     rivals.next().map(|other| metadata(other, "name"))
+}
+
+fn has_dpu_cluster(server: &ApiServer, bridge: &Value) -> bool {
+    let name = bridge["spec"]["dpuClusterRef"]["name"].as_str().unwrap_or_default();
+    find(server, &names::dpu_cluster(), DPF, name).is_some()
 }
 
 /// What a bridge lacks that should be Ready.
