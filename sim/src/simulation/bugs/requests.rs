@@ -286,7 +286,7 @@ impl Flaw for WrongNamespace {
 }
 
 #[derive(Default)]
-pub(super) struct SecretsTold {
+struct SecretsTold {
     last: String,
 }
 

@@ -51,7 +51,7 @@ pub(super) const ACTS: &[Act] = &[
     act("edit a HostedCluster", "other controller", 3, edit_hosted_cluster),
     act("change a copy", "other controller", 4, change_copy),
     act("delete a copy", "other controller", 3, delete_copy),
-    act("squat on a name", "other controller", 3, squat),
+    act("squat on a name", "other controller", 6, squat),
 ];
 
 fn pick<T: Copy>(from: &[T], random: &mut Random) -> T {
@@ -255,7 +255,7 @@ fn squat(hand: &mut dyn Hand, random: &mut Random) {
     let name = pick(&BRIDGES, random);
     let metadata =
         |name: &str| json!({ "namespace": NAMESPACE, "name": name, "annotations": { "squatter": "yes" } });
-    let (kind, object): (Arc<Kind>, Value) = match random.below(2) {
+    let (kind, object): (Arc<Kind>, Value) = match random.below(3) {
         0 => {
             let spec = json!({
                 "clusterName": name,
@@ -266,7 +266,8 @@ fn squat(hand: &mut dyn Hand, random: &mut Random) {
             });
             (names::node_pool(), json!({ "metadata": metadata(name), "spec": spec }))
         }
-        _ => (names::secret(), json!({ "metadata": metadata(&format!("{name}-pull-secret")) })),
+        1 => (names::secret(), json!({ "metadata": metadata(&format!("{name}-pull-secret")) })),
+        _ => (names::secret(), json!({ "metadata": metadata(&format!("{name}-ssh-key")) })),
     };
     hand.create(&kind, &object);
 }
