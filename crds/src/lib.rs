@@ -6,6 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube_core::CustomResourceExt as _;
 
 pub mod bridge;
+pub mod dpuservice;
 pub mod namespaceclass;
 mod schema;
 pub mod sentinel;
