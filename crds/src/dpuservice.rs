@@ -73,7 +73,7 @@ pub struct DPUServiceSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Source {
-    /// The URL of the chart's repository, such as <https://helm.ngc.nvidia.com/nvidia> or oci://registry.example.com/charts.
+    /// The URL of the chart's repository, such as <https://helm.ngc.nvidia.com/nvidia> or `oci://registry.example.com/charts`.
     #[serde(rename = "repoURL")]
     pub repo_url: String,
     /// The chart's version, such as v1.1.1, or a range of versions, such as 1.x.
