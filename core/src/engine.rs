@@ -11,6 +11,7 @@
 //! | [`conditions`] | conditions of a status |
 //! | [`finalizer`] | finalizers: entered and taken out without harm to others |
 //! | [`image`] | container images and registries |
+//! | [`operator`] | a machine that reconciles keys: driver, watches, events, recording |
 //! | [`recorder`] | Kubernetes Events with aggregation |
 //! | [`lease`] | leader election |
 //! | [`recording`] | a run written down, replayed and compared |
@@ -26,6 +27,7 @@ pub mod finalizer;
 pub mod image;
 pub mod lease;
 pub mod machine;
+pub mod operator;
 pub(crate) mod pairs;
 pub mod queue;
 pub mod recorder;

@@ -112,6 +112,12 @@ impl Learner {
                 hides |= self.learn_object(object, false);
                 source_changed |= self.learn_source(object, false);
             }
+            Event::Finished { outcome: Ok(Success::Objects(objects)), .. } => {
+                for object in objects {
+                    hides |= self.learn_object(object, false);
+                    source_changed |= self.learn_source(object, false);
+                }
+            }
             Event::Finished { outcome: Ok(Success::Kinds(kinds)), .. } => {
                 for kind in kinds {
                     hides |= self.learn_kind(kind);
