@@ -10,12 +10,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 mod daemon_set;
+mod labels;
+mod resources;
+mod source;
 mod status;
 
-pub use daemon_set::{
-    LabelSelector, LabelSelectorRequirement, Quantity, Resources, RollingUpdate, ServiceDaemonSet,
-    UpdateStrategy,
-};
+pub use daemon_set::{RollingUpdate, ServiceDaemonSet, UpdateStrategy};
+pub use labels::{LabelSelector, LabelSelectorRequirement};
+pub use resources::{Quantity, Resources};
+pub use source::Source;
 pub use status::{ApplicationCondition, DPUServiceStatus, HealthStatus, Rollout, SyncStatus};
 
 use crate::schema;
@@ -61,23 +64,10 @@ pub struct DPUServiceSpec {
     pub values: Option<Map<String, Value>>,
     /// Names the service function chain that the service belongs to: the chart's value serviceID and a label of its objects.
     #[serde(default, rename = "serviceID", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
+    #[schemars(schema_with = "labels::service_id")]
     pub service_id: Option<String>,
     /// What the chart's DaemonSet is told: the chart's value serviceDaemonSet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ServiceDaemonSet")]
     pub service_daemon_set: Option<ServiceDaemonSet>,
-}
-
-/// A Helm chart in a repository.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Source {
-    /// The URL of the chart's repository, such as <https://helm.ngc.nvidia.com/nvidia> or `oci://registry.example.com/charts`.
-    #[serde(rename = "repoURL")]
-    pub repo_url: String,
-    /// The chart's version, such as v1.1.1, or a range of versions, such as 1.x.
-    pub version: String,
-    /// The chart's name.
-    pub chart: String,
 }

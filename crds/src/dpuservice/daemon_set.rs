@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+
+use super::labels::{self, LabelSelector};
+use super::resources::Resources;
 
 /// What the chart's DaemonSet is told. What is left out is not passed on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,64 +27,27 @@ pub struct ServiceDaemonSet {
     pub update_strategy: Option<UpdateStrategy>,
     /// Labels of every object of the chart.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "labels::labels")]
     pub labels: BTreeMap<String, String>,
     /// Annotations of every object of the chart.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "labels::annotations")]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// A label selector: all of its terms must hold.
+/// How the pods of a `DaemonSet` are replaced.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LabelSelector {
-    /// Labels and the values that they must have.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub match_labels: BTreeMap<String, String>,
-    /// Further terms.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub match_expressions: Vec<LabelSelectorRequirement>,
-}
-
-/// One term of a selector.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LabelSelectorRequirement {
-    /// The label.
-    pub key: String,
-    /// In, `NotIn`, Exists or `DoesNotExist`.
-    pub operator: String,
-    /// The values of In and `NotIn`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub values: Vec<String>,
-}
-
-/// What a pod asks for and what it may use at most, by the names of resources.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Resources {
-    /// What is kept free for each pod.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub requests: BTreeMap<String, Quantity>,
-    /// What each pod may use at most.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub limits: BTreeMap<String, Quantity>,
-}
-
-/// A quantity as it was written: 1, "500m" or "2Gi".
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Quantity {
-    /// A whole number.
-    Number(i64),
-    /// Anything else.
-    Text(String),
-}
-
-/// How the pods of a DaemonSet are replaced.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "!has(self.rollingUpdate) || !has(self.type) || self.type == 'RollingUpdate'",
+    "message": "rollingUpdate goes with the type RollingUpdate only",
+    "reason": "FieldValueForbidden",
+    "fieldPath": ".rollingUpdate",
+}]))]
 pub struct UpdateStrategy {
-    /// `RollingUpdate`, which replaces them one after the other, or `OnDelete`, which waits until somebody deletes them.
+    /// RollingUpdate, which replaces them one after the other, or OnDelete, which waits until somebody deletes them.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
+    #[schemars(with = "String", extend("enum" = ["RollingUpdate", "OnDelete"]))]
     pub type_: Option<String>,
     /// How many at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,16 +55,41 @@ pub struct UpdateStrategy {
     pub rolling_update: Option<RollingUpdate>,
 }
 
-/// How many pods are replaced at a time; each a number of pods or a percentage of the nodes.
+/// How many pods are replaced at a time; each a number of pods or a percentage of the nodes. One of the two is 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "!has(self.maxSurge) || string(self.maxSurge).matches('^0+%?$') || (has(self.maxUnavailable) && string(self.maxUnavailable).matches('^0+%?$'))",
+        "message": "where maxSurge is not 0, maxUnavailable must be 0; it is 1 if it is left out",
+        "fieldPath": ".maxUnavailable",
+    },
+    {
+        "rule": "!has(self.maxUnavailable) || !string(self.maxUnavailable).matches('^0+%?$') || (has(self.maxSurge) && !string(self.maxSurge).matches('^0+%?$'))",
+        "message": "where maxUnavailable is 0, maxSurge must not be 0: no pod could be replaced",
+        "fieldPath": ".maxSurge",
+    },
+]))]
 pub struct RollingUpdate {
-    /// How many nodes may be without a running pod; one, if it is left out.
+    /// How many nodes may be without a running pod; 1 if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "IntOrString")]
+    #[schemars(schema_with = "number_or_percentage")]
     pub max_unavailable: Option<IntOrString>,
-    /// How many nodes may run the old pod and the new one; none, if it is left out.
+    /// How many nodes may run the old pod and the new one; 0 if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "IntOrString")]
+    #[schemars(schema_with = "number_or_percentage")]
     pub max_surge: Option<IntOrString>,
+}
+
+fn number_or_percentage(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "anyOf": [{ "type": "integer" }, { "type": "string" }],
+        "maxLength": 16,
+        // A string is what it is as a string.
+        "x-kubernetes-validations": [{
+            "rule": "self == string(self) ? self.matches('^0*([0-9]{1,2}|100)%$') : self >= 0 && self <= 2147483647",
+            "message": "must be a number of pods, such as 1, or a percentage of at most 100%, such as 10%",
+        }],
+    })
 }
