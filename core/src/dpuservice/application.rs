@@ -278,3 +278,6 @@ pub fn application_ref(name: &Name) -> ObjectRef {
 pub fn listed(objects: &[Arc<Value>]) -> impl Iterator<Item = (Name, App)> + use<'_> {
     objects.iter().filter_map(|object| Some((Name::of(object), App::read(object)?)))
 }
+
+#[cfg(test)]
+mod tests;

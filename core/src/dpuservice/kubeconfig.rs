@@ -220,3 +220,6 @@ fn data(fields: &Map<String, Value>, field: &str) -> Result<Option<String>, Stri
         _ => Err(format!("its {field} is not base64")),
     }
 }
+
+#[cfg(test)]
+mod tests;

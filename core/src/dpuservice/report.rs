@@ -191,3 +191,89 @@ fn summary(summary: &Value) -> Value {
 fn compared(compared: &Value) -> Value {
     kept(compared, &["source"])
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn status() -> Value {
+        let resource = |index: usize| {
+            json!({
+                "kind": "Pod", "version": "v1", "namespace": "a", "name": format!("p{index}"), "status": "Synced",
+                "health": { "status": "Healthy", "message": null }, "unheard-of": { "a": 1 },
+            })
+        };
+        let deployment = |index: usize| {
+            json!({
+                "id": index, "revision": "1.0.0", "deployedAt": "2026-01-01T00:00:00Z",
+                "source": { "repoURL": "r", "chart": "c", "targetRevision": "1.0.0", "helm": { "valuesObject": { "p": "s3cret" } } },
+            })
+        };
+        json!({
+            "sync": {
+                "status": "OutOfSync", "revision": "1.0.0",
+                "comparedTo": { "source": { "repoURL": "r", "chart": "c", "targetRevision": "1.0.0", "helm": {} }, "destination": {} },
+            },
+            "health": { "status": "Degraded", "message": "x".repeat(5000), "lastTransitionTime": "2026-01-01T00:00:00Z" },
+            "operationState": {
+                "phase": "Failed", "message": "one object is invalid", "startedAt": "2026-01-01T00:00:00Z",
+                "syncResult": { "resources": [1, 2, 3] }, "operation": { "sync": { "revision": "1.0.0" } }, "retryCount": 2,
+            },
+            "conditions": [{ "type": "SyncError", "message": "boom", "lastTransitionTime": "2026-01-01T00:00:00Z" }],
+            "resources": (0..150).map(resource).collect::<Vec<_>>(),
+            "history": (0..15).map(deployment).collect::<Vec<_>>(),
+            "summary": { "images": (0..30).map(|index| format!("i{index}")).collect::<Vec<_>>() },
+            "sourceType": "Helm",
+            "reconciledAt": "2026-01-01T00:00:00Z",
+        })
+    }
+
+    #[test]
+    fn a_report_is_bounded_and_holds_no_values() {
+        let report = Report::read(&status());
+        assert_eq!((report.resources.len(), report.history.len()), (RESOURCES_MAX, HISTORY_MAX));
+        let size = serde_json::to_string(&report).unwrap().len();
+        assert!(size < 40_000, "{size}");
+        let shown = Report {
+            resources: report.resources[..1].to_vec(),
+            history: report.history[9..].to_vec(),
+            health: report.health.clone().map(|health| HealthStatus { message: short("x"), ..health }),
+            ..report.clone()
+        };
+        insta::assert_yaml_snapshot!(shown);
+        assert!(!serde_json::to_string(&report).unwrap().contains("s3cret"));
+    }
+
+    #[test]
+    fn the_words_name_the_cause() {
+        let words = |change: &dyn Fn(&mut Value)| {
+            let mut status = status();
+            status["health"]["message"] = json!("0 of 3 pods run");
+            change(&mut status);
+            Report::read(&status).words()
+        };
+        insta::assert_yaml_snapshot!([
+            words(&|_| {}),
+            words(&|status| status["conditions"] = json!(null)),
+            words(&|status| {
+                status["conditions"] = json!(null);
+                status["health"] = json!({ "status": "Progressing" });
+            }),
+            words(&|status| *status =
+                json!({ "sync": { "status": "Synced" }, "health": { "status": "Healthy" } })),
+            words(&|status| *status = json!(null)),
+        ]);
+    }
+
+    #[test]
+    fn anything_can_be_read() {
+        for status in
+            [json!(null), json!("x"), json!({ "sync": 1, "resources": {}, "history": [1], "summary": [] })]
+        {
+            let report = Report::read(&status);
+            assert!(!report.is_well() && !report.has_failed(), "{status}");
+        }
+    }
+}
