@@ -19,6 +19,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::engine::recording::Hide;
+
 /// The keys of a Secret that may hold a kubeconfig: what DPF writes today, what it wrote before, and what others write.
 pub const KEYS: [&str; 3] = ["super-admin.conf", "admin.conf", "kubeconfig"];
 /// The longest URL of a server.
@@ -78,10 +80,8 @@ pub fn of_secret(secret: &Value) -> Result<Connection, String> {
 pub fn parse(bytes: &[u8]) -> Result<Connection, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is not text".to_owned())?;
     // What the parser says quotes what it has read.
-    let kubeconfig: Kubeconfig = serde_yaml::from_str(text).map_err(|error| match error.location() {
-        Some(place) => format!("it is no kubeconfig (line {}, column {})", place.line(), place.column()),
-        None => "it is no kubeconfig".to_owned(),
-    })?;
+    let kubeconfig: Kubeconfig = serde_yaml::from_str(text)
+        .map_err(|_| "it is no kubeconfig; write one anew, as YAML or JSON".to_owned())?;
     let clusters = kubeconfig.clusters.unwrap_or_default();
     let users = kubeconfig.users.unwrap_or_default();
     let contexts = kubeconfig.contexts.unwrap_or_default();
@@ -218,6 +218,62 @@ fn data(fields: &Map<String, Value>, field: &str) -> Result<Option<String>, Stri
     match STANDARD.decode(&joined) {
         Ok(bytes) if !bytes.is_empty() => Ok(Some(joined)),
         _ => Err(format!("its {field} is not base64")),
+    }
+}
+
+/// A kubeconfig that leads to the same decisions, for recordings: credentials are hidden, all else is as it was.
+pub fn stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
+    let document = std::str::from_utf8(bytes).ok().and_then(|text| serde_yaml::from_str::<Value>(text).ok());
+    let Some(mut document @ Value::Object(_)) = document else { return hide(bytes) };
+    if let Some(fields) = document.as_object_mut() {
+        fields.retain(|field, _| {
+            matches!(field.as_str(), "current-context" | "contexts" | "clusters" | "users")
+        });
+    }
+    for (list, kind) in [("clusters", "cluster"), ("users", "user")] {
+        for entry in document[list].as_array_mut().into_iter().flatten() {
+            if let Some(fields) = entry.get_mut(kind).and_then(Value::as_object_mut) {
+                hide_fields(fields, hide);
+            }
+        }
+    }
+    document.to_string()
+}
+
+/// The same for the `config` of Argo CD's Secret.
+pub fn config_stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
+    let Ok(mut document @ Value::Object(_)) = serde_json::from_slice::<Value>(bytes) else {
+        return hide(bytes);
+    };
+    let mut tls =
+        document.as_object_mut().and_then(|fields| fields.remove("tlsClientConfig")).unwrap_or_default();
+    for fields in [&mut document, &mut tls] {
+        if let Some(fields) = fields.as_object_mut() {
+            hide_fields(fields, hide);
+        }
+    }
+    document["tlsClientConfig"] = tls;
+    document.to_string()
+}
+
+/// Hides the texts among fields, but for those that are told anyway; what is base64 stays so.
+fn hide_fields(fields: &mut Map<String, Value>, hide: Hide<'_>) {
+    for (field, value) in fields {
+        let Value::String(text) = value else {
+            // What a program is told may be secret as well; that there is one is what counts.
+            if value.is_object() || value.is_array() {
+                *value = json!({});
+            }
+            continue;
+        };
+        if text.is_empty() || matches!(field.as_str(), "server" | "tls-server-name" | "serverName") {
+            continue;
+        }
+        let is_data = field.ends_with("-data") || field.ends_with("Data");
+        *text = match data(&Map::from_iter([(field.clone(), json!(text))]), field) {
+            Ok(Some(data)) if is_data => STANDARD.encode(hide(data.as_bytes())),
+            _ => hide(text.as_bytes()),
+        };
     }
 }
 

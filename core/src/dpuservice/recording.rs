@@ -1,6 +1,7 @@
 //! How a run of the controller is recorded.
 
-use crate::engine::recording::Traits;
+use super::kubeconfig;
+use crate::engine::recording::{Form, Hide, Traits};
 
 /// What a recording must know of the controller.
 pub(super) const TRAITS: Traits = Traits {
@@ -18,5 +19,18 @@ pub(super) const TRAITS: Traits = Traits {
         include_str!("status.rs"),
         include_str!("world.rs"),
     ],
-    forms: &[],
+    forms: &[
+        Form { key: "super-admin.conf", stand_in: kubeconfig::stand_in },
+        Form { key: "admin.conf", stand_in: kubeconfig::stand_in },
+        Form { key: "kubeconfig", stand_in: kubeconfig::stand_in },
+        // Argo CD's Secrets, which are made from these.
+        Form { key: "config", stand_in: kubeconfig::config_stand_in },
+        Form { key: "name", stand_in: told },
+        Form { key: "server", stand_in: told },
+    ],
 };
+
+/// Names and addresses of clusters stand in Applications too.
+fn told(text: &[u8], hide: Hide<'_>) -> String {
+    String::from_utf8(text.to_vec()).unwrap_or_else(|_| hide(text))
+}

@@ -90,6 +90,40 @@ fn every_form_is_converted_or_refused() {
     insta::assert_yaml_snapshot!(outcomes);
 }
 
+/// What is recorded leads to the same decisions: the Secret that is made from a stand-in is the stand-in of the Secret.
+#[test]
+fn a_stand_in_gives_the_stand_in_of_what_it_stands_for() {
+    let hide = |secret: &[u8]| format!("hidden-{}", crate::digest::digest(&json!(secret)));
+    let users = [
+        user(),
+        json!({ "token": "t0ken" }),
+        json!({ "username": "root", "password": "s3cret" }),
+        json!({ "client-certificate-data": "Q0VS\nVA==", "client-key-data": "s3cret!" }),
+        json!({ "exec": { "command": "s3cret" } }),
+        json!({}),
+    ];
+    for user in users {
+        let text = kubeconfig(&cluster(), &user).to_string();
+        let hidden = stand_in(text.as_bytes(), &hide);
+        assert!(
+            user.get("exec").is_some() || !hidden.contains("s3cret") && !hidden.contains("t0ken"),
+            "{hidden}"
+        );
+        match (parse(text.as_bytes()), parse(hidden.as_bytes())) {
+            (Ok(told), Ok(recorded)) => {
+                assert_eq!(told.server, recorded.server);
+                let config = config_stand_in(told.config.to_string().as_bytes(), &hide);
+                assert_eq!(config, recorded.config.to_string());
+            }
+            (told, recorded) => assert_eq!(told.err(), recorded.err()),
+        }
+    }
+    for text in ["s3cret", "[", "{\"users\": \"s3cret\"}"] {
+        let hidden = stand_in(text.as_bytes(), &hide);
+        assert_eq!(parse(text.as_bytes()).err(), parse(hidden.as_bytes()).err());
+    }
+}
+
 #[test]
 fn what_is_no_kubeconfig_is_told_without_a_word_of_it() {
     for text in
