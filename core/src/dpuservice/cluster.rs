@@ -76,12 +76,11 @@ fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
 
 impl Controller {
     pub(super) fn begin_cluster(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
-        // Nothing can be said of what can't be seen.
-        if self.world.blind_spot().is_some() {
-            return Next::Done(Verdict::Converged);
-        }
+        let is_wanted = self.world.is_wanted();
         match self.world.stays(key).cloned() {
-            Some(cluster) if self.world.is_wanted() => self.tend(key, &cluster),
+            // Nothing can be said of what can't be seen.
+            _ if is_wanted && self.world.blind_spot().is_some() => Next::Done(Verdict::Converged),
+            Some(cluster) if is_wanted => self.tend(key, &cluster),
             _ => self.leave(key, now),
         }
     }
@@ -186,6 +185,8 @@ impl Controller {
                 let secret = Secret::read(&object);
                 let compared = found.compared.map(|(source, _)| (source, Some(secret.marker())));
                 self.world.secrets.absorb(Name::of(&object), secret);
+                // Without it, no service could go on.
+                self.wake_services();
                 self.find(key, &Found { compared, ..found })
             }
             Some(Err(failure)) => {

@@ -102,7 +102,7 @@ pub fn has_settled(world: &World) -> bool {
 
 impl Controller {
     pub(super) fn begin_project(&mut self) -> Next<super::Stage> {
-        if self.world.blind_spot().is_some() {
+        if self.world.is_wanted() && self.world.blind_spot().is_some() {
             return Next::Done(Verdict::Converged);
         }
         let project = self.world.project().cloned();
@@ -207,6 +207,7 @@ impl Controller {
     /// Whoever goes by the project is woken: services that wait for a permission, clusters that wait for its end.
     pub(super) fn project_changed(&mut self) {
         self.wake_services();
+        self.wake_leaving_services();
         self.wake_leaving_clusters();
         self.outbox.woken.push(Key::Project);
     }

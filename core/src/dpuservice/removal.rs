@@ -81,7 +81,10 @@ impl Controller {
             Some(Ok(Success::Objects(objects))) => objects,
             // Without the kind there are no objects of it.
             Some(Err(failure)) if failure.class == Class::NotFound => Vec::new(),
-            Some(Err(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
+            Some(Err(failure)) => {
+                let verdict = Verdict::retry("listing Applications", &failure);
+                return self.report_removal(key, &[], Some((verdict, failure.message)), now);
+            }
             _ => return Next::Done(lagging()),
         };
         let left: Vec<(Name, App)> =
