@@ -29,14 +29,14 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::action::{Action, Outcome};
+use crate::engine::action::Outcome;
 use crate::engine::backoff::Backoff;
 use crate::engine::conditions::Status;
-use crate::engine::driver::{Driver, Next, Reconcile, Settings, Verdict};
-use crate::engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
-use crate::engine::recorder::{Occurrence, Recorder, Severity};
-use crate::object::ObjectRef;
-use crate::random::Random;
+use crate::engine::driver::{Next, Reconcile, Verdict};
+use crate::engine::machine::Note;
+use crate::engine::operator::{self, Outbox};
+use crate::engine::recorder::{Occurrence, Severity};
+use crate::object::{Name, ObjectRef};
 use crate::time::Now;
 
 pub mod deletion;
@@ -65,7 +65,7 @@ pub mod world;
 
 use names::{condition, reason};
 use pass::News;
-use world::{Name, World, bridge_ref};
+use world::{World, bridge_ref};
 
 /// How long a failing bridge is left alone, where what failed has no delays of its own ("Rate Limiting").
 pub const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
@@ -74,138 +74,14 @@ fn lagging() -> Verdict {
     Verdict::because("the cache lags behind the cluster")
 }
 
-/// How the Bridge is set up.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Config {
-    /// How many bridges are reconciled at a time.
-    pub concurrency: usize,
-    /// How often every bridge is looked at again.
-    pub resync: Duration,
-    /// Names this process in Kubernetes Events.
-    pub instance: String,
-    /// From which all jitter and generated names follow.
-    pub seed: u64,
-}
+/// The Bridge.
+pub type Operator = operator::Operator<Controller>;
 
-/// The operator's state.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Operator {
-    driver: Driver<Name, pass::Stage>,
-    controller: Controller,
-}
-
-/// What decides: the known world, and what follows from a decision besides the pass's own actions.
+/// What decides.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Controller {
     world: World,
-    recorder: Recorder,
-    random: Random,
-    // Handed on in the step that they arose in.
-    #[serde(skip)]
-    woken: Vec<Name>,
-    #[serde(skip)]
-    requests: Vec<Action>,
-    #[serde(skip)]
-    notes: Vec<Note>,
-}
-
-/// The machine's name.
-const NAME: &str = lockstep_crds::bridge::CONTROLLER;
-
-impl Operator {
-    /// A Bridge that knows nothing yet.
-    pub fn new(config: Config) -> Self {
-        let settings = Settings {
-            concurrency: config.concurrency,
-            resync: config.resync,
-            backoff: BACKOFF,
-            seed: config.seed,
-        };
-        let controller = Controller {
-            world: World::default(),
-            recorder: Recorder::new(NAME, config.instance),
-            random: Random::from_seed(config.seed.wrapping_add(1)),
-            woken: Vec::new(),
-            requests: Vec::new(),
-            notes: Vec::new(),
-        };
-        Self { driver: Driver::new(settings), controller }
-    }
-
-    fn enqueue_all(&mut self) {
-        for (name, _) in self.controller.world.bridges.iter() {
-            self.driver.enqueue(name.clone());
-        }
-    }
-
-    /// Hands on what the controller left besides the pass's own actions.
-    fn flush(&mut self, step: &mut Step) {
-        for key in self.controller.woken.drain(..) {
-            // Who begins to lead looks at everything; until then nothing needs to be remembered.
-            if self.driver.is_leading() {
-                self.driver.enqueue(key);
-            }
-        }
-        for action in std::mem::take(&mut self.controller.requests) {
-            step.requests.push(self.driver.request(action));
-        }
-        step.requests.extend(self.controller.recorder.requests(|action| self.driver.request(action)));
-        step.notes.append(&mut self.controller.notes);
-    }
-}
-
-impl Machine for Operator {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn step(&mut self, event: Event, now: Now) -> Step {
-        let mut step = Step::default();
-        match event {
-            Event::Started => self.controller.start(),
-            Event::LeadershipChanged { leading } => {
-                self.driver.set_leading(leading);
-                if leading {
-                    self.enqueue_all();
-                }
-            }
-            Event::ListStarted { kind } => self.controller.list_started(&kind),
-            Event::ListCompleted { kind } => self.controller.list_completed(&kind),
-            Event::Observed { kind, object } => self.controller.observed(&kind, &object),
-            Event::Vanished { kind, object } => self.controller.vanished(&kind, &object),
-            Event::WatchFailed { kind, failure } => self.controller.watch_failed(&kind, failure),
-            Event::Finished { id, outcome } => {
-                self.controller.recorder.finished(id, &outcome);
-                self.driver.finish(&mut self.controller, id, outcome, now, &mut step);
-            }
-            Event::Woke => {}
-        }
-        if self.driver.is_resync_due(now) {
-            self.enqueue_all();
-        }
-        self.flush(&mut step);
-        while self.controller.world.is_synced() && self.driver.can_run(now) {
-            self.driver.run(&mut self.controller, now, &mut step);
-            self.flush(&mut step);
-        }
-        step
-    }
-
-    fn deadline(&self) -> Option<Deadline> {
-        self.driver.deadline()
-    }
-
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        vec![(RECONCILER, self.driver.waiting().count())]
-    }
-
-    fn is_synced(&self) -> bool {
-        self.controller.world.is_synced()
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        metrics::ALL
-    }
+    outbox: Outbox<Name>,
 }
 
 const RECONCILER: &str = "bridge";
@@ -244,7 +120,7 @@ impl Controller {
             self.tell_phase(key);
         }
         for condition in &news.conditions {
-            self.notes.push(Note::ConditionChanged {
+            self.outbox.notes.push(Note::ConditionChanged {
                 object: bridge_ref(key),
                 condition: condition.type_.clone(),
                 status: condition.status.clone(),
@@ -272,7 +148,7 @@ impl Controller {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let (phase, message) = (text(&bridge.status.phase), text(&bridge.status.message));
         let message = format!("DPFHCPBridge {key} is {phase}: {message}");
-        self.notes.push(Note::Told { debug: false, message });
+        self.outbox.notes.push(Note::Told { debug: false, message });
     }
 
     fn tell_condition(&mut self, key: &Name, changed: &Condition, now: Now) {
@@ -297,7 +173,7 @@ impl Controller {
             action: "Reconcile",
             note,
         };
-        self.recorder.record(occurrence, now, &mut self.random);
+        self.outbox.record(occurrence, now);
     }
 }
 

@@ -11,10 +11,12 @@
 //! | [`conditions`] | conditions of a status |
 //! | [`finalizer`] | finalizers: entered and taken out without harm to others |
 //! | [`image`] | container images and registries |
+//! | [`operator`] | a machine that reconciles keys: driver, watches, events, recording |
 //! | [`recorder`] | Kubernetes Events with aggregation |
 //! | [`lease`] | leader election |
 //! | [`recording`] | a run written down, replayed and compared |
 //! | [`wire`] | how actions and answers look over HTTP |
+//! | [`write`] | writes that leave alone what belongs to others |
 
 pub mod action;
 pub mod backoff;
@@ -26,8 +28,10 @@ pub mod finalizer;
 pub mod image;
 pub mod lease;
 pub mod machine;
+pub mod operator;
 pub(crate) mod pairs;
 pub mod queue;
 pub mod recorder;
 pub mod recording;
 pub mod wire;
+pub mod write;

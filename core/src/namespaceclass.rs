@@ -21,13 +21,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::action::{Action, Outcome};
+use crate::engine::action::Outcome;
 use crate::engine::backoff::Backoff;
-use crate::engine::driver::{Driver, Next, Reconcile, Settings, Verdict};
-use crate::engine::machine::{Deadline, Event, Machine, Note, Step};
-use crate::engine::recorder::Recorder;
+use crate::engine::driver::{Next, Reconcile, Verdict};
+use crate::engine::operator::{self, Outbox};
 use crate::object::ObjectRef;
-use crate::random::Random;
 use crate::time::Now;
 
 pub mod binding;
@@ -54,19 +52,6 @@ fn lagging() -> Verdict {
     Verdict::because("the cache lags behind the cluster")
 }
 
-/// How the operator is set up.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Config {
-    /// How many keys are reconciled at a time.
-    pub concurrency: usize,
-    /// How often every key is looked at again.
-    pub resync: Duration,
-    /// Names this process in Kubernetes Events.
-    pub instance: String,
-    /// From which all jitter and generated names follow.
-    pub seed: u64,
-}
-
 /// What is reconciled.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Key {
@@ -89,136 +74,14 @@ pub enum Stage {
     Binding(binding::Stage),
 }
 
-/// The operator's state.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Operator {
-    driver: Driver<Key, Stage>,
-    controller: Controller,
-}
+/// The NamespaceClass operator.
+pub type Operator = operator::Operator<Controller>;
 
-/// What decides: the known world, and what follows from a decision besides the pass's own actions.
+/// What decides.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Controller {
     world: World,
-    recorder: Recorder,
-    random: Random,
-    // Handed on in the step that they arose in.
-    #[serde(skip)]
-    woken: Vec<Key>,
-    #[serde(skip)]
-    requests: Vec<Action>,
-    #[serde(skip)]
-    notes: Vec<Note>,
-}
-
-impl Operator {
-    /// An operator that knows nothing yet.
-    pub fn new(config: Config) -> Self {
-        let settings = Settings {
-            concurrency: config.concurrency,
-            resync: config.resync,
-            backoff: BACKOFF,
-            seed: config.seed,
-        };
-        let controller = Controller {
-            world: World::default(),
-            recorder: Recorder::new(NAME, config.instance),
-            random: Random::from_seed(config.seed.wrapping_add(1)),
-            woken: Vec::new(),
-            requests: Vec::new(),
-            notes: Vec::new(),
-        };
-        Self { driver: Driver::new(settings), controller }
-    }
-
-    fn enqueue_all(&mut self) {
-        let world = &self.controller.world;
-        let classes = world.classes.iter().map(|(name, _)| Key::Class(name.clone()));
-        let namespaces = world.namespaces.iter().map(|(name, _)| Key::Namespace(name.clone()));
-        let bindings = world.bindings.iter().map(|(name, _)| Key::Binding(name.clone()));
-        let keys: Vec<Key> = classes.chain(namespaces).chain(bindings).collect();
-        for key in keys {
-            self.driver.enqueue(key);
-        }
-    }
-
-    /// Hands on what the controller left besides the pass's own actions.
-    fn flush(&mut self, step: &mut Step) {
-        for key in self.controller.woken.drain(..) {
-            // Who begins to lead looks at everything; until then nothing needs to be remembered.
-            if self.driver.is_leading() {
-                self.driver.enqueue(key);
-            }
-        }
-        for action in std::mem::take(&mut self.controller.requests) {
-            step.requests.push(self.driver.request(action));
-        }
-        step.requests.extend(self.controller.recorder.requests(|action| self.driver.request(action)));
-        step.notes.append(&mut self.controller.notes);
-    }
-}
-
-/// The machine's name.
-const NAME: &str = lockstep_crds::namespaceclass::CONTROLLER;
-
-impl Machine for Operator {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn step(&mut self, event: Event, now: Now) -> Step {
-        let mut step = Step::default();
-        match event {
-            Event::Started => self.controller.start(),
-            Event::LeadershipChanged { leading } => {
-                self.driver.set_leading(leading);
-                if leading {
-                    self.enqueue_all();
-                }
-            }
-            Event::ListStarted { kind } => self.controller.list_started(&kind),
-            Event::ListCompleted { kind } => self.controller.list_completed(&kind),
-            Event::Observed { kind, object } => self.controller.observed(&kind, &object),
-            Event::Vanished { kind, object } => self.controller.vanished(&kind, &object),
-            Event::WatchFailed { kind, failure } => self.controller.watch_failed(&kind, failure),
-            Event::Finished { id, outcome } => {
-                self.controller.recorder.finished(id, &outcome);
-                self.driver.finish(&mut self.controller, id, outcome, now, &mut step);
-            }
-            Event::Woke => {}
-        }
-        if self.driver.is_resync_due(now) {
-            self.enqueue_all();
-        }
-        self.flush(&mut step);
-        // A pass may wake other keys, which may run in the same step.
-        while self.controller.world.is_synced() && self.driver.can_run(now) {
-            self.driver.run(&mut self.controller, now, &mut step);
-            self.flush(&mut step);
-        }
-        step
-    }
-
-    fn deadline(&self) -> Option<Deadline> {
-        self.driver.deadline()
-    }
-
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        let mut depths = [("class", 0), ("namespace", 0), ("binding", 0)];
-        for key in self.driver.waiting() {
-            let index = match key {
-                Key::Class(_) => 0,
-                Key::Namespace(_) => 1,
-                Key::Binding(_) => 2,
-            };
-            depths[index].1 += 1;
-        }
-        depths.to_vec()
-    }
-
-    fn is_synced(&self) -> bool {
-        self.controller.world.is_synced()
-    }
+    outbox: Outbox<Key>,
 }
 
 impl Reconcile for Controller {

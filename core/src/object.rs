@@ -81,6 +81,43 @@ impl fmt::Display for ObjectRef {
     }
 }
 
+/// An object's namespace (empty for kinds of the cluster) and name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Name {
+    /// The namespace.
+    pub namespace: String,
+    /// The name in it.
+    pub name: String,
+}
+
+impl Name {
+    /// Puts the two together.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// The name of an object.
+    pub fn of(object: &Value) -> Self {
+        Self::new(metadata(object, "namespace"), metadata(object, "name"))
+    }
+
+    /// The object of that name and kind.
+    pub fn object(&self, kind: &Arc<Kind>) -> ObjectRef {
+        let namespace = Some(self.namespace.clone()).filter(|namespace| !namespace.is_empty());
+        ObjectRef { kind: Arc::clone(kind), namespace, name: self.name.clone() }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            write!(f, "{}", self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
 /// A metadata field that is a string; empty if the object lacks it or holds something else there.
 pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
@@ -94,6 +131,11 @@ pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 /// An annotation's value.
 pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(key)?.as_str()
+}
+
+/// A field that holds a text which is not empty, by its JSON pointer.
+pub fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+    object.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
 }
 
 /// Whether the object has been asked to go (its deletion timestamp is set).

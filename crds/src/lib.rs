@@ -6,6 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube_core::CustomResourceExt as _;
 
 pub mod bridge;
+pub mod dpuservice;
 pub mod namespaceclass;
 mod schema;
 pub mod sentinel;
@@ -25,6 +26,11 @@ pub struct CrdSet {
 pub fn all() -> Vec<CrdSet> {
     vec![
         CrdSet { controller: bridge::CONTROLLER, runs_alone: false, crds: vec![bridge::DPFHCPBridge::crd()] },
+        CrdSet {
+            controller: dpuservice::CONTROLLER,
+            runs_alone: false,
+            crds: vec![dpuservice::DPUService::crd()],
+        },
         CrdSet {
             controller: namespaceclass::CONTROLLER,
             runs_alone: false,

@@ -43,3 +43,31 @@ pub(crate) fn duration<const DEFAULT_SECONDS: u32>(_: &mut SchemaGenerator) -> S
         }],
     })
 }
+
+/// An object of which everything is kept as it is.
+pub(crate) fn free_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// A free object for each name.
+pub(crate) fn map_of_free_objects(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "additionalProperties": free_object(generator) })
+}
+
+/// A list of free objects for each name.
+pub(crate) fn map_of_lists_of_free_objects(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "additionalProperties": { "type": "array", "items": free_object(generator), "x-kubernetes-list-type": "atomic" },
+    })
+}
+
+/// A point in time.
+pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "format": "date-time" })
+}
+
+/// A point in time for each name.
+pub(crate) fn map_of_times(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "additionalProperties": time(generator) })
+}

@@ -1,30 +1,17 @@
 //! The controllers that this program holds, by name.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockstep_core::bridge;
+use lockstep_core::dpuservice;
 use lockstep_core::engine::action::{Action, Class, Failure, Success};
+use lockstep_core::engine::operator::Config;
 use lockstep_core::engine::recording::{Origin, Recordable};
 use lockstep_core::namespaceclass;
 use lockstep_core::object::Kind;
 use lockstep_crds::CrdSet;
-use serde::Serialize;
 
 use crate::execute::Executor;
-
-/// What all controllers are configured by.
-#[derive(Debug, Clone, Serialize)]
-pub struct Settings {
-    /// Most reconciles at a time in each reconciler.
-    pub concurrency: usize,
-    /// How often everything is looked at again.
-    pub resync: Duration,
-    /// Names this process in Kubernetes Events and in leader election.
-    pub instance: String,
-    /// Seeds the jitter of backoff and generated names.
-    pub seed: u64,
-}
 
 /// A controller that `lockstep run` does not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -101,16 +88,12 @@ pub async fn missing(executor: &Executor, kinds: &[Arc<Kind>]) -> Result<Vec<Arc
 }
 
 /// The controller of that name, ready to be driven.
-pub fn machine(name: &str, settings: &Settings) -> Option<Box<dyn Recordable + Send>> {
-    let Settings { concurrency, resync, instance, seed } = settings.clone();
+pub fn machine(name: &str, config: &Config) -> Option<Box<dyn Recordable + Send>> {
     match name {
-        lockstep_crds::bridge::CONTROLLER => {
-            let config = bridge::Config { concurrency, resync, instance, seed };
-            Some(Box::new(bridge::Operator::new(config)))
-        }
+        lockstep_crds::bridge::CONTROLLER => Some(Box::new(bridge::Operator::new(config.clone()))),
+        lockstep_crds::dpuservice::CONTROLLER => Some(Box::new(dpuservice::Operator::new(config.clone()))),
         lockstep_crds::namespaceclass::CONTROLLER => {
-            let config = namespaceclass::Config { concurrency, resync, instance, seed };
-            Some(Box::new(namespaceclass::Operator::new(config)))
+            Some(Box::new(namespaceclass::Operator::new(config.clone())))
         }
         _ => None,
     }
@@ -144,6 +127,9 @@ pub fn revive(name: &str, origin: Origin<'_>) -> Result<Box<dyn Recordable + Sen
         lockstep_crds::bridge::CONTROLLER => {
             bridge::Operator::revive(origin).map(|operator| Box::new(operator) as _)
         }
+        lockstep_crds::dpuservice::CONTROLLER => {
+            dpuservice::Operator::revive(origin).map(|operator| Box::new(operator) as _)
+        }
         lockstep_crds::namespaceclass::CONTROLLER => {
             namespaceclass::Operator::revive(origin).map(|operator| Box::new(operator) as _)
         }
@@ -158,22 +144,24 @@ pub fn revive(name: &str, origin: Origin<'_>) -> Result<Box<dyn Recordable + Sen
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn every_controller_can_be_made() {
-        let settings =
-            Settings { concurrency: 1, resync: Duration::from_secs(1), instance: String::new(), seed: 0 };
+        let config =
+            Config { concurrency: 1, resync: Duration::from_secs(1), instance: String::new(), seed: 0 };
         for set in select_running(&[]).unwrap() {
-            let machine = machine(set.controller, &settings).expect(set.controller);
+            let machine = machine(set.controller, &config).expect(set.controller);
             assert_eq!(machine.name(), set.controller);
             let state = machine.checkpoint()().unwrap();
-            let config = serde_json::to_value(&settings).unwrap();
-            for origin in [Origin::Config(&config), Origin::Checkpoint(&state)] {
+            let recorded = serde_json::to_value(&config).unwrap();
+            for origin in [Origin::Config(&recorded), Origin::Checkpoint(&state)] {
                 let revived = revive(set.controller, origin).unwrap();
                 assert_eq!(revived.checkpoint()().unwrap(), state, "{origin:?}");
             }
-            let error = revive(set.controller, Origin::Checkpoint(&config)).err().unwrap().to_string();
+            let error = revive(set.controller, Origin::Checkpoint(&recorded)).err().unwrap().to_string();
             assert!(error.contains("state") && error.contains(set.controller), "{error}");
         }
     }
@@ -183,7 +171,7 @@ mod tests {
         let error = select(&["namespaceclass".to_owned(), "x".to_owned()]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            r#"there is no controller named "x"; these exist: bridge, namespaceclass, sentinel"#
+            r#"there is no controller named "x"; these exist: bridge, dpuservice, namespaceclass, sentinel"#
         );
     }
 

@@ -141,7 +141,9 @@ impl Metrics {
 
     pub(crate) fn action(&self, controller: &str, action: &Action, outcome: &Outcome, took: Duration) {
         let kind = match action {
-            Action::Watch { kind, .. } | Action::Unwatch { kind } => kind.to_string(),
+            Action::Watch { kind, .. } | Action::Unwatch { kind } | Action::List { kind, .. } => {
+                kind.to_string()
+            }
             Action::Discover { .. } | Action::Fetch { .. } | Action::FindImage { .. } => String::new(),
             Action::Connect { broker } | Action::Publish { broker, .. } => broker.name().to_owned(),
             Action::Get { target, .. }

@@ -168,6 +168,7 @@ impl Driver {
             Action::Unwatch { kind } => self.watches.stop(&kind),
             Action::Discover { .. }
             | Action::Get { .. }
+            | Action::List { .. }
             | Action::Apply { .. }
             | Action::Create { .. }
             | Action::Update { .. }

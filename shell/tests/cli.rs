@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use lockstep_core::engine::action::{ActionId, Class, Failure};
 use lockstep_core::engine::machine::{Event, Machine as _};
+use lockstep_core::engine::operator::Config;
 use lockstep_core::object::Kind;
 use lockstep_core::time::{Monotonic, Now, Wall};
-use lockstep_shell::controllers::{self, Settings};
+use lockstep_shell::controllers;
 use lockstep_shell::record::{self, Options};
 
 fn lockstep(folder: &Path) -> Command {
@@ -196,7 +197,7 @@ fn run_needs_a_cluster_that_it_can_reach() {
 /// Records a short run into the file.
 fn record(path: &Path) {
     let settings =
-        Settings { concurrency: 2, resync: Duration::from_mins(10), instance: "a".to_owned(), seed: 1 };
+        Config { concurrency: 2, resync: Duration::from_mins(10), instance: "a".to_owned(), seed: 1 };
     let machine = controllers::machine("namespaceclass", &settings).unwrap();
     let options = Options { path: path.to_owned(), max_bytes: 1 << 20 };
     let config = serde_json::to_value(&settings).unwrap();
@@ -310,7 +311,7 @@ fn nothing_but_a_recording_is_put_aside_for_a_new_one() {
     assert_eq!(sizes(), [true, true, false]);
     std::fs::write(&path, "precious").unwrap();
     let settings =
-        Settings { concurrency: 2, resync: Duration::from_mins(10), instance: "a".to_owned(), seed: 1 };
+        Config { concurrency: 2, resync: Duration::from_mins(10), instance: "a".to_owned(), seed: 1 };
     let machine = controllers::machine("namespaceclass", &settings).unwrap();
     let options = Options { path: path.clone(), max_bytes: 1 << 20 };
     let error = record::start(machine, serde_json::Value::Null, options).err().unwrap().to_string();

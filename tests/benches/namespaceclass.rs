@@ -16,7 +16,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ApiResource, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, CustomResourceExt as _};
 use lockstep_core::engine::machine::{Event, Machine};
-use lockstep_core::namespaceclass::{Config, Operator, names};
+use lockstep_core::engine::operator::Config;
+use lockstep_core::namespaceclass::{Operator, names};
 use lockstep_core::time::{Monotonic, Now, Wall};
 use lockstep_crds::namespaceclass::{NamespaceClass, NamespaceClassBinding, NamespaceClassSpec};
 use lockstep_tests::control_plane::ControlPlane;

@@ -11,8 +11,9 @@ use anyhow::{Context, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Config};
+use lockstep_core::engine::operator;
 use lockstep_shell::clock::Clock;
-use lockstep_shell::controllers::{self, Settings};
+use lockstep_shell::controllers;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::shutdown::{self, Trigger};
@@ -120,7 +121,7 @@ pub async fn install_crds(client: &Client) -> anyhow::Result<()> {
 
 /// Starts all controllers with the client on the current runtime; they stop when the trigger is dropped.
 pub fn start_operator(client: Client) -> anyhow::Result<Trigger> {
-    let settings = Settings {
+    let settings = operator::Config {
         concurrency: 8,
         resync: Duration::from_mins(10),
         instance: "lockstep-tests".to_owned(),

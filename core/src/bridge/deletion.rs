@@ -27,13 +27,13 @@ use super::pass::{self, STATUS_BACKOFF, lookup, write_status};
 use super::phase::Phase;
 use super::prerequisites::text;
 use super::secrets::{self, Role};
-use super::world::{Bridge, Name, bridge_ref};
+use super::world::{Bridge, bridge_ref};
 use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::conditions::{self, Finding, Status};
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::finalizer;
 use crate::engine::recorder::Severity;
-use crate::object::{controller_uid, is_deleting, metadata};
+use crate::object::{Name, controller_uid, is_deleting, metadata};
 use crate::time::Now;
 
 /// After which time it is looked at again whether everything is gone.

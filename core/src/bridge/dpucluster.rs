@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use super::names::{condition, reason};
-use super::world::{Bridge, Name};
+use super::world::Bridge;
 use crate::engine::action::{Class, Failure};
 use crate::engine::backoff::Backoff;
 use crate::engine::conditions::{Finding, Status};
+use crate::object::Name;
 
 /// Permission denied, or the CRD is missing: somebody has to mend that ("Requeue Strategy", "Permanent Errors").
 pub const DENIED: Backoff = Backoff { initial: Duration::from_secs(30), max: Duration::from_mins(5) };

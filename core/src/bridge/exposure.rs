@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use super::names::{self, REQUESTED_IPS, condition, reason};
 use super::prerequisites::{Remedy, Unmet, service_title};
 use super::view::{View, is, words};
-use super::world::Name;
 use super::{hosted_cluster, vip};
 use crate::engine::action::Action;
 use crate::engine::conditions::{Finding, Status};
+use crate::object::Name;
 use crate::object::{annotation, metadata};
 
 /// The write that asks MetalLB for the address; none if it is asked for, or there is no Service yet.

@@ -28,12 +28,13 @@ use super::names::FINALIZER;
 use super::secrets::Role;
 use super::source::Source;
 use super::view::View;
-use super::world::{Bridge, Memory, Name, bridge_ref};
+use super::world::{Bridge, Memory, bridge_ref};
 use super::{Controller, metrics, status};
 use crate::engine::action::{Action, Failure, Outcome, Subresource, Success};
 use crate::engine::backoff::Backoff;
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::finalizer;
+use crate::object::Name;
 use crate::time::{Monotonic, Now};
 
 mod deciding;
@@ -223,7 +224,7 @@ impl Controller {
             return Next::Done(Verdict::Converged);
         };
         if !std::mem::replace(&mut pass.measured, true) {
-            self.notes.extend(metrics::validated(result, pass.looked));
+            self.outbox.notes.extend(metrics::validated(result, pass.looked));
         }
         if !differs {
             return Next::Done(verdict);

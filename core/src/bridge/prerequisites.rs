@@ -13,10 +13,10 @@ use super::names::{API_SERVICE, HYPERSHIFT, HYPERSHIFT_OPERATOR, SUPPORTED_VERSI
 use super::secrets::{Role, Standing};
 use super::source::Source;
 use super::view::{Own, View};
-use super::world::{Index, Name, control_plane_namespace};
+use super::world::{Index, control_plane_namespace};
 use super::{hosted_cluster, kubeconfig, vip};
 use crate::engine::action::{Class, Failure};
-use crate::object::is_deleting;
+use crate::object::{Name, is_deleting};
 
 /// Something that is missing, or wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,60 +1,41 @@
 //! How a run of the Bridge is recorded.
 
-use super::Operator;
 use super::parse::{docker_config, ssh_key};
-use crate::engine::recording::{Checkpoint, Form, Origin, Recordable, Traits};
+use crate::engine::recording::{Form, Traits};
 
-impl Operator {
-    /// The Bridge that a recording speaks of.
-    pub fn revive(origin: Origin<'_>) -> serde_json::Result<Self> {
-        match origin {
-            Origin::Config(config) => serde_json::from_value(config.clone()).map(Self::new),
-            Origin::Checkpoint(state) => serde_json::from_value(state.clone()),
-        }
-    }
-}
-
-impl Recordable for Operator {
-    fn checkpoint(&self) -> Checkpoint {
-        let state = self.clone();
-        Box::new(move || serde_json::to_value(state))
-    }
-
-    fn traits(&self) -> Traits {
-        Traits {
-            mark: None,
-            words: &[
-                include_str!("../bridge.rs"),
-                include_str!("deletion.rs"),
-                include_str!("dpucluster.rs"),
-                include_str!("exposure.rs"),
-                include_str!("hosted_cluster.rs"),
-                include_str!("image.rs"),
-                include_str!("kubeconfig.rs"),
-                include_str!("metrics.rs"),
-                include_str!("names.rs"),
-                include_str!("node_pool.rs"),
-                include_str!("pass.rs"),
-                include_str!("pass/deciding.rs"),
-                include_str!("pass/looking.rs"),
-                include_str!("phase.rs"),
-                include_str!("prerequisites.rs"),
-                include_str!("readiness.rs"),
-                include_str!("secrets.rs"),
-                include_str!("source.rs"),
-                include_str!("status.rs"),
-                include_str!("view.rs"),
-                include_str!("vip.rs"),
-                include_str!("watches.rs"),
-                include_str!("world.rs"),
-                include_str!("parse/docker_config.rs"),
-                include_str!("parse/ssh_key.rs"),
-            ],
-            forms: &[
-                Form { key: ".dockerconfigjson", stand_in: docker_config::stand_in },
-                Form { key: "ssh-publickey", stand_in: ssh_key::stand_in },
-                Form { key: "id_rsa.pub", stand_in: ssh_key::stand_in },
-            ],
-        }
-    }
-}
+/// What a recording must know of the Bridge.
+pub(super) const TRAITS: Traits = Traits {
+    mark: None,
+    words: &[
+        include_str!("../bridge.rs"),
+        include_str!("deletion.rs"),
+        include_str!("dpucluster.rs"),
+        include_str!("exposure.rs"),
+        include_str!("hosted_cluster.rs"),
+        include_str!("image.rs"),
+        include_str!("kubeconfig.rs"),
+        include_str!("metrics.rs"),
+        include_str!("names.rs"),
+        include_str!("node_pool.rs"),
+        include_str!("pass.rs"),
+        include_str!("pass/deciding.rs"),
+        include_str!("pass/looking.rs"),
+        include_str!("phase.rs"),
+        include_str!("prerequisites.rs"),
+        include_str!("readiness.rs"),
+        include_str!("secrets.rs"),
+        include_str!("source.rs"),
+        include_str!("status.rs"),
+        include_str!("view.rs"),
+        include_str!("vip.rs"),
+        include_str!("watches.rs"),
+        include_str!("world.rs"),
+        include_str!("parse/docker_config.rs"),
+        include_str!("parse/ssh_key.rs"),
+    ],
+    forms: &[
+        Form { key: ".dockerconfigjson", stand_in: docker_config::stand_in },
+        Form { key: "ssh-publickey", stand_in: ssh_key::stand_in },
+        Form { key: "id_rsa.pub", stand_in: ssh_key::stand_in },
+    ],
+};

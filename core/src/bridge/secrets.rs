@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use super::names::{self, BRIDGE_NAME, BRIDGE_NAMESPACE};
 use super::parse::docker_config::DockerConfig;
 use super::parse::ssh_key;
-use super::world::{Bridge, Memory, Name, World};
+use super::world::{Bridge, Memory, World};
 use crate::engine::action::{Action, Failure};
-use crate::object::{controller_reference, controller_uid, label, metadata};
+use crate::object::{Name, controller_reference, controller_uid, label, metadata};
 
 use super::source::Source;
 

@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::dpucluster::Lookup;
 use super::secrets::{self, Role, Standing};
 use super::source::Source;
-use super::world::{Bridge, Memory, Name, World, control_plane_namespace};
+use super::world::{Bridge, Memory, World, control_plane_namespace};
 use crate::engine::action::{Class, Failure};
-use crate::object::{controller_uid, is_deleting};
+use crate::object::{Name, controller_uid, is_deleting};
 use crate::time::Now;
 
 /// A bridge in its world.

@@ -12,9 +12,9 @@ use super::parse::address::AddressRange;
 use super::prerequisites::{Remedy, Unmet};
 use super::source::Source;
 use super::view::View;
-use super::world::{Index, Name, control_plane_namespace};
+use super::world::{Index, control_plane_namespace};
 use crate::engine::action::Class;
-use crate::object::annotation;
+use crate::object::{Name, annotation};
 
 /// What keeps the address from being used, where one is. Once the API server's Service has it, nothing does.
 pub fn check(view: &View<'_>) -> Option<Unmet> {

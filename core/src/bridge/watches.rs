@@ -7,31 +7,60 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Controller;
+use lockstep_crds::bridge::CONTROLLER;
+
 use super::names::{self, API_SERVICE};
+use super::recording::TRAITS;
 use super::source::Source;
 use super::vip;
-use super::world::{Bridge, Index, Name, Seen};
+use super::world::{Bridge, Index, Seen, World};
+use super::{BACKOFF, Controller, RECONCILER, metrics};
 use crate::engine::action::{Action, Failure, Scope};
-use crate::object::{Kind, resource_version};
+use crate::engine::backoff::Backoff;
+use crate::engine::machine::Metric;
+use crate::engine::operator::{Control, Outbox};
+use crate::engine::recording::Traits;
+use crate::object::{Kind, Name, resource_version};
 
-impl Controller {
-    pub(super) fn start(&mut self) {
-        self.requests.push(Action::Watch { kind: names::bridge(), scope: Scope::default() });
+impl Control for Controller {
+    const NAME: &'static str = CONTROLLER;
+    const BACKOFF: Backoff = BACKOFF;
+    const RECONCILERS: &'static [&'static str] = &[RECONCILER];
+    const METRICS: &'static [Metric] = metrics::ALL;
+    const TRAITS: Traits = TRAITS;
+
+    fn new(outbox: Outbox<Name>) -> Self {
+        Self { world: World::default(), outbox }
+    }
+
+    fn outbox(&mut self) -> &mut Outbox<Name> {
+        &mut self.outbox
+    }
+
+    fn keys(&self) -> Vec<Name> {
+        self.world.bridges.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.world.is_synced()
+    }
+
+    fn start(&mut self) {
+        self.outbox.requests.push(Action::Watch { kind: names::bridge(), scope: Scope::default() });
         for source in Source::ALL {
             self.world.watched.entry(source).or_default();
-            self.requests.push(Action::Watch { kind: source.kind(), scope: source.scope() });
+            self.outbox.requests.push(Action::Watch { kind: source.kind(), scope: source.scope() });
         }
     }
 
-    pub(super) fn list_started(&mut self, kind: &Kind) {
+    fn list_started(&mut self, kind: &Arc<Kind>) {
         match Source::of(kind) {
             None => self.world.bridges.start_list(),
             Some(source) => self.world.watched.entry(source).or_default().cache.start_list(),
         }
     }
 
-    pub(super) fn list_completed(&mut self, kind: &Kind) {
+    fn list_completed(&mut self, kind: &Arc<Kind>) {
         let Some(source) = Source::of(kind) else {
             let held: Vec<(Name, Bridge)> =
                 self.world.bridges.iter().map(|(name, bridge)| (name.clone(), bridge.clone())).collect();
@@ -56,7 +85,7 @@ impl Controller {
         }
     }
 
-    pub(super) fn observed(&mut self, kind: &Kind, object: &Value) {
+    fn observed(&mut self, kind: &Arc<Kind>, object: &Arc<Value>) {
         let name = Name::of(object);
         let Some(source) = Source::of(kind) else {
             let bridge = Bridge::read(object);
@@ -65,7 +94,7 @@ impl Controller {
             if self.world.bridges.observe(name.clone(), bridge) && !is_told {
                 self.wake_rivals(before.as_ref());
                 self.wake_rivals(self.world.bridges.get(&name).cloned().as_ref());
-                self.woken.push(name);
+                self.outbox.woken.push(name);
             }
             return;
         };
@@ -80,7 +109,7 @@ impl Controller {
         }
     }
 
-    pub(super) fn vanished(&mut self, kind: &Kind, object: &Value) {
+    fn vanished(&mut self, kind: &Arc<Kind>, object: &Value) {
         let (name, version) = (Name::of(object), resource_version(object));
         let Some(source) = Source::of(kind) else {
             let before = self.world.bridges.get(&name).cloned();
@@ -97,37 +126,39 @@ impl Controller {
         }
     }
 
-    pub(super) fn watch_failed(&mut self, kind: &Kind, failure: Failure) {
+    fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
         if let Some(source) = Source::of(kind)
             && self.world.refuse(source, failure)
         {
             self.wake_all();
         }
     }
+}
 
+impl Controller {
     /// Takes in the answer to a read or write for a bridge. It is no news any more when the watch shows it, so that others
     /// who depend on it are woken now.
     pub(super) fn absorb(&mut self, key: &Name, source: Source, object: &Value) {
         if let Some(before) = self.world.absorb(source, object) {
-            let woken = self.woken.len();
+            let woken = self.outbox.woken.len();
             self.wake(source, &Name::of(object), before.as_deref(), Some(object));
-            let others = self.woken.split_off(woken);
-            self.woken.extend(others.into_iter().filter(|other| other != key));
+            let others = self.outbox.woken.split_off(woken);
+            self.outbox.woken.extend(others.into_iter().filter(|other| other != key));
         }
     }
 
     fn wake_all(&mut self) {
-        self.woken.extend(self.world.bridges.iter().map(|(name, _)| name.clone()));
+        self.outbox.woken.extend(self.world.bridges.iter().map(|(name, _)| name.clone()));
     }
 
     /// A bridge that is gone leaves nothing to remember.
     fn forget(&mut self, name: &Name) {
         self.world.memories.remove(name);
-        self.woken.push(name.clone());
+        self.outbox.woken.push(name.clone());
     }
 
     fn wake_by(&mut self, index: &Index) {
-        self.woken.extend(self.world.bridges.keys_by(index).cloned());
+        self.outbox.woken.extend(self.world.bridges.keys_by(index).cloned());
     }
 
     /// Whoever waits for what this bridge has.
@@ -148,7 +179,7 @@ impl Controller {
             Source::DpuClusters => self.wake_by(&Index::DpuCluster(name.clone())),
             Source::HostedClusters | Source::NodePools => {
                 if self.world.bridges.get(name).is_some() {
-                    self.woken.push(name.clone());
+                    self.outbox.woken.push(name.clone());
                 }
             }
             Source::Secrets => self.wake_by(&Index::Secret(name.clone())),

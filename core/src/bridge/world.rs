@@ -1,7 +1,6 @@
 //! What the Bridge knows of the cluster.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -19,44 +18,7 @@ use crate::engine::action::{Class, Failure};
 use crate::engine::cache::{Cache, Cached};
 use crate::engine::finalizer;
 use crate::engine::pairs;
-use crate::object::{Kind, ObjectRef, is_deleting, metadata, resource_version};
-
-/// An object's namespace (empty for kinds of the cluster) and name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Name {
-    /// The namespace.
-    pub namespace: String,
-    /// The name in it.
-    pub name: String,
-}
-
-impl Name {
-    /// Puts the two together.
-    pub fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.to_owned(), name: name.to_owned() }
-    }
-
-    /// The name of an object.
-    pub fn of(object: &Value) -> Self {
-        Self::new(metadata(object, "namespace"), metadata(object, "name"))
-    }
-
-    /// The object of that name and kind.
-    pub fn object(&self, kind: &Arc<Kind>) -> ObjectRef {
-        let namespace = Some(self.namespace.clone()).filter(|namespace| !namespace.is_empty());
-        ObjectRef { kind: Arc::clone(kind), namespace, name: self.name.clone() }
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.namespace.is_empty() {
-            write!(f, "{}", self.name)
-        } else {
-            write!(f, "{}/{}", self.namespace, self.name)
-        }
-    }
-}
+use crate::object::{Name, ObjectRef, is_deleting, metadata, resource_version};
 
 /// Everything that watches and answers have shown.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -54,6 +54,13 @@ pub enum Action {
         /// Whether its metadata suffices (`PartialObjectMetadata`).
         metadata_only: bool,
     },
+    /// Reads the objects of a kind, from the newest state rather than from a cache. A name in the scope is not heeded.
+    List {
+        /// The kind.
+        kind: Arc<Kind>,
+        /// Which of its objects, and how much of each.
+        scope: Scope,
+    },
     /// Server-side apply with our field manager, forced. A `metadata.uid` or `metadata.resourceVersion` in the
     /// manifest is a precondition.
     Apply {
@@ -132,6 +139,7 @@ impl Action {
             Self::Unwatch { .. } => "unwatch",
             Self::Discover { .. } => "discover",
             Self::Get { .. } => "get",
+            Self::List { .. } => "list",
             Self::Apply { .. } => "apply",
             Self::Create { .. } => "create",
             Self::Update { .. } => "update",
@@ -152,6 +160,7 @@ impl Action {
             | Self::Unwatch { .. }
             | Self::Discover { .. }
             | Self::Get { .. }
+            | Self::List { .. }
             | Self::Fetch { .. }
             | Self::FindImage { .. }
             | Self::Connect { .. } => false,
@@ -170,6 +179,7 @@ impl Action {
             Self::Watch { .. }
             | Self::Unwatch { .. }
             | Self::Discover { .. }
+            | Self::List { .. }
             | Self::Fetch { .. }
             | Self::FindImage { .. }
             | Self::Connect { .. }
@@ -184,7 +194,7 @@ impl Action {
     }
 }
 
-/// Which objects of a kind a watch sees, and how much of each.
+/// Which objects of a kind a watch or list sees, and how much of each.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
     /// The namespace; none for all.
@@ -212,6 +222,8 @@ pub type Outcome = Result<Success, Failure>;
 pub enum Success {
     /// The object as it is now (get, apply, create, update, patch; delete, where the server shows what it deletes).
     Object(Arc<Value>),
+    /// The objects that there are (list).
+    Objects(Vec<Arc<Value>>),
     /// The kinds that an API version serves (discover).
     Kinds(Vec<Arc<Kind>>),
     /// Nothing to tell (watch, unwatch, connect; delete, where the object is gone).

@@ -104,7 +104,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
     }
 
     /// The keys of the objects under an index value, in order.
-    pub fn keys_by(&self, index: &V::Index) -> impl Iterator<Item = &K> {
+    pub fn keys_by<'a>(&'a self, index: &V::Index) -> impl Iterator<Item = &'a K> + use<'a, K, V> {
         self.index.get(index).into_iter().flatten()
     }
 

@@ -199,6 +199,7 @@ impl Election {
             Ok(
                 Success::Done
                 | Success::Kinds(_)
+                | Success::Objects(_)
                 | Success::Document(_)
                 | Success::Image(_)
                 | Success::Published(_),

@@ -23,6 +23,8 @@ pub use self::redact::cut;
 pub const JSON: &str = "application/json";
 /// Asks for the metadata of objects only.
 pub const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+/// Asks for the metadata of a list's objects only.
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
@@ -43,6 +45,10 @@ pub fn encode(action: &Action, field_manager: &str) -> Result<http::Request<Vec<
         Action::Discover { api_version } => get(&path::api_version(api_version), JSON),
         Action::Get { target, metadata_only } => {
             get(&path::object(target)?, if *metadata_only { METADATA } else { JSON })
+        }
+        Action::List { kind, scope } => {
+            let path = path::list(kind, scope);
+            get(&path, if scope.metadata_only { METADATA_LIST } else { JSON })
         }
         Action::Apply { target, manifest } => {
             let path = format!("{}&force=true", with_manager(&path::object(target)?, field_manager));
@@ -147,6 +153,13 @@ fn success(action: &Action, body: &[u8]) -> Outcome {
         Action::Get { metadata_only: true, .. } => {
             let mut object = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
             Ok(Success::Object(Arc::new(json!({ "metadata": object["metadata"].take() }))))
+        }
+        Action::List { .. } => {
+            let mut list = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
+            match list["items"].take() {
+                Value::Array(items) => Ok(Success::Objects(items.into_iter().map(Arc::new).collect())),
+                _ => Err(Failure::new(Class::Unknown, "the server's answer is no list")),
+            }
         }
         Action::Get { .. }
         | Action::Apply { .. }

@@ -166,7 +166,7 @@ impl Controller {
                 let namespace = self.world.namespaces.get(&name.to_owned());
                 let is_ours = namespace.is_some_and(|ns| binding.controller.as_ref() == Some(&ns.uid));
                 if is_ours {
-                    self.woken.push(Key::Namespace(name.to_owned()));
+                    self.outbox.woken.push(Key::Namespace(name.to_owned()));
                     return Next::Done(Verdict::Converged);
                 }
                 report(name, &binding, status::class_not_found(&binding, now), Verdict::Converged)
@@ -181,7 +181,7 @@ impl Controller {
                     return self.work_on(name, &binding, &class, now);
                 }
                 if self.world.classes.absorb(binding.class.clone(), class) {
-                    self.woken.push(Key::Class(binding.class));
+                    self.outbox.woken.push(Key::Class(binding.class));
                 }
                 Next::Done(lagging())
             }

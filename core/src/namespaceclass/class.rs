@@ -107,7 +107,7 @@ impl Controller {
     fn wake_namespaces_of(&mut self, class: &str) {
         let class = class.to_owned();
         let namespaces = self.world.namespaces.keys_by(&class);
-        self.woken.extend(namespaces.map(|namespace| Key::Namespace(namespace.clone())));
+        self.outbox.woken.extend(namespaces.map(|namespace| Key::Namespace(namespace.clone())));
     }
 
     fn judge_class(&mut self, name: &str, now: Now) -> Next<super::Stage> {

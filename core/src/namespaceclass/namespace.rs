@@ -89,7 +89,7 @@ impl Controller {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
                 self.world.bindings.absorb(name.to_owned(), Binding::read(&object));
-                self.woken.push(Key::Binding(name.to_owned()));
+                self.outbox.woken.push(Key::Binding(name.to_owned()));
                 Next::Done(Verdict::Converged)
             }
             Some(Err(failure)) => Next::Done(Verdict::retry("writing the binding", &failure)),

@@ -136,7 +136,7 @@ pub(super) fn patch(uid: &str, resource_version: &str, status: &impl Serialize) 
 impl Controller {
     /// Tells a changed condition in the log and as an event.
     pub(super) fn announce(&mut self, object: &ObjectRef, uid: &str, condition: &Condition, now: Now) {
-        self.notes.push(Note::ConditionChanged {
+        self.outbox.notes.push(Note::ConditionChanged {
             object: object.clone(),
             condition: condition.type_.clone(),
             status: condition.status.clone(),

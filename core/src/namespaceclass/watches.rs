@@ -6,25 +6,56 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use lockstep_crds::namespaceclass::CONTROLLER;
+
 use super::names;
-use super::world::{self, Binding, Class, Namespace, Resources};
-use super::{Controller, Key};
+use super::recording::TRAITS;
+use super::world::{self, Binding, Class, Namespace, Resources, World};
+use super::{BACKOFF, Controller, Key};
 use crate::engine::action::{Action, Class as FailureClass, Failure, Scope};
+use crate::engine::backoff::Backoff;
+use crate::engine::operator::{Control, Outbox};
 use crate::engine::recorder::Occurrence;
+use crate::engine::recording::Traits;
 use crate::object::{Kind, metadata, resource_version};
 use crate::time::Now;
 
-impl Controller {
-    pub(super) fn start(&mut self) {
+impl Control for Controller {
+    const NAME: &'static str = CONTROLLER;
+    const BACKOFF: Backoff = BACKOFF;
+    const RECONCILERS: &'static [&'static str] = &["class", "namespace", "binding"];
+    const TRAITS: Traits = TRAITS;
+
+    fn new(outbox: Outbox<Key>) -> Self {
+        Self { world: World::default(), outbox }
+    }
+
+    fn outbox(&mut self) -> &mut Outbox<Key> {
+        &mut self.outbox
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        let world = &self.world;
+        let classes = world.classes.iter().map(|(name, _)| Key::Class(name.clone()));
+        let namespaces = world.namespaces.iter().map(|(name, _)| Key::Namespace(name.clone()));
+        let bindings = world.bindings.iter().map(|(name, _)| Key::Binding(name.clone()));
+        classes.chain(namespaces).chain(bindings).collect()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.world.is_synced()
+    }
+
+    fn start(&mut self) {
         for (kind, metadata_only) in
             [(names::namespace(), true), (names::class(), false), (names::binding(), false)]
         {
             let scope = Scope { selector: String::new(), metadata_only, ..Scope::default() };
-            self.requests.push(Action::Watch { kind, scope });
+            self.outbox.requests.push(Action::Watch { kind, scope });
         }
     }
 
-    pub(super) fn list_started(&mut self, kind: &Arc<Kind>) {
+    fn list_started(&mut self, kind: &Arc<Kind>) {
         match Watched::of(kind) {
             Watched::Namespaces => self.world.namespaces.start_list(),
             Watched::Classes => self.world.classes.start_list(),
@@ -37,29 +68,29 @@ impl Controller {
         }
     }
 
-    pub(super) fn list_completed(&mut self, kind: &Arc<Kind>) {
+    fn list_completed(&mut self, kind: &Arc<Kind>) {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 let gone = self.world.namespaces.complete_list();
-                self.woken.extend(gone.into_iter().map(Key::Namespace));
+                self.outbox.woken.extend(gone.into_iter().map(Key::Namespace));
             }
             Watched::Classes => {
                 let gone = self.world.classes.complete_list();
-                self.woken.extend(gone.into_iter().map(Key::Class));
+                self.outbox.woken.extend(gone.into_iter().map(Key::Class));
             }
             Watched::Bindings => {
                 let gone = self.world.bindings.complete_list();
                 for name in &gone {
                     self.world.repairs.remove(name);
                 }
-                self.woken.extend(gone.into_iter().map(Key::Namespace));
+                self.outbox.woken.extend(gone.into_iter().map(Key::Namespace));
             }
             Watched::Resources => {
                 let Some(resources) = self.world.resources.get_mut(kind) else { return };
                 let was_settled = resources.cache.is_synced() && resources.refused.is_none();
                 resources.refused = None;
                 for (namespace, _) in resources.cache.complete_list() {
-                    self.woken.push(Key::Binding(namespace));
+                    self.outbox.woken.push(Key::Binding(namespace));
                 }
                 if !was_settled {
                     self.wake_bindings_using(kind);
@@ -68,15 +99,15 @@ impl Controller {
         }
     }
 
-    pub(super) fn observed(&mut self, kind: &Arc<Kind>, object: &Arc<Value>) {
+    fn observed(&mut self, kind: &Arc<Kind>, object: &Arc<Value>) {
         let name = metadata(object, "name").to_owned();
         match Watched::of(kind) {
             Watched::Namespaces => {
                 if self.world.namespaces.observe(name.clone(), Namespace::read(object)) {
-                    self.woken.push(Key::Namespace(name.clone()));
+                    self.outbox.woken.push(Key::Namespace(name.clone()));
                     // Its binding may have waited for the namespace to be known.
                     if self.world.bindings.get(&name).is_some() {
-                        self.woken.push(Key::Binding(name));
+                        self.outbox.woken.push(Key::Binding(name));
                     }
                 }
             }
@@ -84,7 +115,7 @@ impl Controller {
                 let class = Class::read(object);
                 let told = self.world.classes.get(&name).is_some_and(|held| held.is_same(&class));
                 if self.world.classes.observe(name.clone(), class) && !told {
-                    self.woken.push(Key::Class(name));
+                    self.outbox.woken.push(Key::Class(name));
                 }
             }
             Watched::Bindings => {
@@ -93,19 +124,19 @@ impl Controller {
                 let told = self.world.bindings.get(&name).is_some_and(|held| held.is_same(&binding));
                 // One binding a namespace, named like it; any other name is not ours to act upon.
                 if name == namespace && self.world.bindings.observe(name.clone(), binding) && !told {
-                    self.woken.push(Key::Namespace(name.clone()));
-                    self.woken.push(Key::Binding(name));
+                    self.outbox.woken.push(Key::Namespace(name.clone()));
+                    self.outbox.woken.push(Key::Binding(name));
                 }
             }
             Watched::Resources => {
                 if self.world.observe_resource(kind, object) {
-                    self.woken.push(Key::Binding(metadata(object, "namespace").to_owned()));
+                    self.outbox.woken.push(Key::Binding(metadata(object, "namespace").to_owned()));
                 }
             }
         }
     }
 
-    pub(super) fn vanished(&mut self, kind: &Arc<Kind>, object: &Value) {
+    fn vanished(&mut self, kind: &Arc<Kind>, object: &Value) {
         let name = metadata(object, "name").to_owned();
         let version = resource_version(object);
         match Watched::of(kind) {
@@ -115,26 +146,26 @@ impl Controller {
             }
             Watched::Classes => {
                 if self.world.classes.vanish(&name, version) {
-                    self.woken.push(Key::Class(name));
+                    self.outbox.woken.push(Key::Class(name));
                 }
             }
             Watched::Bindings => {
                 if metadata(object, "namespace") == name && self.world.bindings.vanish(&name, version) {
                     self.world.repairs.remove(&name);
-                    self.woken.push(Key::Namespace(name));
+                    self.outbox.woken.push(Key::Namespace(name));
                 }
             }
             Watched::Resources => {
                 let key = world::resource_key(object);
                 let Some(resources) = self.world.resources.get_mut(kind) else { return };
                 if resources.cache.vanish(&key, version) {
-                    self.woken.push(Key::Binding(key.0));
+                    self.outbox.woken.push(Key::Binding(key.0));
                 }
             }
         }
     }
 
-    pub(super) fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
+    fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
         // Perhaps the kind is gone altogether: ask again before its classes are judged anew. Discovery may lag, so this
         // is done each time that the watch is told so.
         if failure.class == FailureClass::NotFound {
@@ -145,11 +176,13 @@ impl Controller {
             self.wake_bindings_using(kind);
         }
     }
+}
 
+impl Controller {
     pub(super) fn wake_bindings_of(&mut self, class: &str) {
         let class = class.to_owned();
         let namespaces = self.world.bindings.keys_by(&class);
-        self.woken.extend(namespaces.map(|namespace| Key::Binding(namespace.clone())));
+        self.outbox.woken.extend(namespaces.map(|namespace| Key::Binding(namespace.clone())));
     }
 
     fn wake_bindings_using(&mut self, kind: &Kind) {
@@ -160,7 +193,7 @@ impl Controller {
 
     fn wake_classes_using(&mut self, kind: &Kind) {
         let classes = self.classes_using(kind);
-        self.woken.extend(classes.into_iter().map(Key::Class));
+        self.outbox.woken.extend(classes.into_iter().map(Key::Class));
     }
 
     fn classes_using(&self, kind: &Kind) -> Vec<String> {
@@ -179,7 +212,7 @@ impl Controller {
         self.world.resources.insert(Arc::clone(kind), Resources::default());
         let scope =
             Scope { selector: names::CLASS_LABEL.to_owned(), metadata_only: true, ..Scope::default() };
-        self.requests.push(Action::Watch { kind: Arc::clone(kind), scope });
+        self.outbox.requests.push(Action::Watch { kind: Arc::clone(kind), scope });
         false
     }
 
@@ -190,12 +223,12 @@ impl Controller {
             self.world.resources.keys().filter(|kind| !in_use.contains(*kind)).cloned().collect();
         for kind in unused {
             self.world.resources.remove(&kind);
-            self.requests.push(Action::Unwatch { kind });
+            self.outbox.requests.push(Action::Unwatch { kind });
         }
     }
 
     pub(super) fn tell(&mut self, occurrence: Occurrence, now: Now) {
-        self.recorder.record(occurrence, now, &mut self.random);
+        self.outbox.record(occurrence, now);
     }
 }
 

@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use lockstep_core::engine::operator::Config;
 use lockstep_crds::CrdSet;
 use lockstep_shell::clock::Clock;
-use lockstep_shell::controllers::{self, Settings};
+use lockstep_shell::controllers;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::shutdown::{self, Shutdown};
@@ -169,7 +170,7 @@ async fn control(
 }
 
 fn add_controllers(manager: &mut Manager, sets: &[CrdSet]) -> anyhow::Result<()> {
-    let settings = Settings {
+    let settings = Config {
         concurrency: 16,
         resync: std::time::Duration::from_mins(10),
         instance: process::instance(),

@@ -7,10 +7,11 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::ArgAction;
 use lockstep_core::engine::action::Class;
 use lockstep_core::engine::lease::Election;
+use lockstep_core::engine::operator::Config;
 use lockstep_crds::CrdSet;
 use lockstep_shell::address::Address;
 use lockstep_shell::clock::Clock;
-use lockstep_shell::controllers::{self, Settings};
+use lockstep_shell::controllers;
 use lockstep_shell::execute::Executor;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
@@ -241,9 +242,9 @@ pub(super) async fn bind(what: &str, address: &Address) -> anyhow::Result<Option
     Ok(listener)
 }
 
-fn settings(args: &Args) -> Settings {
+fn settings(args: &Args) -> Config {
     let concurrency = usize::from(args.concurrency);
-    Settings { concurrency, resync: args.resync, instance: process::instance(), seed: process::seed() }
+    Config { concurrency, resync: args.resync, instance: process::instance(), seed: process::seed() }
 }
 
 fn resync(text: &str) -> Result<Duration, String> {

@@ -143,7 +143,7 @@ fn millis(at: Duration) -> u64 {
 /// A lie is no failure: who is told that an object is gone, when it is there, must believe it.
 fn is_a_lie(what: &What, action: &Action) -> bool {
     matches!(what, What::Fail { class: Class::NotFound, .. })
-        && matches!(action, Action::Get { .. } | Action::Discover { .. })
+        && matches!(action, Action::Get { .. } | Action::List { .. } | Action::Discover { .. })
 }
 
 impl Weather for Storm {

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use lockstep_core::bridge::{Config, Operator};
+use lockstep_core::bridge::Operator;
 use lockstep_core::engine::action::{Class, Failure};
 use lockstep_core::engine::machine::{Deadline, Event, Machine, Note, Step};
+use lockstep_core::engine::operator::Config;
 use lockstep_core::time::Now;
 use lockstep_sim::cluster::{Author, Change, Cluster, What};
 use lockstep_sim::worlds::registry::{Image, Registry};

@@ -6,7 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use lockstep_core::engine::machine::{Machine, Note};
-use lockstep_core::namespaceclass::{Config, Operator};
+use lockstep_core::engine::operator::Config;
+use lockstep_core::namespaceclass::Operator;
 use lockstep_sim::cluster::{Carried, Cluster};
 use serde_json::{Value, json};
 

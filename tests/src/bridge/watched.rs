@@ -8,8 +8,9 @@ use http::Request;
 use kube::Config;
 use kube::client::{Body, ClientBuilder};
 use lockstep_core::engine::machine::Note;
+use lockstep_core::engine::operator;
 use lockstep_shell::clock::Clock;
-use lockstep_shell::controllers::{self, Settings};
+use lockstep_shell::controllers;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::shutdown::{self, Trigger};
@@ -41,7 +42,7 @@ impl Watched {
         let client = ClientBuilder::try_from(config)?.with_layer(&layer).build();
         // The parallelism that the specification names.
         let (concurrency, resync) = (5, Duration::from_mins(10));
-        let settings = Settings { concurrency, resync, instance: "bridge-0".to_owned(), seed: 1 };
+        let settings = operator::Config { concurrency, resync, instance: "bridge-0".to_owned(), seed: 1 };
         let metrics = Metrics::new(Registry::new())?;
         let mut manager = Manager::new(client, Clock::start(jiff::Timestamp::now), 1, metrics.clone());
         let (sink, mut told) = mpsc::unbounded_channel();

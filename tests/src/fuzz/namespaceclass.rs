@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Success};
 use lockstep_core::engine::machine::{Event, Machine as _, Step};
+use lockstep_core::engine::operator::Config;
 use lockstep_core::namespaceclass::world::{Binding, Kinds};
-use lockstep_core::namespaceclass::{Config, Operator, content, names};
+use lockstep_core::namespaceclass::{Operator, content, names};
 use lockstep_core::object::{Kind, ObjectRef, label, metadata};
 use lockstep_core::time::{Monotonic, Now, Wall};
 use serde_json::{Value, json};
@@ -161,6 +162,7 @@ impl World {
             Action::Unwatch { .. }
             | Action::Discover { .. }
             | Action::Get { .. }
+            | Action::List { .. }
             | Action::Create { .. }
             | Action::Fetch { .. }
             | Action::FindImage { .. }
@@ -204,6 +206,7 @@ impl World {
             }
             Action::Watch { .. }
             | Action::Unwatch { .. }
+            | Action::List { .. }
             | Action::Delete { .. }
             | Action::Fetch { .. }
             | Action::FindImage { .. }

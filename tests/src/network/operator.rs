@@ -8,9 +8,10 @@ use anyhow::{Context as _, bail};
 use lockstep_core::engine::action::{Request, Success};
 use lockstep_core::engine::lease::Election;
 use lockstep_core::engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
+use lockstep_core::engine::operator::Config;
 use lockstep_core::time::Now;
 use lockstep_shell::clock::Clock;
-use lockstep_shell::controllers::{self, Settings};
+use lockstep_shell::controllers;
 use lockstep_shell::execute::Executor;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
@@ -97,7 +98,7 @@ impl Host {
             server::time(&trace).saturating_add(skew).expect("milliseconds are no calendar unit")
         });
         let seed = self.seed.wrapping_add(process.start.into());
-        let settings = Settings { concurrency: 4, resync: RESYNC, instance: instance.clone(), seed };
+        let settings = Config { concurrency: 4, resync: RESYNC, instance: instance.clone(), seed };
         let mut manager = Manager::new(client, clock, seed, Metrics::new(Registry::new())?);
         for set in &sets {
             let machine = controllers::machine(set.controller, &settings).context("a controller")?;

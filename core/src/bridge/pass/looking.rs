@@ -12,11 +12,11 @@ use crate::bridge::image::Checked;
 use crate::bridge::secrets::{self, Examined, Role, Standing, Verified};
 use crate::bridge::source::Source;
 use crate::bridge::view::View;
-use crate::bridge::world::Name;
 use crate::bridge::{Controller, kubeconfig, names, prerequisites};
 use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::driver::Next;
 use crate::engine::image::ImageReference;
+use crate::object::Name;
 use crate::object::ObjectRef;
 use crate::time::Now;
 

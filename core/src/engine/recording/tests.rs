@@ -11,7 +11,8 @@ use super::learn::Learner;
 use super::read::{self, Unreadable};
 use super::redact::Redactor;
 use super::*;
-use crate::namespaceclass::{Config, Operator, names};
+use crate::engine::operator::Config;
+use crate::namespaceclass::{Operator, names};
 use crate::time::{Monotonic, Wall};
 
 fn operator() -> Operator {

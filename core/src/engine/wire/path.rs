@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::engine::action::{Class, Failure};
+use crate::engine::action::{Class, Failure, Scope};
 use crate::object::{Kind, ObjectRef};
 
 /// Where an API version lists its resources.
@@ -20,6 +20,16 @@ pub fn collection(kind: &Kind, namespace: Option<&str>) -> String {
         path = format!("{path}/namespaces/{}", segment(namespace));
     }
     format!("{path}/{}", segment(&kind.plural))
+}
+
+/// Where the objects of a kind are listed.
+pub fn list(kind: &Kind, scope: &Scope) -> String {
+    let mut path = collection(kind, scope.namespace.as_deref());
+    if !scope.selector.is_empty() {
+        path.push_str("?labelSelector=");
+        path.push_str(&segment(&scope.selector));
+    }
+    path
 }
 
 /// Where one object is. An object without a name is refused, because its path would be that of all objects.
@@ -62,6 +72,14 @@ mod tests {
         assert_eq!(object(&target).unwrap(), "/api/v1/namespaces/a/configmaps/b.c");
         let target = ObjectRef::cluster(&role, "system:x");
         assert_eq!(object(&target).unwrap(), "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:x");
+    }
+
+    #[test]
+    fn a_list_names_its_selector() {
+        let config_map = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+        let scope =
+            Scope { namespace: Some("a".to_owned()), selector: "x/y=z&w".to_owned(), ..Scope::default() };
+        assert_eq!(list(&config_map, &scope), "/api/v1/namespaces/a/configmaps?labelSelector=x%2Fy%3Dz%26w");
     }
 
     #[test]

@@ -49,6 +49,7 @@ fn secret(action: &Action) -> Option<&Value> {
         | Action::Publish { .. }
         | Action::Discover { .. }
         | Action::Get { .. }
+        | Action::List { .. }
         | Action::Delete { .. } => return None,
     };
     (target.kind.group.is_empty() && target.kind.kind == "Secret").then_some(manifest)

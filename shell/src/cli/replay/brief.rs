@@ -74,7 +74,9 @@ fn name(kind: &Kind, object: &Value) -> String {
 fn action(action: &Action) -> String {
     let name = action.name();
     match action {
-        Action::Watch { kind, .. } | Action::Unwatch { kind } => format!("{name} {kind}"),
+        Action::Watch { kind, .. } | Action::Unwatch { kind } | Action::List { kind, .. } => {
+            format!("{name} {kind}")
+        }
         Action::Discover { api_version } => format!("{name} {api_version}"),
         Action::Get { target, .. }
         | Action::Apply { target, .. }

@@ -15,14 +15,15 @@ use lockstep_sim::cluster::Cluster;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::controllers::{self, Settings};
+use crate::controllers;
 use crate::record::{Options, Recording, start};
+use lockstep_core::engine::operator::Config;
 
 pub(super) const CLASSES: &str = "/apis/namespaceclass.akuity.io/v1alpha1/namespaceclasses";
 const NAMESPACES: &str = "/api/v1/namespaces";
 
-pub(super) fn settings() -> Settings {
-    Settings { concurrency: 4, resync: Duration::from_mins(10), instance: "a".to_owned(), seed: 1 }
+pub(super) fn settings() -> Config {
+    Config { concurrency: 4, resync: Duration::from_mins(10), instance: "a".to_owned(), seed: 1 }
 }
 
 pub(super) fn operator() -> Box<dyn Recordable + Send> {

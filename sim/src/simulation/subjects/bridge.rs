@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use lockstep_core::bridge::dpucluster::{DENIED, UNAVAILABLE};
-use lockstep_core::bridge::{BACKOFF, Config, Operator};
+use lockstep_core::bridge::{BACKOFF, Operator};
 use lockstep_core::engine::backoff::Backoff;
 use lockstep_core::engine::machine::Machine;
+use lockstep_core::engine::operator::Config;
 use serde_json::{Value, json};
 
 use super::super::history::History;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use lockstep_core::engine::backoff::Backoff;
 use lockstep_core::engine::machine::Machine;
-use lockstep_core::namespaceclass::{BACKOFF, Config, Operator};
+use lockstep_core::engine::operator::Config;
+use lockstep_core::namespaceclass::{BACKOFF, Operator};
 use serde_json::{Value, json};
 
 use super::super::history::History;

@@ -47,6 +47,7 @@ pub(super) fn answer(request: &str, outcome: &Outcome) -> String {
     match outcome {
         Ok(Success::Object(object)) => format!("{request}: done{}{}", version(object), deleting(object)),
         Ok(Success::Kinds(kinds)) => format!("{request}: {} kinds", kinds.len()),
+        Ok(Success::Objects(objects)) => format!("{request}: {} objects", objects.len()),
         Ok(Success::Done) => format!("{request}: done"),
         Ok(Success::Image(found)) => format!("{request}: {}", found.digest),
         Ok(Success::Document(text)) => format!("{request}: {} bytes", text.len()),
@@ -88,6 +89,7 @@ pub(super) fn body(action: &Action) -> Option<Arc<Value>> {
         | Action::Unwatch { .. }
         | Action::Discover { .. }
         | Action::Get { .. }
+        | Action::List { .. }
         | Action::Fetch { .. }
         | Action::FindImage { .. }
         | Action::Connect { .. } => None,

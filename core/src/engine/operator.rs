@@ -1,0 +1,244 @@
+//! An operator: watches wake keys, and the driver reconciles them while this process leads.
+//!
+//! A controller provides what differs: [`Control`] says what each event means for what is known and whom it wakes,
+//! [`Reconcile`] decides.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::action::{Action, Failure};
+use super::backoff::Backoff;
+use super::driver::{Driver, Reconcile, Settings};
+use super::machine::{Deadline, Event, Machine, Metric, Note, Step};
+use super::recorder::{Occurrence, Recorder};
+use super::recording::{Checkpoint, Origin, Recordable, Traits};
+use crate::object::Kind;
+use crate::random::Random;
+use crate::time::Now;
+
+/// How an operator is set up.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Config {
+    /// How many keys are reconciled at a time.
+    pub concurrency: usize,
+    /// How often every key is looked at again.
+    pub resync: Duration,
+    /// Names this process in Kubernetes Events.
+    pub instance: String,
+    /// From which all jitter and generated names follow.
+    pub seed: u64,
+}
+
+/// What a controller provides besides its decisions.
+pub trait Control: Reconcile {
+    /// The machine's name.
+    const NAME: &'static str;
+    /// How long a failing key is left alone.
+    const BACKOFF: Backoff;
+    /// Its reconcilers, in the order in which they are shown.
+    const RECONCILERS: &'static [&'static str];
+    /// The metrics that it keeps beside those that all machines have.
+    const METRICS: &'static [Metric] = &[];
+    /// What a recording must know of it.
+    const TRAITS: Traits;
+
+    /// A controller that knows nothing yet.
+    fn new(outbox: Outbox<Self::Key>) -> Self;
+
+    /// What it leaves to be handed on.
+    fn outbox(&mut self) -> &mut Outbox<Self::Key>;
+
+    /// All keys that there are.
+    fn keys(&self) -> Vec<Self::Key>;
+
+    /// Whether everything has been listed that decisions start from.
+    fn is_synced(&self) -> bool;
+
+    /// The process began: asks for the watches.
+    fn start(&mut self);
+
+    /// [`Event::ListStarted`].
+    fn list_started(&mut self, kind: &Arc<Kind>);
+
+    /// [`Event::ListCompleted`].
+    fn list_completed(&mut self, kind: &Arc<Kind>);
+
+    /// [`Event::Observed`].
+    fn observed(&mut self, kind: &Arc<Kind>, object: &Arc<Value>);
+
+    /// [`Event::Vanished`].
+    fn vanished(&mut self, kind: &Arc<Kind>, object: &Value);
+
+    /// [`Event::WatchFailed`].
+    fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure);
+}
+
+/// What follows from a decision besides the pass's own actions. It is handed on in the step that it arose in.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Outbox<K> {
+    recorder: Recorder,
+    random: Random,
+    /// Keys to be looked at.
+    #[serde(skip)]
+    pub woken: Vec<K>,
+    /// Requests whose answers no pass waits for.
+    #[serde(skip)]
+    pub requests: Vec<Action>,
+    /// What is to be told.
+    #[serde(skip)]
+    pub notes: Vec<Note>,
+}
+
+impl<K> Outbox<K> {
+    /// Tells an object's event.
+    pub fn record(&mut self, occurrence: Occurrence, now: Now) {
+        self.recorder.record(occurrence, now, &mut self.random);
+    }
+}
+
+/// The state of an operator.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(bound(
+    serialize = "C: Serialize, C::Key: Serialize, C::Stage: Serialize",
+    deserialize = "C: Deserialize<'de>, C::Key: Deserialize<'de>, C::Stage: Deserialize<'de>"
+))]
+pub struct Operator<C: Control> {
+    driver: Driver<C::Key, C::Stage>,
+    controller: C,
+}
+
+impl<C: Control> Operator<C> {
+    /// An operator that knows nothing yet.
+    pub fn new(config: Config) -> Self {
+        let Config { concurrency, resync, instance, seed } = config;
+        let outbox = Outbox {
+            recorder: Recorder::new(C::NAME, instance),
+            random: Random::from_seed(seed.wrapping_add(1)),
+            woken: Vec::new(),
+            requests: Vec::new(),
+            notes: Vec::new(),
+        };
+        let settings = Settings { concurrency, resync, backoff: C::BACKOFF, seed };
+        Self { driver: Driver::new(settings), controller: C::new(outbox) }
+    }
+
+    fn enqueue_all(&mut self) {
+        for key in self.controller.keys() {
+            self.driver.enqueue(key);
+        }
+    }
+
+    /// Hands on what the controller left besides the pass's own actions.
+    fn flush(&mut self, step: &mut Step) {
+        let outbox = self.controller.outbox();
+        for key in outbox.woken.drain(..) {
+            // Who begins to lead looks at everything; until then nothing needs to be remembered.
+            if self.driver.is_leading() {
+                self.driver.enqueue(key);
+            }
+        }
+        for action in outbox.requests.drain(..) {
+            step.requests.push(self.driver.request(action));
+        }
+        step.requests.extend(outbox.recorder.requests(|action| self.driver.request(action)));
+        step.notes.append(&mut outbox.notes);
+    }
+}
+
+impl<C: Control> Operator<C>
+where
+    C: DeserializeOwned,
+    C::Key: DeserializeOwned,
+    C::Stage: DeserializeOwned,
+{
+    /// The operator that a recording speaks of.
+    pub fn revive(origin: Origin<'_>) -> serde_json::Result<Self> {
+        match origin {
+            Origin::Config(config) => serde_json::from_value(config.clone()).map(Self::new),
+            Origin::Checkpoint(state) => serde_json::from_value(state.clone()),
+        }
+    }
+}
+
+impl<C: Control> Machine for Operator<C> {
+    fn name(&self) -> &'static str {
+        C::NAME
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Step {
+        let mut step = Step::default();
+        match event {
+            Event::Started => self.controller.start(),
+            Event::LeadershipChanged { leading } => {
+                self.driver.set_leading(leading);
+                if leading {
+                    self.enqueue_all();
+                }
+            }
+            Event::ListStarted { kind } => self.controller.list_started(&kind),
+            Event::ListCompleted { kind } => self.controller.list_completed(&kind),
+            Event::Observed { kind, object } => self.controller.observed(&kind, &object),
+            Event::Vanished { kind, object } => self.controller.vanished(&kind, &object),
+            Event::WatchFailed { kind, failure } => self.controller.watch_failed(&kind, failure),
+            Event::Finished { id, outcome } => {
+                self.controller.outbox().recorder.finished(id, &outcome);
+                self.driver.finish(&mut self.controller, id, outcome, now, &mut step);
+            }
+            Event::Woke => {}
+        }
+        if self.driver.is_resync_due(now) {
+            self.enqueue_all();
+        }
+        self.flush(&mut step);
+        // A pass may wake other keys, which may run in the same step.
+        while self.controller.is_synced() && self.driver.can_run(now) {
+            self.driver.run(&mut self.controller, now, &mut step);
+            self.flush(&mut step);
+        }
+        step
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.driver.deadline()
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        let mut depths: Vec<(&'static str, usize)> = C::RECONCILERS.iter().map(|name| (*name, 0)).collect();
+        for key in self.driver.waiting() {
+            let reconciler = C::reconciler(key);
+            if let Some((_, depth)) = depths.iter_mut().find(|(name, _)| *name == reconciler) {
+                *depth += 1;
+            }
+        }
+        depths
+    }
+
+    fn is_synced(&self) -> bool {
+        self.controller.is_synced()
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        C::METRICS
+    }
+}
+
+impl<C> Recordable for Operator<C>
+where
+    C: Control + Clone + Serialize + Send + 'static,
+    C::Key: Serialize + Send + 'static,
+    C::Stage: Clone + Serialize + Send + 'static,
+{
+    fn checkpoint(&self) -> Checkpoint {
+        let state = self.clone();
+        Box::new(move || serde_json::to_value(state))
+    }
+
+    fn traits(&self) -> Traits {
+        C::TRAITS
+    }
+}
