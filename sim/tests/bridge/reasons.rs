@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Class};
 use lockstep_sim::cluster::Fate;
+use lockstep_sim::worlds::dpu_clusters::Access;
 use lockstep_sim::worlds::registry::Health;
 use serde_json::{Value, json};
 
@@ -436,7 +437,8 @@ fn own_kubeconfig() -> Bench {
 
 fn own_kubeconfig_ready() -> Bench {
     with(|bench| {
-        let mut theirs = secret("theirs", "admin.conf", "apiVersion: v1");
+        let kubeconfig = Access::by_token("https://theirs.example.com:6443", "token").kubeconfig();
+        let mut theirs = secret("theirs", "admin.conf", &kubeconfig);
         theirs["metadata"]["namespace"] = json!(DPF);
         bench.create(&theirs);
         bench.merge("DPUCluster", DPF, "dpus", &json!({ "spec": { "kubeconfig": "theirs" } }));

@@ -134,7 +134,7 @@ async fn taken(world: &World, texts: &[&str]) -> anyhow::Result<()> {
 /// What the first example refers to is taken too, by the definitions of DPF and MetalLB.
 pub(super) async fn the_infrastructure_is_taken(world: World) -> anyhow::Result<()> {
     let mut served = HashSet::new();
-    for definition in lockstep_sim::worlds::definitions() {
+    for definition in lockstep_sim::worlds::definitions(&lockstep_sim::worlds::BRIDGE) {
         served.insert(definition["spec"]["names"]["kind"].clone());
         install_crd(&world.client, &definition).await?;
     }
