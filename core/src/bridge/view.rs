@@ -4,6 +4,7 @@ use lockstep_crds::bridge::DPFHCPBridgeSpec;
 use serde_json::Value;
 
 use super::dpucluster::Lookup;
+use super::image::Checked;
 use super::secrets::{self, Role, Standing};
 use super::source::Source;
 use super::world::{Bridge, Memory, Name, World, control_plane_namespace};
@@ -77,6 +78,11 @@ impl<'a> View<'a> {
     /// How a Secret stands.
     pub fn secret(&self, role: Role) -> Standing<'a> {
         secrets::standing(self.world, self.memory, self.key, self.bridge, role)
+    }
+
+    /// What the registry said of the release image that is asked for.
+    pub fn checked_image(&self) -> Option<&'a Checked> {
+        self.memory.image.as_ref().filter(|checked| checked.is_of(&self.spec.ocp_release_image))
     }
 
     /// What can't be watched of that from which the state of a cluster is told.

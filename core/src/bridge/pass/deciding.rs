@@ -69,7 +69,7 @@ pub(super) fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
         && is(condition::READY, |ready| readiness::is_waiting(&ready.reason));
     let mut delays: Vec<Duration> = Vec::new();
     if prerequisites::image_matters(view) {
-        delays.extend(view.memory.image.as_ref().and_then(|checked| checked.pause(view.now.monotonic)));
+        delays.extend(view.checked_image().and_then(|checked| checked.pause(view.now.monotonic)));
     }
     if let (Some(cluster), true) = (is_created, is_waiting) {
         delays.push(readiness::remaining(cluster, view.now));

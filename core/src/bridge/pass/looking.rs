@@ -222,8 +222,7 @@ fn is_image_due(view: &View<'_>) -> bool {
     }
     let source = Role::Pull.source(view.key, view.spec);
     let Ok(Some(secret)) = view.world.find(Source::Secrets, &source) else { return false };
-    let image = &view.spec.ocp_release_image;
-    let due = view.memory.image.as_ref().map(|checked| checked.due(image, &secrets::marker(secret)));
+    let due = view.checked_image().map(|checked| checked.due(&secrets::marker(secret)));
     due.is_none_or(|due| due <= view.now.monotonic)
 }
 
