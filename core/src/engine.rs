@@ -15,6 +15,7 @@
 //! | [`lease`] | leader election |
 //! | [`recording`] | a run written down, replayed and compared |
 //! | [`wire`] | how actions and answers look over HTTP |
+//! | [`write`] | writes that bring an object to what it should be |
 
 pub mod action;
 pub mod backoff;
@@ -31,3 +32,4 @@ pub mod queue;
 pub mod recorder;
 pub mod recording;
 pub mod wire;
+pub mod write;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use lockstep_crds::bridge::{GROUP, VERSION};
+use serde_json::{Value, json};
 
+use super::world::Name;
 use crate::object::Kind;
 
 /// Keeps a bridge until its cluster is gone ("Finalizer Management").
@@ -103,6 +105,11 @@ pub mod reason {
 
     /// What HyperShift says of a cluster that can't go on as it is.
     pub const BLOCKED: &str = "Blocked";
+}
+
+/// The labels of everything that is made for a bridge.
+pub fn labels(bridge: &Name) -> Value {
+    json!({ BRIDGE_NAME: bridge.name, BRIDGE_NAMESPACE: bridge.namespace })
 }
 
 pub fn bridge() -> Arc<Kind> {
