@@ -6,8 +6,6 @@
 //!
 //! Source: "Reconciliation Validation".
 
-use serde_json::Value;
-
 use super::image::{self, Checked};
 use super::names::{API_SERVICE, HYPERSHIFT, HYPERSHIFT_OPERATOR, SUPPORTED_VERSIONS};
 use super::secrets::{Role, Standing};
@@ -234,9 +232,4 @@ fn unknown(what: &str, failure: &Failure, remedy: &str) -> Unmet {
 /// The title of the API server's Service.
 pub fn service_title(key: &Name) -> String {
     format!("Service {}/{API_SERVICE}", control_plane_namespace(key))
-}
-
-/// Whether an object's field holds a text that is not empty.
-pub fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
-    object.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
 }

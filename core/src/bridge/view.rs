@@ -9,7 +9,7 @@ use super::secrets::{self, Role, Standing};
 use super::source::Source;
 use super::world::{Bridge, Memory, Name, World, control_plane_namespace};
 use crate::engine::action::{Class, Failure};
-use crate::object::{controller_uid, is_deleting};
+use crate::object::{controller_uid, is_deleting, text};
 use crate::time::Now;
 
 /// A bridge in its world.
@@ -123,7 +123,7 @@ pub fn is(object: &Value, name: &str, status: &str) -> bool {
 pub fn words(object: &Value, name: &str) -> String {
     let Some(condition) = condition(object, name) else { return format!("{name} is not reported yet") };
     let reason = condition["reason"].as_str().unwrap_or_default();
-    match condition["message"].as_str().filter(|message| !message.is_empty()) {
+    match text(condition, "/message") {
         Some(message) => format!("{reason}: {message}"),
         None => reason.to_owned(),
     }
