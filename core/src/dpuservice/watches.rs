@@ -75,22 +75,20 @@ impl Control for Controller {
         match source {
             Source::Services => {
                 let was_wanted = self.world.is_wanted();
-                for name in self.world.services.complete_list() {
+                for (name, _) in self.world.services.complete_list() {
                     self.outbox.woken.push(Key::Service(name));
                 }
                 self.service_changed(was_wanted);
             }
             Source::Clusters => {
-                for name in self.world.clusters.complete_list() {
+                for (name, _) in self.world.clusters.complete_list() {
                     self.cluster_changed(&name);
                 }
             }
             Source::Secrets => {
-                let told: Vec<Name> = self.world.told_clusters().cloned().collect();
-                for name in self.world.secrets.complete_list() {
-                    self.wake_readers(&name);
+                for (name, secret) in self.world.secrets.complete_list() {
+                    self.secret_gone(&name, secret.cluster);
                 }
-                self.outbox.woken.extend(told.into_iter().map(Key::Cluster));
             }
             Source::Projects => {
                 if !self.world.projects.complete_list().is_empty() {
@@ -98,11 +96,8 @@ impl Control for Controller {
                 }
             }
             Source::Applications => {
-                let held: Vec<(Name, App)> =
-                    self.world.applications.iter().map(|(name, app)| (name.clone(), app.clone())).collect();
-                let gone = self.world.applications.complete_list();
-                for (_, app) in held.iter().filter(|(name, _)| gone.contains(name)) {
-                    self.application_gone(app);
+                for (_, app) in self.world.applications.complete_list() {
+                    self.application_gone(&app);
                 }
             }
         }
@@ -172,12 +167,7 @@ impl Control for Controller {
             Some(Source::Secrets) => {
                 let before = self.world.secrets.get(&name).and_then(|secret| secret.cluster.clone());
                 if self.world.secrets.vanish(&name, version) {
-                    if before.is_some() {
-                        self.wake_leaving_services();
-                        self.wake_services();
-                    }
-                    self.outbox.woken.extend(before.map(Key::Cluster));
-                    self.wake_readers(&name);
+                    self.secret_gone(&name, before);
                 }
             }
             Some(Source::Projects) => {
@@ -226,6 +216,16 @@ impl Controller {
         let told = self.world.secrets.get(secret).and_then(|secret| secret.cluster.clone());
         let read = self.world.clusters.keys_by(&ClusterIndex::Kubeconfig(secret.clone())).cloned();
         self.outbox.woken.extend(told.into_iter().chain(read).map(Key::Cluster));
+    }
+
+    /// A Secret has gone, which may have told Argo CD of a cluster: services can't go on without it, or waited for that.
+    fn secret_gone(&mut self, name: &Name, cluster: Option<Name>) {
+        self.wake_readers(name);
+        if let Some(cluster) = cluster {
+            self.outbox.woken.push(Key::Cluster(cluster));
+            self.wake_leaving_services();
+            self.wake_services();
+        }
     }
 
     fn application_seen(&mut self, name: Name, app: App) {
