@@ -188,6 +188,7 @@ impl Machine for Operator {
             Event::Woke => {}
         }
         if self.driver.is_resync_due(now) {
+            self.controller.unwatch_unused(now);
             self.enqueue_all();
         }
         self.flush(&mut step);
