@@ -56,7 +56,7 @@ fn a_class_that_comes_back_at_once_is_applied() {
     }
 }
 
-/// ServiceAccounts that the first process applies are long under way.
+/// Whatever accounts the first process applies are long under way.
 struct SlowAccounts;
 
 impl Weather for SlowAccounts {
