@@ -16,6 +16,7 @@
 //! | [`lease`] | leader election |
 //! | [`recording`] | a run written down, replayed and compared |
 //! | [`wire`] | how actions and answers look over HTTP |
+//! | [`write`] | writes that leave alone what belongs to others |
 
 pub mod action;
 pub mod backoff;
@@ -33,3 +34,4 @@ pub mod queue;
 pub mod recorder;
 pub mod recording;
 pub mod wire;
+pub mod write;

@@ -5,6 +5,8 @@
 //! each controller has a folder of its own.
 
 pub mod bridge;
+pub mod digest;
+pub mod dpuservice;
 pub mod duration;
 pub mod engine;
 pub mod namespaceclass;

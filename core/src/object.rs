@@ -133,6 +133,11 @@ pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(key)?.as_str()
 }
 
+/// A field that holds a text which is not empty, by its JSON pointer.
+pub fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+    object.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
+}
+
 /// Whether the object has been asked to go (its deletion timestamp is set).
 pub fn is_deleting(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()

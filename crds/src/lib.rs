@@ -27,6 +27,11 @@ pub fn all() -> Vec<CrdSet> {
     vec![
         CrdSet { controller: bridge::CONTROLLER, runs_alone: false, crds: vec![bridge::DPFHCPBridge::crd()] },
         CrdSet {
+            controller: dpuservice::CONTROLLER,
+            runs_alone: false,
+            crds: vec![dpuservice::DPUService::crd()],
+        },
+        CrdSet {
             controller: namespaceclass::CONTROLLER,
             runs_alone: false,
             crds: vec![namespaceclass::NamespaceClass::crd(), namespaceclass::NamespaceClassBinding::crd()],

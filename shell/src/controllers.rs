@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lockstep_core::bridge;
+use lockstep_core::dpuservice;
 use lockstep_core::engine::action::{Action, Class, Failure, Success};
 use lockstep_core::engine::operator::Config;
 use lockstep_core::engine::recording::{Origin, Recordable};
@@ -90,6 +91,7 @@ pub async fn missing(executor: &Executor, kinds: &[Arc<Kind>]) -> Result<Vec<Arc
 pub fn machine(name: &str, config: &Config) -> Option<Box<dyn Recordable + Send>> {
     match name {
         lockstep_crds::bridge::CONTROLLER => Some(Box::new(bridge::Operator::new(config.clone()))),
+        lockstep_crds::dpuservice::CONTROLLER => Some(Box::new(dpuservice::Operator::new(config.clone()))),
         lockstep_crds::namespaceclass::CONTROLLER => {
             Some(Box::new(namespaceclass::Operator::new(config.clone())))
         }
@@ -124,6 +126,9 @@ pub fn revive(name: &str, origin: Origin<'_>) -> Result<Box<dyn Recordable + Sen
     let revived: serde_json::Result<Box<dyn Recordable + Send>> = match name {
         lockstep_crds::bridge::CONTROLLER => {
             bridge::Operator::revive(origin).map(|operator| Box::new(operator) as _)
+        }
+        lockstep_crds::dpuservice::CONTROLLER => {
+            dpuservice::Operator::revive(origin).map(|operator| Box::new(operator) as _)
         }
         lockstep_crds::namespaceclass::CONTROLLER => {
             namespaceclass::Operator::revive(origin).map(|operator| Box::new(operator) as _)
@@ -166,7 +171,7 @@ mod tests {
         let error = select(&["namespaceclass".to_owned(), "x".to_owned()]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            r#"there is no controller named "x"; these exist: bridge, namespaceclass, sentinel"#
+            r#"there is no controller named "x"; these exist: bridge, dpuservice, namespaceclass, sentinel"#
         );
     }
 

@@ -1,6 +1,7 @@
-//! The systems around the DPF-HCP Bridge: HyperShift, DPF and MetalLB, and a container registry.
+//! The systems around our controllers: HyperShift, DPF and MetalLB, Argo CD and the clusters of DPUs, and a container
+//! registry.
 //!
-//! The first three are controllers on the same API server. Each is a [`Machine`], so that it can be hosted wherever one
+//! All but the last are controllers on the same API server. Each is a [`Machine`], so that it can be hosted wherever one
 //! can: by a [`Cluster`](crate::cluster::Cluster::start_foreign) in virtual time, or by the shell on any API server. They
 //! do what others see of them: what they write, in which order, and for what they wait.
 //!
@@ -9,6 +10,8 @@
 //! | [`hypershift`] | HostedClusters, NodePools, the Secrets that they name | their status, control-plane namespaces, Services and kubeconfigs |
 //! | [`dpf`] | DPUClusters and their kubeconfigs | their status |
 //! | [`metallb`] | IPAddressPools, Services | addresses of Services |
+//! | [`argocd`] | Applications, AppProjects, the Secrets of clusters | their status, and what runs on clusters of DPUs |
+//! | [`dpu_clusters`] | what runs on clusters of DPUs | how it fares |
 
 use std::sync::Arc;
 
@@ -17,7 +20,9 @@ use lockstep_core::object::{Kind, ObjectRef, metadata};
 use serde_json::Value;
 
 mod addresses;
+pub mod argocd;
 pub mod dpf;
+pub mod dpu_clusters;
 pub mod hypershift;
 mod level;
 mod look;
@@ -30,25 +35,67 @@ pub use self::level::{Controller, Level};
 pub use self::look::Look;
 pub use self::pace::Pace;
 
-/// All three controllers, at one pace. Their jitter follows from the seed.
-pub fn all(pace: Pace, seed: u64) -> Vec<Box<dyn Machine + Send>> {
-    vec![
-        Box::new(Level::new(hypershift::HyperShift::default(), pace, seed)),
-        Box::new(Level::new(dpf::Dpf, pace, seed.wrapping_add(1))),
-        Box::new(Level::new(metallb::MetalLb, pace, seed.wrapping_add(2))),
-    ]
+/// A system that can be around one of our controllers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum System {
+    /// Hosted control planes.
+    HyperShift,
+    /// The provisioning of clusters of DPUs.
+    Dpf,
+    /// Addresses of load balancers.
+    MetalLb,
+    /// What runs on the clusters of DPUs.
+    DpuClusters,
+    /// Charts for clusters.
+    ArgoCd,
 }
 
-/// The definitions of the kinds that they serve: as much of each as matters to who uses them, with upstream's names,
-/// defaults and rules.
-pub fn definitions() -> Vec<Value> {
-    let texts = [
-        include_str!("worlds/definitions/hostedclusters.yaml"),
-        include_str!("worlds/definitions/nodepools.yaml"),
-        include_str!("worlds/definitions/dpuclusters.yaml"),
-        include_str!("worlds/definitions/ipaddresspools.yaml"),
-    ];
-    texts.map(|text| serde_yaml::from_str(text).expect("a definition is YAML")).into()
+/// What is around the DPF-HCP Bridge.
+pub const BRIDGE: [System; 3] = [System::HyperShift, System::Dpf, System::MetalLb];
+/// What is around the DPUService controller.
+pub const DPUSERVICE: [System; 3] = [System::Dpf, System::DpuClusters, System::ArgoCd];
+
+impl System {
+    /// Its controller, at a pace. The jitter follows from the seed, which may be that of other systems too.
+    pub fn controller(self, pace: Pace, seed: u64) -> Box<dyn Machine + Send> {
+        let seed = seed.wrapping_add(self as u64);
+        match self {
+            Self::HyperShift => Box::new(Level::new(hypershift::HyperShift::default(), pace, seed)),
+            Self::Dpf => Box::new(Level::new(dpf::Dpf, pace, seed)),
+            Self::MetalLb => Box::new(Level::new(metallb::MetalLb, pace, seed)),
+            Self::DpuClusters => Box::new(Level::new(dpu_clusters::DpuClusters, pace, seed)),
+            Self::ArgoCd => Box::new(Level::new(argocd::ArgoCd, pace, seed)),
+        }
+    }
+
+    /// The definitions of the kinds that it serves, as text.
+    fn texts(self) -> &'static [&'static str] {
+        match self {
+            Self::HyperShift => &[
+                include_str!("worlds/definitions/hostedclusters.yaml"),
+                include_str!("worlds/definitions/nodepools.yaml"),
+            ],
+            Self::Dpf => &[include_str!("worlds/definitions/dpuclusters.yaml")],
+            Self::MetalLb => &[include_str!("worlds/definitions/ipaddresspools.yaml")],
+            Self::DpuClusters => &[],
+            Self::ArgoCd => &[
+                include_str!("worlds/definitions/applications.yaml"),
+                include_str!("worlds/definitions/appprojects.yaml"),
+            ],
+        }
+    }
+}
+
+/// The controllers of these systems, at one pace. Their jitter follows from the seed.
+pub fn controllers(systems: &[System], pace: Pace, seed: u64) -> Vec<Box<dyn Machine + Send>> {
+    systems.iter().map(|system| system.controller(pace, seed)).collect()
+}
+
+/// The definitions of the kinds that these systems serve: as much of each as matters to who uses them, with upstream's
+/// names, defaults and rules.
+pub fn definitions(systems: &[System]) -> Vec<Value> {
+    let texts = systems.iter().flat_map(|system| system.texts());
+    texts.map(|text| serde_yaml::from_str(text).expect("a definition is YAML")).collect()
 }
 
 fn service_kind() -> Arc<Kind> {
@@ -57,6 +104,10 @@ fn service_kind() -> Arc<Kind> {
 
 fn secret_kind() -> Arc<Kind> {
     Kind::known("", "v1", "Secret", "secrets", true)
+}
+
+fn config_map_kind() -> Arc<Kind> {
+    Kind::known("", "v1", "ConfigMap", "configmaps", true)
 }
 
 fn namespace_kind() -> Arc<Kind> {

@@ -35,7 +35,7 @@ fn main() -> anyhow::Result<()> {
 async fn measure(plane: &ControlPlane) -> anyhow::Result<()> {
     let client = plane.client().await?;
     install_crds(&client).await?;
-    let surroundings = Surroundings::start(client.clone(), worlds::definitions()).await?;
+    let surroundings = Surroundings::start(client.clone(), worlds::definitions(&worlds::BRIDGE)).await?;
     let bridge = Watched::start(plane.config().await?)?;
     let tenant = set_up(client, &surroundings).await?;
     roll_out(&tenant, &bridge).await?;

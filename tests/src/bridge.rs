@@ -58,7 +58,7 @@ impl Surroundings {
         }
         let clock = Clock::start(jiff::Timestamp::now);
         let mut manager = Manager::new(client, clock, 1, Metrics::new(Registry::new())?);
-        for world in worlds::all(Pace::BRISK, 1) {
+        for world in worlds::controllers(&worlds::BRIDGE, Pace::BRISK, 1) {
             manager.add(world);
         }
         let (trigger, stopping) = shutdown::channel();
@@ -74,7 +74,7 @@ impl Surroundings {
 
 /// Upstream's definitions of the kinds that the worlds serve, if they are at hand; else the worlds' own.
 pub fn definitions() -> anyhow::Result<Vec<Value>> {
-    let ours = worlds::definitions();
+    let ours = worlds::definitions(&worlds::BRIDGE);
     let Some(folder) = std::env::var_os(UPSTREAM) else {
         // Not the macro, whose output is kept back from tests that pass.
         let told = "SKIPPED: upstream's definitions, of which";
@@ -115,7 +115,7 @@ impl Site {
                     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
                     let host = Host::bind(any_port, Options::default()).await.expect("a free port");
                     let config = Config::new(host.url().parse().expect("a URL"));
-                    let site = Self::prepare(config, worlds::definitions(), Some(host)).await;
+                    let site = Self::prepare(config, worlds::definitions(&worlds::BRIDGE), Some(host)).await;
                     site.expect("the embedded site")
                 })
             })

@@ -13,6 +13,7 @@ use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::shutdown;
 use lockstep_sim::host::{Host, Options};
+use lockstep_sim::worlds::dpu_clusters::Access;
 use lockstep_sim::worlds::hypershift::{self, hosted_cluster_kind, node_pool_kind};
 use lockstep_sim::worlds::{self, Pace, dpf, metallb};
 use lockstep_tests::control_plane::ControlPlane;
@@ -90,12 +91,12 @@ async fn start(client: Client) -> anyhow::Result<(User, shutdown::Trigger)> {
         "customresourcedefinitions",
         false,
     );
-    for object in worlds::definitions() {
+    for object in worlds::definitions(&worlds::BRIDGE) {
         user.apply(&definition, object).await?;
     }
     let clock = Clock::start(jiff::Timestamp::now);
     let mut manager = Manager::new(client, clock, 1, Metrics::new(prometheus::Registry::new())?);
-    for world in worlds::all(Pace::BRISK, 1) {
+    for world in worlds::controllers(&worlds::BRIDGE, Pace::BRISK, 1) {
         manager.add(world);
     }
     let (trigger, stopping) = shutdown::channel();
@@ -111,12 +112,13 @@ async fn set_up(user: &User) -> anyhow::Result<()> {
     user.apply(&core_kind("Namespace", "namespaces", false), json!({ "metadata": { "name": NAMESPACE } }))
         .await?;
     let secrets = core_kind("Secret", "secrets", true);
-    for (name, key) in
-        [("pull-secret", ".dockerconfigjson"), ("ssh-key", "id_rsa.pub"), ("dpus", "super-admin.conf")]
-    {
+    for (name, key) in [("pull-secret", ".dockerconfigjson"), ("ssh-key", "id_rsa.pub")] {
         let metadata = json!({ "name": name, "namespace": NAMESPACE });
         user.apply(&secrets, json!({ "metadata": metadata, "stringData": { key: "{}" } })).await?;
     }
+    let metadata = json!({ "name": "dpus", "namespace": NAMESPACE });
+    let data = Access::by_token("https://192.0.2.1:6443", "token").secret_data();
+    user.apply(&secrets, json!({ "metadata": metadata, "data": data })).await?;
     user.apply(&metallb::pool_kind(), named("vips", &json!({ "addresses": ["192.0.2.10/32"] }))).await?;
     let kubeconfig = json!({ "type": "static", "kubeconfig": "dpus" });
     user.apply(&dpf::cluster_kind(), named("dpus", &kubeconfig)).await?;

@@ -104,7 +104,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
     }
 
     /// The keys of the objects under an index value, in order.
-    pub fn keys_by(&self, index: &V::Index) -> impl Iterator<Item = &K> {
+    pub fn keys_by<'a>(&'a self, index: &V::Index) -> impl Iterator<Item = &'a K> + use<'a, K, V> {
         self.index.get(index).into_iter().flatten()
     }
 
@@ -113,16 +113,13 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         self.listing = Some(BTreeSet::new());
     }
 
-    /// The list is complete: forgets what it did not tell and returns those keys.
-    pub fn complete_list(&mut self) -> Vec<K> {
+    /// The list is complete: forgets what it did not tell, and returns that.
+    pub fn complete_list(&mut self) -> Vec<(K, V)> {
         self.synced = true;
         self.removed.clear();
         let Some(listed) = self.listing.take() else { return Vec::new() };
         let gone: Vec<K> = self.objects.keys().filter(|key| !listed.contains(key)).cloned().collect();
-        for key in &gone {
-            self.forget(key);
-        }
-        gone
+        gone.into_iter().filter_map(|key| self.forget(&key).map(|value| (key, value))).collect()
     }
 
     /// The watch showed an object. Returns whether that was news.
@@ -193,8 +190,8 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         self.objects.insert(key, value);
     }
 
-    fn forget(&mut self, key: &K) {
-        let Some(value) = self.objects.remove(key) else { return };
+    fn forget(&mut self, key: &K) -> Option<V> {
+        let value = self.objects.remove(key)?;
         for index in value.indexes() {
             if let Some(keys) = self.index.get_mut(&index) {
                 keys.remove(key);
@@ -203,6 +200,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
                 }
             }
         }
+        Some(value)
     }
 }
 
@@ -241,7 +239,7 @@ mod tests {
         cache.observe(2, Thing(2, "red"));
         cache.start_list();
         cache.observe(2, Thing(2, "red"));
-        assert_eq!(cache.complete_list(), [1]);
+        assert_eq!(cache.complete_list(), [(1, Thing(1, "red"))]);
         assert_eq!(cache.keys_by(&"red").collect::<Vec<_>>(), [&2]);
     }
 

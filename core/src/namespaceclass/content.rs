@@ -8,10 +8,10 @@ use std::sync::Arc;
 use lockstep_crds::namespaceclass::{AppliedResource, GROUP};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::names::{self, CLASS_LABEL, CONTENT_ANNOTATION};
 use super::world::{Binding, Kinds};
+use crate::digest::digest;
 use crate::object::{Kind, metadata};
 
 /// Names a resource within a namespace, whatever version of its API is spoken: group, kind, name.
@@ -233,37 +233,6 @@ fn template(class: &str, resource: &Value) -> Value {
     metadata["labels"][CLASS_LABEL] = json!(class);
     fields.insert("metadata".to_owned(), Value::Object(metadata));
     Value::Object(fields)
-}
-
-/// A short digest of a JSON value that does not depend on the order of its fields.
-fn digest(value: &Value) -> String {
-    let mut hasher = Sha256::new();
-    feed(&mut hasher, value);
-    hasher.finalize().iter().take(8).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
-}
-
-fn feed(hasher: &mut Sha256, value: &Value) {
-    match value {
-        Value::Object(fields) => {
-            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
-            hasher.update(b"{");
-            for (field, value) in sorted {
-                hasher.update(Value::String(field.clone()).to_string());
-                feed(hasher, value);
-            }
-            hasher.update(b"}");
-        }
-        Value::Array(items) => {
-            hasher.update(b"[");
-            for item in items {
-                feed(hasher, item);
-            }
-            hasher.update(b"]");
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            hasher.update(value.to_string());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -72,24 +72,24 @@ impl Control for Controller {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 let gone = self.world.namespaces.complete_list();
-                self.outbox.woken.extend(gone.into_iter().map(Key::Namespace));
+                self.outbox.woken.extend(gone.into_iter().map(|(name, _)| Key::Namespace(name)));
             }
             Watched::Classes => {
                 let gone = self.world.classes.complete_list();
-                self.outbox.woken.extend(gone.into_iter().map(Key::Class));
+                self.outbox.woken.extend(gone.into_iter().map(|(name, _)| Key::Class(name)));
             }
             Watched::Bindings => {
                 let gone = self.world.bindings.complete_list();
-                for name in &gone {
-                    self.world.repairs.remove(name);
+                for (name, _) in gone {
+                    self.world.repairs.remove(&name);
+                    self.outbox.woken.push(Key::Namespace(name));
                 }
-                self.outbox.woken.extend(gone.into_iter().map(Key::Namespace));
             }
             Watched::Resources => {
                 let Some(resources) = self.world.resources.get_mut(kind) else { return };
                 let was_settled = resources.cache.is_synced() && resources.refused.is_none();
                 resources.refused = None;
-                for (namespace, _) in resources.cache.complete_list() {
+                for ((namespace, _), _) in resources.cache.complete_list() {
                     self.outbox.woken.push(Key::Binding(namespace));
                 }
                 if !was_settled {

@@ -104,7 +104,7 @@ fn take_action(hash: &mut Sha256, action: &Action) {
             line(hash, format_args!("{uid} {resource_version:?} "));
         }
         Action::Watch { kind, scope } | Action::List { kind, scope } => {
-            line(hash, format_args!("{kind} {scope:?} "))
+            line(hash, format_args!("{kind} {scope:?} "));
         }
         Action::Unwatch { kind } => line(hash, format_args!("{kind} ")),
         Action::Discover { api_version } => line(hash, format_args!("{api_version} ")),

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use lockstep_core::engine::conditions::Status;
 use lockstep_core::engine::finalizer;
-use lockstep_core::object::{Kind, ObjectRef, is_deleting, metadata};
+use lockstep_core::object::{Kind, ObjectRef, is_deleting};
 use serde_json::{Value, json};
 
 use super::level::Controller;
 use super::look::Look;
 use super::status::{self, Findings};
-use super::{reference, secret_kind};
+use super::{dpu_clusters, reference, secret_kind};
 
 /// What holds a DPUCluster until DPF has cleaned up behind it.
 pub const FINALIZERS: [&str; 2] = [
@@ -73,22 +73,19 @@ fn tend(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value) {
     } else if cluster["spec"]["type"] == "static" {
         findings.set("Created", Status::False, "EmptyKubeconfig", "spec.kubeconfig is empty.");
     }
-    let works = works(look, cluster, kubeconfig);
+    let sickness = sickness(look, cluster);
     let was_ready = status::is_true(cluster, "Ready");
     // A health check takes its time, whichever way it goes.
-    let is_ready = match (was_ready, works) {
-        (false, true) => look.after(target, "healthy"),
-        (true, false) => !look.after(target, "unhealthy"),
+    let is_ready = match (was_ready, &sickness) {
+        (false, None) => look.after(target, "healthy"),
+        (true, Some(_)) => !look.after(target, "unhealthy"),
         (same, _) => same,
     };
     if is_ready {
         findings.set("Ready", Status::True, "HealthCheckPassed", "The cluster answers.");
         status["phase"] = json!("Ready");
     } else {
-        let message = match kubeconfig {
-            "" => "There is no kubeconfig.".to_owned(),
-            secret => format!("Secret {secret} holds no kubeconfig."),
-        };
+        let message = sickness.unwrap_or_else(|| "The cluster was not asked yet.".to_owned());
         findings.set("Ready", Status::False, "HealthCheckFailed", &message);
         if phase == "Ready" {
             status["phase"] = json!("NotReady");
@@ -98,10 +95,12 @@ fn tend(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value) {
     look.keep_status(target, cluster, &status);
 }
 
-/// Whether the cluster can be reached: here, whether there is a kubeconfig.
-fn works(look: &Look<'_>, cluster: &Value, kubeconfig: &str) -> bool {
-    let secret = ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), kubeconfig);
-    look.get(&secret).is_some_and(|secret| {
-        KUBECONFIG_KEYS.iter().any(|key| secret["data"][*key].as_str().is_some_and(|text| !text.is_empty()))
-    })
+/// Why the cluster is not healthy: its kubeconfig is none, or it does not answer.
+fn sickness(look: &Look<'_>, cluster: &Value) -> Option<String> {
+    match dpu_clusters::access(look, cluster) {
+        Err(trouble) => Some(trouble),
+        Ok(access) => {
+            (!dpu_clusters::is_reachable(cluster)).then(|| format!("{} does not answer.", access.server))
+        }
+    }
 }

@@ -45,7 +45,7 @@ pub struct Level<C> {
     /// Objects whose last write failed, and until when they are left alone.
     held_back: BTreeMap<ObjectRef, Monotonic>,
     /// When something is due that no event tells.
-    due: Option<Monotonic>,
+    due: Option<Deadline>,
     requests: u64,
 }
 
@@ -112,8 +112,16 @@ impl<C: Controller> Level<C> {
                 step.requests.push(request);
             }
         }
-        let waited_for = self.timers.values().chain(self.held_back.values());
-        self.due = waited_for.filter(|at| **at > now.monotonic).min().copied();
+        self.due = self.next(now.monotonic);
+    }
+
+    fn next(&self, now: Monotonic) -> Option<Deadline> {
+        let timers = self.timers.values().map(|timer| (timer.at, timer.at_rest));
+        let waited_for = timers.chain(self.held_back.values().map(|at| (*at, false)));
+        let ahead: Vec<(Monotonic, bool)> = waited_for.filter(|(at, _)| *at > now).collect();
+        let reason =
+            if ahead.iter().all(|(_, at_rest)| *at_rest) { "resync" } else { "the next step is due" };
+        ahead.into_iter().map(|(at, _)| at).min().map(|at| Deadline { at, reason })
     }
 }
 
@@ -161,7 +169,7 @@ impl<C: Controller> Machine for Level<C> {
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        self.due.map(|at| Deadline { at, reason: "the next step is due" })
+        self.due
     }
 
     fn queue_depths(&self) -> Vec<(&'static str, usize)> {

@@ -63,14 +63,23 @@ impl<'a> Look<'a> {
         (self.timers, self.asked)
     }
 
+    /// Whether it is time for what comes again and again by itself. A world that waits for nothing else is at rest.
+    pub fn again_at(&mut self, target: &ObjectRef, step: &'static str, at: Monotonic) -> bool {
+        self.timers.insert((target.clone(), step), Timer { at, at_rest: true });
+        at <= self.now.monotonic
+    }
+
     fn wait(&mut self, target: &ObjectRef, step: &'static str, (least, most): (Duration, Duration)) -> bool {
-        let timer = (target.clone(), step);
-        let due = self.before.get(&timer).copied().unwrap_or_else(|| {
-            let spread = u64::try_from(most.saturating_sub(least).as_millis()).unwrap_or(u64::MAX);
-            self.now.monotonic + least + Duration::from_millis(self.random.below(spread))
-        });
-        self.timers.insert(timer, due);
-        due <= self.now.monotonic
+        let key = (target.clone(), step);
+        let at = self.before.get(&key).map_or_else(
+            || {
+                let spread = u64::try_from(most.saturating_sub(least).as_millis()).unwrap_or(u64::MAX);
+                self.now.monotonic + least + Duration::from_millis(self.random.below(spread))
+            },
+            |timer| timer.at,
+        );
+        self.timers.insert(key, Timer { at, at_rest: false });
+        at <= self.now.monotonic
     }
 
     /// Asks for a write. Of one object only one is under way at a time: what is missing then is found by the next look.
@@ -80,24 +89,43 @@ impl<'a> Look<'a> {
 
     /// Asks for a status, unless it is what stands there.
     pub fn keep_status(&mut self, target: &ObjectRef, object: &Value, status: &Value) {
-        if object["status"] == *status {
-            return;
+        if object["status"] != *status {
+            let patch = Arc::new(json!({ "status": difference(&object["status"], status) }));
+            self.ask(Action::Patch { target: target.clone(), subresource: Some(Subresource::Status), patch });
         }
-        let mut patch = status.clone();
-        for (field, _) in object["status"].as_object().into_iter().flatten() {
-            if status.get(field).is_none() {
-                patch[field] = Value::Null;
-            }
-        }
-        let patch = Arc::new(json!({ "status": patch }));
-        self.ask(Action::Patch { target: target.clone(), subresource: Some(Subresource::Status), patch });
     }
+
+    /// Asks for what makes an object another one, unless it is that one already.
+    pub fn keep(&mut self, target: &ObjectRef, object: &Value, wanted: &Value) {
+        if object != wanted {
+            let mut patch = difference(object, wanted);
+            patch["metadata"]["uid"] = object["metadata"]["uid"].clone();
+            self.ask(Action::Patch { target: target.clone(), subresource: None, patch: Arc::new(patch) });
+        }
+    }
+}
+
+/// The merge patch that makes one value another.
+fn difference(from: &Value, to: &Value) -> Value {
+    let (Some(old), Some(new)) = (from.as_object(), to.as_object()) else { return to.clone() };
+    let gone = old.keys().filter(|field| !new.contains_key(*field)).map(|field| (field.clone(), Value::Null));
+    let changed = new.iter().filter(|(field, value)| old.get(*field) != Some(value));
+    let changed = changed.map(|(field, value)| (field.clone(), difference(&from[field], value)));
+    gone.chain(changed).collect()
 }
 
 pub(super) type Key = (String, String);
 pub(super) type Seen = BTreeMap<Arc<Kind>, Cache<Key, Raw>>;
 /// When the steps that are waited for are due.
-pub(super) type Timers = BTreeMap<(ObjectRef, &'static str), Monotonic>;
+pub(super) type Timers = BTreeMap<(ObjectRef, &'static str), Timer>;
+
+/// When a step is due.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timer {
+    pub(super) at: Monotonic,
+    /// Whether a world that waits for nothing but this is at rest.
+    pub(super) at_rest: bool,
+}
 
 /// An object as it was seen.
 #[derive(Debug)]

@@ -187,7 +187,7 @@ impl Bench {
         for crd in crds.iter().filter(|set| set.controller == "bridge").flat_map(|set| &set.crds) {
             bench.create(&serde_json::to_value(crd).expect("a definition is JSON"));
         }
-        for definition in worlds::definitions() {
+        for definition in worlds::definitions(&worlds::BRIDGE) {
             if !kinds.iter().any(|kind| definition["spec"]["names"]["kind"] == *kind) {
                 bench.create(&definition);
             }
@@ -208,7 +208,7 @@ impl Bench {
         let images = [(RELEASE, "4.19.0"), (UPGRADE, "4.20.1")];
         let images = images.map(|(reference, release)| (reference.to_owned(), image(release)));
         bench.cluster.outside = Some(Box::new(Registry { images: images.into(), ..Registry::default() }));
-        for world in worlds::all(Pace::BRISK, 1) {
+        for world in worlds::controllers(&worlds::BRIDGE, Pace::BRISK, 1) {
             bench.cluster.start_foreign(world);
         }
         bench.operator = bench.cluster.start(operator, true);

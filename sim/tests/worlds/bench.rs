@@ -6,29 +6,34 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use lockstep_core::object::{annotation, is_deleting};
+use lockstep_core::object::{annotation, is_deleting, metadata};
 use lockstep_sim::cluster::{Author, Change, Cluster, What};
 use lockstep_sim::worlds::hypershift::{self, HyperShift};
-use lockstep_sim::worlds::{self, Level, Pace, dpf, metallb};
+use lockstep_sim::worlds::{self, Level, Pace, System, argocd, dpf, metallb};
 use serde_json::{Value, json};
 
-use super::manifests::{NAMESPACE, hosted_cluster, node_pool, pool, secret};
+use super::manifests::{
+    NAMESPACE, access, application, cluster_secret, dpu_cluster, hosted_cluster, kubeconfig, node_pool,
+    of_kind, pool, project, secret,
+};
 
 /// The most steps that any of these scenarios may take to come to rest: far more than they need, far less than a spin.
 const STEPS_MAX: u64 = 20_000;
 
-/// The paths of the kinds that are named in these tests.
-const COLLECTIONS: [(&str, &str); 10] = [
-    ("HostedCluster", "/apis/hypershift.openshift.io/v1beta1/namespaces/clusters/hostedclusters"),
-    ("NodePool", "/apis/hypershift.openshift.io/v1beta1/namespaces/clusters/nodepools"),
-    ("DPUCluster", "/apis/provisioning.dpu.nvidia.com/v1alpha1/namespaces/clusters/dpuclusters"),
-    ("IPAddressPool", "/apis/metallb.io/v1beta1/namespaces/clusters/ipaddresspools"),
-    ("Secret", "/api/v1/namespaces/clusters/secrets"),
-    ("Service", "/api/v1/namespaces/clusters/services"),
-    ("Namespace", "/api/v1/namespaces"),
-    ("Deployment", "/apis/apps/v1/namespaces/hypershift/deployments"),
-    ("ConfigMap", "/api/v1/namespaces/hypershift/configmaps"),
-    ("CustomResourceDefinition", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
+/// The kinds that are named in these tests: where they are served, and the namespace that is meant if none is named.
+const COLLECTIONS: [(&str, &str, &str, &str); 12] = [
+    ("HostedCluster", "/apis/hypershift.openshift.io/v1beta1", NAMESPACE, "hostedclusters"),
+    ("NodePool", "/apis/hypershift.openshift.io/v1beta1", NAMESPACE, "nodepools"),
+    ("DPUCluster", "/apis/provisioning.dpu.nvidia.com/v1alpha1", NAMESPACE, "dpuclusters"),
+    ("IPAddressPool", "/apis/metallb.io/v1beta1", NAMESPACE, "ipaddresspools"),
+    ("Application", "/apis/argoproj.io/v1alpha1", argocd::NAMESPACE, "applications"),
+    ("AppProject", "/apis/argoproj.io/v1alpha1", argocd::NAMESPACE, "appprojects"),
+    ("Secret", "/api/v1", NAMESPACE, "secrets"),
+    ("Service", "/api/v1", NAMESPACE, "services"),
+    ("Namespace", "/api/v1", "", "namespaces"),
+    ("Deployment", "/apis/apps/v1", hypershift::NAMESPACE, "deployments"),
+    ("ConfigMap", "/api/v1", NAMESPACE, "configmaps"),
+    ("CustomResourceDefinition", "/apis/apiextensions.k8s.io/v1", "", "customresourcedefinitions"),
 ];
 
 pub(crate) struct Bench {
@@ -42,14 +47,14 @@ impl Bench {
         for definition in definitions {
             bench.create(definition);
         }
-        bench.create(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }));
+        bench.create(&of_kind("v1", "Namespace", json!({ "metadata": { "name": NAMESPACE } })));
         bench.settle();
         bench
     }
 
     /// A cluster in which the worlds run, with the Secrets that a hosted cluster needs.
     pub(crate) fn new() -> Self {
-        Self::running(&worlds::definitions(), HyperShift::default())
+        Self::running(&worlds::definitions(&worlds::BRIDGE), HyperShift::default())
     }
 
     /// The same with these definitions, and a HyperShift that is set up so.
@@ -78,6 +83,32 @@ impl Bench {
         bench
     }
 
+    /// A cluster with DPF, Argo CD and what they need, and nothing that they would look after.
+    pub(crate) fn with_argo(definitions: &[Value]) -> Self {
+        let mut bench = Self::with_definitions(definitions);
+        let namespace = json!({ "metadata": { "name": argocd::NAMESPACE } });
+        bench.create(&of_kind("v1", "Namespace", namespace));
+        for system in [System::Dpf, System::DpuClusters, System::ArgoCd] {
+            bench.cluster.start_foreign(system.controller(Pace::BRISK, 1));
+        }
+        bench.settle();
+        bench.cluster.journal.clear();
+        bench
+    }
+
+    /// Lets Argo CD know a new cluster, and brings the Application `agent-<cluster>` there.
+    pub(crate) fn deploy(&mut self, cluster: &str) {
+        let mut dpus = dpu_cluster(cluster, "static");
+        dpus["spec"]["kubeconfig"] = format!("{cluster}-kubeconfig").into();
+        self.create(&dpus);
+        let access = access(cluster, "t1");
+        self.create(&kubeconfig(cluster, &access));
+        self.create(&cluster_secret(cluster, &access));
+        self.try_create(&project("platform", &["https://*".to_owned()]));
+        self.create(&application(&format!("agent-{cluster}"), cluster));
+        self.settle();
+    }
+
     pub(crate) fn settle(&mut self) {
         self.cluster.settle(STEPS_MAX).expect("comes to rest");
     }
@@ -95,12 +126,8 @@ impl Bench {
     }
 
     pub(crate) fn try_create(&mut self, object: &Value) -> (u16, Value) {
-        self.send(
-            Method::POST,
-            collection(object["kind"].as_str().expect("a kind")),
-            "application/json",
-            object,
-        )
+        let collection = collection(object["kind"].as_str().expect("a kind"), metadata(object, "namespace"));
+        self.send(Method::POST, &collection, "application/json", object)
     }
 
     pub(crate) fn create(&mut self, object: &Value) {
@@ -155,13 +182,20 @@ impl Bench {
     }
 }
 
-fn collection(kind: &str) -> &'static str {
-    let found = COLLECTIONS.iter().find(|(known, _)| *known == kind);
-    found.unwrap_or_else(|| panic!("{kind}")).1
+/// The path of the objects of a kind, in this namespace if it is not empty.
+fn collection(kind: &str, namespace: &str) -> String {
+    let found = COLLECTIONS.iter().find(|(known, ..)| *known == kind);
+    let (_, api, default, plural) = found.unwrap_or_else(|| panic!("{kind}"));
+    match (namespace, *default) {
+        ("", "") => format!("{api}/{plural}"),
+        ("", namespace) | (namespace, _) => format!("{api}/namespaces/{namespace}/{plural}"),
+    }
 }
 
+/// The path of an object, whose name may have that of its namespace before it.
 fn path(kind: &str, name: &str) -> String {
-    format!("{}/{name}", collection(kind))
+    let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+    format!("{}/{name}", collection(kind, namespace))
 }
 
 /// What a change did to what these tests care about.
@@ -193,8 +227,11 @@ fn facts(object: &Value) -> BTreeMap<String, String> {
     };
     let (spec, status) = (&object["spec"], &object["status"]);
     for condition in status["conditions"].as_array().into_iter().flatten() {
-        let (status, reason) = (&condition["status"], &condition["reason"]);
-        let shown = format!("{}/{}", status.as_str().unwrap_or("?"), reason.as_str().unwrap_or("?"));
+        // Those of an Application have neither.
+        let shown = match (condition["status"].as_str(), condition["reason"].as_str()) {
+            (Some(status), Some(reason)) => format!("{status}/{reason}"),
+            _ => condition["message"].as_str().unwrap_or("?").to_owned(),
+        };
         tell(condition["type"].as_str().unwrap_or("?"), &json!(shown));
     }
     for version in ["controlPlaneVersion", "version"] {
@@ -214,6 +251,11 @@ fn facts(object: &Value) -> BTreeMap<String, String> {
             &json!(format!("{}:{}", endpoint["host"].as_str().unwrap_or("?"), endpoint["port"])),
         );
     }
+    tell("sync", &status["sync"]["status"]);
+    tell("health", &status["health"]["status"]);
+    tell("operation", &status["operationState"]["phase"]);
+    tell("chart", &object["data"]["version"]);
+    tell("fares", &object["data"]["health"]);
     tell("kubeconfig", &status["kubeconfig"]["name"]);
     tell("phase", &status["phase"]);
     tell("ingress", &status["loadBalancer"]["ingress"][0]["ip"]);

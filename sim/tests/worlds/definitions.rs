@@ -4,20 +4,24 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use lockstep_sim::worlds;
-use serde_json::Value;
+use lockstep_sim::worlds::{self, System, argocd};
+use serde_json::{Value, json};
 
 use super::bench::Bench;
-use super::manifests::dpu_cluster;
+use super::manifests::{dpu_cluster, of_kind};
 use super::table::{changes, creations};
 
 const VARIABLE: &str = "LOCKSTEP_UPSTREAM_CRDS";
-const FILES: [&str; 4] = [
+const FILES: [&str; 6] = [
     "hypershift.openshift.io_hostedclusters.yaml",
     "hypershift.openshift.io_nodepools.yaml",
     "provisioning.dpu.nvidia.com_dpuclusters.yaml",
     "metallb.io_ipaddresspools.yaml",
+    "argoproj.io_applications.yaml",
+    "argoproj.io_appprojects.yaml",
 ];
+/// The systems that serve what is defined there, in that order.
+const SYSTEMS: [System; 4] = [System::HyperShift, System::Dpf, System::MetalLb, System::ArgoCd];
 
 /// Upstream's definitions, if they are at hand.
 fn upstream() -> Option<Vec<Value>> {
@@ -39,6 +43,7 @@ fn upstream() -> Option<Vec<Value>> {
 /// What a server with these definitions says of the whole table: its mistakes, and what it stores.
 fn judge(definitions: &[Value]) -> (Vec<String>, Vec<Value>) {
     let mut bench = Bench::with_definitions(definitions);
+    bench.create(&of_kind("v1", "Namespace", json!({ "metadata": { "name": argocd::NAMESPACE } })));
     let (mut wrong, mut stored) = (Vec::new(), Vec::new());
     let mut hold = |name: &str, admitted: bool, (code, answer): (u16, Value)| {
         if (code < 300) != admitted {
@@ -70,7 +75,7 @@ fn kind(object: &Value) -> &str {
 
 #[test]
 fn our_definitions_admit_what_they_should() {
-    let (wrong, _) = judge(&worlds::definitions());
+    let (wrong, _) = judge(&worlds::definitions(&SYSTEMS));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -79,7 +84,7 @@ fn upstreams_definitions_admit_the_same_and_store_the_same() {
     let Some(upstream) = upstream() else { return };
     let (wrong, theirs) = judge(&upstream);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let (_, ours) = judge(&worlds::definitions());
+    let (_, ours) = judge(&worlds::definitions(&SYSTEMS));
     for (ours, theirs) in ours.iter().zip(&theirs) {
         assert_eq!(ours, theirs);
     }
@@ -89,11 +94,24 @@ fn upstreams_definitions_admit_the_same_and_store_the_same() {
 #[test]
 fn the_worlds_do_the_same_on_upstreams_definitions() {
     let Some(upstream) = upstream() else { return };
-    let [theirs, ours] = [upstream, worlds::definitions()].map(|definitions| {
+    let [theirs, ours] = [upstream, worlds::definitions(&SYSTEMS)].map(|definitions| {
         let mut bench = Bench::hosting(&definitions);
         bench.create(&dpu_cluster("dpus", "static"));
         bench.settle();
         bench.delete("HostedCluster", "prod");
+        bench.settle();
+        bench.transitions()
+    });
+    assert_eq!(theirs, ours);
+}
+
+#[test]
+fn argo_does_the_same_on_upstreams_definitions() {
+    let Some(upstream) = upstream() else { return };
+    let [theirs, ours] = [upstream, worlds::definitions(&SYSTEMS)].map(|definitions| {
+        let mut bench = Bench::with_argo(&definitions);
+        bench.deploy("dpus");
+        bench.delete("Application", "agent-dpus");
         bench.settle();
         bench.transitions()
     });

@@ -8,7 +8,9 @@ use lockstep_sim::worlds::hypershift::HyperShift;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
-use super::manifests::{dpu_cluster, hosted_cluster, on_node_ports, pool, secret, service};
+use super::manifests::{
+    access, dpu_cluster, hosted_cluster, kubeconfig, on_node_ports, pool, secret, service,
+};
 
 /// The status and reason of a condition.
 fn condition(object: &Value, name: &str) -> String {
@@ -34,7 +36,7 @@ fn server(bench: &mut Bench) -> Value {
 
 /// A cluster with a hosted cluster that is available.
 fn available() -> Bench {
-    let mut bench = Bench::hosting(&worlds::definitions());
+    let mut bench = Bench::hosting(&worlds::definitions(&worlds::BRIDGE));
     assert_eq!(condition(&bench.get("HostedCluster", "prod"), "Available"), "True/AsExpected");
     bench
 }
@@ -129,7 +131,7 @@ fn a_missing_secret_blocks_until_it_is_there() {
 
 #[test]
 fn without_routes_the_configuration_is_invalid() {
-    let mut bench = Bench::running(&worlds::definitions(), HyperShift { routes: false });
+    let mut bench = Bench::running(&worlds::definitions(&worlds::BRIDGE), HyperShift { routes: false });
     bench.create(&hosted_cluster("prod"));
     bench.settle();
     let cluster = bench.get("HostedCluster", "prod");
@@ -187,7 +189,7 @@ fn a_dpu_cluster_follows_its_kubeconfig() {
     bench.settle();
     bench.merge("DPUCluster", "dpus", &json!({ "spec": { "kubeconfig": "dpus-kubeconfig" } }));
     bench.settle();
-    bench.create(&secret("dpus-kubeconfig", "super-admin.conf"));
+    bench.create(&kubeconfig("dpus", &access("dpus", "t1")));
     bench.settle();
     bench.delete("Secret", "dpus-kubeconfig");
     bench.settle();

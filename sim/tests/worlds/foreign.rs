@@ -2,17 +2,20 @@
 
 use lockstep_core::engine::action::Class;
 use lockstep_sim::cluster::{Author, Fate, What};
-use lockstep_sim::worlds::{self, Pace};
+use lockstep_sim::worlds::{self, Pace, System, argocd};
+use serde_json::json;
 
 use super::bench::Bench;
-use super::manifests::dpu_cluster;
+use super::manifests::{dpu_cluster, of_kind};
 
 #[test]
 fn nothing_goes_wrong_for_a_foreign_controller() {
-    let mut bench = Bench::with_definitions(&worlds::definitions());
+    let mut bench = Bench::with_definitions(&worlds::definitions(&worlds::BRIDGE));
     bench.cluster.interfere(|_, _| Fate::failed(Class::Unavailable));
-    let started: Vec<usize> =
-        worlds::all(Pace::BRISK, 1).into_iter().map(|world| bench.cluster.start_foreign(world)).collect();
+    let started: Vec<usize> = worlds::controllers(&worlds::BRIDGE, Pace::BRISK, 1)
+        .into_iter()
+        .map(|world| bench.cluster.start_foreign(world))
+        .collect();
     bench.create(&dpu_cluster("dpus", "static"));
     for process in started {
         bench.cluster.crash(process, None);
@@ -38,13 +41,16 @@ fn nothing_goes_wrong_for_a_foreign_controller() {
 
 #[test]
 fn the_same_seed_gives_the_same_world() {
+    let systems = [System::HyperShift, System::Dpf, System::MetalLb, System::DpuClusters, System::ArgoCd];
     let run = |seed| {
-        let mut bench = Bench::with_definitions(&worlds::definitions());
-        for world in worlds::all(Pace::SLOW, seed) {
+        let mut bench = Bench::with_definitions(&worlds::definitions(&systems));
+        bench.create(&of_kind("v1", "Namespace", json!({ "metadata": { "name": argocd::NAMESPACE } })));
+        for world in worlds::controllers(&systems, Pace::SLOW, seed) {
             bench.cluster.start_foreign(world);
         }
-        bench.create(&dpu_cluster("dpus", "static"));
-        bench.settle();
+        bench.deploy("dpus");
+        let application = bench.get("Application", "agent-dpus");
+        assert_eq!(application["status"]["health"]["status"], "Healthy");
         bench.cluster.journal
     };
     assert!(run(1) == run(1));

@@ -1,5 +1,9 @@
 //! Objects as somebody writes them by hand.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_sim::worlds::argocd;
+use lockstep_sim::worlds::dpu_clusters::Access;
 use serde_json::{Value, json};
 
 pub(crate) const NAMESPACE: &str = "clusters";
@@ -109,4 +113,88 @@ pub(crate) fn service(name: &str, address: Option<&str>) -> Value {
         service["metadata"]["annotations"] = json!({ "metallb.io/loadBalancerIPs": address });
     }
     service
+}
+
+/// An object of a kind.
+pub(crate) fn of_kind(api_version: &str, kind: &str, mut object: Value) -> Value {
+    object["apiVersion"] = api_version.into();
+    object["kind"] = kind.into();
+    object
+}
+
+/// The server of the cluster of DPUs of this name.
+pub(crate) fn server(name: &str) -> String {
+    format!("https://{name}.example.com:6443")
+}
+
+/// How it is reached, with this token.
+pub(crate) fn access(name: &str, token: &str) -> Access {
+    Access::by_token(&server(name), token)
+}
+
+/// A kubeconfig in a Secret, `<cluster>-kubeconfig`.
+pub(crate) fn kubeconfig(name: &str, access: &Access) -> Value {
+    let metadata = json!({ "namespace": NAMESPACE, "name": format!("{name}-kubeconfig") });
+    of_kind("v1", "Secret", json!({ "metadata": metadata, "data": access.secret_data() }))
+}
+
+/// The Secret by which Argo CD knows a cluster, `<cluster>-argocd`.
+pub(crate) fn cluster_secret(name: &str, access: &Access) -> Value {
+    let (ca, token, server) = (&access.authority, &access.token, &access.server);
+    let mut config = json!({ "tlsClientConfig": { "insecure": access.insecure } });
+    for (field, value) in [("caData", ca), ("certData", &access.certificate), ("keyData", &access.key)] {
+        if !value.is_empty() {
+            config["tlsClientConfig"][field] = value.as_str().into();
+        }
+    }
+    if !token.is_empty() {
+        config["bearerToken"] = token.as_str().into();
+    }
+    if !access.username.is_empty() {
+        config["username"] = access.username.as_str().into();
+        config["password"] = access.password.as_str().into();
+    }
+    let data = [("name", name), ("server", server), ("config", &config.to_string())];
+    let data: Value =
+        data.into_iter().map(|(key, value)| (key.to_owned(), json!(STANDARD.encode(value)))).collect();
+    let metadata = json!({
+        "namespace": argocd::NAMESPACE,
+        "name": format!("{name}-argocd"),
+        "labels": { argocd::SECRET_TYPE: "cluster" },
+    });
+    of_kind("v1", "Secret", json!({ "metadata": metadata, "data": data }))
+}
+
+/// A project that permits these clusters.
+pub(crate) fn project(name: &str, servers: &[String]) -> Value {
+    let destinations = servers.iter().map(|server| json!({ "server": server, "namespace": "*" }));
+    let spec = json!({
+        "destinations": destinations.collect::<Vec<_>>(),
+        "sourceRepos": ["*"],
+        "clusterResourceWhitelist": [{ "group": "*", "kind": "*" }],
+    });
+    let metadata =
+        json!({ "namespace": argocd::NAMESPACE, "name": name, "finalizers": [argocd::FINALIZERS[0]] });
+    of_kind("argoproj.io/v1alpha1", "AppProject", json!({ "metadata": metadata, "spec": spec }))
+}
+
+/// An Application that brings a chart to the cluster of this name by itself.
+pub(crate) fn application(name: &str, cluster: &str) -> Value {
+    let spec = json!({
+        "project": "platform",
+        "destination": { "server": server(cluster), "namespace": "services" },
+        "source": {
+            "repoURL": "https://charts.example.com",
+            "chart": "agent",
+            "targetRevision": "1.0.0",
+            "helm": { "releaseName": "agent", "valuesObject": { "a": 1, "b": { "c": null, "d": [1] } } },
+        },
+        "syncPolicy": {
+            "automated": { "prune": true, "selfHeal": true },
+            "syncOptions": ["CreateNamespace=true"],
+        },
+    });
+    let metadata =
+        json!({ "namespace": argocd::NAMESPACE, "name": name, "finalizers": [argocd::FINALIZERS[0]] });
+    of_kind("argoproj.io/v1alpha1", "Application", json!({ "metadata": metadata, "spec": spec }))
 }

@@ -82,7 +82,7 @@ impl Subject for Bridges {
     }
 
     fn worlds(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
-        worlds::all(Pace::SLOW, seed)
+        worlds::controllers(&worlds::BRIDGE, Pace::SLOW, seed)
     }
 
     fn actions(&self) -> &'static [&'static str] {
@@ -90,7 +90,7 @@ impl Subject for Bridges {
     }
 
     fn prepare(&self, hand: &mut dyn Hand) {
-        for definition in worlds::definitions() {
+        for definition in worlds::definitions(&worlds::BRIDGE) {
             let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
             let (code, answer) = hand.send(Method::POST, path, "application/json", &definition);
             assert_eq!(code, 201, "{answer}");

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::manifests::{dpu_cluster, hosted_cluster, node_pool, on_node_ports, pool};
+use super::manifests::{
+    application, dpu_cluster, hosted_cluster, node_pool, on_node_ports, pool, project, server,
+};
 
 /// What is done to an object, or to one that exists.
 pub(crate) type Case = (&'static str, Value, bool);
@@ -22,7 +24,7 @@ fn without(mut object: Value, path: &str) -> Value {
 
 /// Objects to create, and whether they are admitted.
 pub(crate) fn creations() -> Vec<Case> {
-    [clusters(), pools(), dpu_clusters()].concat()
+    [clusters(), pools(), dpu_clusters(), applications()].concat()
 }
 
 fn clusters() -> Vec<Case> {
@@ -156,6 +158,52 @@ fn dpu_clusters() -> Vec<Case> {
     ]
 }
 
+fn applications() -> Vec<Case> {
+    let app = || without(application("x", "dpus"), "/metadata/finalizers");
+    let helm = |field: &str, value: Value| with(app(), &format!("/spec/source/helm/{field}"), value);
+    let status = |status: Value| with(app(), "/status", status);
+    let project = || without(project("x", &[server("dpus")]), "/metadata/finalizers");
+    let operation = json!({ "sync": { "resources": [{ "name": "x" }] } });
+    vec![
+        ("an Application", app(), true),
+        ("an Application without project", without(app(), "/spec/project"), false),
+        ("an Application without destination", without(app(), "/spec/destination"), false),
+        ("an Application without source", without(app(), "/spec/source"), true),
+        ("an Application of no repository", without(app(), "/spec/source/repoURL"), false),
+        ("an Application without spec", without(app(), "/spec"), false),
+        ("destinations", with(app(), "/spec/destination", json!([{ "server": server("dpus") }])), false),
+        ("a destination of both forms", with(app(), "/spec/destination/name", "dpus".into()), true),
+        ("values of any form", helm("valuesObject", json!({ "a": [1, { "b": null }], "c": {} })), true),
+        ("values that are a list", helm("valuesObject", json!([1])), false),
+        ("values that are text", helm("values", "a: 1".into()), true),
+        ("a number for a release", helm("releaseName", 1.into()), false),
+        ("a sync policy that is none", with(app(), "/spec/syncPolicy", "automated".into()), false),
+        ("a status at once", status(json!({ "sync": { "status": "Synced" } })), true),
+        ("a sync status of nothing", status(json!({ "sync": {} })), false),
+        ("a condition without message", status(json!({ "conditions": [{ "type": "SyncError" }] })), false),
+        (
+            "a history without id",
+            status(json!({ "history": [{ "deployedAt": "2026-01-01T00:00:00Z" }] })),
+            false,
+        ),
+        ("an operation of nothing known", with(app(), "/operation", operation), false),
+        ("a project", project(), true),
+        ("a project without spec", without(project(), "/spec"), false),
+        ("a project of nothing", with(project(), "/spec", json!({})), true),
+        (
+            "a project with a kind of no group",
+            with(project(), "/spec/clusterResourceWhitelist", json!([{ "kind": "*" }])),
+            false,
+        ),
+        (
+            "a project of one destination",
+            with(project(), "/spec/destinations", json!({ "server": "*" })),
+            false,
+        ),
+        ("a long tale of a project", with(project(), "/spec/description", "x".repeat(256).into()), false),
+    ]
+}
+
 /// Patches of objects that exist, and whether they are admitted.
 pub(crate) fn changes() -> Vec<(&'static str, Value, Case)> {
     let spec = |spec: Value| json!({ "spec": spec });
@@ -178,6 +226,10 @@ pub(crate) fn changes() -> Vec<(&'static str, Value, Case)> {
     let dpus = |before: Value, name, patch, admitted| {
         let before = with(dpu_cluster("x", "static"), "/spec/kubeconfig", before);
         ("DPUCluster", before, (name, patch, admitted))
+    };
+    let app = |name, patch, admitted| {
+        let before = without(application("x", "dpus"), "/metadata/finalizers");
+        ("Application", before, (name, patch, admitted))
     };
     let no_cidrs = without(hosted_cluster("x"), "/spec/networking/allocateNodeCIDRs");
     vec![
@@ -224,5 +276,11 @@ pub(crate) fn changes() -> Vec<(&'static str, Value, Case)> {
         dpus("a".into(), "an empty kubeconfig", spec(json!({ "kubeconfig": "" })), false),
         dpus("a".into(), "no kubeconfig", spec(json!({ "kubeconfig": null })), true),
         dpus("a".into(), "type", spec(json!({ "type": "kamaji" })), true),
+        app("chart", spec(json!({ "source": { "chart": "other", "targetRevision": "2.0.0" } })), true),
+        app("project", spec(json!({ "project": "other" })), true),
+        app("destination", spec(json!({ "destination": { "server": server("other") } })), true),
+        app("no destination", spec(json!({ "destination": null })), false),
+        app("a status with the rest", json!({ "status": { "health": { "status": "Healthy" } } }), true),
+        app("a status that is none", json!({ "status": { "health": "Healthy" } }), false),
     ]
 }

@@ -112,7 +112,7 @@ async fn taken(court: &Court, texts: &[&str]) -> anyhow::Result<()> {
 /// What the first example refers to is taken too, by the definitions of DPF and MetalLB.
 pub(super) async fn the_infrastructure_is_taken(court: Court) -> anyhow::Result<()> {
     let mut served = HashSet::new();
-    for definition in lockstep_sim::worlds::definitions() {
+    for definition in lockstep_sim::worlds::definitions(&lockstep_sim::worlds::BRIDGE) {
         served.insert(definition["spec"]["names"]["kind"].clone());
         install_crd(&court.client, &definition).await?;
     }

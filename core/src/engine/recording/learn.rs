@@ -74,7 +74,8 @@ impl Learner {
     pub fn new(key: [u8; 32], traits: Traits) -> Self {
         let stand_ins = StandIns::new(key);
         let mark = traits.mark.map(|mark| mark.annotation);
-        let redactor = Redactor::new(stand_ins.clone(), mark, BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let chosen = (mark, traits.forms);
+        let redactor = Redactor::new(stand_ins.clone(), chosen, BTreeMap::new(), BTreeMap::new(), Vec::new());
         let crds = lockstep_crds::all().into_iter().flat_map(|set| set.crds);
         let fields = crds.filter_map(|crd| serde_json::to_string(&crd).ok());
         let words = WORDS.iter().chain(traits.words).map(|words| (*words).to_owned());
@@ -287,7 +288,8 @@ impl Learner {
             let (wholes, parts) = (texts(false).collect(), texts(true).collect());
             let (stand_ins, numbers) = (self.stand_ins.clone(), self.numbers.clone());
             let marks = std::mem::take(&mut redactor.marks);
-            redactor = Redactor::new(stand_ins, redactor.mark, wholes, numbers, parts);
+            let chosen = (redactor.mark, redactor.forms);
+            redactor = Redactor::new(stand_ins, chosen, wholes, numbers, parts);
             redactor.marks = marks;
         }
         let mut rewrites = hides;

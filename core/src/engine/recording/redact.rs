@@ -12,13 +12,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use aho_corasick::{AhoCorasick, MatchKind};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
 use super::secrets::{Place, fields_of_secrets, is_hidden, is_secret, nested};
 use super::stand_in::StandIns;
-use super::{Line, written};
+use super::{Form, Line, written};
 
 /// The shortest beginning of a secret that is hidden where a text was cut off in its midst, in bytes.
 const TAIL_MIN_BYTES: usize = 4;
@@ -28,6 +30,7 @@ const TAIL_MIN_BYTES: usize = 4;
 pub struct Redactor {
     pub(super) stand_ins: StandIns,
     pub(super) mark: Option<&'static str>,
+    pub(super) forms: &'static [Form],
     pub(super) marks: BTreeMap<String, String>,
     /// By text: what replaces it where it is the whole text of a value.
     wholes: BTreeMap<String, String>,
@@ -41,14 +44,14 @@ pub struct Redactor {
 impl Redactor {
     pub(super) fn new(
         stand_ins: StandIns,
-        mark: Option<&'static str>,
+        (mark, forms): (Option<&'static str>, &'static [Form]),
         wholes: BTreeMap<String, String>,
         numbers: BTreeMap<String, Number>,
         parts: Vec<(String, String)>,
     ) -> Self {
         let texts = parts.iter().map(|(text, _)| text);
         let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts).ok();
-        Self { stand_ins, mark, marks: BTreeMap::new(), wholes, numbers, parts, finder }
+        Self { stand_ins, mark, forms, marks: BTreeMap::new(), wholes, numbers, parts, finder }
     }
 
     /// A line, or anything else, as JSON without secrets.
@@ -120,7 +123,12 @@ impl Redactor {
     fn hide(&self, value: &mut Value, base64: bool) {
         match value {
             Value::Object(fields) => {
-                fields.values_mut().for_each(|value| self.hide(value, base64));
+                for (key, value) in fields.iter_mut() {
+                    let form = self.forms.iter().find(|form| base64 && form.key == key.as_str());
+                    if form.is_none_or(|form| !self.hide_formed(value, form)) {
+                        self.hide(value, base64);
+                    }
+                }
                 self.keys(fields);
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.hide(item, base64)),
@@ -130,6 +138,15 @@ impl Redactor {
             Value::Number(number) => *number = self.stand_ins.number(number),
             Value::Null | Value::Bool(_) => {}
         }
+    }
+
+    /// What the machine writes under a key that it reads has the form that it reads there. Returns whether it could be read.
+    fn hide_formed(&self, value: &mut Value, form: &Form) -> bool {
+        let secret =
+            value.as_str().filter(|text| !text.is_empty()).and_then(|text| STANDARD.decode(text).ok());
+        let Some(secret) = secret else { return false };
+        *value = STANDARD.encode(self.stand_ins.formed(&secret, form)).into();
+        true
     }
 
     /// Keys are texts too: managed fields hold the values of lists in them.

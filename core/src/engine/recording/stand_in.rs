@@ -27,9 +27,14 @@ impl StandIns {
     /// Gives a secret a stand-in of its own form.
     pub(super) fn form(&mut self, secret: &[u8], form: &Form) {
         if !self.formed.contains_key(secret) {
-            let formed = (form.stand_in)(secret, &|part| self.hidden(part));
+            let formed = self.formed(secret, form);
             self.formed.insert(secret.to_vec(), formed);
         }
+    }
+
+    /// The stand-in of a secret in its own form.
+    pub(super) fn formed(&self, secret: &[u8], form: &Form) -> String {
+        (form.stand_in)(secret, &|part| self.hidden(part))
     }
 
     fn bits(&self, purpose: u8, secret: &[u8]) -> u64 {

@@ -55,12 +55,12 @@ impl Lab {
 
     /// The controllers of the lab, at a pace that suits those who watch.
     pub(super) fn controllers(seed: u64) -> Vec<Box<dyn Machine + Send>> {
-        worlds::all(Pace::BRISK, seed)
+        worlds::controllers(&worlds::BRIDGE, Pace::BRISK, seed)
     }
 
     /// The definitions of their kinds.
     pub(super) fn definitions() -> anyhow::Result<CrdSet> {
-        let definitions = worlds::definitions().into_iter().map(serde_json::from_value);
+        let definitions = worlds::definitions(&worlds::BRIDGE).into_iter().map(serde_json::from_value);
         let crds = definitions.collect::<Result<_, _>>().context("a definition of the lab is none")?;
         Ok(CrdSet { controller: "lab", runs_alone: true, crds })
     }

@@ -51,7 +51,7 @@ impl Subject for Bridge {
         let sets = lockstep_crds::all();
         let ours = sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds);
         let ours = ours.map(|crd| serde_json::to_value(crd).unwrap_or_default());
-        for definition in ours.chain(worlds::definitions()) {
+        for definition in ours.chain(worlds::definitions(&worlds::BRIDGE)) {
             let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
             hand.send(http::Method::POST, path, "application/json", &definition);
         }
@@ -95,7 +95,7 @@ impl Subject for Bridge {
     }
 
     fn worlds(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
-        worlds::all(Pace::SLOW, seed)
+        worlds::controllers(&worlds::BRIDGE, Pace::SLOW, seed)
     }
 
     /// Control planes take minutes to come and go.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::endpoint::{Endpoint, endpoint, port, strategy};
 use super::judge::judge;
 use super::{FINALIZER, api_server_service, hosted_cluster_kind, status};
+use crate::worlds::dpu_clusters::Access;
 use crate::worlds::look::Look;
 use crate::worlds::{namespace_kind, secret_kind};
 
@@ -118,7 +119,8 @@ fn keep_kubeconfig(look: &mut Look<'_>, cluster: &Value, endpoint: &Endpoint) {
         "name": metadata(cluster, "name"),
         "uid": metadata(cluster, "uid"),
     });
-    let data = json!({ "kubeconfig": STANDARD.encode(kubeconfig_yaml(endpoint)) });
+    let data =
+        json!({ "kubeconfig": STANDARD.encode(Access::by_certificate(&endpoint.url(), KEY).kubeconfig()) });
     let Some(found) = look.get(&target) else {
         if look.after(&target, "kubeconfig") {
             let metadata =
@@ -138,15 +140,4 @@ fn keep_kubeconfig(look: &mut Look<'_>, cluster: &Value, endpoint: &Endpoint) {
         manifest["metadata"]["labels"] = Value::Null;
         look.ask(Action::Update { target, manifest: Arc::new(manifest) });
     }
-}
-
-fn kubeconfig_yaml(endpoint: &Endpoint) -> String {
-    let authority = STANDARD.encode("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n");
-    format!(
-        "apiVersion: v1\nkind: Config\nclusters:\n- name: cluster\n  cluster:\n    certificate-authority-data: {authority}\n    \
-         server: {}\ncontexts:\n- name: admin\n  context:\n    cluster: cluster\n    namespace: default\n    user: admin\n\
-         current-context: admin\nusers:\n- name: admin\n  user:\n    client-certificate-data: {authority}\n    \
-         client-key-data: {KEY}\n",
-        endpoint.url()
-    )
 }

@@ -1,0 +1,70 @@
+//! Digests: a few characters that stand for a whole value.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// A short digest of a JSON value that does not depend on the order of its fields.
+pub fn digest(value: &Value) -> String {
+    let mut hasher = Sha256::new();
+    feed(&mut hasher, value);
+    hasher.finalize().iter().take(8).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+fn feed(hasher: &mut Sha256, value: &Value) {
+    match value {
+        Value::Object(fields) => {
+            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+            hasher.update(b"{");
+            for (field, value) in sorted {
+                hasher.update(Value::String(field.clone()).to_string());
+                feed(hasher, value);
+            }
+            hasher.update(b"}");
+        }
+        Value::Array(items) => {
+            hasher.update(b"[");
+            for item in items {
+                feed(hasher, item);
+            }
+            hasher.update(b"]");
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            hasher.update(value.to_string());
+        }
+    }
+}
+
+/// A text of at most `max_bytes`: itself if it is that short, else its beginning with a digest of the whole behind it.
+pub fn shortened(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
+        return text.to_owned();
+    }
+    let digest = &digest(&text.into())[..8];
+    let kept = &text[..text.floor_char_boundary(max_bytes.saturating_sub(digest.len() + 1))];
+    format!("{}-{digest}", kept.trim_end_matches(['-', '.', '_']))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_order_of_fields_does_not_matter() {
+        let (a, b) = (json!({ "a": 1, "b": [1, 2] }), json!({ "b": [1, 2], "a": 1 }));
+        assert_eq!(digest(&a), digest(&b));
+        assert_ne!(digest(&a), digest(&json!({ "a": 1, "b": [2, 1] })));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shortened_fits_and_still_differs(text in "[a-z0-9-]{1,100}", other in "[a-z0-9-]{1,100}") {
+            prop_assert!(shortened(&text, 53).len() <= 53);
+            prop_assert_eq!(shortened(&text, 53) == shortened(&other, 53), text == other);
+        }
+    }
+}

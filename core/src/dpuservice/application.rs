@@ -1,0 +1,283 @@
+//! The Application that deploys a service to a cluster: its name, its manifest, what of it Argo CD reports.
+//!
+//! An Application is found by whom it was made for, never by its name, and never gets another name: that would take the
+//! service down and deploy it anew.
+//!
+//! Source: "Reconcile the ArgoCD `Applications`".
+
+use std::sync::Arc;
+
+use lockstep_crds::dpuservice::DPUServiceSpec;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::names::{
+    self, APPLIED, ARGO_FINALIZER, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, PROJECT,
+    SERVICE, SERVICE_NAME, SERVICE_NAMESPACE,
+};
+use super::report::Report;
+use super::values::values;
+use super::world::{World, identity, label_value};
+use crate::digest::{digest, shortened};
+use crate::engine::action::Action;
+use crate::engine::cache::Cached;
+use crate::engine::write::{covers, create_or_apply};
+use crate::object::{Name, ObjectRef, annotation, is_deleting, metadata, resource_version, text};
+
+/// The longest name of an Application, because Argo CD writes it into labels.
+const NAME_MAX_BYTES: usize = 63;
+/// The longest name of a Helm release.
+const RELEASE_MAX_BYTES: usize = 53;
+
+/// An Application that was made for a service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct App {
+    /// The service that it was made for.
+    pub service: Name,
+    /// The cluster that it was made for.
+    pub cluster: Name,
+    /// Its uid.
+    pub uid: String,
+    /// When it was created, as the API writes times.
+    pub created: String,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// What Argo CD says of it.
+    pub report: Report,
+    /// What was applied last, by its digest.
+    applied: String,
+    labels: Value,
+    finalizers: Value,
+    spec: Arc<Value>,
+    version: u64,
+}
+
+impl App {
+    /// Reads an Application; none, if it was not made for a service.
+    pub fn read(object: &Value) -> Option<Self> {
+        Some(Self {
+            service: identity(object, SERVICE, SERVICE_NAMESPACE, SERVICE_NAME)?,
+            cluster: identity(object, CLUSTER, CLUSTER_NAMESPACE, CLUSTER_NAME)?,
+            uid: metadata(object, "uid").to_owned(),
+            created: metadata(object, "creationTimestamp").to_owned(),
+            deleting: is_deleting(object),
+            report: Report::read(&object["status"]),
+            applied: annotation(object, APPLIED).unwrap_or_default().to_owned(),
+            labels: object["metadata"]["labels"].clone(),
+            finalizers: object["metadata"]["finalizers"].clone(),
+            spec: Arc::new(object["spec"].clone()),
+            version: resource_version(object),
+        })
+    }
+
+    /// Whether two readings mean the same.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let mut other = Self { version: self.version, ..other.clone() };
+        other.report.reconciled_at.clone_from(&self.report.reconciled_at);
+        *self == other
+    }
+
+    /// The server that it deploys to.
+    pub fn server(&self) -> Option<&str> {
+        text(&self.spec, "/destination/server")
+    }
+
+    /// Whether Argo CD has compared the cluster with the chart that is wanted now, and not with the one before.
+    pub fn is_current(&self) -> bool {
+        let compared = &self.report.compared_to;
+        compared.is_null() || covers(compared, &compared_part(&self.spec))
+    }
+
+    /// Whether it lacks anything of what it should be.
+    fn differs(&self, manifest: &Value) -> bool {
+        let wanted = &manifest["metadata"];
+        let holds =
+            |finalizer: &Value| self.finalizers.as_array().is_some_and(|held| held.contains(finalizer));
+        wanted["annotations"][APPLIED] != *self.applied
+            || !covers(&self.spec, &manifest["spec"])
+            || !covers(&self.labels, &wanted["labels"])
+            || !wanted["finalizers"].as_array().into_iter().flatten().all(holds)
+    }
+}
+
+/// What Argo CD tells of what it compares, of a spec.
+fn compared_part(spec: &Value) -> Value {
+    let source = &spec["source"];
+    json!({ "source": {
+        "repoURL": source["repoURL"], "chart": source["chart"], "targetRevision": source["targetRevision"],
+    } })
+}
+
+/// What Applications are found by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Index {
+    /// The service.
+    Service(Name),
+    /// The cluster.
+    Cluster(Name),
+    /// The server that they deploy to.
+    Server(String),
+}
+
+impl Cached for App {
+    type Index = Index;
+
+    fn resource_version(&self) -> u64 {
+        self.version
+    }
+
+    fn indexes(&self) -> Vec<Index> {
+        let server = self.server().map(|server| Index::Server(server.to_owned()));
+        [Index::Service(self.service.clone()), Index::Cluster(self.cluster.clone())]
+            .into_iter()
+            .chain(server)
+            .collect()
+    }
+}
+
+/// The write that brings an Application to what it should be; none if it is so.
+///
+/// It is created bare: without values, and so that Argo CD does not deploy it yet. The apply that follows puts the whole in
+/// place. A field that was created and not applied could never be taken out again by an apply.
+pub fn write(
+    service: &Name,
+    spec: &DPUServiceSpec,
+    cluster: &Name,
+    server: &str,
+    place: Place<'_>,
+) -> Option<Action> {
+    let manifest = manifest(service, spec, cluster, server);
+    let with_name = |mut manifest: Value, name: &Name| {
+        manifest["metadata"]["namespace"] = json!(name.namespace);
+        manifest["metadata"]["name"] = json!(name.name);
+        manifest
+    };
+    match place {
+        Place::New(name) => {
+            Some(create_or_apply(name.object(&names::application()), bare(with_name(manifest, &name)), None))
+        }
+        Place::Existing(name, app) => app.differs(&manifest).then(|| {
+            create_or_apply(name.object(&names::application()), with_name(manifest, name), Some(&app.uid))
+        }),
+    }
+}
+
+/// Where an Application is written.
+#[derive(Debug)]
+pub enum Place<'a> {
+    /// Under a name that nobody has.
+    New(Name),
+    /// Where it is.
+    Existing(&'a Name, &'a App),
+}
+
+fn bare(mut manifest: Value) -> Value {
+    if let Some(annotations) = manifest["metadata"]["annotations"].as_object_mut() {
+        annotations.remove(APPLIED);
+    }
+    if let Some(spec) = manifest["spec"].as_object_mut() {
+        spec.remove("syncPolicy");
+    }
+    if let Some(helm) = manifest["spec"]["source"]["helm"].as_object_mut() {
+        helm.remove("valuesObject");
+    }
+    manifest
+}
+
+/// What an Application should be, but for its name.
+pub fn manifest(service: &Name, spec: &DPUServiceSpec, cluster: &Name, server: &str) -> Value {
+    let mut manifest = json!({
+        "apiVersion": names::application().api_version(),
+        "kind": names::application().kind,
+        "metadata": {
+            "labels": {
+                SERVICE_NAME: label_value(&service.name),
+                SERVICE_NAMESPACE: label_value(&service.namespace),
+                CLUSTER_NAME: label_value(&cluster.name),
+                CLUSTER_NAMESPACE: label_value(&cluster.namespace),
+            },
+            "annotations": { SERVICE: service.to_string(), CLUSTER: cluster.to_string() },
+            "finalizers": [ARGO_FINALIZER],
+        },
+        "spec": {
+            "project": PROJECT,
+            "destination": { "server": server, "namespace": service.namespace },
+            "source": {
+                // With a chart, Argo CD takes the address of an OCI repository without its scheme.
+                "repoURL": spec.source.repo_url.strip_prefix("oci://").unwrap_or(&spec.source.repo_url),
+                "targetRevision": spec.source.version,
+                "chart": spec.source.chart,
+                "helm": {
+                    // Argo CD would take the Application's name, which may be too long for one.
+                    "releaseName": shortened(&service.name, RELEASE_MAX_BYTES),
+                    "valuesObject": values(spec),
+                },
+            },
+            "syncPolicy": {
+                "automated": { "prune": true, "selfHeal": true },
+                "syncOptions": ["CreateNamespace=true"],
+            },
+        },
+    });
+    let applied = digest(&json!([manifest["spec"], manifest["metadata"]]));
+    manifest["metadata"]["annotations"][APPLIED] = json!(applied);
+    manifest
+}
+
+/// A name for the Application of a service on a cluster; none, if all are taken.
+///
+/// The digits at the end of the cluster's name, where no older cluster has the same; else the cluster's name; else with a
+/// digest that nobody else has.
+pub fn free_name(world: &World, service: &Name, cluster: &Name) -> Option<Name> {
+    let (short, long) = (&service.name, format!("{}-{}", service.name, cluster.name));
+    let suffix = suffix(&cluster.name).filter(|suffix| {
+        let mut rivals = world
+            .staying()
+            .filter(|(rival, _)| *rival != cluster && self::suffix(&rival.name) == Some(suffix));
+        !rivals.any(|(rival, _)| world.is_older(rival, cluster))
+    });
+    let whole = digest(&json!([service, cluster]));
+    let candidates = [
+        suffix.map(|suffix| shortened(&format!("{short}-{suffix}"), NAME_MAX_BYTES)),
+        Some(shortened(&long, NAME_MAX_BYTES)),
+        Some(format!("{}-{}", shortened(&long, NAME_MAX_BYTES - 9), &whole[..8])),
+    ];
+    let mut names = candidates.into_iter().flatten();
+    let name = names.find(|name| {
+        !world.taken.contains(name) && world.applications.get(&Name::new(ARGO_NAMESPACE, name)).is_none()
+    })?;
+    Some(Name::new(ARGO_NAMESPACE, &name))
+}
+
+/// The digits at the end of a name, as they stand there.
+fn suffix(name: &str) -> Option<&str> {
+    let start = name.trim_end_matches(|character: char| character.is_ascii_digit()).len();
+    Some(&name[start..]).filter(|digits| !digits.is_empty())
+}
+
+/// The Applications that were made for a service.
+pub fn of_service<'a>(
+    world: &'a World,
+    service: &Name,
+) -> impl Iterator<Item = (&'a Name, &'a App)> + use<'a> {
+    let names: Vec<&Name> = world.applications.keys_by(&Index::Service(service.clone())).collect();
+    names.into_iter().filter_map(|name| Some((name, world.applications.get(name)?)))
+}
+
+/// The labels that select what was made for a service, or for a cluster.
+pub fn selector(namespace_label: &str, name_label: &str, of: &Name) -> String {
+    format!("{namespace_label}={},{name_label}={}", label_value(&of.namespace), label_value(&of.name))
+}
+
+/// An Application as an object.
+pub fn application_ref(name: &Name) -> ObjectRef {
+    name.object(&names::application())
+}
+
+/// What a server listed of Applications.
+pub fn listed(objects: &[Arc<Value>]) -> impl Iterator<Item = (Name, App)> + use<'_> {
+    objects.iter().filter_map(|object| Some((Name::of(object), App::read(object)?)))
+}
+
+#[cfg(test)]
+mod tests;

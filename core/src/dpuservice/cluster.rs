@@ -1,0 +1,420 @@
+//! The reconcile of a cluster: Argo CD has the Secret by which it reaches the cluster, as the cluster's kubeconfig says.
+//!
+//! ```text
+//!  begin ─┬─ services stay, and the cluster ──▶ Reading ─▶ Writing
+//!         └─ the cluster goes, or the last service ──▶ Surveying ─▶ Removing
+//! ```
+//!
+//! The Secret is shared by all services. Watches show Secrets by their metadata only: they are read when the version of
+//! either is not the one that was compared last, and what they hold is never kept.
+//!
+//! A Secret goes when its cluster or the last service does, after the Applications and after the project has ceased to permit
+//! the cluster: without it, Argo CD gives Applications up and leaves behind what they have deployed.
+//!
+//! Source: "Reconcile the secrets for each cluster"; decisions on what is shared.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::application::{self, Index, selector};
+use super::kubeconfig;
+use super::names::{
+    self, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, SECRET_TYPE, SECRET_TYPE_CLUSTER,
+};
+use super::world::{Cluster, ClusterIndex, Secret, World, label_value};
+use super::{Controller, Key, lagging, project};
+use crate::digest::{digest, shortened};
+use crate::engine::action::{Action, Class, Failure, Outcome, Scope, Success};
+use crate::engine::driver::{Next, Verdict};
+use crate::engine::write::{covers, create_or_apply};
+use crate::object::{Name, is_deleting};
+use crate::time::Now;
+
+/// The longest name of a Secret.
+const NAME_MAX_BYTES: usize = 253;
+/// How long Argo CD may take to remove what it has deployed to a cluster that is gone, before it is made to give up.
+pub const GIVES_UP_AFTER: Duration = Duration::from_mins(5);
+/// After which time it is looked again whether Applications are gone that no watch has shown.
+const RECHECK: Duration = Duration::from_secs(10);
+
+/// What was found out about a cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// The cluster's uid.
+    pub uid: String,
+    /// The server, as the kubeconfig said when it could last be used.
+    pub server: Option<String>,
+    /// Whether the server is an older cluster's.
+    pub is_contested: bool,
+    /// Why the Secret is not as it should be.
+    pub trouble: Option<String>,
+    /// The version of the kubeconfig that was read, and of the Secret that it was compared with.
+    compared: Option<Compared>,
+}
+
+/// Versions of the kubeconfig and of Argo CD's Secret.
+type Compared = (String, Option<String>);
+
+/// What the reconcile of a cluster waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Stage {
+    /// The kubeconfig is being read, and the Secret, if there is one.
+    Reading,
+    /// The Secret is being written, after which this holds.
+    Writing(Box<Found>),
+    /// The Applications are being listed that may be left.
+    Surveying,
+    /// The Secret is being removed: the one of that name and version.
+    Removing(Vec<(Name, u64)>),
+}
+
+fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
+    Next::Await(actions, super::Stage::Cluster(stage))
+}
+
+impl Controller {
+    pub(super) fn begin_cluster(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
+        let is_wanted = self.world.is_wanted();
+        match self.world.stays(key).cloned() {
+            // Nothing can be said of what can't be seen.
+            _ if is_wanted && self.world.blind_spot().is_some() => Next::Done(Verdict::Converged),
+            Some(cluster) if is_wanted => self.tend(key, &cluster),
+            _ => self.leave(key, now),
+        }
+    }
+
+    pub(super) fn resume_cluster(
+        &mut self,
+        key: &Name,
+        stage: Stage,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        match stage {
+            Stage::Reading => self.cluster_read(key, outcomes),
+            Stage::Writing(found) => self.secret_written(key, *found, outcomes),
+            Stage::Surveying => self.surveyed(key, outcomes, now),
+            Stage::Removing(removed) => self.secret_removed(&removed, outcomes),
+        }
+    }
+
+    fn tend(&mut self, key: &Name, cluster: &Cluster) -> Next<super::Stage> {
+        self.world.stuck.remove(key);
+        let Some(kubeconfig) = &cluster.kubeconfig else {
+            return self.complain(key, "it has no kubeconfig (spec.kubeconfig is empty)".to_owned());
+        };
+        let Some(source) = self.world.secrets.get(kubeconfig) else {
+            return self.complain(key, format!("the Secret {kubeconfig} of its kubeconfig does not exist"));
+        };
+        let existing = self.world.argo_secret(key);
+        let versions = Some((source.marker(), existing.map(|(_, secret)| secret.marker())));
+        let found =
+            self.world.found.get(key).filter(|found| found.uid == cluster.uid && found.compared == versions);
+        if let Some(found) = found {
+            let is_contested = found.server.as_ref().is_some_and(|server| self.rival(key, server).is_some());
+            if is_contested == found.is_contested && (existing.is_some() || found.trouble.is_some()) {
+                return Next::Done(Verdict::Converged);
+            }
+        }
+        let reads = [Some(kubeconfig), existing.map(|(name, _)| name)].into_iter().flatten();
+        let reads =
+            reads.map(|name| Action::Get { target: name.object(&names::secret()), metadata_only: false });
+        wait(reads.collect(), Stage::Reading)
+    }
+
+    fn cluster_read(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        let Some(cluster) = self.world.stays(key).cloned() else { return Next::Done(lagging()) };
+        let mut outcomes = outcomes.into_iter();
+        let source = match outcomes.next() {
+            Some(Ok(Success::Object(source))) => source,
+            Some(Err(failure)) => return self.fail(key, "its kubeconfig can't be read", &failure),
+            _ => return Next::Done(lagging()),
+        };
+        let existing = match outcomes.next() {
+            Some(Ok(Success::Object(existing))) => Some(existing),
+            // It went in between; its end wakes this one.
+            Some(Err(failure)) if failure.class == Class::NotFound => return Next::Done(lagging()),
+            Some(Err(failure)) => {
+                return self.fail(key, "its Secret in Argo CD's namespace can't be read", &failure);
+            }
+            _ => None,
+        };
+        for object in [Some(&source), existing.as_ref()].into_iter().flatten() {
+            self.world.secrets.absorb(Name::of(object), Secret::read(object));
+        }
+        let Some(kubeconfig) = cluster.kubeconfig.filter(|kubeconfig| *kubeconfig == Name::of(&source))
+        else {
+            return Next::Done(lagging());
+        };
+        let copy = existing.as_ref().map(|existing| Secret::read(existing));
+        let compared = (Secret::read(&source).marker(), copy.as_ref().map(Secret::marker));
+        let found = Found { uid: cluster.uid, compared: Some(compared), ..self.known(key) };
+        let connection = match kubeconfig::of_secret(&source) {
+            Ok(connection) => connection,
+            Err(complaint) => {
+                let trouble = Some(format!("Secret {kubeconfig} can't be used: {complaint}"));
+                return self.find(key, &Found { trouble, ..found });
+            }
+        };
+        let server = connection.server.clone();
+        if let Some(rival) = self.rival(key, &server) {
+            let trouble = Some(format!(
+                "DPUCluster {rival} has the same server {server}, by which Argo CD tells clusters apart; give one of them another"
+            ));
+            return self.find(key, &Found { server: Some(server), is_contested: true, trouble, ..found });
+        }
+        let found = Found { server: Some(server), is_contested: false, trouble: None, ..found };
+        let name = match &existing {
+            Some(existing) => Name::of(existing),
+            None => secret_name(&self.world, key),
+        };
+        let manifest = manifest(key, &name, &connection);
+        if existing.as_ref().is_some_and(|existing| is_applied(existing, &manifest)) {
+            return self.find(key, &found);
+        }
+        let write =
+            create_or_apply(name.object(&names::secret()), manifest, copy.as_ref().map(|copy| &*copy.uid));
+        wait(vec![write], Stage::Writing(Box::new(found)))
+    }
+
+    fn secret_written(&mut self, key: &Name, found: Found, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                let secret = Secret::read(&object);
+                let compared = found.compared.map(|(source, _)| (source, Some(secret.marker())));
+                self.world.secrets.absorb(Name::of(&object), secret);
+                // Without it, no service could go on.
+                self.wake_services();
+                self.find(key, &Found { compared, ..found })
+            }
+            Some(Err(failure)) => {
+                self.fail(key, "its Secret in Argo CD's namespace can't be written", &failure)
+            }
+            _ => Next::Done(lagging()),
+        }
+    }
+
+    /// What is known of a cluster, to go on from. Another cluster of that name is another cluster.
+    fn known(&self, key: &Name) -> Found {
+        let uid = self.world.stays(key).map(|cluster| cluster.uid.clone()).unwrap_or_default();
+        let known = self.world.found.get(key).filter(|found| found.uid == uid).cloned();
+        known.unwrap_or(Found { uid, server: None, is_contested: false, trouble: None, compared: None })
+    }
+
+    /// Nothing can be done until somebody mends it.
+    fn complain(&mut self, key: &Name, complaint: String) -> Next<super::Stage> {
+        let found = Found { trouble: Some(complaint), compared: None, ..self.known(key) };
+        self.find(key, &found)
+    }
+
+    /// Something failed that is tried again. What may pass by itself is told only of a cluster that nothing is known of.
+    fn fail(&mut self, key: &Name, what: &str, failure: &Failure) -> Next<super::Stage> {
+        let passes = !matches!(failure.class, Class::Forbidden | Class::Invalid | Class::NotFound);
+        let known = self.known(key);
+        if !passes || !self.world.found.contains_key(key) {
+            let trouble = Some(format!("{what} ({})", failure.message));
+            // The answer to this is the next try.
+            let _ = self.find(key, &Found { trouble, compared: None, ..known });
+        }
+        Next::Done(Verdict::retry(what, failure))
+    }
+
+    /// Remembers what was found out, and wakes whoever goes by it.
+    fn find(&mut self, key: &Name, found: &Found) -> Next<super::Stage> {
+        let before = self.world.found.insert(key.clone(), found.clone());
+        let told = |found: &Found| (found.uid.clone(), found.trouble.clone(), used_server(found));
+        if before.as_ref().map(told) != Some(told(found)) {
+            self.wake_services();
+            self.outbox.woken.push(Key::Project);
+        }
+        if before.as_ref().and_then(used_server) != used_server(found) {
+            self.wake_sharers(key, before.as_ref());
+            self.wake_sharers(key, Some(found));
+        }
+        Next::Done(Verdict::Converged)
+    }
+
+    /// Who has the server of a cluster as well may have it now, or has to leave it.
+    fn wake_sharers(&mut self, key: &Name, found: Option<&Found>) {
+        let Some(server) = found.and_then(|found| found.server.as_ref()) else { return };
+        let sharers = self
+            .world
+            .found
+            .iter()
+            .filter(|(other, found)| *other != key && found.server.as_ref() == Some(server));
+        self.outbox.woken.extend(sharers.map(|(other, _)| Key::Cluster(other.clone())));
+    }
+
+    /// An older cluster that has the same server.
+    fn rival(&self, key: &Name, server: &str) -> Option<&Name> {
+        let rivals = self.world.found.iter().filter(|(rival, found)| {
+            *rival != key
+                && used_server(found).as_deref() == Some(server)
+                && self.world.stays(rival).is_some()
+        });
+        rivals.map(|(rival, _)| rival).find(|rival| self.world.is_older(rival, key))
+    }
+
+    fn leave(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
+        if self.world.stays(key).is_none()
+            && let Some(found) = self.world.found.remove(key)
+        {
+            self.outbox.woken.push(Key::Project);
+            self.wake_sharers(key, Some(&found));
+        }
+        if self.world.argo_secret(key).is_none() {
+            self.world.stuck.remove(key);
+            return Next::Done(Verdict::Converged);
+        }
+        if let Some(wait) = self.awaits_applications(key, now) {
+            return Next::Done(wait);
+        }
+        // Its end, or its change, wakes this one.
+        if !project::has_settled(&self.world) {
+            self.outbox.woken.push(Key::Project);
+            return Next::Done(Verdict::Converged);
+        }
+        let scope = Scope {
+            namespace: Some(ARGO_NAMESPACE.to_owned()),
+            selector: selector(CLUSTER_NAMESPACE, CLUSTER_NAME, key),
+            ..Scope::default()
+        };
+        wait(vec![Action::List { kind: names::application(), scope }], Stage::Surveying)
+    }
+
+    /// The Applications come first. Only where their cluster is gone they need not be waited for without end: what they have
+    /// deployed is lost with it.
+    fn awaits_applications(&mut self, key: &Name, now: Now) -> Option<Verdict> {
+        let index = Index::Cluster(key.clone());
+        let apps: Vec<bool> = self
+            .world
+            .applications
+            .keys_by(&index)
+            .filter_map(|name| Some(self.world.applications.get(name)?.deleting))
+            .collect();
+        if apps.is_empty() {
+            return None;
+        }
+        if self.world.clusters.get(key).is_some() || apps.contains(&false) {
+            self.world.stuck.remove(key);
+            return Some(Verdict::Converged);
+        }
+        let since = *self.world.stuck.entry(key.clone()).or_insert(now.monotonic);
+        let left = GIVES_UP_AFTER.saturating_sub(now.monotonic.since(since));
+        (!left.is_zero()).then_some(Verdict::Requeue(left))
+    }
+
+    fn surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<super::Stage> {
+        let objects = match outcomes.into_iter().next() {
+            Some(Ok(Success::Objects(objects))) => objects,
+            // Without the kind there are no objects of it.
+            Some(Err(failure)) if failure.class == Class::NotFound => Vec::new(),
+            Some(Err(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
+            _ => return Next::Done(lagging()),
+        };
+        // Much may have changed in the meantime.
+        if self.world.is_wanted() && self.world.stays(key).is_some() {
+            return Next::Done(lagging());
+        }
+        let is_given_up = self.world.stuck.contains_key(key) && self.awaits_applications(key, now).is_none();
+        let mut left = application::listed(&objects).filter(|(_, app)| app.cluster == *key);
+        if left.any(|(_, app)| !(app.deleting && is_given_up)) {
+            return Next::Done(Verdict::Requeue(RECHECK));
+        }
+        let secrets = self
+            .world
+            .secrets
+            .keys_by(&Some(key.clone()))
+            .filter_map(|name| Some((name, self.world.secrets.get(name)?)));
+        let secrets: Vec<(Name, Secret)> =
+            secrets.map(|(name, secret)| (name.clone(), secret.clone())).collect();
+        let deletes =
+            secrets.iter().filter(|(_, secret)| !secret.deleting).map(|(name, secret)| Action::Delete {
+                target: name.object(&names::secret()),
+                uid: secret.uid.clone(),
+                resource_version: Some(secret.version.to_string()),
+            });
+        let removed = secrets.iter().map(|(name, secret)| (name.clone(), secret.version)).collect();
+        wait(deletes.collect(), Stage::Removing(removed))
+    }
+
+    fn secret_removed(&mut self, removed: &[(Name, u64)], outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        let mut failed = None;
+        for ((name, version), outcome) in removed.iter().zip(outcomes) {
+            match outcome {
+                Ok(Success::Object(object)) if is_deleting(&object) => {
+                    self.world.secrets.absorb(name.clone(), Secret::read(&object));
+                }
+                Err(failure) if failure.class != Class::NotFound => failed = Some(failure),
+                _ => self.world.secrets.removed(name.clone(), *version),
+            }
+        }
+        self.wake_leaving_services();
+        match failed {
+            Some(failure) => Next::Done(Verdict::retry("removing a cluster's Secret", &failure)),
+            None => Next::Done(Verdict::Converged),
+        }
+    }
+}
+
+/// The server by which Argo CD knows a cluster.
+pub fn used_server(found: &Found) -> Option<String> {
+    found.server.clone().filter(|_| !found.is_contested)
+}
+
+/// A name for the Secret of a cluster that has none.
+///
+/// The cluster's name, if no older one has the same and nobody else the Secret; else with a digest that no other cluster has.
+fn secret_name(world: &World, cluster: &Name) -> Name {
+    let plain =
+        Name::new(ARGO_NAMESPACE, &format!("{}-argocd", shortened(&cluster.name, NAME_MAX_BYTES - 7)));
+    let mut named = world.clusters.keys_by(&ClusterIndex::Named(cluster.name.clone()));
+    let is_contested = named.any(|other| other != cluster && world.is_older(other, cluster));
+    if !is_contested && world.secrets.get(&plain).is_none() {
+        return plain;
+    }
+    let digest = &digest(&json!([cluster]))[..8];
+    let name = format!("{}-{digest}-argocd", shortened(&cluster.name, NAME_MAX_BYTES - 16));
+    Name::new(ARGO_NAMESPACE, &name)
+}
+
+/// What the Secret of a cluster should be.
+pub fn manifest(cluster: &Name, name: &Name, connection: &kubeconfig::Connection) -> Value {
+    // By which name Argo CD shows it. Only the one whose Secret bears its plain name is shown by it.
+    let is_plain = name.name == format!("{}-argocd", cluster.name);
+    let title = if is_plain { cluster.name.clone() } else { cluster.to_string() };
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "namespace": name.namespace,
+            "name": name.name,
+            "labels": {
+                SECRET_TYPE: SECRET_TYPE_CLUSTER,
+                CLUSTER_NAME: label_value(&cluster.name),
+                CLUSTER_NAMESPACE: label_value(&cluster.namespace),
+            },
+            "annotations": { CLUSTER: cluster.to_string() },
+        },
+        "type": "Opaque",
+        "data": {
+            "name": encoded(&title),
+            "server": encoded(&connection.server),
+            "config": encoded(&connection.config.to_string()),
+        },
+    })
+}
+
+fn encoded(text: &str) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(text)
+}
+
+fn is_applied(existing: &Value, manifest: &Value) -> bool {
+    covers(&existing["data"], &manifest["data"])
+        && ["labels", "annotations"]
+            .iter()
+            .all(|field| covers(&existing["metadata"][*field], &manifest["metadata"][*field]))
+}

@@ -1,0 +1,281 @@
+//! From a kubeconfig to what Argo CD needs to reach the cluster.
+//!
+//! | in the kubeconfig | in the `config` of Argo CD's Secret |
+//! | --- | --- |
+//! | `client-certificate-data` and `client-key-data` | `tlsClientConfig.certData`, `.keyData` |
+//! | `token` | `bearerToken` |
+//! | `username` and `password` | `username`, `password` |
+//! | `certificate-authority-data` | `tlsClientConfig.caData` |
+//! | `insecure-skip-tls-verify` | `tlsClientConfig.insecure`, without `caData`: clients refuse both |
+//! | `tls-server-name` | `tlsClientConfig.serverName` |
+//! | paths of files, `exec`, `auth-provider`, impersonation, proxies | none: the kubeconfig can't be used |
+//!
+//! Complaints hold nothing of what the kubeconfig holds but the names of its fields.
+//!
+//! Source: "Reconcile the secrets for each cluster".
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::engine::recording::Hide;
+
+/// The keys of a Secret that may hold a kubeconfig: what DPF writes today, what it wrote before, and what others write.
+pub const KEYS: [&str; 3] = ["super-admin.conf", "admin.conf", "kubeconfig"];
+/// The longest URL of a server.
+const SERVER_MAX_BYTES: usize = 2048;
+
+/// How a cluster is reached.
+#[derive(Clone, PartialEq)]
+pub struct Connection {
+    /// The URL of its API server, without a slash at its end.
+    pub server: String,
+    /// What Argo CD's Secret holds as `config`.
+    pub config: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Kubeconfig {
+    #[serde(default)]
+    current_context: Option<String>,
+    #[serde(default)]
+    contexts: Option<Vec<Named>>,
+    #[serde(default)]
+    clusters: Option<Vec<Named>>,
+    #[serde(default)]
+    users: Option<Vec<Named>>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    #[serde(default)]
+    name: String,
+    #[serde(flatten)]
+    fields: Map<String, Value>,
+}
+
+impl Named {
+    /// What stands in the entry under the name of its kind.
+    fn body(&self, kind: &str) -> Map<String, Value> {
+        self.fields.get(kind).and_then(Value::as_object).cloned().unwrap_or_default()
+    }
+}
+
+/// Reads the kubeconfig in a Secret. An error says what is wrong and how to mend it.
+pub fn of_secret(secret: &Value) -> Result<Connection, String> {
+    let found = KEYS.iter().find_map(|key| Some((key, secret["data"][*key].as_str()?)));
+    let Some((key, encoded)) = found else {
+        return Err(format!(
+            "it has none of the keys {}; put the kubeconfig under one of them",
+            KEYS.join(", ")
+        ));
+    };
+    let bytes = STANDARD.decode(encoded).map_err(|_| format!("its key {key} is not base64"))?;
+    parse(&bytes).map_err(|complaint| format!("its key {key}: {complaint}"))
+}
+
+/// Reads a kubeconfig.
+pub fn parse(bytes: &[u8]) -> Result<Connection, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is not text".to_owned())?;
+    // What the parser says quotes what it has read.
+    let kubeconfig: Kubeconfig = serde_yaml::from_str(text)
+        .map_err(|_| "it is no kubeconfig; write one anew, as YAML or JSON".to_owned())?;
+    let clusters = kubeconfig.clusters.unwrap_or_default();
+    let users = kubeconfig.users.unwrap_or_default();
+    let contexts = kubeconfig.contexts.unwrap_or_default();
+    let current = kubeconfig.current_context.filter(|name| !name.is_empty());
+    let (cluster, user) = match current {
+        Some(name) => {
+            let context = contexts.iter().find(|context| context.name == name);
+            let context = context
+                .ok_or("its current-context names no context; name one that is there")?
+                .body("context");
+            let named = |field: &str, entries: &'_ [Named]| {
+                let name = context.get(field).and_then(Value::as_str).unwrap_or_default();
+                entries.iter().find(|entry| entry.name == name).map(|entry| entry.body(field))
+            };
+            let cluster = named("cluster", &clusters).ok_or("its context names no cluster that is there")?;
+            let user = named("user", &users).ok_or("its context names no user that is there")?;
+            (cluster, user)
+        }
+        None => {
+            match (&clusters[..], &users[..]) {
+                ([cluster], [user]) => (cluster.body("cluster"), user.body("user")),
+                _ => {
+                    return Err("it has no current-context, and not just one cluster and one user; set current-context".to_owned());
+                }
+            }
+        }
+    };
+    Ok(Connection { server: server(&cluster)?, config: config(&cluster, &user)? })
+}
+
+fn server(cluster: &Map<String, Value>) -> Result<String, String> {
+    let server = text(cluster, "server")?.unwrap_or_default().trim_end_matches('/');
+    let (scheme, host) = server.split_once("://").unwrap_or_default();
+    let is_plain = server.bytes().all(|byte| byte.is_ascii_graphic()) && !host.contains('@');
+    if !matches!(scheme, "https" | "http") || host.is_empty() || !is_plain || server.len() > SERVER_MAX_BYTES
+    {
+        return Err("its cluster's server is no URL such as https://10.0.0.1:6443".to_owned());
+    }
+    Ok(server.to_owned())
+}
+
+fn config(cluster: &Map<String, Value>, user: &Map<String, Value>) -> Result<Value, String> {
+    refuse(
+        cluster,
+        "cluster",
+        &[
+            (
+                "certificate-authority",
+                "names a file, which Argo CD does not have; use certificate-authority-data",
+            ),
+            ("proxy-url", "can't be handed on to Argo CD; use a server that can be reached without a proxy"),
+        ],
+    )?;
+    refuse(
+        user,
+        "user",
+        &[
+            ("client-certificate", "names a file, which Argo CD does not have; use client-certificate-data"),
+            ("client-key", "names a file, which Argo CD does not have; use client-key-data"),
+            ("tokenFile", "names a file, which Argo CD does not have; use token"),
+            ("exec", "runs a program, which Argo CD does not have; use a client certificate or token"),
+            (
+                "auth-provider",
+                "needs a program, which Argo CD does not have; use a client certificate or token",
+            ),
+            (
+                "as",
+                "impersonates somebody, which can't be handed on to Argo CD; use the credentials of that user",
+            ),
+        ],
+    )?;
+    let mut tls = Map::new();
+    if cluster.get("insecure-skip-tls-verify") == Some(&Value::Bool(true)) {
+        tls.insert("insecure".to_owned(), json!(true));
+    } else if let Some(authority) = data(cluster, "certificate-authority-data")? {
+        tls.insert("caData".to_owned(), json!(authority));
+    }
+    if let Some(name) = text(cluster, "tls-server-name")? {
+        tls.insert("serverName".to_owned(), json!(name));
+    }
+    let mut config = Map::new();
+    match (data(user, "client-certificate-data")?, data(user, "client-key-data")?) {
+        (Some(certificate), Some(key)) => {
+            tls.insert("certData".to_owned(), json!(certificate));
+            tls.insert("keyData".to_owned(), json!(key));
+        }
+        (None, None) => {}
+        _ => {
+            return Err(
+                "its user has only one of client-certificate-data and client-key-data; add the other"
+                    .to_owned(),
+            );
+        }
+    }
+    let token = text(user, "token")?;
+    let (name, password) = (text(user, "username")?, text(user, "password")?);
+    if token.is_some() && name.is_some() {
+        return Err(
+            "its user has both a token and a username; remove one, because clients refuse both".to_owned()
+        );
+    }
+    for (field, value) in [("bearerToken", token), ("username", name), ("password", password)] {
+        if let Some(value) = value {
+            config.insert(field.to_owned(), json!(value));
+        }
+    }
+    if config.is_empty() && !tls.contains_key("certData") {
+        return Err("its user has no credentials; add a client certificate or a token".to_owned());
+    }
+    config.insert("tlsClientConfig".to_owned(), tls.into());
+    Ok(config.into())
+}
+
+fn refuse(fields: &Map<String, Value>, of: &str, forms: &[(&str, &str)]) -> Result<(), String> {
+    let is_set = |value: &Value| !value.is_null() && value != "";
+    match forms.iter().find(|(field, _)| fields.get(*field).is_some_and(is_set)) {
+        Some((field, why)) => Err(format!("its {of}'s {field} {why}")),
+        None => Ok(()),
+    }
+}
+
+fn text<'a>(fields: &'a Map<String, Value>, field: &str) -> Result<Option<&'a str>, String> {
+    match fields.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
+        Some(_) => Err(format!("its {field} is no text")),
+    }
+}
+
+/// Base64 as it stands there, without the line breaks that YAML may have left in it.
+fn data(fields: &Map<String, Value>, field: &str) -> Result<Option<String>, String> {
+    let Some(text) = text(fields, field)? else { return Ok(None) };
+    let joined: String = text.split_ascii_whitespace().collect();
+    match STANDARD.decode(&joined) {
+        Ok(bytes) if !bytes.is_empty() => Ok(Some(joined)),
+        _ => Err(format!("its {field} is not base64")),
+    }
+}
+
+/// A kubeconfig that leads to the same decisions, for recordings: credentials are hidden, all else is as it was.
+pub fn stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
+    let document = std::str::from_utf8(bytes).ok().and_then(|text| serde_yaml::from_str::<Value>(text).ok());
+    let Some(mut document @ Value::Object(_)) = document else { return hide(bytes) };
+    if let Some(fields) = document.as_object_mut() {
+        fields.retain(|field, _| {
+            matches!(field.as_str(), "current-context" | "contexts" | "clusters" | "users")
+        });
+    }
+    for (list, kind) in [("clusters", "cluster"), ("users", "user")] {
+        for entry in document[list].as_array_mut().into_iter().flatten() {
+            if let Some(fields) = entry.get_mut(kind).and_then(Value::as_object_mut) {
+                hide_fields(fields, hide);
+            }
+        }
+    }
+    document.to_string()
+}
+
+/// The same for the `config` of Argo CD's Secret.
+pub fn config_stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
+    let Ok(mut document @ Value::Object(_)) = serde_json::from_slice::<Value>(bytes) else {
+        return hide(bytes);
+    };
+    let mut tls =
+        document.as_object_mut().and_then(|fields| fields.remove("tlsClientConfig")).unwrap_or_default();
+    for fields in [&mut document, &mut tls] {
+        if let Some(fields) = fields.as_object_mut() {
+            hide_fields(fields, hide);
+        }
+    }
+    document["tlsClientConfig"] = tls;
+    document.to_string()
+}
+
+/// Hides the texts among fields, but for those that are told anyway; what is base64 stays so.
+fn hide_fields(fields: &mut Map<String, Value>, hide: Hide<'_>) {
+    for (field, value) in fields {
+        let Value::String(text) = value else {
+            // What a program is told may be secret as well; that there is one is what counts.
+            if value.is_object() || value.is_array() {
+                *value = json!({});
+            }
+            continue;
+        };
+        if text.is_empty() || matches!(field.as_str(), "server" | "tls-server-name" | "serverName") {
+            continue;
+        }
+        let is_data = field.ends_with("-data") || field.ends_with("Data");
+        *text = match data(&Map::from_iter([(field.clone(), json!(text))]), field) {
+            Ok(Some(data)) if is_data => STANDARD.encode(hide(data.as_bytes())),
+            _ => hide(text.as_bytes()),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! The reconcile of the AppProject: it permits what has to be deployed, and nothing else.
+//!
+//! ```text
+//!  begin ─┬─ services stay, or Applications ──▶ Writing
+//!         └─ neither ──▶ Surveying ─▶ Removing
+//! ```
+//!
+//! It is shared by all services. A server stays permitted as long as an Application deploys to it, because Argo CD leaves behind
+//! what it may not touch. Nobody waits for the project to be gone: Argo CD, which takes its finalizer out, may not run.
+//!
+//! Source: "Reconcile the ArgoCD `AppProject`".
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::application::{self, Index};
+use super::names::{self, ARGO_FINALIZER, ARGO_NAMESPACE, MANAGED_BY, MANAGER, PROJECT, SERVICE_NAME};
+use super::world::{Project, World};
+use super::{Controller, Key, lagging};
+use crate::engine::action::{Action, Class, Outcome, Scope, Success};
+use crate::engine::driver::{Next, Verdict};
+use crate::engine::write::{covers, create_or_apply};
+use crate::object::{Name, is_deleting};
+
+/// What the reconcile of the project waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Stage {
+    /// It is being written.
+    Writing,
+    /// All Applications are being listed.
+    Surveying,
+    /// It is being removed.
+    Removing,
+}
+
+fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
+    Next::Await(actions, super::Stage::Project(stage))
+}
+
+/// The AppProject's name.
+pub fn name() -> Name {
+    Name::new(ARGO_NAMESPACE, PROJECT)
+}
+
+/// The servers that have to be permitted.
+fn servers(world: &World) -> BTreeSet<String> {
+    let staying = world.staying().filter(|_| world.is_wanted());
+    let mut servers: BTreeSet<String> =
+        staying.filter_map(|(cluster, _)| world.server(cluster)).map(str::to_owned).collect();
+    let is_used =
+        |server: &&str| world.applications.keys_by(&Index::Server((*server).to_owned())).next().is_some();
+    match world.project() {
+        Some(project) => servers.extend(project.servers().filter(is_used).map(str::to_owned)),
+        None => {
+            servers.extend(world.applications.iter().filter_map(|(_, app)| app.server()).map(str::to_owned));
+        }
+    }
+    servers
+}
+
+/// What the AppProject should be.
+pub fn manifest(servers: &BTreeSet<String>) -> Value {
+    let destinations: Vec<Value> =
+        servers.iter().map(|server| json!({ "server": server, "namespace": "*" })).collect();
+    json!({
+        "apiVersion": names::project().api_version(),
+        "kind": names::project().kind,
+        "metadata": {
+            "namespace": ARGO_NAMESPACE,
+            "name": PROJECT,
+            "labels": { MANAGED_BY: MANAGER },
+            "finalizers": [ARGO_FINALIZER],
+        },
+        "spec": {
+            "destinations": destinations,
+            "sourceRepos": ["*"],
+            "clusterResourceWhitelist": [{ "group": "*", "kind": "*" }],
+        },
+    })
+}
+
+/// Whether a server is permitted, by a project that is ours and there to stay.
+pub fn permits(world: &World, server: &str) -> bool {
+    world.project().is_some_and(|project| {
+        project.is_ours && !project.deleting && project.servers().any(|permitted| permitted == server)
+    })
+}
+
+/// Whether the project has ceased to permit what nobody needs any more: then Secrets may go.
+pub fn has_settled(world: &World) -> bool {
+    let Some(project) = world.project().filter(|project| project.is_ours && !project.deleting) else {
+        return true;
+    };
+    if !world.is_wanted() && world.applications.iter().next().is_none() {
+        return false;
+    }
+    let needed = servers(world);
+    project.servers().all(|server| needed.contains(server))
+}
+
+impl Controller {
+    pub(super) fn begin_project(&mut self) -> Next<super::Stage> {
+        if self.world.is_wanted() && self.world.blind_spot().is_some() {
+            return Next::Done(Verdict::Converged);
+        }
+        let project = self.world.project().cloned();
+        if !self.world.is_wanted() && self.world.applications.iter().next().is_none() {
+            let Some(_) = project.filter(|project| project.is_ours && !project.deleting) else {
+                return Next::Done(Verdict::Converged);
+            };
+            let scope = Scope {
+                namespace: Some(ARGO_NAMESPACE.to_owned()),
+                selector: SERVICE_NAME.to_owned(),
+                ..Scope::default()
+            };
+            return wait(vec![Action::List { kind: names::application(), scope }], Stage::Surveying);
+        }
+        if !self.world.is_judged()
+            || project.as_ref().is_some_and(|project| !project.is_ours || project.deleting)
+        {
+            return Next::Done(Verdict::Converged);
+        }
+        let manifest = manifest(&servers(&self.world));
+        if project.as_ref().is_some_and(|project| is_applied(project, &manifest)) {
+            return Next::Done(Verdict::Converged);
+        }
+        let seen = project.as_ref().map(|project| project.uid.as_str());
+        wait(vec![create_or_apply(name().object(&names::project()), manifest, seen)], Stage::Writing)
+    }
+
+    pub(super) fn resume_project(&mut self, stage: &Stage, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        match stage {
+            Stage::Writing => self.project_written(outcomes),
+            Stage::Surveying => self.project_surveyed(outcomes),
+            Stage::Removing => self.project_removed(outcomes),
+        }
+    }
+
+    fn project_written(&mut self, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        let failure = match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                self.world.projects.absorb(name(), Project::read(&object));
+                self.project_changed();
+                None
+            }
+            Some(Err(failure)) => Some(failure),
+            _ => return Next::Done(lagging()),
+        };
+        let told = |failure: &Option<crate::engine::action::Failure>| {
+            failure.as_ref().map(|failure| (failure.class, failure.message.clone()))
+        };
+        if told(&self.world.project_failure) != told(&failure) {
+            self.world.project_failure.clone_from(&failure);
+            self.wake_services();
+        }
+        match failure {
+            Some(failure) => Next::Done(Verdict::retry("writing the AppProject", &failure)),
+            None => Next::Done(Verdict::Converged),
+        }
+    }
+
+    fn project_surveyed(&mut self, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        let left = match outcomes.into_iter().next() {
+            Some(Ok(Success::Objects(objects))) => application::listed(&objects).next().is_some(),
+            Some(Err(failure)) if failure.class == Class::NotFound => false,
+            Some(Err(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
+            _ => return Next::Done(lagging()),
+        };
+        let is_removable = |project: &&Project| project.is_ours && !project.deleting;
+        let project = self.world.project().filter(is_removable);
+        match project {
+            // They are still to be told by the watch.
+            Some(_) if left || self.world.is_wanted() => Next::Done(lagging()),
+            Some(project) => {
+                let delete = Action::Delete {
+                    target: name().object(&names::project()),
+                    uid: project.uid.clone(),
+                    resource_version: None,
+                };
+                wait(vec![delete], Stage::Removing)
+            }
+            None => Next::Done(Verdict::Converged),
+        }
+    }
+
+    fn project_removed(&mut self, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) if is_deleting(&object) => {
+                self.world.projects.absorb(name(), Project::read(&object));
+            }
+            Some(Err(failure)) if failure.class != Class::NotFound => {
+                return Next::Done(Verdict::retry("removing the AppProject", &failure));
+            }
+            _ => {
+                if let Some(project) = self.world.project() {
+                    let version = crate::engine::cache::Cached::resource_version(project);
+                    self.world.projects.removed(name(), version);
+                }
+            }
+        }
+        self.project_changed();
+        Next::Done(Verdict::Converged)
+    }
+
+    /// Whoever goes by the project is woken: services that wait for a permission, clusters that wait for its end.
+    pub(super) fn project_changed(&mut self) {
+        self.wake_services();
+        self.wake_leaving_services();
+        self.wake_leaving_clusters();
+        self.outbox.woken.push(Key::Project);
+    }
+}
+
+fn is_applied(project: &Project, manifest: &Value) -> bool {
+    covers(&project.spec, &manifest["spec"]) && project.finalizers.iter().any(|held| held == ARGO_FINALIZER)
+}

@@ -1,0 +1,36 @@
+//! How a run of the controller is recorded.
+
+use super::kubeconfig;
+use crate::engine::recording::{Form, Hide, Traits};
+
+/// What a recording must know of the controller.
+pub(super) const TRAITS: Traits = Traits {
+    mark: None,
+    words: &[
+        include_str!("../dpuservice.rs"),
+        include_str!("application.rs"),
+        include_str!("cluster.rs"),
+        include_str!("kubeconfig.rs"),
+        include_str!("names.rs"),
+        include_str!("project.rs"),
+        include_str!("removal.rs"),
+        include_str!("report.rs"),
+        include_str!("service.rs"),
+        include_str!("status.rs"),
+        include_str!("world.rs"),
+    ],
+    forms: &[
+        Form { key: "super-admin.conf", stand_in: kubeconfig::stand_in },
+        Form { key: "admin.conf", stand_in: kubeconfig::stand_in },
+        Form { key: "kubeconfig", stand_in: kubeconfig::stand_in },
+        // Argo CD's Secrets, which are made from these.
+        Form { key: "config", stand_in: kubeconfig::config_stand_in },
+        Form { key: "name", stand_in: told },
+        Form { key: "server", stand_in: told },
+    ],
+};
+
+/// Names and addresses of clusters stand in Applications too.
+fn told(text: &[u8], hide: Hide<'_>) -> String {
+    String::from_utf8(text.to_vec()).unwrap_or_else(|_| hide(text))
+}

@@ -1,0 +1,178 @@
+//! The removal of a service: its Applications go first, then, with the last service, what all share, and then the service.
+//!
+//! ```text
+//!  begin ─▶ Surveying ─▶ Removing ─▶ Reporting ─▶ again, when something has gone
+//!               │
+//!               └─ nothing is left ─┬─ others stay ─────────────────▶ Leaving
+//!                                   └─ the last one ─▶ AppProject and Secrets have gone ─▶ Leaving
+//! ```
+//!
+//! Applications are listed anew each time: a cache that lags must not make the service go before them.
+//!
+//! Source: "Reconcile deletion if needed"; decisions on what is shared.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::application::{self, App, selector};
+use super::names::{self, ARGO_NAMESPACE, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
+use super::service::{self, removal_of, wait};
+use super::world::{Service, service_ref};
+use super::{Controller, lagging, status};
+use crate::engine::action::{Action, Class, Outcome, Scope, Success};
+use crate::engine::driver::{Next, Verdict};
+use crate::engine::finalizer;
+use crate::object::Name;
+use crate::time::Now;
+
+/// After which time it is looked at again whether everything is gone.
+const RECHECK: Duration = Duration::from_secs(30);
+
+/// What a removal waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Stage {
+    /// The Applications are being listed.
+    Surveying,
+    /// These are being removed.
+    Removing(Vec<Name>),
+    /// The finalizer is being taken out.
+    Leaving,
+}
+
+fn wait_for(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
+    wait(actions, service::Stage::Removing(stage))
+}
+
+impl Controller {
+    pub(super) fn begin_removal(&mut self, key: &Name) -> Next<super::Stage> {
+        let is_held = self
+            .world
+            .services
+            .get(key)
+            .is_some_and(|service| finalizer::is_held(&service.metadata, FINALIZER));
+        if !is_held {
+            return Next::Done(Verdict::Converged);
+        }
+        let scope = Scope {
+            namespace: Some(ARGO_NAMESPACE.to_owned()),
+            selector: selector(SERVICE_NAMESPACE, SERVICE_NAME, key),
+            ..Scope::default()
+        };
+        wait_for(vec![Action::List { kind: names::application(), scope }], Stage::Surveying)
+    }
+
+    pub(super) fn resume_removal(
+        &mut self,
+        key: &Name,
+        stage: Stage,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        match stage {
+            Stage::Surveying => self.removal_surveyed(key, outcomes, now),
+            Stage::Removing(names) => self.applications_removed(key, &names, outcomes, now),
+            Stage::Leaving => self.left(key, outcomes),
+        }
+    }
+
+    fn removal_surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<super::Stage> {
+        let objects = match outcomes.into_iter().next() {
+            Some(Ok(Success::Objects(objects))) => objects,
+            // Without the kind there are no objects of it.
+            Some(Err(failure)) if failure.class == Class::NotFound => Vec::new(),
+            Some(Err(failure)) => {
+                let verdict = Verdict::retry("listing Applications", &failure);
+                return self.report_removal(key, &[], Some((verdict, failure.message)), now);
+            }
+            _ => return Next::Done(lagging()),
+        };
+        let left: Vec<(Name, App)> =
+            application::listed(&objects).filter(|(_, app)| app.service == *key).collect();
+        if left.is_empty() {
+            return self.leave_shared(key, now);
+        }
+        let going = left.iter().filter(|(_, app)| !app.deleting);
+        let (names, deletes): (Vec<Name>, Vec<Action>) =
+            going.map(|(name, app)| (name.clone(), removal_of(name, app))).unzip();
+        if deletes.is_empty() {
+            return self.report_removal(key, &left, None, now);
+        }
+        wait_for(deletes, Stage::Removing(names))
+    }
+
+    fn applications_removed(
+        &mut self,
+        key: &Name,
+        names: &[Name],
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        let mut left = Vec::new();
+        let mut failed = None;
+        for (name, outcome) in names.iter().zip(outcomes) {
+            match outcome {
+                Ok(Success::Object(object)) => {
+                    let app = App::read(&object);
+                    left.extend(app.clone().map(|app| (name.clone(), app)));
+                    self.absorb_application(name, app);
+                }
+                Err(failure) if failure.class != Class::NotFound => failed = Some(failure),
+                _ => self.application_removed(name),
+            }
+        }
+        match failed {
+            Some(failure) => {
+                let verdict = Verdict::retry("removing Applications", &failure);
+                self.report_removal(key, &left, Some((verdict, failure.message)), now)
+            }
+            // They went at once.
+            None if left.is_empty() => self.begin_removal(key),
+            None => self.report_removal(key, &left, None, now),
+        }
+    }
+
+    /// With the last service goes what all have shared.
+    fn leave_shared(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
+        let Some(service) = self.world.services.get(key) else { return Next::Done(Verdict::Converged) };
+        if !self.world.is_wanted() && self.world.holds_shared() {
+            let (wanted, changed) = status::awaiting_shared(&self.world, service, now);
+            self.wake_shared();
+            return self.write_status(key, &wanted, Verdict::Requeue(RECHECK), changed);
+        }
+        match finalizer::remove(&service_ref(key), &service.metadata, FINALIZER) {
+            Some(leave) => wait_for(vec![leave], Stage::Leaving),
+            None => Next::Done(Verdict::Converged),
+        }
+    }
+
+    fn report_removal(
+        &mut self,
+        key: &Name,
+        left: &[(Name, App)],
+        failed: Option<(Verdict, String)>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        let Some(service) = self.world.services.get(key) else { return Next::Done(Verdict::Converged) };
+        let (verdict, failure) = match failed {
+            Some((verdict, failure)) => (verdict, Some(failure)),
+            None => (Verdict::Requeue(RECHECK), None),
+        };
+        let (wanted, changed) =
+            status::awaiting_applications(&self.world, service, left, failure.as_deref(), now);
+        self.write_status(key, &wanted, verdict, changed)
+    }
+
+    fn left(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                self.world.services.absorb(key.clone(), Service::read(&object));
+                Next::Done(Verdict::Converged)
+            }
+            // Somebody else has taken it out.
+            Some(Err(failure)) if failure.class == Class::NotFound => Next::Done(Verdict::Converged),
+            Some(Err(failure)) => Next::Done(Verdict::retry("taking the finalizer out", &failure)),
+            _ => Next::Done(lagging()),
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! The reconcile of a service: every cluster has its Application, and no other.
+//!
+//! ```text
+//!  begin ─┬─ gone ──▶ what is left of it is swept away (sweep)
+//!         ├─ being deleted ──▶ removal
+//!         ├─ no finalizer ──▶ Entering ─┐
+//!         └─▶ Proving ─▶ Acting ─▶ Acting … ─▶ Reporting
+//! ```
+//!
+//! | step of the specification | where |
+//! | --- | --- |
+//! | 1. deletion | [`removal`](super::removal) |
+//! | 2. finalizer | *Entering* |
+//! | 3. clusters | watched; [`status`](super::status) tells which are not ready |
+//! | 4. Secrets | [`cluster`](super::cluster), a reconcile of its own for each cluster, since all services share them |
+//! | 5. AppProject | [`project`](super::project), likewise |
+//! | 6. Applications | *Proving*, *Acting* |
+//! | 7. status, 8. one patch | *Reporting* |
+//!
+//! *Proving* reads a cluster before its Application is removed: that a cache does not know it proves nothing. Each *Acting* is a
+//! batch of writes that are missing, decided anew from all that is known by then; what fails on one cluster holds up no other.
+//!
+//! Source: "Controller flow".
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lockstep_crds::dpuservice::{DPUServiceSpec, DPUServiceStatus};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::application::{self, App, Place, application_ref, of_service};
+use super::names::{self, FINALIZER};
+use super::world::{Cluster, Service, World, service_ref};
+use super::{Controller, lagging, project, removal, status, sweep};
+use crate::engine::action::{Action, Class, Failure, Outcome, Subresource, Success};
+use crate::engine::driver::{Next, Verdict};
+use crate::engine::finalizer;
+use crate::engine::pairs;
+use crate::engine::write::merge_patch;
+use crate::object::{Name, is_deleting, metadata};
+use crate::time::Now;
+
+/// How many writes of one service are under way at a time.
+const AT_A_TIME: usize = 10;
+
+/// What the reconcile of a service waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Stage {
+    /// The finalizer is being entered.
+    Entering,
+    /// These clusters are being read, which are gone as far as the cache tells.
+    Proving(Box<Pass>, Vec<Name>),
+    /// These writes are under way.
+    Acting(Box<Pass>, Vec<Task>),
+    /// Applications of these clusters are being read, whose names are taken.
+    Checking(Box<Pass>, Vec<(Name, Name)>),
+    /// The status is being written, which changes these conditions.
+    Reporting(Verdict, Vec<Condition>),
+    /// What is left of a service that is gone is being swept away.
+    Sweeping(sweep::Stage),
+    /// The service is being removed.
+    Removing(removal::Stage),
+}
+
+/// What a pass has found out and done.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Pass {
+    /// Clusters that go indeed, or are gone.
+    gone: BTreeSet<Name>,
+    /// What was tried.
+    tried: BTreeSet<Task>,
+    /// What failed, by cluster.
+    #[serde(with = "pairs")]
+    failures: BTreeMap<Name, Failure>,
+}
+
+impl Pass {
+    /// What the Application of a cluster has met.
+    pub fn failure(&self, cluster: &Name) -> Option<&Failure> {
+        self.failures.get(cluster)
+    }
+
+    /// The clusters where something failed.
+    pub fn failures(&self) -> impl Iterator<Item = (&Name, &Failure)> {
+        self.failures.iter()
+    }
+}
+
+/// One write: of the Application of a cluster, or the removal of an Application.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Task {
+    cluster: Name,
+    application: Name,
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+enum What {
+    Create,
+    Apply,
+    Remove,
+}
+
+pub(super) fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
+    Next::Await(actions, super::Stage::Service(stage))
+}
+
+impl Controller {
+    pub(super) fn begin_service(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
+        let Some(service) = self.world.services.get(key) else { return self.begin_sweep(key) };
+        if service.deleting {
+            return self.begin_removal(key);
+        }
+        match finalizer::add(&service_ref(key), &service.metadata, FINALIZER) {
+            Some(enter) => wait(vec![enter], Stage::Entering),
+            None => self.prove(key, now),
+        }
+    }
+
+    pub(super) fn resume_service(
+        &mut self,
+        key: &Name,
+        stage: Stage,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        let is_deleting = self.world.services.get(key).is_none_or(|service| service.deleting);
+        match stage {
+            Stage::Sweeping(stage) => self.resume_sweep(key, stage, outcomes),
+            Stage::Removing(stage) => self.resume_removal(key, stage, outcomes, now),
+            Stage::Reporting(verdict, changed) => self.reported(key, verdict, &changed, outcomes, now),
+            // What a pass did not wait for has come in between.
+            _ if is_deleting => Next::Done(Verdict::Requeue(Duration::ZERO)),
+            Stage::Entering => self.entered(key, outcomes, now),
+            Stage::Proving(pass, clusters) => self.proven(key, pass, clusters, outcomes, now),
+            Stage::Acting(pass, tasks) => self.acted(pass, tasks, outcomes),
+            Stage::Checking(pass, taken) => self.checked(key, pass, taken, outcomes, now),
+        }
+    }
+
+    fn entered(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<super::Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                self.world.services.absorb(key.clone(), Service::read(&object));
+                self.prove(key, now)
+            }
+            Some(Err(failure)) => Next::Done(Verdict::retry("entering the finalizer", &failure)),
+            _ => Next::Done(lagging()),
+        }
+    }
+
+    /// Reads the clusters that have an Application and seem to go, or to be gone.
+    fn prove(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
+        if self.world.blind_spot().is_some() {
+            return self.report(key, &Pass::default(), now);
+        }
+        // Before that nothing is known of what is permitted. The last cluster that is looked at wakes this one.
+        if !self.world.is_judged() {
+            return Next::Done(Verdict::Converged);
+        }
+        let pass = Box::new(Pass::default());
+        let gone: BTreeSet<&Name> = of_service(&self.world, key)
+            .filter(|(_, app)| !app.deleting && self.world.stays(&app.cluster).is_none())
+            .map(|(_, app)| &app.cluster)
+            .collect();
+        let gone: Vec<Name> = gone.into_iter().cloned().collect();
+        let reads = gone.iter().map(|cluster| Action::Get {
+            target: cluster.object(&names::dpu_cluster()),
+            metadata_only: false,
+        });
+        wait(reads.collect(), Stage::Proving(pass, gone))
+    }
+
+    fn proven(
+        &mut self,
+        key: &Name,
+        mut pass: Box<Pass>,
+        clusters: Vec<Name>,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        for (cluster, outcome) in clusters.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(Success::Object(object)) if is_deleting(&object) => {
+                    pass.gone.insert(cluster);
+                }
+                Ok(Success::Object(object)) => {
+                    self.world.clusters.absorb(cluster.clone(), Cluster::read(&object));
+                    self.outbox.woken.push(super::Key::Cluster(cluster));
+                }
+                Ok(_) => {}
+                Err(failure) if failure.class == Class::NotFound => {
+                    pass.gone.insert(cluster);
+                }
+                Err(failure) => {
+                    pass.failures.insert(cluster, failure);
+                }
+            }
+        }
+        self.act(key, pass, now)
+    }
+
+    /// The next writes that are missing.
+    fn act(&mut self, key: &Name, mut pass: Box<Pass>, now: Now) -> Next<super::Stage> {
+        let Some(Ok(spec)) = self.world.services.get(key).map(|service| &service.spec) else {
+            return self.report(key, &pass, now);
+        };
+        let missing = missing(&self.world, key, spec, &pass);
+        let (tasks, actions): (Vec<Task>, Vec<Action>) =
+            missing.into_iter().filter(|(task, _)| !pass.tried.contains(task)).take(AT_A_TIME).unzip();
+        if tasks.is_empty() {
+            return self.report(key, &pass, now);
+        }
+        pass.tried.extend(tasks.iter().cloned());
+        wait(actions, Stage::Acting(pass, tasks))
+    }
+
+    fn acted(&mut self, mut pass: Box<Pass>, tasks: Vec<Task>, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        let mut taken = Vec::new();
+        for (task, outcome) in tasks.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(Success::Object(object)) => self.absorb_application(&task.application, App::read(&object)),
+                Ok(_) => self.application_removed(&task.application),
+                Err(failure) if task.what == What::Remove && failure.class == Class::NotFound => {
+                    self.application_removed(&task.application);
+                }
+                Err(failure) if failure.class == Class::AlreadyExists => {
+                    taken.push((task.cluster, task.application));
+                }
+                Err(failure) => {
+                    pass.failures.insert(task.cluster, failure);
+                }
+            }
+        }
+        let reads =
+            taken.iter().map(|(_, name)| Action::Get { target: application_ref(name), metadata_only: false });
+        wait(reads.collect(), Stage::Checking(pass, taken))
+    }
+
+    /// Looks at what bears the names that were not free: Applications of ours that no watch has shown yet, or somebody else's.
+    fn checked(
+        &mut self,
+        key: &Name,
+        mut pass: Box<Pass>,
+        taken: Vec<(Name, Name)>,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        for ((cluster, name), outcome) in taken.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(Success::Object(object)) => match App::read(&object) {
+                    Some(app) => self.absorb_application(&name, Some(app)),
+                    None => {
+                        self.world.taken.insert(name.name);
+                    }
+                },
+                // It is free again.
+                Ok(_) => {}
+                Err(failure) => {
+                    pass.failures.insert(cluster, failure);
+                }
+            }
+        }
+        self.act(key, pass, now)
+    }
+
+    fn report(&mut self, key: &Name, pass: &Pass, now: Now) -> Next<super::Stage> {
+        let Some(service) = self.world.services.get(key) else { return Next::Done(Verdict::Converged) };
+        let (wanted, changed) = status::wanted(&self.world, key, service, pass, now);
+        let failed = pass.failures().next();
+        let verdict = match failed {
+            Some((cluster, failure)) => {
+                Verdict::retry(&format!("the Application of DPUCluster {cluster}"), failure)
+            }
+            None => Verdict::Converged,
+        };
+        self.write_status(key, &wanted, verdict, changed)
+    }
+
+    /// Writes a status, unless it tells what the one before does.
+    pub(super) fn write_status(
+        &mut self,
+        key: &Name,
+        wanted: &DPUServiceStatus,
+        verdict: Verdict,
+        changed: Vec<Condition>,
+    ) -> Next<super::Stage> {
+        let Some(service) = self.world.services.get(key) else { return Next::Done(Verdict::Converged) };
+        // When Argo CD last looked is no news: it is told with what is.
+        let silent =
+            DPUServiceStatus { reconciled_at: service.status.reconciled_at.clone(), ..wanted.clone() };
+        let status = merge_patch(&json!(service.status), &json!(wanted));
+        let Some(status) = status.filter(|_| silent != service.status) else { return Next::Done(verdict) };
+        let metadata = json!({
+            "uid": service.uid,
+            "resourceVersion": metadata(&service.metadata, "resourceVersion"),
+        });
+        let patch = Arc::new(json!({ "metadata": metadata, "status": status }));
+        let write = Action::Patch { target: service_ref(key), subresource: Some(Subresource::Status), patch };
+        wait(vec![write], Stage::Reporting(verdict, changed))
+    }
+
+    pub(super) fn reported(
+        &mut self,
+        key: &Name,
+        verdict: Verdict,
+        changed: &[Condition],
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                self.world.services.absorb(key.clone(), Service::read(&object));
+                self.announce(key, changed, now);
+                Next::Done(verdict)
+            }
+            Some(Err(failure)) => Next::Done(Verdict::retry("writing the status", &failure)),
+            _ => Next::Done(lagging()),
+        }
+    }
+
+    /// Takes in the answer to a read or write of an Application, and wakes others who go by it.
+    pub(super) fn absorb_application(&mut self, name: &Name, app: Option<App>) {
+        let Some(app) = app else { return };
+        self.world.applications.absorb(name.clone(), app);
+    }
+
+    /// An Application is gone.
+    pub(super) fn application_removed(&mut self, name: &Name) {
+        let Some(app) = self.world.applications.get(name).cloned() else { return };
+        let version = crate::engine::cache::Cached::resource_version(&app);
+        self.world.applications.removed(name.clone(), version);
+        self.application_gone(&app);
+    }
+}
+
+/// The writes that are missing: what clusters lack, and what is there without a cluster.
+fn missing(world: &World, key: &Name, spec: &DPUServiceSpec, pass: &Pass) -> Vec<(Task, Action)> {
+    let mut by_cluster: BTreeMap<&Name, Vec<(&Name, &App)>> = BTreeMap::new();
+    for (name, app) in of_service(world, key) {
+        by_cluster.entry(&app.cluster).or_default().push((name, app));
+    }
+    let mut missing = Vec::new();
+    for (cluster, apps) in &mut by_cluster {
+        // Of two that were made by mistake the first stays.
+        apps.sort_by_key(|(name, app)| (&app.created, *name));
+        let is_gone = pass.gone.contains(*cluster);
+        let superfluous = apps.iter().skip(usize::from(!is_gone));
+        missing.extend(
+            superfluous.filter(|(_, app)| !app.deleting).map(|(name, app)| remove(cluster, name, app)),
+        );
+    }
+    for (cluster, _) in world.staying() {
+        let existing = by_cluster.get(cluster).and_then(|apps| apps.first()).copied();
+        if existing.is_some_and(|(_, app)| app.deleting) {
+            continue;
+        }
+        let Some(server) = server(world, cluster, existing.map(|(_, app)| app)) else { continue };
+        if !is_prepared(world, cluster, server) {
+            continue;
+        }
+        let (place, what, application) = if let Some((name, app)) = existing {
+            (Place::Existing(name, app), What::Apply, name.clone())
+        } else if let Some(name) = application::free_name(world, key, cluster) {
+            (Place::New(name.clone()), What::Create, name)
+        } else {
+            continue;
+        };
+        if let Some(write) = application::write(key, spec, cluster, server, place) {
+            missing.push((Task { cluster: cluster.clone(), application, what }, write));
+        }
+    }
+    missing
+}
+
+/// The server that an Application deploys to: the cluster's, or where that is not known, what it has.
+pub fn server<'a>(world: &'a World, cluster: &Name, app: Option<&'a App>) -> Option<&'a str> {
+    world.server(cluster).or_else(|| app?.server())
+}
+
+/// Whether Argo CD has all that it needs to deploy to a cluster.
+pub fn is_prepared(world: &World, cluster: &Name, server: &str) -> bool {
+    world.argo_secret(cluster).is_some() && project::permits(world, server)
+}
+
+pub(super) fn remove(cluster: &Name, name: &Name, app: &App) -> (Task, Action) {
+    let task = Task { cluster: cluster.clone(), application: name.clone(), what: What::Remove };
+    (task, removal_of(name, app))
+}
+
+/// The removal of an Application; Argo CD removes what it has deployed before it lets it go.
+pub(super) fn removal_of(name: &Name, app: &App) -> Action {
+    Action::Delete { target: application_ref(name), uid: app.uid.clone(), resource_version: None }
+}

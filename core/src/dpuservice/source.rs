@@ -1,0 +1,59 @@
+//! The kinds that are watched.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::names::{self, ARGO_NAMESPACE, PROJECT, SERVICE_NAME};
+use crate::engine::action::Scope;
+use crate::object::Kind;
+
+/// What is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Source {
+    /// DPUServices.
+    Services,
+    /// DPUClusters, of DPF.
+    Clusters,
+    /// Secrets, by their metadata.
+    Secrets,
+    /// The AppProject.
+    Projects,
+    /// The Applications that were made for services.
+    Applications,
+}
+
+impl Source {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Services, Self::Clusters, Self::Secrets, Self::Projects, Self::Applications];
+
+    /// The kind.
+    pub fn kind(self) -> Arc<Kind> {
+        match self {
+            Self::Services => names::service(),
+            Self::Clusters => names::dpu_cluster(),
+            Self::Secrets => names::secret(),
+            Self::Projects => names::project(),
+            Self::Applications => names::application(),
+        }
+    }
+
+    /// The source that a kind is watched for.
+    pub fn of(kind: &Kind) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| *source.kind() == *kind)
+    }
+
+    /// Which of the objects are watched, and how much of each.
+    pub fn scope(self) -> Scope {
+        let argo = Some(ARGO_NAMESPACE.to_owned());
+        match self {
+            Self::Services | Self::Clusters => Scope::default(),
+            Self::Secrets => Scope { metadata_only: true, ..Scope::default() },
+            Self::Projects => Scope { namespace: argo, name: Some(PROJECT.to_owned()), ..Scope::default() },
+            Self::Applications => {
+                Scope { namespace: argo, selector: SERVICE_NAME.to_owned(), ..Scope::default() }
+            }
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! The status of a service: what Argo CD says in each cluster, and what all of it comes to.
+//!
+//! Source: "Status", "Reconcile the status of the DPUService".
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lockstep_crds::dpuservice::{DPUServiceStatus, Rollout};
+
+use super::application::{App, of_service};
+use super::names::{condition, reason};
+use super::report::{HISTORY_MAX, RESOURCES_MAX};
+use super::service::{self, Pass};
+use super::world::{Service, World};
+use crate::engine::conditions::{self, Finding, Status};
+use crate::object::Name;
+use crate::time::Now;
+
+/// Most objects in a status, over all clusters: some 250 bytes each, in an object that may have 1.5 MiB.
+const RESOURCES_IN_ALL: usize = 2000;
+/// Most deployments in a status, over all clusters.
+const HISTORY_IN_ALL: usize = 1000;
+/// Most clusters that a message names.
+const NAMED_MAX: usize = 10;
+
+/// What the status should be, and which of its conditions that changes.
+pub fn wanted(
+    world: &World,
+    key: &Name,
+    service: &Service,
+    pass: &Pass,
+    now: Now,
+) -> (DPUServiceStatus, Vec<Condition>) {
+    let mut status = service.status.clone();
+    if let Some(finding) = blind(world).or_else(|| unreadable(service)) {
+        let changed = conditions::set(&mut status.conditions, finding, service.generation, now);
+        status.observed_generation = service.generation;
+        return (status, changed.into_iter().collect());
+    }
+    let apps = apps(world, key);
+    let seen = Seen { world, apps: &apps, pass };
+    let mut findings = vec![seen.clusters(), seen.secrets(), seen.project(), seen.reconciled(), seen.ready()];
+    findings.push(summary(&findings));
+    let set = |finding| conditions::set(&mut status.conditions, finding, service.generation, now);
+    let changed = findings.into_iter().filter_map(set).collect();
+    status.observed_generation = service.generation;
+    roll_up(&mut status, world, &apps);
+    (status, changed)
+}
+
+/// The status of a service that waits for its Applications to go.
+pub fn awaiting_applications(
+    world: &World,
+    service: &Service,
+    left: &[(Name, App)],
+    failure: Option<&str>,
+    now: Now,
+) -> (DPUServiceStatus, Vec<Condition>) {
+    let complaint = |(name, _): &&(Name, App)| {
+        let conditions = &world.applications.get(name)?.report.conditions;
+        let error = conditions.iter().find(|condition| condition.type_ == "DeletionError")?;
+        Some(format!("{} ({})", name.name, error.message))
+    };
+    let names = left.iter().map(|entry| complaint(&entry).unwrap_or_else(|| entry.0.name.clone()));
+    let awaited = format!("waiting for Argo CD to remove {} Applications: {}", left.len(), list(names));
+    let message = match failure {
+        Some(failure) if left.is_empty() => format!("Applications can't be removed ({failure})"),
+        Some(failure) => format!("Applications can't be removed ({failure}); {awaited}"),
+        None => awaited,
+    };
+    going(service, &message, failure.is_some(), now)
+}
+
+/// The status of the last service, which waits for what all have shared.
+pub fn awaiting_shared(world: &World, service: &Service, now: Now) -> (DPUServiceStatus, Vec<Condition>) {
+    let clusters = list(world.told_clusters().map(|cluster| world.title(cluster)));
+    let message =
+        format!("waiting for the AppProject and Argo CD's Secrets of these clusters to go: {clusters}");
+    going(service, &message, false, now)
+}
+
+fn going(service: &Service, message: &str, failed: bool, now: Now) -> (DPUServiceStatus, Vec<Condition>) {
+    let mut status = service.status.clone();
+    status.observed_generation = service.generation;
+    let reason = if failed { reason::ERROR } else { reason::AWAITING_DELETION };
+    let finding = |condition: &'static str| Finding {
+        condition,
+        status: Status::False,
+        reason,
+        message: message.to_owned(),
+    };
+    let findings = [finding(condition::APPLICATIONS_RECONCILED), finding(condition::READY)];
+    let set = |finding| conditions::set(&mut status.conditions, finding, service.generation, now);
+    let changed = findings.into_iter().filter_map(set).collect();
+    (status, changed)
+}
+
+/// What decisions start from can't be seen: everything stays as it is, and that is told.
+fn blind(world: &World) -> Option<Finding> {
+    let (source, failure) = world.blind_spot()?;
+    let message = format!(
+        "{}s can't be watched ({}); install what defines them, or grant the permission. Until then everything stays as it is",
+        source.kind().kind,
+        failure.message
+    );
+    Some(Finding { condition: condition::READY, status: Status::Unknown, reason: reason::ERROR, message })
+}
+
+/// The spec does not have the form that its definition demands: it is older than that.
+fn unreadable(service: &Service) -> Option<Finding> {
+    let problem = service.spec.as_ref().err()?;
+    let message = format!("the spec can't be read ({problem}); write it anew as the definition demands");
+    Some(Finding {
+        condition: condition::READY,
+        status: Status::False,
+        reason: reason::INVALID_SPEC,
+        message,
+    })
+}
+
+/// The Applications of a service on clusters that stay, by cluster.
+fn apps<'a>(world: &'a World, key: &Name) -> BTreeMap<&'a Name, Option<&'a App>> {
+    let mut apps: BTreeMap<&Name, Option<&App>> =
+        world.staying().map(|(cluster, _)| (cluster, None)).collect();
+    for (_, app) in of_service(world, key) {
+        if let Some(entry) = apps.get_mut(&app.cluster) {
+            let is_first = entry.is_none_or(|other| app.created < other.created);
+            if is_first {
+                *entry = Some(app);
+            }
+        }
+    }
+    apps
+}
+
+/// What conditions are found from.
+struct Seen<'a> {
+    world: &'a World,
+    apps: &'a BTreeMap<&'a Name, Option<&'a App>>,
+    pass: &'a Pass,
+}
+
+impl Seen<'_> {
+    fn clusters(&self) -> Finding {
+        let finding = |status, reason, message| Finding {
+            condition: condition::DPU_CLUSTERS_READY,
+            status,
+            reason,
+            message,
+        };
+        let all = self.apps.len();
+        let unready: Vec<String> = self
+            .world
+            .staying()
+            .filter(|(_, cluster)| cluster.phase != "Ready")
+            .map(|(name, cluster)| match cluster.message.as_str() {
+                "" => format!("{} ({})", self.world.title(name), cluster.phase),
+                why => format!("{} ({}: {why})", self.world.title(name), cluster.phase),
+            })
+            .collect();
+        if all == 0 {
+            let message = "there is no DPUCluster yet".to_owned();
+            return finding(Status::False, reason::NO_DPU_CLUSTERS, message);
+        }
+        if unready.is_empty() {
+            return finding(Status::True, reason::SUCCESS, format!("all {all} DPUClusters are ready"));
+        }
+        let message = format!(
+            "{} of {all} DPUClusters are not ready: {}",
+            unready.len(),
+            list(unready.iter().cloned())
+        );
+        finding(Status::False, reason::NOT_READY, message)
+    }
+
+    fn secrets(&self) -> Finding {
+        let finding = |status, reason, message| Finding {
+            condition: condition::CLUSTER_SECRETS_RECONCILED,
+            status,
+            reason,
+            message,
+        };
+        let troubles: Vec<String> = self
+            .apps
+            .keys()
+            .filter_map(|cluster| {
+                let trouble = self.world.found.get(*cluster)?.trouble.as_ref()?;
+                Some(format!("{}: {trouble}", self.world.title(cluster)))
+            })
+            .collect();
+        if troubles.is_empty() {
+            let message = format!("Argo CD has the Secrets of {} clusters", self.apps.len());
+            return finding(Status::True, reason::SUCCESS, message);
+        }
+        let message =
+            format!("{} of {} clusters: {}", troubles.len(), self.apps.len(), list(troubles.iter().cloned()));
+        finding(Status::False, reason::ERROR, message)
+    }
+
+    fn project(&self) -> Finding {
+        let finding = |status, reason, message: &str| Finding {
+            condition: condition::APP_PROJECT_RECONCILED,
+            status,
+            reason,
+            message: message.to_owned(),
+        };
+        if let Some(failure) = &self.world.project_failure {
+            let message = format!("the AppProject can't be written ({})", failure.message);
+            return finding(Status::False, reason::ERROR, &message);
+        }
+        match self.world.project() {
+            None => finding(Status::False, reason::PENDING, "the AppProject does not exist yet"),
+            Some(project) if !project.is_ours => {
+                let message = format!(
+                    "AppProject {} belongs to somebody else; remove it, or rename it",
+                    super::project::name()
+                );
+                finding(Status::False, reason::CONFLICT, &message)
+            }
+            Some(project) if project.deleting => finding(
+                Status::False,
+                reason::AWAITING_DELETION,
+                "the AppProject is being deleted; it is made anew when Argo CD has let it go",
+            ),
+            Some(_) => finding(
+                Status::True,
+                reason::SUCCESS,
+                "the AppProject permits every cluster that can be reached",
+            ),
+        }
+    }
+
+    fn reconciled(&self) -> Finding {
+        let finding = |status, reason, message| Finding {
+            condition: condition::APPLICATIONS_RECONCILED,
+            status,
+            reason,
+            message,
+        };
+        let failures: Vec<String> = self
+            .pass
+            .failures()
+            .map(|(cluster, failure)| format!("{} ({})", self.world.title(cluster), failure.message))
+            .collect();
+        if !failures.is_empty() {
+            let message = format!(
+                "{} Applications can't be written: {}",
+                failures.len(),
+                list(failures.iter().cloned())
+            );
+            return finding(Status::False, reason::ERROR, message);
+        }
+        let waiting: Vec<String> =
+            self.apps.iter().filter_map(|(cluster, app)| self.waits(cluster, *app)).collect();
+        if waiting.is_empty() {
+            let message = format!("{} Applications are as the spec says", self.apps.len());
+            return finding(Status::True, reason::SUCCESS, message);
+        }
+        let message = format!(
+            "{} of {} Applications: {}",
+            waiting.len(),
+            self.apps.len(),
+            list(waiting.iter().cloned())
+        );
+        finding(Status::False, reason::PENDING, message)
+    }
+
+    /// Why the Application of a cluster is not as it should be.
+    fn waits(&self, cluster: &Name, app: Option<&App>) -> Option<String> {
+        let title = self.world.title(cluster);
+        match (app, service::server(self.world, cluster, app)) {
+            (Some(app), _) if app.deleting => {
+                Some(format!("{title} (its Application is being deleted, and made anew when it is gone)"))
+            }
+            (_, None) => Some(format!("{title} (waiting for a kubeconfig that can be used)")),
+            (_, Some(server)) if !service::is_prepared(self.world, cluster, server) => {
+                Some(format!("{title} (waiting for its Secret and the AppProject)"))
+            }
+            (None, Some(_)) => Some(format!("{title} (no Application yet)")),
+            (Some(_), Some(_)) => None,
+        }
+    }
+
+    fn ready(&self) -> Finding {
+        let finding = |status, reason, message| Finding {
+            condition: condition::APPLICATIONS_READY,
+            status,
+            reason,
+            message,
+        };
+        let unready: Vec<(&Name, Option<&App>)> = self
+            .apps
+            .iter()
+            .filter(|(_, app)| !is_well(**app))
+            .map(|(cluster, app)| (*cluster, *app))
+            .collect();
+        if unready.is_empty() {
+            let message = format!("{} Applications are synced and healthy", self.apps.len());
+            return finding(Status::True, reason::SUCCESS, message);
+        }
+        let has_failed = unready.iter().any(|(_, app)| app.is_some_and(|app| app.report.has_failed()));
+        let names = unready.iter().map(|(cluster, app)| {
+            let words = match app {
+                None => "no Application".to_owned(),
+                Some(app) if app.deleting => "being deleted".to_owned(),
+                Some(app) if !app.is_current() => "Argo CD has not looked at the change yet".to_owned(),
+                Some(app) => app.report.words(),
+            };
+            format!("{} ({words})", self.world.title(cluster))
+        });
+        let message = format!(
+            "{} of {} Applications are synced and healthy; not: {}",
+            self.apps.len() - unready.len(),
+            self.apps.len(),
+            list(names)
+        );
+        finding(Status::False, if has_failed { reason::FAILURE } else { reason::PENDING }, message)
+    }
+}
+
+/// Everything holds, or the first thing that does not.
+fn summary(findings: &[Finding]) -> Finding {
+    let unmet = findings.iter().filter(|finding| finding.status != Status::True);
+    // What Argo CD says last tells most where the way to it is free.
+    let worst = unmet.min_by_key(|finding| match finding.reason {
+        reason::CONFLICT | reason::ERROR => 0,
+        reason::FAILURE => 1,
+        reason::NO_DPU_CLUSTERS | reason::NOT_READY => 2,
+        reason::AWAITING_DELETION => 3,
+        _ => 4,
+    });
+    let (status, reason, message) = match worst {
+        None => (Status::True, reason::SUCCESS, "the service runs on every DPUCluster".to_owned()),
+        Some(finding) => {
+            let reason =
+                if finding.reason == reason::NO_DPU_CLUSTERS { reason::PENDING } else { finding.reason };
+            (Status::False, reason, format!("{}: {}", finding.condition, finding.message))
+        }
+    };
+    Finding { condition: condition::READY, status, reason, message }
+}
+
+/// Whether the Application of a cluster is deployed and well, as the spec says now.
+fn is_well(app: Option<&App>) -> bool {
+    app.is_some_and(|app| !app.deleting && app.is_current() && app.report.is_well())
+}
+
+/// Enters what Argo CD says in each cluster, in bounded size.
+fn roll_up(status: &mut DPUServiceStatus, world: &World, apps: &BTreeMap<&Name, Option<&App>>) {
+    let resources = RESOURCES_MAX.min(RESOURCES_IN_ALL / apps.len().max(1));
+    let history = HISTORY_MAX.min(HISTORY_IN_ALL / apps.len().max(1));
+    let before = std::mem::take(status);
+    status.observed_generation = before.observed_generation;
+    status.conditions = before.conditions;
+    for (cluster, app) in apps {
+        let Some(report) = app.map(|app| &app.report) else { continue };
+        let title = world.title(cluster);
+        let few = |list: &[serde_json::Value], most: usize| -> Option<Vec<serde_json::Value>> {
+            Some(list[list.len().saturating_sub(most)..].to_vec()).filter(|list| !list.is_empty())
+        };
+        let first: Vec<_> = report.resources.iter().take(resources).cloned().collect();
+        enter(&mut status.resources, &title, Some(first).filter(|list| !list.is_empty()));
+        enter(&mut status.sync, &title, report.sync.clone());
+        enter(&mut status.health, &title, report.health.clone());
+        enter(&mut status.history, &title, few(&report.history, history));
+        let conditions = Some(report.conditions.clone()).filter(|conditions| !conditions.is_empty());
+        enter(&mut status.application_conditions, &title, conditions);
+        enter(&mut status.reconciled_at, &title, report.reconciled_at.clone());
+        enter(&mut status.operation_state, &title, report.operation_state.clone());
+        enter(&mut status.source_type, &title, report.source_type.clone());
+        enter(&mut status.summary, &title, report.summary.clone());
+    }
+    status.rollout = Some(rollout(apps));
+}
+
+fn enter<T>(map: &mut BTreeMap<String, T>, title: &str, value: Option<T>) {
+    if let Some(value) = value {
+        map.insert(title.to_owned(), value);
+    }
+}
+
+/// From best to worst.
+const SYNC: [&str; 3] = ["Synced", "OutOfSync", "Unknown"];
+/// From best to worst.
+const HEALTH: [&str; 6] = ["Healthy", "Suspended", "Progressing", "Missing", "Degraded", "Unknown"];
+
+fn rollout(apps: &BTreeMap<&Name, Option<&App>>) -> Rollout {
+    let worst = |order: &[&str], of: &dyn Fn(&App) -> Option<String>, missing: &str| {
+        let ranks = apps.values().map(|app| {
+            let status =
+                app.map_or_else(|| missing.to_owned(), |app| of(app).unwrap_or_else(|| "Unknown".to_owned()));
+            order.iter().position(|known| *known == status).unwrap_or(order.len() - 1)
+        });
+        ranks.max().map_or_else(String::new, |rank| order[rank].to_owned())
+    };
+    let well = apps.values().filter(|app| is_well(**app)).count();
+    Rollout {
+        sync: worst(&SYNC, &|app| Some(app.report.sync.as_ref()?.status.clone()), "OutOfSync"),
+        health: worst(&HEALTH, &|app| Some(app.report.health.as_ref()?.status.clone()), "Missing"),
+        clusters: format!("{well}/{}", apps.len()),
+    }
+}
+
+/// The first few of many, in words.
+fn list(items: impl Iterator<Item = String>) -> String {
+    let mut items: Vec<String> = items.collect();
+    let more = items.len().saturating_sub(NAMED_MAX);
+    items.truncate(NAMED_MAX);
+    if more > 0 {
+        items.push(format!("and {more} more"));
+    }
+    items.join("; ")
+}

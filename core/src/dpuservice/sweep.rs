@@ -1,0 +1,77 @@
+//! What is left of a service that is gone: Applications that a request of an earlier leader created too late, or that stayed when
+//! somebody took the finalizer out.
+//!
+//! ```text
+//!  begin ─▶ Asking (is it gone indeed?) ─▶ Removing
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use super::application::{App, of_service};
+use super::service::{self, removal_of, wait};
+use super::world::{Service, service_ref};
+use super::{Controller, lagging};
+use crate::engine::action::{Action, Class, Outcome, Success};
+use crate::engine::driver::{Next, Verdict};
+use crate::object::Name;
+
+/// What a sweep waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Stage {
+    /// The service is being read.
+    Asking,
+    /// These Applications are being removed.
+    Removing(Vec<Name>),
+}
+
+impl Controller {
+    pub(super) fn begin_sweep(&mut self, key: &Name) -> Next<super::Stage> {
+        if of_service(&self.world, key).all(|(_, app)| app.deleting) {
+            return Next::Done(Verdict::Converged);
+        }
+        let read = Action::Get { target: service_ref(key), metadata_only: false };
+        wait(vec![read], service::Stage::Sweeping(Stage::Asking))
+    }
+
+    pub(super) fn resume_sweep(
+        &mut self,
+        key: &Name,
+        stage: Stage,
+        outcomes: Vec<Outcome>,
+    ) -> Next<super::Stage> {
+        match stage {
+            Stage::Asking => match outcomes.into_iter().next() {
+                Some(Err(failure)) if failure.class == Class::NotFound => self.sweep(key),
+                Some(Err(failure)) => Next::Done(Verdict::retry("reading the DPUService", &failure)),
+                Some(Ok(Success::Object(object))) => {
+                    self.world.services.absorb(key.clone(), Service::read(&object));
+                    Next::Done(lagging())
+                }
+                _ => Next::Done(lagging()),
+            },
+            Stage::Removing(names) => self.swept(&names, outcomes),
+        }
+    }
+
+    fn sweep(&mut self, key: &Name) -> Next<super::Stage> {
+        let left = of_service(&self.world, key).filter(|(_, app)| !app.deleting);
+        let (names, deletes): (Vec<Name>, Vec<Action>) =
+            left.map(|(name, app)| (name.clone(), removal_of(name, app))).unzip();
+        wait(deletes, service::Stage::Sweeping(Stage::Removing(names)))
+    }
+
+    fn swept(&mut self, names: &[Name], outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        let mut failed = None;
+        for (name, outcome) in names.iter().zip(outcomes) {
+            match outcome {
+                Ok(Success::Object(object)) => self.absorb_application(name, App::read(&object)),
+                Err(failure) if failure.class != Class::NotFound => failed = Some(failure),
+                _ => self.application_removed(name),
+            }
+        }
+        match failed {
+            Some(failure) => Next::Done(Verdict::retry("removing an Application", &failure)),
+            None => Next::Done(Verdict::Converged),
+        }
+    }
+}

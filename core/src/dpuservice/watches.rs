@@ -1,0 +1,285 @@
+//! From what watches show to the keys that must be looked at: each event wakes just what depends on it.
+//!
+//! | what changes | who is woken |
+//! | --- | --- |
+//! | a DPUService | itself; with the first and after the last, what all share |
+//! | a DPUCluster | itself, and every service: each has an Application on it |
+//! | a kubeconfig's Secret, or Argo CD's | its cluster |
+//! | the AppProject | itself, every service, clusters that leave |
+//! | an Application | its service; once it is gone, what waited for that |
+//!
+//! What Argo CD repeats wakes nobody, nor does a status of our own.
+
+use std::sync::Arc;
+
+use lockstep_crds::dpuservice::CONTROLLER;
+use serde_json::Value;
+
+use super::application::App;
+use super::recording::TRAITS;
+use super::source::Source;
+use super::world::{Cluster, ClusterIndex, Project, Secret, Service, World};
+use super::{BACKOFF, Controller, Key, RECONCILERS};
+use crate::engine::action::{Action, Failure};
+use crate::engine::backoff::Backoff;
+use crate::engine::operator::{Control, Outbox};
+use crate::engine::recording::Traits;
+use crate::object::{Kind, Name, resource_version};
+
+impl Control for Controller {
+    const NAME: &'static str = CONTROLLER;
+    const BACKOFF: Backoff = BACKOFF;
+    const RECONCILERS: &'static [&'static str] = RECONCILERS;
+    const TRAITS: Traits = TRAITS;
+
+    fn new(outbox: Outbox<Key>) -> Self {
+        Self { world: World::default(), outbox }
+    }
+
+    fn outbox(&mut self) -> &mut Outbox<Key> {
+        &mut self.outbox
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        let world = &self.world;
+        let clusters = world.clusters.iter().map(|(name, _)| name).chain(world.told_clusters());
+        let clusters = clusters.map(|name| Key::Cluster(name.clone()));
+        let services = world.services.iter().map(|(name, _)| name.clone());
+        let orphans = world.applications.iter().map(|(_, app)| &app.service);
+        let orphans = orphans.filter(|service| world.services.get(service).is_none()).cloned();
+        clusters.chain([Key::Project]).chain(services.chain(orphans).map(Key::Service)).collect()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.world.is_synced()
+    }
+
+    fn start(&mut self) {
+        let watches = Source::ALL.map(|source| Action::Watch { kind: source.kind(), scope: source.scope() });
+        self.outbox.requests.extend(watches);
+    }
+
+    fn list_started(&mut self, kind: &Arc<Kind>) {
+        match Source::of(kind) {
+            Some(Source::Services) => self.world.services.start_list(),
+            Some(Source::Clusters) => self.world.clusters.start_list(),
+            Some(Source::Secrets) => self.world.secrets.start_list(),
+            Some(Source::Projects) => self.world.projects.start_list(),
+            Some(Source::Applications) => self.world.applications.start_list(),
+            None => {}
+        }
+    }
+
+    fn list_completed(&mut self, kind: &Arc<Kind>) {
+        let Some(source) = Source::of(kind) else { return };
+        match source {
+            Source::Services => {
+                let was_wanted = self.world.is_wanted();
+                for (name, _) in self.world.services.complete_list() {
+                    self.outbox.woken.push(Key::Service(name));
+                }
+                self.service_changed(was_wanted);
+            }
+            Source::Clusters => {
+                for (name, _) in self.world.clusters.complete_list() {
+                    self.cluster_changed(&name);
+                }
+            }
+            Source::Secrets => {
+                for (name, secret) in self.world.secrets.complete_list() {
+                    self.secret_gone(&name, secret.cluster);
+                }
+            }
+            Source::Projects => {
+                if !self.world.projects.complete_list().is_empty() {
+                    self.project_changed();
+                }
+            }
+            Source::Applications => {
+                for (_, app) in self.world.applications.complete_list() {
+                    self.application_gone(&app);
+                }
+            }
+        }
+        if self.world.refused.remove(&source).is_some() {
+            self.wake_everything();
+        }
+    }
+
+    fn observed(&mut self, kind: &Arc<Kind>, object: &Arc<Value>) {
+        let name = Name::of(object);
+        match Source::of(kind) {
+            Some(Source::Services) => {
+                let service = Service::read(object);
+                let is_told = self.world.services.get(&name).is_some_and(|before| before.is_same(&service));
+                let was_wanted = self.world.is_wanted();
+                if self.world.services.observe(name.clone(), service) && !is_told {
+                    self.outbox.woken.push(Key::Service(name));
+                    self.service_changed(was_wanted);
+                }
+            }
+            Some(Source::Clusters) => {
+                let cluster = Cluster::read(object);
+                let is_told = self.world.clusters.get(&name).is_some_and(|before| before.is_same(&cluster));
+                if self.world.clusters.observe(name.clone(), cluster) && !is_told {
+                    self.cluster_changed(&name);
+                }
+            }
+            Some(Source::Secrets) => {
+                let before = self.world.secrets.get(&name).and_then(|secret| secret.cluster.clone());
+                if self.world.secrets.observe(name.clone(), Secret::read(object)) {
+                    self.outbox.woken.extend(before.map(Key::Cluster));
+                    self.wake_readers(&name);
+                }
+            }
+            Some(Source::Projects) => {
+                let project = Project::read(object);
+                let is_told = self.world.projects.get(&name).is_some_and(|before| before.is_same(&project));
+                if self.world.projects.observe(name, project) && !is_told {
+                    self.project_changed();
+                }
+            }
+            Some(Source::Applications) => match App::read(object) {
+                Some(app) => self.application_seen(name, app),
+                None => self.vanished(kind, object),
+            },
+            None => {}
+        }
+    }
+
+    fn vanished(&mut self, kind: &Arc<Kind>, object: &Value) {
+        let (name, version) = (Name::of(object), resource_version(object));
+        match Source::of(kind) {
+            Some(Source::Services) => {
+                let was_wanted = self.world.is_wanted();
+                if self.world.services.vanish(&name, version) {
+                    // What is left of it, if anything is.
+                    self.outbox.woken.push(Key::Service(name));
+                    self.service_changed(was_wanted);
+                }
+            }
+            Some(Source::Clusters) => {
+                let is_news = self.world.clusters.vanish(&name, version);
+                if is_news {
+                    self.cluster_changed(&name);
+                }
+            }
+            Some(Source::Secrets) => {
+                let before = self.world.secrets.get(&name).and_then(|secret| secret.cluster.clone());
+                if self.world.secrets.vanish(&name, version) {
+                    self.secret_gone(&name, before);
+                }
+            }
+            Some(Source::Projects) => {
+                let is_news = self.world.projects.vanish(&name, version);
+                if is_news {
+                    self.project_changed();
+                }
+            }
+            Some(Source::Applications) => {
+                let before = self.world.applications.get(&name).cloned();
+                if self.world.applications.vanish(&name, version)
+                    && let Some(app) = before
+                {
+                    self.application_gone(&app);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
+        if let Some(source) = Source::of(kind)
+            && self.world.refuse(source, failure)
+        {
+            self.wake_everything();
+        }
+    }
+}
+
+impl Controller {
+    /// With the first service comes what all share, and after the last it goes.
+    fn service_changed(&mut self, was_wanted: bool) {
+        if was_wanted != self.world.is_wanted() {
+            self.wake_shared();
+            self.wake_leaving_services();
+        }
+    }
+
+    fn cluster_changed(&mut self, name: &Name) {
+        self.outbox.woken.push(Key::Cluster(name.clone()));
+        self.wake_services();
+    }
+
+    /// The clusters that a Secret is about.
+    fn wake_readers(&mut self, secret: &Name) {
+        let told = self.world.secrets.get(secret).and_then(|secret| secret.cluster.clone());
+        let read = self.world.clusters.keys_by(&ClusterIndex::Kubeconfig(secret.clone())).cloned();
+        self.outbox.woken.extend(told.into_iter().chain(read).map(Key::Cluster));
+    }
+
+    /// A Secret has gone, which may have told Argo CD of a cluster: services can't go on without it, or waited for that.
+    fn secret_gone(&mut self, name: &Name, cluster: Option<Name>) {
+        self.wake_readers(name);
+        if let Some(cluster) = cluster {
+            self.outbox.woken.push(Key::Cluster(cluster));
+            self.wake_leaving_services();
+            self.wake_services();
+        }
+    }
+
+    fn application_seen(&mut self, name: Name, app: App) {
+        let before = self.world.applications.get(&name).cloned();
+        let is_told = before.as_ref().is_some_and(|before| before.is_same(&app));
+        let service = app.service.clone();
+        if !self.world.applications.observe(name, app) || is_told {
+            return;
+        }
+        // It may have been made over to another.
+        if let Some(before) = before.filter(|before| before.service != service) {
+            self.application_gone(&before);
+        }
+        self.outbox.woken.push(Key::Service(service));
+    }
+
+    /// An Application has gone: its service may have waited for that, its cluster's Secret and the project.
+    pub(super) fn application_gone(&mut self, app: &App) {
+        self.outbox.woken.push(Key::Service(app.service.clone()));
+        let is_leaving = !self.world.is_wanted() || self.world.stays(&app.cluster).is_none();
+        let is_needed = app.server().is_none_or(|server| self.world.server(&app.cluster) == Some(server));
+        if is_leaving || !is_needed {
+            self.outbox.woken.extend([Key::Cluster(app.cluster.clone()), Key::Project]);
+        }
+    }
+
+    pub(super) fn wake_services(&mut self) {
+        self.outbox.woken.extend(self.world.services.keys_by(&false).cloned().map(Key::Service));
+    }
+
+    /// Services that are being deleted.
+    pub(super) fn wake_leaving_services(&mut self) {
+        self.outbox.woken.extend(self.world.services.keys_by(&true).cloned().map(Key::Service));
+    }
+
+    /// Clusters whose Secret is to go.
+    pub(super) fn wake_leaving_clusters(&mut self) {
+        let is_wanted = self.world.is_wanted();
+        let leaving =
+            self.world.told_clusters().filter(|name| !is_wanted || self.world.stays(name).is_none());
+        let leaving: Vec<Key> = leaving.cloned().map(Key::Cluster).collect();
+        self.outbox.woken.extend(leaving);
+    }
+
+    /// All that services share.
+    pub(super) fn wake_shared(&mut self) {
+        let clusters = self.world.clusters.iter().map(|(name, _)| name).chain(self.world.told_clusters());
+        let clusters: Vec<Key> = clusters.cloned().map(Key::Cluster).collect();
+        self.outbox.woken.extend(clusters);
+        self.outbox.woken.push(Key::Project);
+    }
+
+    fn wake_everything(&mut self) {
+        let keys = self.keys();
+        self.outbox.woken.extend(keys);
+    }
+}

@@ -1,0 +1,389 @@
+//! What the controller knows of the cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockstep_crds::dpuservice::{DPUServiceSpec, DPUServiceStatus};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::application::App;
+use super::cluster::Found;
+use super::names::{
+    self, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, FINALIZER, MANAGED_BY, MANAGER,
+};
+use super::source::Source;
+use crate::digest::shortened;
+use crate::engine::action::{Class, Failure};
+use crate::engine::cache::{Cache, Cached};
+use crate::engine::{finalizer, pairs};
+use crate::object::{Name, ObjectRef, annotation, is_deleting, label, metadata, resource_version, text};
+use crate::time::Monotonic;
+
+/// Everything that watches and answers have shown.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct World {
+    /// The services.
+    pub services: Cache<Name, Service>,
+    /// The DPUClusters.
+    pub clusters: Cache<Name, Cluster>,
+    /// Secrets, by their metadata.
+    pub secrets: Cache<Name, Secret>,
+    /// The AppProject, if there is one.
+    pub projects: Cache<Name, Project>,
+    /// The Applications that were made for services.
+    pub applications: Cache<Name, App>,
+    /// What can't be watched, and why.
+    #[serde(with = "pairs")]
+    pub refused: BTreeMap<Source, Failure>,
+    /// What was found out about each cluster.
+    #[serde(with = "pairs")]
+    pub found: BTreeMap<Name, Found>,
+    /// Why the AppProject could not be written last.
+    pub project_failure: Option<Failure>,
+    /// Names of Applications that belong to somebody else.
+    pub taken: BTreeSet<String>,
+    /// Since when clusters that are gone hold Applications that don't go.
+    #[serde(with = "pairs")]
+    pub stuck: BTreeMap<Name, Monotonic>,
+}
+
+/// A service.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Service {
+    /// Its uid.
+    pub uid: String,
+    /// Its generation.
+    pub generation: i64,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// What it asks for, or why that can't be read.
+    pub spec: Result<DPUServiceSpec, String>,
+    /// Its status as last seen.
+    pub status: DPUServiceStatus,
+    /// Its metadata.
+    pub metadata: Arc<Value>,
+}
+
+impl Service {
+    /// Reads a service.
+    pub fn read(object: &Value) -> Self {
+        let mut trimmed = object["metadata"].clone();
+        if let Some(trimmed) = trimmed.as_object_mut() {
+            trimmed.remove("managedFields");
+        }
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
+            deleting: is_deleting(object),
+            spec: serde_json::from_value(object["spec"].clone()).map_err(|error| error.to_string()),
+            status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
+            metadata: Arc::new(serde_json::json!({ "metadata": trimmed })),
+        }
+    }
+
+    /// Whether it differs in its status at most. Who writes a status must not be woken by it.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.uid, self.generation, self.deleting) == (&other.uid, other.generation, other.deleting)
+            && finalizer::is_held(&self.metadata, FINALIZER) == finalizer::is_held(&other.metadata, FINALIZER)
+    }
+}
+
+impl Cached for Service {
+    /// Whether it is being deleted.
+    type Index = bool;
+
+    fn resource_version(&self) -> u64 {
+        resource_version(&self.metadata)
+    }
+
+    fn indexes(&self) -> Vec<bool> {
+        vec![self.deleting]
+    }
+}
+
+/// A cluster of DPUs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// Its uid.
+    pub uid: String,
+    /// When it was created, as the API writes times.
+    pub created: String,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The Secret of its kubeconfig.
+    pub kubeconfig: Option<Name>,
+    /// What DPF says of it.
+    pub phase: String,
+    /// Why it is not ready, as DPF says.
+    pub message: String,
+    version: u64,
+    name: String,
+}
+
+impl Cluster {
+    /// Reads a cluster.
+    pub fn read(object: &Value) -> Self {
+        let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+        let mut unready = conditions.filter(|condition| condition["status"] == "False");
+        let message = unready.find_map(|condition| text(condition, "/message"));
+        let secret = text(object, "/spec/kubeconfig");
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            created: metadata(object, "creationTimestamp").to_owned(),
+            deleting: is_deleting(object),
+            kubeconfig: secret.map(|secret| Name::new(metadata(object, "namespace"), secret)),
+            phase: text(object, "/status/phase").unwrap_or("Pending").to_owned(),
+            message: message.unwrap_or_default().to_owned(),
+            version: resource_version(object),
+            name: metadata(object, "name").to_owned(),
+        }
+    }
+
+    /// Whether two readings mean the same.
+    pub fn is_same(&self, other: &Self) -> bool {
+        *self == Self { version: self.version, ..other.clone() }
+    }
+}
+
+/// What DPUClusters are found by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClusterIndex {
+    /// The Secret of their kubeconfig.
+    Kubeconfig(Name),
+    /// Their name, in whatever namespace.
+    Named(String),
+}
+
+impl Cached for Cluster {
+    type Index = ClusterIndex;
+
+    fn resource_version(&self) -> u64 {
+        self.version
+    }
+
+    fn indexes(&self) -> Vec<ClusterIndex> {
+        let kubeconfig = self.kubeconfig.iter().cloned().map(ClusterIndex::Kubeconfig);
+        kubeconfig.chain([ClusterIndex::Named(self.name.clone())]).collect()
+    }
+}
+
+/// A Secret, as far as its metadata tells.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Secret {
+    /// Its uid.
+    pub uid: String,
+    /// Its resource version.
+    pub version: u64,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The cluster that it tells Argo CD of, if it is one of ours.
+    pub cluster: Option<Name>,
+}
+
+impl Secret {
+    /// Reads a Secret or its metadata.
+    pub fn read(object: &Value) -> Self {
+        let is_argo = metadata(object, "namespace") == ARGO_NAMESPACE;
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            version: resource_version(object),
+            deleting: is_deleting(object),
+            cluster: identity(object, CLUSTER, CLUSTER_NAMESPACE, CLUSTER_NAME).filter(|_| is_argo),
+        }
+    }
+
+    /// One version of one Secret.
+    pub fn marker(&self) -> String {
+        format!("{}/{}", self.uid, self.version)
+    }
+}
+
+impl Cached for Secret {
+    /// The cluster that it tells Argo CD of; none stands for any.
+    type Index = Option<Name>;
+
+    fn resource_version(&self) -> u64 {
+        self.version
+    }
+
+    fn indexes(&self) -> Vec<Option<Name>> {
+        match &self.cluster {
+            Some(cluster) => vec![Some(cluster.clone()), None],
+            None => Vec::new(),
+        }
+    }
+}
+
+/// The AppProject.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Project {
+    /// Its uid.
+    pub uid: String,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Whether it is ours.
+    pub is_ours: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// Its spec.
+    pub spec: Arc<Value>,
+    version: u64,
+}
+
+impl Project {
+    /// Reads a project.
+    pub fn read(object: &Value) -> Self {
+        let finalizers = object["metadata"]["finalizers"].clone();
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            deleting: is_deleting(object),
+            is_ours: label(object, MANAGED_BY) == Some(MANAGER),
+            finalizers: serde_json::from_value(finalizers).unwrap_or_default(),
+            spec: Arc::new(object["spec"].clone()),
+            version: resource_version(object),
+        }
+    }
+
+    /// Whether two readings mean the same.
+    pub fn is_same(&self, other: &Self) -> bool {
+        *self == Self { version: self.version, ..other.clone() }
+    }
+
+    /// The servers that it permits.
+    pub fn servers(&self) -> impl Iterator<Item = &str> {
+        let destinations = self.spec["destinations"].as_array().into_iter().flatten();
+        destinations.filter_map(|destination| destination["server"].as_str())
+    }
+}
+
+impl Cached for Project {
+    type Index = ();
+
+    fn resource_version(&self) -> u64 {
+        self.version
+    }
+
+    fn indexes(&self) -> Vec<()> {
+        Vec::new()
+    }
+}
+
+/// Whom an object was made for: the annotation tells the full name, the labels what selects it. None, if they differ.
+pub fn identity(object: &Value, whole: &str, namespace: &str, name: &str) -> Option<Name> {
+    let labels = label(object, namespace).zip(label(object, name));
+    let Some((namespace, name)) = annotation(object, whole).and_then(|whole| whole.split_once('/')) else {
+        return labels.map(|(namespace, name)| Name::new(namespace, name));
+    };
+    let agrees = labels.is_none_or(|labels| labels == (&*label_value(namespace), &*label_value(name)));
+    agrees.then(|| Name::new(namespace, name))
+}
+
+/// A name as the value of a label.
+pub fn label_value(name: &str) -> String {
+    shortened(name, 63)
+}
+
+impl World {
+    /// Whether any service is there to stay. As long as there is one, what all services share is kept.
+    pub fn is_wanted(&self) -> bool {
+        self.services.keys_by(&false).next().is_some()
+    }
+
+    /// The clusters that services belong on.
+    pub fn staying(&self) -> impl Iterator<Item = (&Name, &Cluster)> {
+        self.clusters.iter().filter(|(_, cluster)| !cluster.deleting)
+    }
+
+    /// The cluster, if services belong on it.
+    pub fn stays(&self, name: &Name) -> Option<&Cluster> {
+        self.clusters.get(name).filter(|cluster| !cluster.deleting)
+    }
+
+    /// Whether every cluster has been looked at since the process began: only then it is known what is permitted.
+    pub fn is_judged(&self) -> bool {
+        self.staying()
+            .all(|(name, cluster)| self.found.get(name).is_some_and(|found| found.uid == cluster.uid))
+    }
+
+    /// The Secret that tells Argo CD of a cluster.
+    pub fn argo_secret(&self, cluster: &Name) -> Option<(&Name, &Secret)> {
+        let names = self.secrets.keys_by(&Some(cluster.clone()));
+        let mut secrets = names.filter_map(|name| Some((name, self.secrets.get(name)?)));
+        secrets.find(|(_, secret)| !secret.deleting)
+    }
+
+    /// The clusters that Argo CD is told of.
+    pub fn told_clusters(&self) -> impl Iterator<Item = &Name> {
+        self.secrets.keys_by(&None).filter_map(|name| self.secrets.get(name)?.cluster.as_ref())
+    }
+
+    /// Whether anything is there that all services share, and that the last of them has to take along. A project that
+    /// is being deleted is Argo CD's business.
+    pub fn holds_shared(&self) -> bool {
+        let is_kept = |project: &Project| project.is_ours && !project.deleting;
+        self.told_clusters().next().is_some() || self.project().is_some_and(is_kept)
+    }
+
+    /// The one AppProject.
+    pub fn project(&self) -> Option<&Project> {
+        self.projects.get(&Name::new(ARGO_NAMESPACE, names::PROJECT))
+    }
+
+    /// The server of a cluster, as its kubeconfig said when it could last be used; none, if it is another cluster's.
+    pub fn server(&self, cluster: &Name) -> Option<&str> {
+        self.found.get(cluster).filter(|found| !found.is_contested)?.server.as_deref()
+    }
+
+    /// How a cluster is called in a status: by its name, with its namespace where several have that name.
+    pub fn title(&self, cluster: &Name) -> String {
+        let mut named = self.clusters.keys_by(&ClusterIndex::Named(cluster.name.clone()));
+        if named.any(|other| other != cluster) { cluster.to_string() } else { cluster.name.clone() }
+    }
+
+    /// Whether a cluster came before another, and so has the better right.
+    pub fn is_older(&self, cluster: &Name, other: &Name) -> bool {
+        let created = |name: &Name| self.clusters.get(name).map(|cluster| cluster.created.clone());
+        (created(cluster), cluster) < (created(other), other)
+    }
+
+    /// What can't be seen of what decisions start from.
+    pub fn blind_spot(&self) -> Option<(Source, &Failure)> {
+        self.refused.iter().map(|(source, failure)| (*source, failure)).next()
+    }
+
+    /// Whether everything has been listed that decisions start from, or can't be.
+    pub fn is_synced(&self) -> bool {
+        let synced = [
+            (Source::Services, self.services.is_synced()),
+            (Source::Clusters, self.clusters.is_synced()),
+            (Source::Secrets, self.secrets.is_synced()),
+            (Source::Projects, self.projects.is_synced()),
+            (Source::Applications, self.applications.is_synced()),
+        ];
+        synced.iter().all(|(source, is_synced)| {
+            *is_synced || (*source != Source::Services && self.refused.contains_key(source))
+        })
+    }
+
+    /// A watch failed. What can't be listed at all must be told, not waited for. Returns whether that was news.
+    pub fn refuse(&mut self, source: Source, failure: Failure) -> bool {
+        let is_refusal = matches!(failure.class, Class::Forbidden | Class::NotFound);
+        if !is_refusal || self.refused.get(&source).is_some_and(|before| before.class == failure.class) {
+            return false;
+        }
+        // Without the kind there are no objects of it. That DPF is gone does not mean that its clusters are.
+        match (source, failure.class) {
+            (Source::Applications, Class::NotFound) => self.applications = Cache::default(),
+            (Source::Projects, Class::NotFound) => self.projects = Cache::default(),
+            _ => {}
+        }
+        self.refused.insert(source, failure);
+        true
+    }
+}
+
+/// The service itself, as an object.
+pub fn service_ref(name: &Name) -> ObjectRef {
+    name.object(&names::service())
+}

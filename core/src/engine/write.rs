@@ -1,0 +1,127 @@
+//! Writes that bring an object to what it should be, and leave the objects of others alone.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::action::Action;
+use crate::object::ObjectRef;
+
+/// Creates an object, or applies it to the one that was seen. What is not there is created and not applied, because an
+/// apply would take over an object of somebody else that has come in between.
+pub fn create_or_apply(target: ObjectRef, mut manifest: Value, seen_uid: Option<&str>) -> Action {
+    match seen_uid {
+        Some(uid) => {
+            manifest["metadata"]["uid"] = json!(uid);
+            Action::Apply { target, manifest: Arc::new(manifest) }
+        }
+        None => Action::Create { target, manifest: Arc::new(manifest) },
+    }
+}
+
+/// Whether a value has all that is wanted of it. Further fields of objects are none of our business; lists have to agree
+/// item by item.
+pub fn covers(existing: &Value, wanted: &Value) -> bool {
+    match (existing, wanted) {
+        (Value::Object(existing), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(field, wanted)| existing.get(field).is_some_and(|existing| covers(existing, wanted))),
+        (Value::Array(existing), Value::Array(wanted)) => {
+            existing.len() == wanted.len()
+                && existing.iter().zip(wanted).all(|(existing, wanted)| covers(existing, wanted))
+        }
+        (existing, wanted) => existing == wanted,
+    }
+}
+
+/// The merge patch (RFC 7386) that leads from one value to another; none, if they are the same. It can't write a null.
+pub fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
+    match (from, to) {
+        (from, to) if from == to => None,
+        (Value::Object(from), Value::Object(to)) => {
+            let gone = from.keys().filter(|field| !to.contains_key(*field));
+            let gone = gone.map(|field| (field.clone(), Value::Null));
+            let changed = to.iter().filter_map(|(field, to)| {
+                let patch = merge_patch(from.get(field).unwrap_or(&Value::Null), to)?;
+                Some((field.clone(), patch))
+            });
+            Some(gone.chain(changed).collect())
+        }
+        (_, to) => Some(to.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::object::Kind;
+
+    #[test]
+    fn what_was_seen_is_applied_and_nothing_else_is() {
+        let target = ObjectRef::namespaced(&Kind::known("", "v1", "Secret", "secrets", true), "a", "b");
+        let manifest = json!({ "metadata": { "name": "b" } });
+        let created = create_or_apply(target.clone(), manifest.clone(), None);
+        let expected = Action::Create { target: target.clone(), manifest: Arc::new(manifest.clone()) };
+        assert_eq!(created, expected);
+        let applied = create_or_apply(target.clone(), manifest, Some("u-1"));
+        let manifest = Arc::new(json!({ "metadata": { "name": "b", "uid": "u-1" } }));
+        assert_eq!(applied, Action::Apply { target, manifest });
+    }
+
+    #[test]
+    fn what_others_have_added_does_not_count() {
+        let existing = json!({ "a": 1, "b": { "c": [{ "d": 2, "e": 3 }], "f": null }, "g": 4 });
+        for covered in [json!({}), json!({ "a": 1 }), json!({ "b": { "c": [{ "d": 2 }], "f": null } })] {
+            assert!(covers(&existing, &covered), "{covered}");
+        }
+        let missing = [
+            json!({ "a": "1" }),
+            json!({ "z": null }),
+            json!({ "b": { "c": [] } }),
+            json!({ "b": { "c": [{ "d": 3 }] } }),
+            json!({ "b": { "c": [{ "d": 2 }, { "d": 2 }] } }),
+            json!({ "a": { "b": 1 } }),
+        ];
+        for missing in missing {
+            assert!(!covers(&existing, &missing), "{missing}");
+        }
+    }
+
+    /// What a server makes of a merge patch.
+    fn merged(target: &Value, patch: &Value) -> Value {
+        let Some(fields) = patch.as_object() else { return patch.clone() };
+        let mut target = target.as_object().cloned().unwrap_or_default();
+        for (field, patch) in fields {
+            if patch.is_null() {
+                target.remove(field);
+            } else {
+                let before = target.get(field).cloned().unwrap_or_default();
+                target.insert(field.clone(), merged(&before, patch));
+            }
+        }
+        target.into()
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![any::<bool>().prop_map(Value::from), (0..3).prop_map(Value::from)];
+        leaf.prop_recursive(4, 16, 3, |inner| {
+            let fields = proptest::collection::btree_map("[a-c]", inner.clone(), 0..3);
+            prop_oneof![
+                proptest::collection::vec(inner, 0..3).prop_map(Value::from),
+                fields.prop_map(|fields| fields.into_iter().collect::<Value>()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_merge_patch_leads_from_one_to_the_other(from in value(), to in value()) {
+            match merge_patch(&from, &to) {
+                None => prop_assert_eq!(from, to),
+                Some(patch) => prop_assert_eq!(merged(&from, &patch), to),
+            }
+        }
+    }
+}

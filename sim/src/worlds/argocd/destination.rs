@@ -1,0 +1,93 @@
+//! The clusters that Argo CD knows, each by a Secret, and how it gets in.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_core::object::{label, metadata};
+use serde_json::Value;
+
+use super::{NAMESPACE, SECRET_TYPE};
+use crate::worlds::dpf::cluster_kind;
+use crate::worlds::dpu_clusters::{self, Access};
+use crate::worlds::look::Look;
+use crate::worlds::secret_kind;
+
+/// Where an Application goes.
+#[derive(Debug)]
+pub(super) struct Destination<'a> {
+    /// By which Argo CD knows the cluster.
+    pub(super) secret: &'a Value,
+    pub(super) server: String,
+    pub(super) name: String,
+    access: Option<Access>,
+}
+
+/// The destination of an Application, or what is wrong with it.
+pub(super) fn find<'a>(look: &Look<'a>, application: &Value) -> Result<Destination<'a>, String> {
+    let wanted = &application["spec"]["destination"];
+    let (name, server) = (text(&wanted["name"]), text(&wanted["server"]).trim_end_matches('/'));
+    if !name.is_empty() && !server.is_empty() {
+        return Err(format!(
+            "application destination can't have both name and server defined: {name} {server}"
+        ));
+    }
+    if name.is_empty() && server.is_empty() {
+        return Err("Destination server missing from app spec".to_owned());
+    }
+    let known = look.all(&secret_kind()).filter(|secret| {
+        metadata(secret, "namespace") == NAMESPACE && label(secret, SECRET_TYPE) == Some("cluster")
+    });
+    let mut known = known.filter_map(|secret| {
+        let (of_server, of_name) = (decoded(secret, "server"), decoded(secret, "name"));
+        let of_server = of_server.trim_end_matches('/');
+        let is_meant = if name.is_empty() { of_server == server } else { of_name == name };
+        is_meant.then(|| Destination {
+            secret,
+            server: of_server.to_owned(),
+            name: of_name,
+            access: Access::of_argo(secret),
+        })
+    });
+    let found = known.next();
+    found.ok_or_else(|| match name {
+        "" => format!("error getting cluster by server {server:?}: cluster {server:?} not found"),
+        name => format!("there are no clusters with this name: {name}"),
+    })
+}
+
+impl Destination<'_> {
+    #[cfg(test)]
+    pub(super) fn for_tests<'a>(secret: &'a Value, server: &str, name: &str) -> Destination<'a> {
+        Destination { secret, server: server.to_owned(), name: name.to_owned(), access: None }
+    }
+
+    /// The DPUCluster that is reached there; an error if Argo CD does not get in.
+    pub(super) fn reach<'a>(&self, look: &Look<'a>) -> Result<&'a Value, String> {
+        let server = &self.server;
+        let fails = |why: &str| {
+            format!("failed to get cluster info for {server:?}: error synchronizing cache state : {why}")
+        };
+        let Some(client) = &self.access else {
+            return Err(fails("failed to unmarshal cluster config"));
+        };
+        let mut refused = "dial tcp: connect: no route to host";
+        for cluster in look.all(&cluster_kind()).filter(|cluster| dpu_clusters::is_reachable(cluster)) {
+            let Ok(access) = dpu_clusters::access(look, cluster) else { continue };
+            if access.server == *server {
+                match access.admits(client) {
+                    Ok(()) => return Ok(cluster),
+                    Err(why) => refused = why,
+                }
+            }
+        }
+        Err(fails(&format!("Get \"{server}/version?timeout=32s\": {refused}")))
+    }
+}
+
+fn decoded(secret: &Value, key: &str) -> String {
+    let decoded = STANDARD.decode(text(&secret["data"][key])).unwrap_or_default();
+    String::from_utf8(decoded).unwrap_or_default()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

@@ -1,0 +1,412 @@
+//! What Argo CD makes of Applications that stay.
+
+use std::time::Duration;
+
+use lockstep_sim::cluster::What;
+use lockstep_sim::worlds::dpu_clusters::{Access, UNREACHABLE};
+use lockstep_sim::worlds::{self, argocd};
+use serde_json::{Value, json};
+
+use super::bench::Bench;
+use super::manifests::{access, application, cluster_secret, kubeconfig, server};
+
+const APPLICATION: &str = "agent-dpus";
+/// What it brings to the cluster.
+const RELEASE: &str = "dpus.services.agent";
+
+fn bench() -> Bench {
+    Bench::with_argo(&worlds::definitions(&worlds::DPUSERVICE))
+}
+
+/// A cluster of DPUs where everything is as the Application says.
+pub(crate) fn deployed() -> Bench {
+    let mut bench = bench();
+    bench.deploy("dpus");
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    bench.transitions();
+    bench
+}
+
+fn status(bench: &mut Bench) -> Value {
+    bench.get("Application", APPLICATION)["status"].clone()
+}
+
+/// Sync status, health and phase of the last operation.
+fn state(bench: &mut Bench) -> String {
+    let status = status(bench);
+    let fields = ["/sync/status", "/health/status", "/operationState/phase"];
+    fields.map(|field| status.pointer(field).and_then(Value::as_str).unwrap_or("-")).join(" ")
+}
+
+/// Types and messages of all conditions.
+fn conditions(bench: &mut Bench) -> Vec<String> {
+    let status = status(bench);
+    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    let all = status["conditions"].as_array().into_iter().flatten();
+    all.map(|condition| format!("{}: {}", text(&condition["type"]), text(&condition["message"]))).collect()
+}
+
+fn merge(bench: &mut Bench, patch: &Value) {
+    bench.merge("Application", APPLICATION, patch);
+}
+
+#[test]
+fn a_chart_is_brought_to_its_cluster() {
+    let mut bench = bench();
+    bench.deploy("dpus");
+    insta::assert_snapshot!("argo_deploys", bench.transitions());
+    insta::assert_yaml_snapshot!("application", status(&mut bench));
+    let release = bench.get("ConfigMap", RELEASE);
+    let (labels, owners) = (&release["metadata"]["labels"], &release["metadata"]["ownerReferences"]);
+    insta::assert_yaml_snapshot!(
+        "release",
+        json!({ "data": release["data"], "labels": labels, "owner": owners[0]["kind"] })
+    );
+}
+
+#[test]
+fn before_the_first_comparison_there_is_no_status() {
+    let mut bench = bench();
+    bench.create(&application(APPLICATION, "dpus"));
+    bench.advance(Duration::from_millis(100));
+    assert_eq!(status(&mut bench), Value::Null);
+    bench.settle();
+    assert_eq!(state(&mut bench), "Unknown Unknown -");
+}
+
+#[test]
+fn each_write_of_a_status_counts_up_the_generation() {
+    let mut bench = deployed();
+    let application = bench.get("Application", APPLICATION);
+    let generation = application["metadata"]["generation"].as_i64().expect("a number");
+    assert!(generation > 5, "{generation}");
+    let (code, _) =
+        bench.try_merge("Application", &format!("{APPLICATION}/status"), &json!({ "status": {} }));
+    assert_eq!(code, 404);
+}
+
+#[test]
+fn without_a_policy_nothing_is_synced_until_somebody_does() {
+    let mut bench = deployed();
+    bench.delete("Application", APPLICATION);
+    bench.settle();
+    let mut by_hand = application(APPLICATION, "dpus");
+    by_hand["spec"]["syncPolicy"] = json!({ "syncOptions": ["CreateNamespace=true"] });
+    bench.create(&by_hand);
+    bench.settle();
+    assert_eq!(state(&mut bench), "OutOfSync Missing -");
+    assert_eq!(bench.get("ConfigMap", RELEASE), Value::Null);
+    merge(&mut bench, &json!({ "operation": { "initiatedBy": { "username": "admin" }, "sync": {} } }));
+    bench.settle();
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    assert_eq!(status(&mut bench)["history"][0]["initiatedBy"], json!({ "username": "admin" }));
+    assert_eq!(bench.get("Application", APPLICATION)["operation"], Value::Null);
+}
+
+#[test]
+fn what_is_written_wrongly_is_told_until_it_is_mended() {
+    let with = |path: &str, value: &str| {
+        let mut patch = json!(value);
+        for field in path.rsplit('.') {
+            patch = json!({ field: patch });
+        }
+        patch
+    };
+    let elsewhere = "https://elsewhere.example.com:6443";
+    let table = [
+        (
+            with("spec.project", "other"),
+            "InvalidSpecError: Application referencing project other which does not exist".to_owned(),
+        ),
+        (
+            with("spec.destination.server", elsewhere),
+            format!(
+                "InvalidSpecError: error getting cluster by server \"{elsewhere}\": cluster \"{elsewhere}\" not found"
+            ),
+        ),
+        (
+            with("spec.destination.name", "dpus"),
+            format!(
+                "InvalidSpecError: application destination can't have both name and server defined: dpus {}",
+                server("dpus")
+            ),
+        ),
+        (
+            with("spec.source.targetRevision", ""),
+            "InvalidSpecError: spec.source.targetRevision is required if the manifest source is a helm chart"
+                .to_owned(),
+        ),
+    ];
+    let mut bench = deployed();
+    let before = bench.get("Application", APPLICATION)["spec"].clone();
+    for (patch, message) in table {
+        merge(&mut bench, &patch);
+        bench.settle();
+        assert_eq!(state(&mut bench), "Unknown Unknown Succeeded", "{message}");
+        assert_eq!(conditions(&mut bench), [message]);
+        let mended = json!({ "spec": { "destination": { "name": null } } });
+        merge(&mut bench, &mended);
+        merge(&mut bench, &json!({ "spec": before }));
+        bench.settle();
+        assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+        assert_eq!(conditions(&mut bench), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_project_that_permits_no_more_makes_the_application_invalid() {
+    let mut bench = deployed();
+    let table = [
+        (
+            json!({ "sourceRepos": ["https://other.example.com"] }),
+            "application repo https://charts.example.com is not permitted in project 'platform'".to_owned(),
+        ),
+        (
+            json!({ "destinations": [{ "server": server("other"), "namespace": "*" }] }),
+            format!(
+                "application destination server '{}' and namespace 'services' do not match any of the allowed destinations in project 'platform'",
+                server("dpus")
+            ),
+        ),
+    ];
+    for (spec, message) in table {
+        bench.merge("AppProject", "platform", &json!({ "spec": spec }));
+        bench.settle();
+        assert_eq!(state(&mut bench), "Unknown Unknown Succeeded");
+        assert_eq!(conditions(&mut bench), [format!("InvalidSpecError: {message}")]);
+        let all = json!({ "sourceRepos": ["*"], "destinations": [{ "server": "*", "namespace": "*" }] });
+        bench.merge("AppProject", "platform", &json!({ "spec": all }));
+        bench.settle();
+        assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    }
+}
+
+#[test]
+fn a_cluster_that_does_not_answer_can_not_be_compared() {
+    let mut bench = deployed();
+    let unreachable = |value: Value| json!({ "metadata": { "annotations": { UNREACHABLE: value } } });
+    bench.merge("DPUCluster", "dpus", &unreachable("true".into()));
+    bench.settle();
+    // The real one tells no worse of what it can't see.
+    assert_eq!(state(&mut bench), "Unknown Healthy Succeeded");
+    insta::assert_snapshot!("argo_unreachable", conditions(&mut bench).join("\n"));
+    assert_eq!(status(&mut bench)["resources"], Value::Null);
+    // What runs there runs on, and what changes meanwhile comes later.
+    merge(&mut bench, &json!({ "spec": { "source": { "targetRevision": "1.1.0" } } }));
+    bench.settle();
+    assert_eq!(bench.get("ConfigMap", RELEASE)["data"]["version"], "1.0.0");
+    bench.merge("DPUCluster", "dpus", &unreachable(Value::Null));
+    bench.settle();
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    assert_eq!(conditions(&mut bench), Vec::<String>::new());
+    assert_eq!(bench.get("ConfigMap", RELEASE)["data"]["version"], "1.1.0");
+}
+
+#[test]
+fn rotated_credentials_keep_argo_out_until_its_secret_has_them() {
+    let mut bench = deployed();
+    let rotated = access("dpus", "t2");
+    bench.merge("Secret", "dpus-kubeconfig", &json!({ "data": rotated.secret_data() }));
+    bench.settle();
+    assert_eq!(state(&mut bench), "Unknown Healthy Succeeded");
+    let told = conditions(&mut bench);
+    let refused = "the server has asked for the client to provide credentials";
+    assert!(
+        told.iter().all(|told| told.starts_with("ComparisonError: ") && told.ends_with(refused)),
+        "{told:?}"
+    );
+    assert_eq!(told.len(), 2);
+    let data = cluster_secret("dpus", &rotated)["data"].clone();
+    bench.merge("Secret", "dpf-argo-cd-system/dpus-argocd", &json!({ "data": data }));
+    bench.settle();
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+}
+
+#[test]
+fn every_form_of_credentials_opens_its_cluster() {
+    let mut bench = deployed();
+    let url = server("dpus");
+    let password =
+        Access { username: "u".into(), password: "p".into(), token: String::new(), ..access("dpus", "") };
+    let insecure = Access { insecure: true, authority: String::new(), ..access("dpus", "t3") };
+    for (form, access) in [
+        ("certificate", Access::by_certificate(&url, "a2V5")),
+        ("password", password),
+        ("insecure", insecure),
+        ("token", Access::by_token(&format!("{url}/"), "t4")),
+    ] {
+        bench.merge("Secret", "dpus-kubeconfig", &json!({ "data": kubeconfig("dpus", &access)["data"] }));
+        bench.settle();
+        assert_eq!(state(&mut bench), "Unknown Healthy Succeeded", "{form}");
+        let data = cluster_secret("dpus", &access)["data"].clone();
+        bench.merge("Secret", "dpf-argo-cd-system/dpus-argocd", &json!({ "data": data }));
+        bench.settle();
+        assert_eq!(state(&mut bench), "Synced Healthy Succeeded", "{form}");
+    }
+}
+
+#[test]
+fn a_new_version_is_rolled_out_and_remembered() {
+    let mut bench = deployed();
+    for version in ["1.1.0", "1.2.0"] {
+        let values = json!({ "a": null, "b": null, "version": version });
+        let source = json!({ "targetRevision": version, "helm": { "valuesObject": values } });
+        merge(&mut bench, &json!({ "spec": { "source": source } }));
+        bench.settle();
+    }
+    insta::assert_snapshot!("argo_upgrades", bench.transitions());
+    let status = status(&mut bench);
+    let history = status["history"].as_array().expect("a history");
+    let told: Vec<_> = history.iter().map(|entry| (entry["id"].clone(), entry["revision"].clone())).collect();
+    assert_eq!(json!(told), json!([[0, "1.0.0"], [1, "1.1.0"], [2, "1.2.0"]]));
+    assert_eq!(status["sync"]["comparedTo"]["source"]["helm"]["valuesObject"], json!({ "version": "1.2.0" }));
+    assert_eq!(bench.get("ConfigMap", RELEASE)["data"]["values"], "{\"version\":\"1.2.0\"}");
+}
+
+#[test]
+fn a_chart_may_not_come_up() {
+    let mut bench = deployed();
+    let degraded =
+        |value: Value| json!({ "spec": { "source": { "helm": { "valuesObject": { "degraded": value } } } } });
+    let version = |version: &str| json!({ "spec": { "source": { "targetRevision": version } } });
+    for (patch, expected) in [
+        (degraded(true.into()), "Synced Degraded Succeeded"),
+        (degraded(Value::Null), "Synced Healthy Succeeded"),
+        (version("0.0.0-broken"), "Synced Degraded Succeeded"),
+        (version("0.0.0-missing"), "Unknown Healthy Succeeded"),
+        (version("1.0.0"), "Synced Healthy Succeeded"),
+    ] {
+        merge(&mut bench, &patch);
+        bench.settle();
+        assert_eq!(state(&mut bench), expected, "{patch}");
+    }
+}
+
+#[test]
+fn drift_is_repaired_and_leaves_no_trace_in_the_history() {
+    let mut bench = deployed();
+    bench.merge("ConfigMap", RELEASE, &json!({ "data": { "version": "0.9.0" } }));
+    bench.settle();
+    assert_eq!(bench.get("ConfigMap", RELEASE)["data"]["version"], "1.0.0");
+    bench.delete("ConfigMap", RELEASE);
+    bench.settle();
+    assert_eq!(bench.get("ConfigMap", RELEASE)["data"]["version"], "1.0.0");
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    insta::assert_snapshot!("argo_heals", bench.transitions());
+    assert_eq!(status(&mut bench)["history"].as_array().map(Vec::len), Some(1));
+    merge(&mut bench, &json!({ "spec": { "syncPolicy": { "automated": { "selfHeal": false } } } }));
+    bench.delete("ConfigMap", RELEASE);
+    bench.settle();
+    assert_eq!(state(&mut bench), "OutOfSync Missing Succeeded");
+}
+
+#[test]
+fn a_sync_that_failed_is_not_tried_again_before_the_source_changes() {
+    let mut bench = bench();
+    let mut without = application(APPLICATION, "dpus");
+    without["spec"]["syncPolicy"]["syncOptions"] = Value::Null;
+    bench.create(&without);
+    let mut other = application("agent-other", "dpus");
+    other["spec"]["source"]["helm"]["releaseName"] = "other".into();
+    bench.deploy("other");
+    bench.delete("Application", "agent-other");
+    bench.settle();
+    bench.transitions();
+    // Now the first one gets a cluster to go to.
+    let mut patch = json!({ "spec": { "destination": { "server": server("other") } } });
+    merge(&mut bench, &patch);
+    bench.settle();
+    assert_eq!(state(&mut bench), "OutOfSync Missing Failed");
+    let failed = "one or more objects failed to apply, reason: namespaces \"services\" not found";
+    assert_eq!(conditions(&mut bench), [format!("SyncError: Failed last sync attempt to 1.0.0: {failed}")]);
+    patch = json!({ "spec": { "syncPolicy": { "syncOptions": ["CreateNamespace=true"] } } });
+    merge(&mut bench, &patch);
+    bench.settle();
+    assert_eq!(state(&mut bench), "OutOfSync Missing Failed");
+    merge(&mut bench, &json!({ "spec": { "source": { "targetRevision": "1.0.1" } } }));
+    bench.settle();
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    assert_eq!(conditions(&mut bench), Vec::<String>::new());
+}
+
+#[test]
+fn a_refresh_changes_nothing_but_its_time() {
+    let mut bench = deployed();
+    let before = bench.get("Application", APPLICATION);
+    let refresh = json!({ "metadata": { "annotations": { argocd::REFRESH: "normal" } } });
+    bench.advance(Duration::from_secs(30));
+    merge(&mut bench, &refresh);
+    bench.settle();
+    let after = bench.get("Application", APPLICATION);
+    assert_ne!(after["status"]["reconciledAt"], before["status"]["reconciledAt"]);
+    assert_eq!(after["metadata"]["annotations"][argocd::REFRESH], Value::Null);
+    assert_eq!((&after["spec"], without_time(&after)), (&before["spec"], without_time(&before)));
+}
+
+fn without_time(application: &Value) -> Value {
+    let mut status = application["status"].clone();
+    status.as_object_mut().expect("a status").remove("reconciledAt");
+    status
+}
+
+#[test]
+fn at_rest_nothing_is_written_but_the_time_of_refreshes() {
+    let mut bench = deployed();
+    let mut before = bench.get("Application", APPLICATION);
+    bench.advance(Duration::from_hours(1));
+    let mut refreshes = 0;
+    for entry in std::mem::take(&mut bench.cluster.journal) {
+        let What::Changed(change) = entry.what else { continue };
+        let new = change.new.expect("nothing goes");
+        assert_eq!(without_time(&new), without_time(&before));
+        assert_ne!(new["status"]["reconciledAt"], before["status"]["reconciledAt"]);
+        before = Value::clone(&new);
+        refreshes += 1;
+    }
+    assert_eq!(refreshes, 20);
+}
+
+#[test]
+fn what_is_to_be_skipped_is_left_alone() {
+    let skip = |value: Value| json!({ "metadata": { "annotations": { argocd::SKIP_RECONCILE: value } } });
+    for (kind, name) in [("Application", APPLICATION), ("Secret", "dpf-argo-cd-system/dpus-argocd")] {
+        let mut bench = deployed();
+        bench.merge(kind, name, &skip("true".into()));
+        bench.delete("ConfigMap", RELEASE);
+        bench.advance(Duration::from_hours(1));
+        bench.settle();
+        assert_eq!(state(&mut bench), "Synced Healthy Succeeded", "{kind}");
+        assert_eq!(bench.get("ConfigMap", RELEASE), Value::Null, "{kind}");
+        bench.merge(kind, name, &skip(Value::Null));
+        bench.settle();
+        assert_eq!(bench.get("ConfigMap", RELEASE)["data"]["version"], "1.0.0", "{kind}");
+    }
+}
+
+#[test]
+fn an_application_elsewhere_is_nothing_to_argo() {
+    let mut bench = deployed();
+    let mut elsewhere = application("elsewhere", "dpus");
+    elsewhere["metadata"]["namespace"] = "clusters".into();
+    bench.create(&elsewhere);
+    bench.advance(Duration::from_hours(1));
+    assert_eq!(bench.get("Application", "clusters/elsewhere")["status"], Value::Null);
+}
+
+#[test]
+fn several_applications_go_their_own_ways() {
+    let mut bench = deployed();
+    for cluster in ["east", "west"] {
+        bench.deploy(cluster);
+    }
+    bench.merge("DPUCluster", "west", &json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } }));
+    for cluster in ["dpus", "east", "west"] {
+        let patch = json!({ "spec": { "source": { "targetRevision": "2.0.0" } } });
+        bench.merge("Application", &format!("agent-{cluster}"), &patch);
+    }
+    bench.settle();
+    let versions = ["dpus", "east", "west"].map(|cluster| {
+        bench.get("ConfigMap", &format!("{cluster}.services.agent"))["data"]["version"].clone()
+    });
+    assert_eq!(versions, ["2.0.0", "2.0.0", "1.0.0"]);
+}
