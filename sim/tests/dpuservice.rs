@@ -8,6 +8,8 @@ mod failures;
 mod flows;
 #[path = "dpuservice/replay.rs"]
 mod replay;
+#[path = "dpuservice/scale.rs"]
+mod scale;
 #[path = "dpuservice/tolerance.rs"]
 mod tolerance;
 mod user;

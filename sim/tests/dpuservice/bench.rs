@@ -91,6 +91,16 @@ impl Bench {
 
     /// The same without the controller.
     pub(crate) fn without_controller() -> Self {
+        let mut bench = Self::bare();
+        for world in worlds::controllers(&worlds::DPUSERVICE, Pace::BRISK, 1) {
+            bench.cluster.start_foreign(world);
+        }
+        bench.settle();
+        bench
+    }
+
+    /// A cluster with all definitions, in which nothing runs.
+    pub(crate) fn bare() -> Self {
         let mut bench = Self { cluster: Cluster::new(1), notes: Vec::new(), taken: Vec::new() };
         let sets = lockstep_crds::all();
         for crd in sets.iter().filter(|set| set.controller == "dpuservice").flat_map(|set| &set.crds) {
@@ -104,10 +114,6 @@ impl Bench {
                 &json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } }),
             );
         }
-        for world in worlds::controllers(&worlds::DPUSERVICE, Pace::BRISK, 1) {
-            bench.cluster.start_foreign(world);
-        }
-        bench.settle();
         bench
     }
 
