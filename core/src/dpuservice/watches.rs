@@ -140,7 +140,7 @@ impl Control for Controller {
                 }
             }
             Some(Source::Applications) => match App::read(object) {
-                Some(app) => self.application_seen(name, app),
+                Some(app) => self.application_seen(name, &app),
                 None => self.vanished(kind, object),
             },
             None => {}
@@ -228,12 +228,12 @@ impl Controller {
         }
     }
 
-    fn application_seen(&mut self, name: Name, app: App) {
+    fn application_seen(&mut self, name: Name, app: &App) {
         let before = self.world.applications.get(&name).cloned();
-        let is_told = before.as_ref().is_some_and(|before| before.is_same(&app));
+        let is_told = before.as_ref().is_some_and(|before| before.is_same(app));
         if self.world.applications.observe(name, app.clone()) && !is_told {
             self.outbox.woken.push(Key::Service(app.service.clone()));
-            self.application_changed(before.as_ref(), &app);
+            self.application_changed(before.as_ref(), app);
         }
     }
 

@@ -40,7 +40,7 @@ const FLOWS: &[Flow] = &[
     }),
     ("rotate", two, |bench| bench.rotate("dpu-01", &Access::by_token(&server("dpu-01"), "another"))),
     ("move", two, |bench| {
-        bench.rotate("dpu-01", &Access::by_token("https://elsewhere.example.com", "another"))
+        bench.rotate("dpu-01", &Access::by_token("https://elsewhere.example.com", "another"));
     }),
     ("join", two, |bench| bench.join("dpu-03")),
     ("leave", two, |bench| bench.cluster.delete("DPUCluster", DPF, "dpu-01")),

@@ -1,7 +1,10 @@
 //! Clusters that are broken hold up no others, and what is wrong with each is told.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
 use lockstep_sim::worlds::dpu_clusters::{Access, UNREACHABLE};
 use serde_json::{Value, json};
@@ -115,12 +118,11 @@ fn no_secret_is_told() {
     bench.settle();
     bench.story();
     let mut told = bench.events() + &bench.service("hbn").to_string();
-    told.push_str(&format!("{:?}", bench.notes));
+    write!(told, "{:?}", bench.notes).expect("a string takes it");
     for object in bench.cluster.list("Application", ARGO_NAMESPACE) {
         told.push_str(&object.to_string());
     }
-    use base64::Engine as _;
-    let encoded = base64::engine::general_purpose::STANDARD.encode(TOKEN);
+    let encoded = STANDARD.encode(TOKEN);
     for secret in [TOKEN, encoded.trim_end_matches('=')] {
         assert!(!told.contains(secret), "{secret}");
     }
