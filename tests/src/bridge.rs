@@ -19,7 +19,7 @@ use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::shutdown::{self, Trigger};
 use lockstep_sim::host::{Host, Options};
-use lockstep_sim::worlds::{self, Pace, hypershift};
+use lockstep_sim::worlds::{self, Pace, System, hypershift};
 use prometheus::Registry;
 use serde_json::Value;
 
@@ -72,9 +72,14 @@ impl Surroundings {
     }
 }
 
-/// Upstream's definitions of the kinds that the worlds serve, if they are at hand; else the worlds' own.
+/// [`upstream`] for the Bridge.
 pub fn definitions() -> anyhow::Result<Vec<Value>> {
-    let ours = worlds::definitions(&worlds::BRIDGE);
+    upstream(&worlds::BRIDGE)
+}
+
+/// Upstream's definitions of the kinds that the worlds serve, if they are at hand; else the worlds' own.
+pub fn upstream(systems: &[System]) -> anyhow::Result<Vec<Value>> {
+    let ours = worlds::definitions(systems);
     let Some(folder) = std::env::var_os(UPSTREAM) else {
         // Not the macro, whose output is kept back from tests that pass.
         let told = "SKIPPED: upstream's definitions, of which";
