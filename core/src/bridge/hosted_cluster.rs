@@ -26,7 +26,7 @@ const SERVICES: [&str; 4] = ["APIServer", "OAuthServer", "Konnectivity", "Igniti
 /// The write that brings the HostedCluster to what it should be; none if it is so.
 pub fn write(view: &View<'_>) -> Option<Action> {
     let existing = view.hosted_cluster().ours();
-    bring(view, &names::hosted_cluster(), existing, spec(view, existing)?)
+    bring(view, &names::hosted_cluster(), existing, &spec(view, existing)?)
 }
 
 /// The write that brings the NodePool to what it should be; none if it is so.
@@ -39,15 +39,15 @@ pub fn write_node_pool(view: &View<'_>) -> Option<Action> {
         "platform": { "type": "None" },
         "management": { "upgradeType": "Replace" },
     });
-    bring(view, &names::node_pool(), view.node_pool().ours(), spec)
+    bring(view, &names::node_pool(), view.node_pool().ours(), &spec)
 }
 
 /// The write that brings an object of the bridge's name to what it should be, if it lacks anything of that.
-fn bring(view: &View<'_>, kind: &Arc<Kind>, existing: Option<&Value>, spec: Value) -> Option<Action> {
+fn bring(view: &View<'_>, kind: &Arc<Kind>, existing: Option<&Value>, spec: &Value) -> Option<Action> {
     let mut labels = names::labels(view.key);
     labels[CLUSTER_TYPE] = json!(view.spec.cluster_type);
     let is_as_wanted = existing.is_some_and(|existing| {
-        covers(&existing["spec"], &spec) && covers(&existing["metadata"]["labels"], &labels)
+        covers(&existing["spec"], spec) && covers(&existing["metadata"]["labels"], &labels)
     });
     let manifest = json!({
         "apiVersion": kind.api_version(),

@@ -72,6 +72,8 @@ pub struct Pass {
     gone: BTreeSet<Name>,
     /// What was tried.
     tried: BTreeSet<Task>,
+    /// Whether the cache turned out to lag behind the cluster.
+    lags: bool,
     /// What failed, by cluster.
     #[serde(with = "pairs")]
     failures: BTreeMap<Name, Failure>,
@@ -112,7 +114,7 @@ impl Controller {
     pub(super) fn begin_service(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
         let Some(service) = self.world.services.get(key) else { return self.begin_sweep(key) };
         if service.deleting {
-            return self.begin_removal(key);
+            return self.begin_removal(key, now);
         }
         match finalizer::add(&service_ref(key), &service.metadata, FINALIZER) {
             Some(enter) => wait(vec![enter], Stage::Entering),
@@ -224,8 +226,9 @@ impl Controller {
             match outcome {
                 Ok(Success::Object(object)) => self.absorb_application(&task.application, App::read(&object)),
                 Ok(_) => self.application_removed(&task.application),
+                // It was there a moment ago. The watch tells when it is gone.
                 Err(failure) if task.what == What::Remove && failure.class == Class::NotFound => {
-                    self.application_removed(&task.application);
+                    pass.lags = true;
                 }
                 Err(failure) if failure.class == Class::AlreadyExists => {
                     taken.push((task.cluster, task.application));
@@ -275,6 +278,7 @@ impl Controller {
             Some((cluster, failure)) => {
                 Verdict::retry(&format!("the Application of DPUCluster {cluster}"), failure)
             }
+            None if pass.lags => lagging(),
             None => Verdict::Converged,
         };
         self.write_status(key, &wanted, verdict, changed)
@@ -325,7 +329,10 @@ impl Controller {
     /// Takes in the answer to a read or write of an Application, and wakes others who go by it.
     pub(super) fn absorb_application(&mut self, name: &Name, app: Option<App>) {
         let Some(app) = app else { return };
-        self.world.applications.absorb(name.clone(), app);
+        let before = self.world.applications.get(name).cloned();
+        if self.world.applications.absorb(name.clone(), app.clone()) {
+            self.application_changed(before.as_ref(), &app);
+        }
     }
 
     /// An Application is gone.

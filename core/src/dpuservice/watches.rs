@@ -140,7 +140,7 @@ impl Control for Controller {
                 }
             }
             Some(Source::Applications) => match App::read(object) {
-                Some(app) => self.application_seen(name, app),
+                Some(app) => self.application_seen(name, &app),
                 None => self.vanished(kind, object),
             },
             None => {}
@@ -228,18 +228,26 @@ impl Controller {
         }
     }
 
-    fn application_seen(&mut self, name: Name, app: App) {
+    fn application_seen(&mut self, name: Name, app: &App) {
         let before = self.world.applications.get(&name).cloned();
-        let is_told = before.as_ref().is_some_and(|before| before.is_same(&app));
-        let service = app.service.clone();
-        if !self.world.applications.observe(name, app) || is_told {
-            return;
+        let is_told = before.as_ref().is_some_and(|before| before.is_same(app));
+        if self.world.applications.observe(name, app.clone()) && !is_told {
+            self.outbox.woken.push(Key::Service(app.service.clone()));
+            self.application_changed(before.as_ref(), app);
+        }
+    }
+
+    /// Who goes by an Application besides its service: the project by where it deploys to, a cluster that leaves by its going.
+    pub(super) fn application_changed(&mut self, before: Option<&App>, app: &App) {
+        let has_moved = before.is_some_and(|before| before.server() != app.server());
+        let is_leaving = !self.world.is_wanted() || self.world.stays(&app.cluster).is_none();
+        if is_leaving || has_moved {
+            self.outbox.woken.extend([Key::Cluster(app.cluster.clone()), Key::Project]);
         }
         // It may have been made over to another.
-        if let Some(before) = before.filter(|before| before.service != service) {
-            self.application_gone(&before);
+        if let Some(before) = before.filter(|before| before.service != app.service) {
+            self.application_gone(before);
         }
-        self.outbox.woken.push(Key::Service(service));
     }
 
     /// An Application has gone: its service may have waited for that, its cluster's Secret and the project.

@@ -163,11 +163,13 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         true
     }
 
-    /// A read or write of ours was answered with this object. It counts only if the watch has not come as far yet: an
-    /// answer that arrives late must not bring back what was deleted since.
+    /// A read or write of ours was answered with this object. It counts only if the watch has not come any farther: an
+    /// answer that arrives late must not bring back what was deleted since. (At the very version that the watch showed last it
+    /// is alive: the watch told that it has left the selector.)
     pub fn absorb(&mut self, key: K, value: V) -> bool {
         let held = self.objects.get(&key).map_or(0, Cached::resource_version);
-        if value.resource_version() <= self.watched_up_to.max(held) {
+        let version = value.resource_version();
+        if version < self.watched_up_to || version <= held {
             return false;
         }
         // During a list it is not entered as told: if the list lacks it, either it is gone or the watch tells it next.
@@ -280,6 +282,15 @@ mod tests {
         assert!(cache.vanish(&1, 8));
         assert!(!cache.absorb(1, Thing(7, "blue")));
         assert_eq!(cache.get(&1), None);
+    }
+
+    #[test]
+    fn what_has_left_the_selector_can_be_known_again() {
+        let mut cache = synced();
+        cache.observe(1, Thing(5, "red"));
+        assert!(cache.vanish(&1, 7), "it was changed, so that the watch shows it no more");
+        assert!(cache.absorb(1, Thing(7, "blue")));
+        assert_eq!(cache.get(&1), Some(&Thing(7, "blue")));
     }
 
     #[test]

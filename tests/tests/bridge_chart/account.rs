@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use anyhow::ensure;
+use lockstep_sim::worlds;
 use lockstep_tests::access::asked;
-use lockstep_tests::bridge::{Surroundings, Tenant, definitions, life};
+use lockstep_tests::bridge::{Surroundings, Tenant, life};
 use lockstep_tests::chart::{install, named, render, start};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::ground::eventually;
+use lockstep_tests::upstream::definitions;
 
 use super::{BRIDGE, wanted};
 
@@ -27,7 +29,7 @@ const ROUNDS: usize = 20;
 async fn the_bridge_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyhow::Result<()> {
     let (plane, release) = (ControlPlane::start()?, "bridge-lives");
     let client = plane.client().await?;
-    let surroundings = Surroundings::start(client.clone(), definitions()?).await?;
+    let surroundings = Surroundings::start(client.clone(), definitions(&worlds::BRIDGE)?).await?;
     let objects = render(release, &format!("{BRIDGE}log: {{level: debug}}\n"))?;
     install(&client, release, &objects).await?;
     let program = start(&plane, named(&objects, "Deployment", "bridge-lives-lockstep-bridge")?).await?;

@@ -1,6 +1,7 @@
 //! "Each field in the DPUService will be validated in the same way as the underlying ArgoCD field or underlying Kubernetes
 //! type": what a real server says to the same values in the kinds that a chart makes of them, and what Helm says.
 
+use std::fmt::Write as _;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
@@ -91,7 +92,7 @@ async fn kubernetes_says_the_same() -> anyhow::Result<()> {
             agreed += 1;
         } else {
             let theirs = theirs.map_or_else(|refusal| refusal, |_| "taken".to_owned());
-            told += &format!("{field} {}\n    ours:   {ours}\n    theirs: {theirs}\n", shown(&value));
+            write!(told, "{field} {}\n    ours:   {ours}\n    theirs: {theirs}\n", shown(&value))?;
         }
     }
     insta::assert_snapshot!("kubernetes_says_the_same", format!("{agreed} alike, and:\n{told}"));
@@ -134,7 +135,7 @@ async fn helm_says_the_same() -> anyhow::Result<()> {
         if taken == taken_by_helm {
             agreed += 1;
         } else {
-            told += &format!("{version:?}: taken {taken}, by Helm {taken_by_helm}\n");
+            writeln!(told, "{version:?}: taken {taken}, by Helm {taken_by_helm}")?;
         }
     }
     insta::assert_snapshot!("helm_says_the_same", format!("{agreed} alike, and:\n{told}"));
