@@ -26,6 +26,11 @@ impl Random {
         let scaled = u128::from(self.bits()) * u128::from(bound);
         u64::try_from(scaled >> 64).unwrap_or(u64::MAX)
     }
+
+    /// One of these; there must be one.
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[usize::try_from(self.below(from.len() as u64)).unwrap_or(0)]
+    }
 }
 
 #[cfg(test)]

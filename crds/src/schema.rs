@@ -49,17 +49,15 @@ pub(crate) fn free_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// A free object for each name.
+/// A free object for each name, written as a whole.
 pub(crate) fn map_of_free_objects(generator: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "object", "additionalProperties": free_object(generator) })
+    atomic_map(&free_object(generator))
 }
 
-/// A list of free objects for each name.
+/// A list of free objects for each name, written as a whole.
 pub(crate) fn map_of_lists_of_free_objects(generator: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "object",
-        "additionalProperties": { "type": "array", "items": free_object(generator), "x-kubernetes-list-type": "atomic" },
-    })
+    let list = json_schema!({ "type": "array", "items": free_object(generator), "x-kubernetes-list-type": "atomic" });
+    atomic_map(&list)
 }
 
 /// A point in time.
@@ -67,7 +65,11 @@ pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
 }
 
-/// A point in time for each name.
+/// A point in time for each name, written as a whole.
 pub(crate) fn map_of_times(generator: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "object", "additionalProperties": time(generator) })
+    atomic_map(&time(generator))
+}
+
+fn atomic_map(of: &Schema) -> Schema {
+    json_schema!({ "type": "object", "additionalProperties": of, "x-kubernetes-map-type": "atomic" })
 }

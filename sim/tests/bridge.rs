@@ -12,5 +12,7 @@ mod objects;
 mod reasons;
 #[path = "bridge/replay.rs"]
 mod replay;
+#[path = "bridge/scenarios.rs"]
+mod scenarios;
 #[path = "bridge/validation.rs"]
 mod validation;

@@ -12,9 +12,10 @@ use anyhow::{Context as _, ensure};
 use kube::Client;
 use lockstep_sim::worlds;
 use lockstep_tests::bridge::objects::{dpu_cluster, pool};
-use lockstep_tests::bridge::{Surroundings, Tenant, Watched};
+use lockstep_tests::bridge::{Surroundings, Tenant};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::ground::install_crds;
+use lockstep_tests::watched::Watched;
 use serde_json::json;
 
 const BRIDGES: usize = 100;
@@ -36,12 +37,12 @@ async fn measure(plane: &ControlPlane) -> anyhow::Result<()> {
     let client = plane.client().await?;
     install_crds(&client).await?;
     let surroundings = Surroundings::start(client.clone(), worlds::definitions(&worlds::BRIDGE)).await?;
-    let bridge = Watched::start(plane.config().await?)?;
+    let bridge = Watched::start("bridge", plane.config().await?)?;
     let tenant = set_up(client, &surroundings).await?;
     roll_out(&tenant, &bridge).await?;
     change_dpu_clusters(&tenant, &bridge).await?;
     drop(bridge);
-    start_anew(Watched::start(plane.config().await?)?).await
+    start_anew(Watched::start("bridge", plane.config().await?)?).await
 }
 
 async fn set_up(client: Client, surroundings: &Surroundings) -> anyhow::Result<Tenant> {

@@ -7,12 +7,9 @@
 //!      └───────── the Bridge, with all that it asks for ([`Watched`]), or as a process of its own
 //! ```
 
-use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::sync::OnceLock;
 
-use anyhow::Context as _;
 use kube::{Client, Config};
 use lockstep_shell::clock::Clock;
 use lockstep_shell::manager::Manager;
@@ -28,17 +25,14 @@ use crate::control_plane::ControlPlane;
 use crate::ground::{install_crds, on_runtime};
 use crate::raw::Raw;
 use crate::registry::{self, Guard};
+use crate::upstream::definitions;
+use crate::watched::Watched;
 
 pub mod life;
 pub mod objects;
 mod tenant;
-mod watched;
 
 pub use tenant::Tenant;
-pub use watched::Watched;
-
-/// Names a folder with upstream's definitions.
-const UPSTREAM: &str = "LOCKSTEP_UPSTREAM_CRDS";
 
 /// Everything around the Bridge; it ends when this is dropped.
 #[derive(Debug)]
@@ -70,28 +64,6 @@ impl Surroundings {
     pub fn repository(&self) -> String {
         registry::repository(&self.registry)
     }
-}
-
-/// Upstream's definitions of the kinds that the worlds serve, if they are at hand; else the worlds' own.
-pub fn definitions() -> anyhow::Result<Vec<Value>> {
-    let ours = worlds::definitions(&worlds::BRIDGE);
-    let Some(folder) = std::env::var_os(UPSTREAM) else {
-        // Not the macro, whose output is kept back from tests that pass.
-        let told = "SKIPPED: upstream's definitions, of which";
-        let _ = writeln!(std::io::stderr(), "{told} {UPSTREAM} names no folder; the worlds' own are used");
-        return Ok(ours);
-    };
-    let file = |definition: &Value| {
-        let spec = &definition["spec"];
-        let (group, plural) = (spec["group"].as_str()?, spec["names"]["plural"].as_str()?);
-        Some(Path::new(&folder).join(format!("{group}_{plural}.yaml")))
-    };
-    let read = |definition: &Value| {
-        let path = file(definition).context("a definition without a name")?;
-        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        Ok(serde_yaml::from_str(&text)?)
-    };
-    ours.iter().map(read).collect()
 }
 
 /// An API server with everything, the Bridge included, that lives as long as the test binary. Tests keep apart by their
@@ -130,7 +102,7 @@ impl Site {
                 let plane = ControlPlane::shared();
                 runtime.block_on(async {
                     let config = plane.config().await.expect("its kubeconfig");
-                    let definitions = definitions().expect("definitions");
+                    let definitions = definitions(&worlds::BRIDGE).expect("definitions");
                     Self::prepare(config, definitions, None).await.expect("the real site")
                 })
             })
@@ -141,7 +113,7 @@ impl Site {
         let client = Client::try_from(config.clone())?;
         install_crds(&client).await?;
         let surroundings = Surroundings::start(client, definitions).await?;
-        let bridge = Watched::start(config.clone())?;
+        let bridge = Watched::start("bridge", config.clone())?;
         Ok(Self { config, surroundings, bridge, _host: host })
     }
 

@@ -1,12 +1,15 @@
 //! What the tests across crates share: a real Kubernetes control plane, the comparison of the API server model with
-//! it, grounds to act on, what is around the Bridge, the Helm chart, the program, Sentinels, a message broker with its
-//! queues, a container registry, a browser, and what fuzzers call.
+//! it, verdicts on objects, grounds to act on, users of a cluster, what is around the Bridge and the DPUService controller,
+//! the Helm chart, the program, Sentinels, a message broker with its queues, a container registry, a browser, and what
+//! fuzzers call.
 
+pub mod admission;
 pub mod bridge;
 pub mod browser;
 pub mod chart;
 pub mod conformance;
 pub mod control_plane;
+pub mod dpuservice;
 pub mod fuzz;
 pub mod ground;
 pub mod network;
@@ -17,3 +20,6 @@ pub mod raw;
 pub mod registry;
 pub mod sentinel;
 pub mod shard;
+pub mod upstream;
+pub mod user;
+pub mod watched;

@@ -23,7 +23,7 @@ const VARIABLE: &str = "LOCKSTEP_NETWORK_SEED";
 const HASH: &str = "trace hash ";
 
 /// Each bug of a shell shows within so many seeds.
-const BUG_SEEDS: u64 = 50;
+const BUG_SEEDS: u64 = 150;
 
 #[test]
 fn whatever_the_network_does_the_world_becomes_the_desired_one_and_the_trace_follows_from_the_seed() {

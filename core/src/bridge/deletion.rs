@@ -23,9 +23,8 @@ use serde_json::{Value, json};
 use super::Controller;
 use super::dpucluster::{self, Lookup};
 use super::names::{self, FINALIZER, condition, reason};
-use super::pass::{self, STATUS_BACKOFF, lookup, write_status};
+use super::pass::{self, lookup, write_status};
 use super::phase::Phase;
-use super::prerequisites::text;
 use super::secrets::{self, Role};
 use super::world::{Bridge, bridge_ref};
 use crate::engine::action::{Action, Class, Failure, Outcome, Success};
@@ -33,7 +32,7 @@ use crate::engine::conditions::{self, Finding, Status};
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::finalizer;
 use crate::engine::recorder::Severity;
-use crate::object::{Name, controller_uid, is_deleting, metadata};
+use crate::object::{Name, controller_uid, is_deleting, metadata, text};
 use crate::time::Now;
 
 /// After which time it is looked at again whether everything is gone.
@@ -121,14 +120,14 @@ impl Controller {
         now: Now,
     ) -> Next<pass::Stage> {
         match stage {
-            Stage::Announcing => match self.status_written(key, outcomes) {
+            Stage::Announcing => match self.told(key, outcomes) {
                 Ok(()) => self.survey(key),
                 Err(verdict) => Next::Done(verdict),
             },
             Stage::Surveying => self.surveyed(key, outcomes, now),
             Stage::Acting(removal) => self.removed(key, removal, outcomes, now),
             Stage::Reporting(verdict) => {
-                Next::Done(self.status_written(key, outcomes).map_or_else(|retry| retry, |()| verdict))
+                Next::Done(self.told(key, outcomes).map_or_else(|retry| retry, |()| verdict))
             }
             Stage::Leaving => match outcomes.into_iter().next() {
                 Some(Err(failure)) if failure.class != Class::NotFound => {
@@ -229,8 +228,7 @@ impl Controller {
             None => Verdict::Requeue(RECHECK),
             Some((thing, failure)) => {
                 message = format!("{} can't be removed: {}", thing.title(key), failure.message);
-                let backoff = Some(dpucluster::backoff(failure.class));
-                Verdict::Retry { reason: message.clone(), backoff }
+                dpucluster::retry(&message, failure)
             }
         };
         let status = deleting(bridge, message, now);
@@ -240,19 +238,10 @@ impl Controller {
         wait(vec![write_status(key, bridge, &status)], Stage::Reporting(verdict))
     }
 
-    fn status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
-        match outcomes.into_iter().next() {
-            Some(Ok(Success::Object(object))) => {
-                self.world.bridges.absorb(key.clone(), Bridge::read(&object));
-                self.tell_phase(key);
-                Ok(())
-            }
-            Some(Err(failure)) => Err(Verdict::Retry {
-                reason: format!("writing the status: {failure}"),
-                backoff: Some(STATUS_BACKOFF),
-            }),
-            _ => Err(super::lagging()),
-        }
+    fn told(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
+        self.status_written(key, outcomes)?;
+        self.tell_phase(key);
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use super::world::Bridge;
 use crate::engine::action::{Class, Failure};
 use crate::engine::backoff::Backoff;
 use crate::engine::conditions::{Finding, Status};
+use crate::engine::driver::Verdict;
 use crate::object::Name;
 
 /// Permission denied, or the CRD is missing: somebody has to mend that ("Requeue Strategy", "Permanent Errors").
@@ -20,8 +21,12 @@ pub const UNAVAILABLE: Backoff = Backoff { initial: Duration::from_secs(5), max:
 /// What was found of a DPUCluster.
 pub type Lookup<T> = Result<Option<T>, Failure>;
 
-/// The delays after a failure, by its class.
-pub fn backoff(class: Class) -> Backoff {
+/// To try again after a failure, with the delays that go with its class.
+pub fn retry(reason: impl Into<String>, failure: &Failure) -> Verdict {
+    Verdict::Retry { reason: reason.into(), backoff: Some(backoff(failure.class)) }
+}
+
+fn backoff(class: Class) -> Backoff {
     match class {
         Class::Forbidden | Class::NotFound | Class::Invalid => DENIED,
         Class::AlreadyExists

@@ -16,15 +16,15 @@ use super::view::{View, is, words};
 use super::{hosted_cluster, vip};
 use crate::engine::action::Action;
 use crate::engine::conditions::{Finding, Status};
-use crate::object::Name;
-use crate::object::{annotation, metadata};
+use crate::object::{Name, annotation, metadata, text};
 
-/// The write that asks MetalLB for the address; none if it is asked for, or there is no Service yet.
+/// The write that asks MetalLB for the address; none if it is asked for, can't be given, or there is no Service yet.
 pub fn write(view: &View<'_>) -> Option<Action> {
     let (service, address) = (view.service()?, wanted(view)?);
     let [request, older] = REQUESTED_IPS;
     let is_asked = annotation(service, request) == Some(address);
-    if is_asked || service["spec"]["type"] != "LoadBalancer" {
+    // To ask for an address that can't be given would take away the one that it has.
+    if is_asked || service["spec"]["type"] != "LoadBalancer" || vip::check(view).is_some() {
         return None;
     }
     let mut annotations = json!({ request: address });
@@ -103,7 +103,7 @@ pub fn has_endpoint(cluster: &Value) -> bool {
 /// The API server's host and port. HyperShift writes an empty host and port 0 until it knows them.
 fn endpoint(cluster: &Value) -> Option<(&str, i64)> {
     let endpoint = &cluster["status"]["controlPlaneEndpoint"];
-    let host = endpoint["host"].as_str().filter(|host| !host.is_empty())?;
+    let host = text(endpoint, "/host")?;
     let port = endpoint["port"].as_i64().filter(|port| *port != 0)?;
     Some((host, port))
 }

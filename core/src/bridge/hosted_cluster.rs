@@ -5,17 +5,20 @@
 //!
 //! Source: "Relationships", "Spec Fields".
 
+use std::sync::Arc;
+
 use lockstep_crds::bridge::DPFHCPBridgeSpec;
 use serde_json::{Value, json};
 
-use super::names::{self, BRIDGE_NAME, BRIDGE_NAMESPACE, CLUSTER_TYPE, condition, reason};
-use super::secrets::{self, Role};
+use super::names::{self, CLUSTER_TYPE, condition, reason};
+use super::secrets::Role;
 use super::source::Source;
 use super::view::{Own, View};
 use super::world::World;
 use crate::engine::action::Action;
 use crate::engine::conditions::{Finding, Status};
-use crate::object::controller_reference;
+use crate::engine::write::{covers, create_or_apply};
+use crate::object::{Kind, controller_reference, metadata};
 
 /// The services that have to be published. The list is immutable, its order included.
 const SERVICES: [&str; 4] = ["APIServer", "OAuthServer", "Konnectivity", "Ignition"];
@@ -23,17 +26,12 @@ const SERVICES: [&str; 4] = ["APIServer", "OAuthServer", "Konnectivity", "Igniti
 /// The write that brings the HostedCluster to what it should be; none if it is so.
 pub fn write(view: &View<'_>) -> Option<Action> {
     let existing = view.hosted_cluster().ours();
-    let mut manifest = manifest(view, &names::hosted_cluster());
-    manifest["spec"] = spec(view, existing)?;
-    differs(existing, &manifest)
-        .then(|| secrets::write(view.key, &names::hosted_cluster(), manifest, existing))
+    bring(view, &names::hosted_cluster(), existing, &spec(view, existing)?)
 }
 
 /// The write that brings the NodePool to what it should be; none if it is so.
 pub fn write_node_pool(view: &View<'_>) -> Option<Action> {
-    let existing = view.node_pool().ours();
-    let mut manifest = manifest(view, &names::node_pool());
-    manifest["spec"] = json!({
+    let spec = json!({
         "clusterName": view.key.name,
         // Without machines to manage, nodes join by themselves.
         "replicas": 0,
@@ -41,23 +39,29 @@ pub fn write_node_pool(view: &View<'_>) -> Option<Action> {
         "platform": { "type": "None" },
         "management": { "upgradeType": "Replace" },
     });
-    differs(existing, &manifest).then(|| secrets::write(view.key, &names::node_pool(), manifest, existing))
+    bring(view, &names::node_pool(), view.node_pool().ours(), &spec)
 }
 
-fn manifest(view: &View<'_>, kind: &crate::object::Kind) -> Value {
-    json!({
+/// The write that brings an object of the bridge's name to what it should be, if it lacks anything of that.
+fn bring(view: &View<'_>, kind: &Arc<Kind>, existing: Option<&Value>, spec: &Value) -> Option<Action> {
+    let mut labels = names::labels(view.key);
+    labels[CLUSTER_TYPE] = json!(view.spec.cluster_type);
+    let is_as_wanted = existing.is_some_and(|existing| {
+        covers(&existing["spec"], spec) && covers(&existing["metadata"]["labels"], &labels)
+    });
+    let manifest = json!({
         "apiVersion": kind.api_version(),
         "kind": kind.kind,
         "metadata": {
             "namespace": view.key.namespace,
             "name": view.key.name,
-            "labels": {
-                BRIDGE_NAME: view.key.name,
-                BRIDGE_NAMESPACE: view.key.namespace,
-                CLUSTER_TYPE: view.spec.cluster_type,
-            },
+            "labels": labels,
             "ownerReferences": [controller_reference(&names::bridge(), &view.key.name, &view.bridge.uid)],
         },
+        "spec": spec,
+    });
+    (!is_as_wanted).then(|| {
+        create_or_apply(view.key.object(kind), manifest, existing.map(|existing| metadata(existing, "uid")))
     })
 }
 
@@ -126,27 +130,6 @@ pub fn node_address(world: &World) -> Option<String> {
     })
 }
 
-/// Whether an object lacks anything of what it should be. What others have added is none of our business.
-fn differs(existing: Option<&Value>, wanted: &Value) -> bool {
-    existing.is_none_or(|existing| {
-        !covers(&existing["spec"], &wanted["spec"])
-            || !covers(&existing["metadata"]["labels"], &wanted["metadata"]["labels"])
-    })
-}
-
-fn covers(existing: &Value, wanted: &Value) -> bool {
-    match (existing, wanted) {
-        (Value::Object(existing), Value::Object(wanted)) => wanted
-            .iter()
-            .all(|(field, wanted)| existing.get(field).is_some_and(|existing| covers(existing, wanted))),
-        (Value::Array(existing), Value::Array(wanted)) => {
-            existing.len() == wanted.len()
-                && existing.iter().zip(wanted).all(|(existing, wanted)| covers(existing, wanted))
-        }
-        (existing, wanted) => existing == wanted,
-    }
-}
-
 /// Whether a HostedCluster publishes its API server through a load balancer.
 pub fn uses_load_balancer(hosted_cluster: &Value) -> bool {
     let services = hosted_cluster["spec"]["services"].as_array().into_iter().flatten();
@@ -168,8 +151,8 @@ pub fn spec_applied(view: &View<'_>) -> Option<Finding> {
         ("etcdStorageClass", *storage_class == wanted.etcd_storage_class),
     ];
     let ignored: Vec<&str> = fields.iter().filter(|(_, holds)| !holds).map(|(field, _)| *field).collect();
-    let is_pending = write(view).is_some() || write_node_pool(view).is_some();
-    let (status, reason, message) = if ignored.is_empty() && is_pending {
+    let is_pending = || write(view).is_some() || write_node_pool(view).is_some();
+    let (status, reason, message) = if ignored.is_empty() && is_pending() {
         let message = "the HostedCluster or the NodePool is not as the spec says yet".to_owned();
         (Status::Unknown, reason::UPDATE_PENDING, message)
     } else if ignored.is_empty() {

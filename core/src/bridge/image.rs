@@ -31,17 +31,6 @@ pub struct Checked {
     trouble: Option<Failure>,
 }
 
-/// What is known of an image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// The registry has it.
-    Found,
-    /// It can't be used; the words say how to mend that.
-    Refused(String),
-    /// Nobody knows.
-    Unknown(String),
-}
-
 impl Checked {
     /// Takes an answer in. Where the registry did not answer, the last answer about the same image stays.
     pub fn take(
@@ -51,19 +40,22 @@ impl Checked {
         answer: Result<FoundImage, Failure>,
         now: Monotonic,
     ) -> Self {
-        let image = image.to_owned();
-        match (before.filter(|before| before.image == image && before.is_definite()), answer) {
+        match (before.filter(|before| before.is_of(image) && before.is_definite()), answer) {
             (Some(before), Err(failure)) if !is_definite(&failure) => {
                 Self { secret, at: now, trouble: Some(failure), ..before }
             }
-            (_, answer) => Self { image, secret, at: now, answer, trouble: None },
+            (_, answer) => Self { image: image.to_owned(), secret, at: now, answer, trouble: None },
         }
     }
 
-    /// When the registry is to be asked again, if this is the image and that the pull secret.
-    pub fn due(&self, image: &str, secret: &str) -> Monotonic {
-        let is_same = (self.image.as_str(), self.secret.as_str()) == (image, secret);
-        if is_same { self.at + self.fresh() } else { Monotonic::START }
+    /// Whether it is about this image.
+    pub fn is_of(&self, image: &str) -> bool {
+        self.image == image
+    }
+
+    /// When the registry is to be asked again, if that is the pull secret.
+    pub fn due(&self, secret: &str) -> Monotonic {
+        if self.secret == secret { self.at + self.fresh() } else { Monotonic::START }
     }
 
     /// How long until the registry is to be asked again, unless it has the image.
@@ -86,33 +78,26 @@ impl Checked {
         ReleaseVersion::of_release(self.answer.as_ref().ok()?.release.as_deref()?)
     }
 
-    /// What follows for an image.
-    pub fn verdict(&self, image: &str) -> Verdict {
-        if self.image != image {
-            return Verdict::Unknown(format!("release image {image}: its registry was not asked yet"));
-        }
-        match &self.answer {
-            Ok(_) => Verdict::Found,
-            Err(failure) => match failure.class {
-                Class::NotFound => Verdict::Refused(format!(
-                    "release image {image} does not exist in its registry; mend spec.ocpReleaseImage"
-                )),
-                Class::Forbidden => Verdict::Refused(format!(
-                    "the registry of release image {image} does not accept the pull secret ({}); add credentials for it \
-                     to the Secret that spec.pullSecretRef names",
-                    failure.message
-                )),
-                Class::Invalid => Verdict::Refused(format!("release image {image}: {}", failure.message)),
-                Class::AlreadyExists
-                | Class::Conflict
-                | Class::Gone
-                | Class::Throttled
-                | Class::Unavailable
-                | Class::Unknown => Verdict::Unknown(format!(
-                    "release image {image} could not be checked ({}); the cluster is created all the same",
-                    failure.message
-                )),
-            },
+    /// Why the image can't be used, and how to mend that.
+    pub fn refusal(&self) -> Option<String> {
+        let (image, failure) = (&self.image, self.answer.as_ref().err()?);
+        match failure.class {
+            Class::NotFound => Some(format!(
+                "release image {image} does not exist in its registry; mend spec.ocpReleaseImage"
+            )),
+            Class::Forbidden => Some(format!(
+                "the registry of release image {image} does not accept the pull secret ({}); add credentials for it to the \
+                 Secret that spec.pullSecretRef names",
+                failure.message
+            )),
+            Class::Invalid => Some(format!("release image {image}: {}", failure.message)),
+            // Nobody knows; the cluster is created all the same.
+            Class::AlreadyExists
+            | Class::Conflict
+            | Class::Gone
+            | Class::Throttled
+            | Class::Unavailable
+            | Class::Unknown => None,
         }
     }
 }

@@ -10,13 +10,12 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::names::{self, condition, reason};
-use super::prerequisites::text;
 use super::secrets::{Role, Standing};
 use super::source::Source;
 use super::view::View;
 use crate::engine::action::Action;
 use crate::engine::conditions::{Finding, Status};
-use crate::object::metadata;
+use crate::object::{metadata, text};
 
 /// Whether HyperShift has made the kubeconfig: the Secret belongs to the HostedCluster, which names it.
 pub fn is_made(view: &View<'_>) -> bool {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use lockstep_crds::bridge::{GROUP, VERSION};
+use serde_json::{Value, json};
 
-use crate::object::Kind;
+use crate::object::{Kind, Name};
 
 /// Keeps a bridge until its cluster is gone ("Finalizer Management").
 pub const FINALIZER: &str = "dpf.hcp.bridge.com/dpfhcpbridge-finalizer";
@@ -103,6 +104,11 @@ pub mod reason {
 
     /// What HyperShift says of a cluster that can't go on as it is.
     pub const BLOCKED: &str = "Blocked";
+}
+
+/// The labels of everything that is made for a bridge.
+pub fn labels(bridge: &Name) -> Value {
+    json!({ BRIDGE_NAME: bridge.name, BRIDGE_NAMESPACE: bridge.namespace })
 }
 
 pub fn bridge() -> Arc<Kind> {

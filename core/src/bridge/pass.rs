@@ -44,7 +44,7 @@ use self::deciding::{next_write, verdict};
 pub use self::looking::{Handed, Read, lookup};
 
 /// How status writes are tried again ("Requeue Strategy").
-pub const STATUS_BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
+const STATUS_BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
 /// How often the status is written in one pass at most: a phase has two edges to go, and a HostedCluster that was deleted is
 /// told before it is made anew.
 const REPORTS_MAX: u32 = 5;
@@ -74,14 +74,11 @@ pub struct Pass {
     dpu_cluster: Option<Lookup<Value>>,
     failures: Vec<(Part, Failure)>,
     written: BTreeSet<Part>,
-    /// How long it took to look.
-    looked: Duration,
-    measured: bool,
     reports: u32,
 }
 
-/// A status with the conditions that it changes, whether it is another, the result of the validation, and the verdict.
-type Judged = (DPFHCPBridgeStatus, Vec<Condition>, bool, &'static str, Verdict);
+/// A status with the conditions that it changes, whether it is another, and the verdict.
+type Judged = (DPFHCPBridgeStatus, Vec<Condition>, bool, Verdict);
 
 /// What a status tells that the one before did not.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -211,21 +208,14 @@ impl Controller {
         self.act(key, pass, now)
     }
 
-    fn report(&mut self, key: &Name, mut pass: Pass, now: Now) -> Next<Stage> {
+    fn report(&mut self, key: &Name, pass: Pass, now: Now) -> Next<Stage> {
         let judged = self.with_view(key, &pass, now, |view| {
             let (wanted, changed) = status::wanted(view, &pass);
             let differs = wanted != view.bridge.status;
-            let result = dpucluster::result(view.bridge, view.dpu_cluster);
-            (wanted, changed, differs, result, verdict(view, &pass))
+            (wanted, changed, differs, verdict(view, &pass))
         });
-        let Some((wanted, changed, differs, result, verdict)) =
-            judged.or_else(|| self.judge_unreadable(key, now))
-        else {
-            return Next::Done(Verdict::Converged);
-        };
-        if !std::mem::replace(&mut pass.measured, true) {
-            self.outbox.notes.extend(metrics::validated(result, pass.looked));
-        }
+        let judged = judged.or_else(|| self.judge_unreadable(key, &pass, now));
+        let Some((wanted, changed, differs, verdict)) = judged else { return Next::Done(Verdict::Converged) };
         if !differs {
             return Next::Done(verdict);
         }
@@ -239,16 +229,19 @@ impl Controller {
     }
 
     /// What follows for a bridge whose spec can't be read: to be told, and nothing else.
-    fn judge_unreadable(&self, key: &Name, now: Now) -> Option<Judged> {
+    fn judge_unreadable(&self, key: &Name, pass: &Pass, now: Now) -> Option<Judged> {
         let bridge = self.world.bridges.get(key)?;
         let problem = bridge.spec.as_ref().err()?;
-        let lookup: Lookup<&Value> = match &bridge.dpu_cluster {
-            Some(name) => self.world.find(Source::DpuClusters, name).map_err(Clone::clone),
-            None => Ok(None),
-        };
-        let (wanted, changed) = status::unreadable(bridge, &lookup, problem, now);
+        let (wanted, changed) = status::unreadable(bridge, &self.dpu_cluster(bridge, pass), problem, now);
         let differs = wanted != bridge.status;
-        Some((wanted, changed, differs, dpucluster::result(bridge, &lookup), Verdict::Converged))
+        Some((wanted, changed, differs, Verdict::Converged))
+    }
+
+    /// Measures what looking at the DPUCluster came to, once in a pass.
+    fn measure(&mut self, key: &Name, pass: &Pass, now: Now) {
+        let Some(bridge) = self.world.bridges.get(key) else { return };
+        let result = dpucluster::result(bridge, &self.dpu_cluster(bridge, pass));
+        self.outbox.notes.extend(metrics::validated(result, now.monotonic.since(pass.began)));
     }
 
     fn reported(
@@ -259,24 +252,30 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
+        if let Err(verdict) = self.status_written(key, outcomes) {
+            return Next::Done(verdict);
+        }
+        self.announce(key, news, now);
+        pass.reports += 1;
+        if pass.reports > REPORTS_MAX {
+            return Next::Done(Verdict::because("the server does not keep the status that is written"));
+        }
+        // What was told may let something be done; the phase may have a further edge to go.
+        self.act(key, pass, now)
+    }
+
+    /// Takes in the answer to a status that was written. An error says how to go on.
+    pub(super) fn status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
                 self.world.bridges.absorb(key.clone(), Bridge::read(&object));
-                self.announce(key, news, now);
-                // What was told may let something be done; the phase may have a further edge to go.
-                pass.reports += 1;
-                if pass.reports > REPORTS_MAX {
-                    return Next::Done(Verdict::because(
-                        "the server does not keep the status that is written",
-                    ));
-                }
-                self.act(key, pass, now)
+                Ok(())
             }
-            Some(Err(failure)) => Next::Done(Verdict::Retry {
+            Some(Err(failure)) => Err(Verdict::Retry {
                 reason: format!("writing the status: {failure}"),
                 backoff: Some(STATUS_BACKOFF),
             }),
-            _ => Next::Done(super::lagging()),
+            _ => Err(super::lagging()),
         }
     }
 
@@ -292,14 +291,19 @@ impl Controller {
         let spec = bridge.spec.as_ref().ok()?;
         let nothing = Memory::default();
         let memory = self.world.memories.get(key).unwrap_or(&nothing);
-        let dpu_cluster: Lookup<Value> = match (&pass.dpu_cluster, &bridge.dpu_cluster) {
+        let dpu_cluster = self.dpu_cluster(bridge, pass);
+        Some(look(&View { key, bridge, spec, world: &self.world, memory, dpu_cluster: &dpu_cluster, now }))
+    }
+
+    /// The DPUCluster of a bridge, as it was read in this pass or is watched.
+    fn dpu_cluster(&self, bridge: &Bridge, pass: &Pass) -> Lookup<Value> {
+        match (&pass.dpu_cluster, &bridge.dpu_cluster) {
             (Some(read), _) => read.clone(),
             (None, None) => Ok(None),
             (None, Some(name)) => {
                 self.world.find(Source::DpuClusters, name).map(Option::<&Value>::cloned).map_err(Clone::clone)
             }
-        };
-        Some(look(&View { key, bridge, spec, world: &self.world, memory, dpu_cluster: &dpu_cluster, now }))
+        }
     }
 }
 

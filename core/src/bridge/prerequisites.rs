@@ -6,9 +6,7 @@
 //!
 //! Source: "Reconciliation Validation".
 
-use serde_json::Value;
-
-use super::image::{self, Verdict};
+use super::image::{self, Checked};
 use super::names::{API_SERVICE, HYPERSHIFT, HYPERSHIFT_OPERATOR, SUPPORTED_VERSIONS};
 use super::secrets::{Role, Standing};
 use super::source::Source;
@@ -206,12 +204,11 @@ fn is_copied(view: &View<'_>, role: Role) -> bool {
 }
 
 fn release_image(view: &View<'_>) -> Option<Unmet> {
-    let image = &view.spec.ocp_release_image;
-    let checked = view.memory.image.as_ref();
-    if let Some(Verdict::Refused(message)) = checked.map(|checked| checked.verdict(image)) {
+    let checked = view.checked_image();
+    if let Some(message) = checked.and_then(Checked::refusal) {
         return Some(Unmet::mend(message));
     }
-    let version = image::version_by_tag(image).or_else(|| checked?.release())?;
+    let version = image::version_by_tag(&view.spec.ocp_release_image).or_else(|| checked?.release())?;
     let name = Name::new(HYPERSHIFT, SUPPORTED_VERSIONS);
     let config_map = view.world.find(Source::Versions, &name).ok().flatten();
     image::unsupported(version, config_map).map(Unmet::mend)
@@ -235,9 +232,4 @@ fn unknown(what: &str, failure: &Failure, remedy: &str) -> Unmet {
 /// The title of the API server's Service.
 pub fn service_title(key: &Name) -> String {
     format!("Service {}/{API_SERVICE}", control_plane_namespace(key))
-}
-
-/// Whether an object's field holds a text that is not empty.
-pub fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
-    object.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
 }

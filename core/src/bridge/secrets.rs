@@ -3,8 +3,6 @@
 //! Watches show their metadata only. A Secret is read when its version, or that of its copy, is not the one that was
 //! compared last; its content is never kept.
 
-use std::sync::Arc;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_crds::bridge::DPFHCPBridgeSpec;
@@ -16,6 +14,7 @@ use super::parse::docker_config::DockerConfig;
 use super::parse::ssh_key;
 use super::world::{Bridge, Memory, World};
 use crate::engine::action::{Action, Failure};
+use crate::engine::write::create_or_apply;
 use crate::object::{Name, controller_reference, controller_uid, label, metadata};
 
 use super::source::Source;
@@ -187,7 +186,7 @@ pub fn examine(
         "metadata": {
             "namespace": target.namespace,
             "name": target.name,
-            "labels": labels(key),
+            "labels": names::labels(key),
         },
         "type": role.secret_type(),
         "data": { role.copy_key(): content },
@@ -197,30 +196,8 @@ pub fn examine(
         let owner = controller_reference(&names::bridge(), &key.name, &bridge.uid);
         manifest["metadata"]["ownerReferences"] = json!([owner]);
     }
-    Some(Examined::Differs(write(&target, &names::secret(), manifest, copy)))
-}
-
-/// Creates an object, or applies it to the one that was seen. What is not there is created and not applied, because an
-/// apply would take over an object of somebody else that has come in between.
-pub fn write(
-    name: &Name,
-    kind: &Arc<crate::object::Kind>,
-    mut manifest: Value,
-    seen: Option<&Value>,
-) -> Action {
-    let target = name.object(kind);
-    match seen {
-        Some(seen) => {
-            manifest["metadata"]["uid"] = json!(metadata(seen, "uid"));
-            Action::Apply { target, manifest: Arc::new(manifest) }
-        }
-        None => Action::Create { target, manifest: Arc::new(manifest) },
-    }
-}
-
-/// The labels of everything that is made for a bridge.
-pub fn labels(bridge: &Name) -> Value {
-    json!({ BRIDGE_NAME: bridge.name, BRIDGE_NAMESPACE: bridge.namespace })
+    let seen = copy.map(|copy| metadata(copy, "uid"));
+    Some(Examined::Differs(create_or_apply(target.object(&names::secret()), manifest, seen)))
 }
 
 /// Whether a copy was made for this bridge.

@@ -69,19 +69,7 @@ impl Source {
 
     /// The source that a kind is watched for.
     pub fn of(kind: &Kind) -> Option<Self> {
-        Some(match (kind.group.as_str(), kind.kind.as_str()) {
-            ("provisioning.dpu.nvidia.com", "DPUCluster") => Self::DpuClusters,
-            ("hypershift.openshift.io", "HostedCluster") => Self::HostedClusters,
-            ("hypershift.openshift.io", "NodePool") => Self::NodePools,
-            ("metallb.io", "IPAddressPool") => Self::Pools,
-            ("", "Secret") => Self::Secrets,
-            ("", "Service") => Self::Services,
-            ("", "Node") => Self::Nodes,
-            ("storage.k8s.io", "StorageClass") => Self::StorageClasses,
-            ("apps", "Deployment") => Self::Operator,
-            ("", "ConfigMap") => Self::Versions,
-            _ => return None,
-        })
+        Self::ALL.into_iter().find(|source| *source.kind() == *kind)
     }
 
     /// Which of the objects are watched, and how much of each.

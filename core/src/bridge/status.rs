@@ -2,7 +2,6 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use lockstep_crds::bridge::{DPFHCPBridgeStatus, LocalObjectReference, ObjectReference};
-use serde_json::Value;
 
 use super::dpucluster;
 use super::exposure;
@@ -19,6 +18,7 @@ use super::view::{self, Own, View};
 use super::world::Bridge;
 use crate::engine::action::{Class, Failure};
 use crate::engine::conditions::{self, Finding, Status};
+use crate::object::text;
 use crate::time::Now;
 
 /// The conditions of a HostedCluster that are shown as they are.
@@ -210,15 +210,11 @@ fn mirror(view: &View<'_>, conditions: &mut Vec<Condition>, changed: &mut Vec<Co
         let entry = Condition {
             type_: ours.to_owned(),
             status: reported["status"].as_str().unwrap_or("Unknown").to_owned(),
-            reason: text(&reported["reason"]).unwrap_or("NotReported").to_owned(),
-            message: text(&reported["message"]).unwrap_or_default().to_owned(),
+            reason: text(reported, "/reason").unwrap_or("NotReported").to_owned(),
+            message: text(reported, "/message").unwrap_or_default().to_owned(),
             observed_generation: Some(view.bridge.generation),
             last_transition_time: Time(view.now.wall.timestamp_seconds()),
         };
         changed.extend(conditions::enter(conditions, entry));
     }
-}
-
-fn text(value: &Value) -> Option<&str> {
-    value.as_str().filter(|text| !text.is_empty())
 }

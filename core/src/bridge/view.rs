@@ -4,11 +4,12 @@ use lockstep_crds::bridge::DPFHCPBridgeSpec;
 use serde_json::Value;
 
 use super::dpucluster::Lookup;
+use super::image::Checked;
 use super::secrets::{self, Role, Standing};
 use super::source::Source;
 use super::world::{Bridge, Memory, World, control_plane_namespace};
 use crate::engine::action::{Class, Failure};
-use crate::object::{Name, controller_uid, is_deleting};
+use crate::object::{Name, controller_uid, is_deleting, text};
 use crate::time::Now;
 
 /// A bridge in its world.
@@ -79,6 +80,11 @@ impl<'a> View<'a> {
         secrets::standing(self.world, self.memory, self.key, self.bridge, role)
     }
 
+    /// What the registry said of the release image that is asked for.
+    pub fn checked_image(&self) -> Option<&'a Checked> {
+        self.memory.image.as_ref().filter(|checked| checked.is_of(&self.spec.ocp_release_image))
+    }
+
     /// What can't be watched of that from which the state of a cluster is told.
     pub fn blind_spots(&self) -> impl Iterator<Item = (Source, &'a Failure)> {
         let told_from = [Source::HostedClusters, Source::NodePools, Source::Services, Source::Secrets];
@@ -117,7 +123,7 @@ pub fn is(object: &Value, name: &str, status: &str) -> bool {
 pub fn words(object: &Value, name: &str) -> String {
     let Some(condition) = condition(object, name) else { return format!("{name} is not reported yet") };
     let reason = condition["reason"].as_str().unwrap_or_default();
-    match condition["message"].as_str().filter(|message| !message.is_empty()) {
+    match text(condition, "/message") {
         Some(message) => format!("{reason}: {message}"),
         None => reason.to_owned(),
     }

@@ -2,7 +2,6 @@
 //!
 //! Source: "DPFHCPBridge DPUCluster Validation", "Field Indexing".
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -62,23 +61,17 @@ impl Control for Controller {
 
     fn list_completed(&mut self, kind: &Arc<Kind>) {
         let Some(source) = Source::of(kind) else {
-            let held: Vec<(Name, Bridge)> =
-                self.world.bridges.iter().map(|(name, bridge)| (name.clone(), bridge.clone())).collect();
-            let gone = self.world.bridges.complete_list();
-            for (name, bridge) in held.iter().filter(|(name, _)| gone.contains(name)) {
-                self.wake_rivals(Some(bridge));
-                self.forget(name);
+            for (name, bridge) in self.world.bridges.complete_list() {
+                self.wake_rivals(Some(&bridge));
+                self.forget(&name);
             }
             return;
         };
         let watched = self.world.watched.entry(source).or_default();
         let was_unsettled = !watched.cache.is_synced() || watched.refused.is_some();
         watched.refused = None;
-        let objects = watched.cache.iter().map(|(name, seen)| (name.clone(), Arc::clone(&seen.object)));
-        let held: Vec<(Name, Arc<Value>)> = objects.collect();
-        let gone: BTreeSet<Name> = watched.cache.complete_list().into_iter().collect();
-        for (name, object) in held.iter().filter(|(name, _)| gone.contains(name)) {
-            self.wake(source, name, Some(object), None);
+        for (name, seen) in watched.cache.complete_list() {
+            self.wake(source, &name, Some(&seen.object), None);
         }
         if was_unsettled {
             self.wake_all();

@@ -18,7 +18,7 @@ use crate::engine::action::{Class, Failure};
 use crate::engine::cache::{Cache, Cached};
 use crate::engine::finalizer;
 use crate::engine::pairs;
-use crate::object::{Name, ObjectRef, is_deleting, metadata, resource_version};
+use crate::object::{Name, ObjectRef, is_deleting, metadata, resource_version, text};
 
 /// Everything that watches and answers have shown.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -122,9 +122,8 @@ pub enum Index {
 impl Bridge {
     /// Reads a bridge.
     pub fn read(object: &Value) -> Self {
-        let reference = &object["spec"]["dpuClusterRef"];
-        let part = |field: &str| reference[field].as_str().filter(|text| !text.is_empty());
-        let dpu_cluster = part("namespace").zip(part("name"));
+        let dpu_cluster =
+            text(object, "/spec/dpuClusterRef/namespace").zip(text(object, "/spec/dpuClusterRef/name"));
         let mut trimmed = object["metadata"].clone();
         if let Some(trimmed) = trimmed.as_object_mut() {
             trimmed.remove("managedFields");

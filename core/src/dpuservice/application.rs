@@ -103,9 +103,12 @@ impl App {
 /// What Argo CD tells of what it compares, of a spec.
 fn compared_part(spec: &Value) -> Value {
     let source = &spec["source"];
-    json!({ "source": {
-        "repoURL": source["repoURL"], "chart": source["chart"], "targetRevision": source["targetRevision"],
-    } })
+    json!({
+        "source": {
+            "repoURL": source["repoURL"], "chart": source["chart"], "targetRevision": source["targetRevision"],
+        },
+        "destination": spec["destination"],
+    })
 }
 
 /// What Applications are found by.

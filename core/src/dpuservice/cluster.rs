@@ -76,12 +76,11 @@ fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
 
 impl Controller {
     pub(super) fn begin_cluster(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
-        // Nothing can be said of what can't be seen.
-        if self.world.blind_spot().is_some() {
-            return Next::Done(Verdict::Converged);
-        }
+        let is_wanted = self.world.is_wanted();
         match self.world.stays(key).cloned() {
-            Some(cluster) if self.world.is_wanted() => self.tend(key, &cluster),
+            // Nothing can be said of what can't be seen.
+            _ if is_wanted && self.world.blind_spot().is_some() => Next::Done(Verdict::Converged),
+            Some(cluster) if is_wanted => self.tend(key, &cluster),
             _ => self.leave(key, now),
         }
     }
@@ -186,6 +185,8 @@ impl Controller {
                 let secret = Secret::read(&object);
                 let compared = found.compared.map(|(source, _)| (source, Some(secret.marker())));
                 self.world.secrets.absorb(Name::of(&object), secret);
+                // Without it, no service could go on.
+                self.wake_services();
                 self.find(key, &Found { compared, ..found })
             }
             Some(Err(failure)) => {
@@ -270,8 +271,8 @@ impl Controller {
         if let Some(wait) = self.awaits_applications(key, now) {
             return Next::Done(wait);
         }
-        // Its end, or its change, wakes this one.
-        if !project::has_settled(&self.world) {
+        // Its end, or its change, wakes this one. Where Argo CD is made to give up, it need not be waited for.
+        if !self.world.stuck.contains_key(key) && !project::has_settled(&self.world) {
             self.outbox.woken.push(Key::Project);
             return Next::Done(Verdict::Converged);
         }
@@ -294,6 +295,7 @@ impl Controller {
             .filter_map(|name| Some(self.world.applications.get(name)?.deleting))
             .collect();
         if apps.is_empty() {
+            self.world.stuck.remove(key);
             return None;
         }
         if self.world.clusters.get(key).is_some() || apps.contains(&false) {
@@ -346,8 +348,9 @@ impl Controller {
                 Ok(Success::Object(object)) if is_deleting(&object) => {
                     self.world.secrets.absorb(name.clone(), Secret::read(&object));
                 }
-                Err(failure) if failure.class != Class::NotFound => failed = Some(failure),
-                _ => self.world.secrets.removed(name.clone(), *version),
+                Ok(_) => self.world.secrets.removed(name.clone(), *version),
+                // NotFound too: it was there a moment ago. The watch tells when it is gone.
+                Err(failure) => failed = Some(failure),
             }
         }
         self.wake_leaving_services();

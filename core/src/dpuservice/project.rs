@@ -19,7 +19,7 @@ use super::application::{self, Index};
 use super::names::{self, ARGO_FINALIZER, ARGO_NAMESPACE, MANAGED_BY, MANAGER, PROJECT, SERVICE_NAME};
 use super::world::{Project, World};
 use super::{Controller, Key, lagging};
-use crate::engine::action::{Action, Class, Outcome, Scope, Success};
+use crate::engine::action::{Action, Class, Failure, Outcome, Scope, Success};
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::write::{covers, create_or_apply};
 use crate::object::{Name, is_deleting};
@@ -93,7 +93,8 @@ pub fn has_settled(world: &World) -> bool {
     let Some(project) = world.project().filter(|project| project.is_ours && !project.deleting) else {
         return true;
     };
-    if !world.is_wanted() && world.applications.iter().next().is_none() {
+    // With the last service it goes as a whole.
+    if !world.is_wanted() {
         return false;
     }
     let needed = servers(world);
@@ -102,7 +103,7 @@ pub fn has_settled(world: &World) -> bool {
 
 impl Controller {
     pub(super) fn begin_project(&mut self) -> Next<super::Stage> {
-        if self.world.blind_spot().is_some() {
+        if self.world.is_wanted() && self.world.blind_spot().is_some() {
             return Next::Done(Verdict::Converged);
         }
         let project = self.world.project().cloned();
@@ -117,13 +118,14 @@ impl Controller {
             };
             return wait(vec![Action::List { kind: names::application(), scope }], Stage::Surveying);
         }
-        if !self.world.is_judged()
-            || project.as_ref().is_some_and(|project| !project.is_ours || project.deleting)
-        {
+        // Once it is to go as a whole it is left as it is; without it, though, Argo CD could not remove anything.
+        let is_fixed = |project: &Project| !project.is_ours || project.deleting || !self.world.is_wanted();
+        if project.as_ref().is_some_and(is_fixed) || (self.world.is_wanted() && !self.world.is_judged()) {
             return Next::Done(Verdict::Converged);
         }
         let manifest = manifest(&servers(&self.world));
         if project.as_ref().is_some_and(|project| is_applied(project, &manifest)) {
+            self.tell_project(None);
             return Next::Done(Verdict::Converged);
         }
         let seen = project.as_ref().map(|project| project.uid.as_str());
@@ -148,16 +150,19 @@ impl Controller {
             Some(Err(failure)) => Some(failure),
             _ => return Next::Done(lagging()),
         };
-        let told = |failure: &Option<crate::engine::action::Failure>| {
-            failure.as_ref().map(|failure| (failure.class, failure.message.clone()))
-        };
-        if told(&self.world.project_failure) != told(&failure) {
-            self.world.project_failure.clone_from(&failure);
-            self.wake_services();
-        }
+        self.tell_project(failure.as_ref());
         match failure {
             Some(failure) => Next::Done(Verdict::retry("writing the AppProject", &failure)),
             None => Next::Done(Verdict::Converged),
+        }
+    }
+
+    /// Why the project is not as it should be, or that it is.
+    fn tell_project(&mut self, failure: Option<&Failure>) {
+        let told = |failure: &Failure| (failure.class, failure.message.clone());
+        if self.world.project_failure.as_ref().map(told) != failure.map(told) {
+            self.world.project_failure = failure.cloned();
+            self.wake_services();
         }
     }
 
@@ -190,9 +195,8 @@ impl Controller {
             Some(Ok(Success::Object(object))) if is_deleting(&object) => {
                 self.world.projects.absorb(name(), Project::read(&object));
             }
-            Some(Err(failure)) if failure.class != Class::NotFound => {
-                return Next::Done(Verdict::retry("removing the AppProject", &failure));
-            }
+            // NotFound too: it was there a moment ago. The watch tells when it is gone.
+            Some(Err(failure)) => return Next::Done(Verdict::retry("removing the AppProject", &failure)),
             _ => {
                 if let Some(project) = self.world.project() {
                     let version = crate::engine::cache::Cached::resource_version(project);
@@ -207,6 +211,7 @@ impl Controller {
     /// Whoever goes by the project is woken: services that wait for a permission, clusters that wait for its end.
     pub(super) fn project_changed(&mut self) {
         self.wake_services();
+        self.wake_leaving_services();
         self.wake_leaving_clusters();
         self.outbox.woken.push(Key::Project);
     }

@@ -1,13 +1,13 @@
 //! The removal of a service: its Applications go first, then, with the last service, what all share, and then the service.
 //!
 //! ```text
-//!  begin ─▶ Surveying ─▶ Removing ─▶ Reporting ─▶ again, when something has gone
-//!               │
-//!               └─ nothing is left ─┬─ others stay ─────────────────▶ Leaving
+//!  begin ─▶ Removing ─▶ Reporting ─▶ again, when something has gone
+//!    │
+//!    └─ none is known ─▶ Surveying ─┬─ others stay ─────────────────▶ Leaving
 //!                                   └─ the last one ─▶ AppProject and Secrets have gone ─▶ Leaving
 //! ```
 //!
-//! Applications are listed anew each time: a cache that lags must not make the service go before them.
+//! When the cache knows of none any more they are listed: a cache that lags must not make the service go before them.
 //!
 //! Source: "Reconcile deletion if needed"; decisions on what is shared.
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::application::{self, App, selector};
+use super::application::{self, App, of_service, selector};
 use super::names::{self, ARGO_NAMESPACE, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
 use super::service::{self, removal_of, wait};
 use super::world::{Service, service_ref};
@@ -45,7 +45,7 @@ fn wait_for(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
 }
 
 impl Controller {
-    pub(super) fn begin_removal(&mut self, key: &Name) -> Next<super::Stage> {
+    pub(super) fn begin_removal(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
         let is_held = self
             .world
             .services
@@ -53,6 +53,11 @@ impl Controller {
             .is_some_and(|service| finalizer::is_held(&service.metadata, FINALIZER));
         if !is_held {
             return Next::Done(Verdict::Converged);
+        }
+        let left: Vec<(Name, App)> =
+            of_service(&self.world, key).map(|(name, app)| (name.clone(), app.clone())).collect();
+        if !left.is_empty() {
+            return self.remove_applications(key, &left, now);
         }
         let scope = Scope {
             namespace: Some(ARGO_NAMESPACE.to_owned()),
@@ -81,7 +86,10 @@ impl Controller {
             Some(Ok(Success::Objects(objects))) => objects,
             // Without the kind there are no objects of it.
             Some(Err(failure)) if failure.class == Class::NotFound => Vec::new(),
-            Some(Err(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
+            Some(Err(failure)) => {
+                let verdict = Verdict::retry("listing Applications", &failure);
+                return self.report_removal(key, &[], Some((verdict, failure.message)), now);
+            }
             _ => return Next::Done(lagging()),
         };
         let left: Vec<(Name, App)> =
@@ -89,11 +97,15 @@ impl Controller {
         if left.is_empty() {
             return self.leave_shared(key, now);
         }
+        self.remove_applications(key, &left, now)
+    }
+
+    fn remove_applications(&mut self, key: &Name, left: &[(Name, App)], now: Now) -> Next<super::Stage> {
         let going = left.iter().filter(|(_, app)| !app.deleting);
         let (names, deletes): (Vec<Name>, Vec<Action>) =
             going.map(|(name, app)| (name.clone(), removal_of(name, app))).unzip();
         if deletes.is_empty() {
-            return self.report_removal(key, &left, None, now);
+            return self.report_removal(key, left, None, now);
         }
         wait_for(deletes, Stage::Removing(names))
     }
@@ -114,8 +126,10 @@ impl Controller {
                     left.extend(app.clone().map(|app| (name.clone(), app)));
                     self.absorb_application(name, app);
                 }
-                Err(failure) if failure.class != Class::NotFound => failed = Some(failure),
-                _ => self.application_removed(name),
+                Ok(_) => self.application_removed(name),
+                // It was there a moment ago. The watch tells when it is gone.
+                Err(failure) if failure.class == Class::NotFound => return Next::Done(lagging()),
+                Err(failure) => failed = Some(failure),
             }
         }
         match failed {
@@ -124,7 +138,7 @@ impl Controller {
                 self.report_removal(key, &left, Some((verdict, failure.message)), now)
             }
             // They went at once.
-            None if left.is_empty() => self.begin_removal(key),
+            None if left.is_empty() => self.begin_removal(key, now),
             None => self.report_removal(key, &left, None, now),
         }
     }

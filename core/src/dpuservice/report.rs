@@ -189,7 +189,7 @@ fn summary(summary: &Value) -> Value {
 }
 
 fn compared(compared: &Value) -> Value {
-    kept(compared, &["source"])
+    kept(compared, &["source", "destination"])
 }
 
 #[cfg(test)]

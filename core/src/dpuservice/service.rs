@@ -40,7 +40,7 @@ use crate::engine::driver::{Next, Verdict};
 use crate::engine::finalizer;
 use crate::engine::pairs;
 use crate::engine::write::merge_patch;
-use crate::object::{Name, metadata};
+use crate::object::{Name, is_deleting, metadata};
 use crate::time::Now;
 
 /// How many writes of one service are under way at a time.
@@ -68,12 +68,12 @@ pub enum Stage {
 /// What a pass has found out and done.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Pass {
-    /// Clusters that are gone indeed.
+    /// Clusters that go indeed, or are gone.
     gone: BTreeSet<Name>,
-    /// Clusters of which that is to be asked no more in this pass.
-    asked: BTreeSet<Name>,
     /// What was tried.
     tried: BTreeSet<Task>,
+    /// Whether the cache turned out to lag behind the cluster.
+    lags: bool,
     /// What failed, by cluster.
     #[serde(with = "pairs")]
     failures: BTreeMap<Name, Failure>,
@@ -114,7 +114,7 @@ impl Controller {
     pub(super) fn begin_service(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
         let Some(service) = self.world.services.get(key) else { return self.begin_sweep(key) };
         if service.deleting {
-            return self.begin_removal(key);
+            return self.begin_removal(key, now);
         }
         match finalizer::add(&service_ref(key), &service.metadata, FINALIZER) {
             Some(enter) => wait(vec![enter], Stage::Entering),
@@ -154,7 +154,7 @@ impl Controller {
         }
     }
 
-    /// Reads the clusters that have an Application and seem to be gone.
+    /// Reads the clusters that have an Application and seem to go, or to be gone.
     fn prove(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
         if self.world.blind_spot().is_some() {
             return self.report(key, &Pass::default(), now);
@@ -165,7 +165,7 @@ impl Controller {
         }
         let pass = Box::new(Pass::default());
         let gone: BTreeSet<&Name> = of_service(&self.world, key)
-            .filter(|(_, app)| !app.deleting && self.world.clusters.get(&app.cluster).is_none())
+            .filter(|(_, app)| !app.deleting && self.world.stays(&app.cluster).is_none())
             .map(|(_, app)| &app.cluster)
             .collect();
         let gone: Vec<Name> = gone.into_iter().cloned().collect();
@@ -186,6 +186,9 @@ impl Controller {
     ) -> Next<super::Stage> {
         for (cluster, outcome) in clusters.into_iter().zip(outcomes) {
             match outcome {
+                Ok(Success::Object(object)) if is_deleting(&object) => {
+                    pass.gone.insert(cluster);
+                }
                 Ok(Success::Object(object)) => {
                     self.world.clusters.absorb(cluster.clone(), Cluster::read(&object));
                     self.outbox.woken.push(super::Key::Cluster(cluster));
@@ -223,8 +226,9 @@ impl Controller {
             match outcome {
                 Ok(Success::Object(object)) => self.absorb_application(&task.application, App::read(&object)),
                 Ok(_) => self.application_removed(&task.application),
+                // It was there a moment ago. The watch tells when it is gone.
                 Err(failure) if task.what == What::Remove && failure.class == Class::NotFound => {
-                    self.application_removed(&task.application);
+                    pass.lags = true;
                 }
                 Err(failure) if failure.class == Class::AlreadyExists => {
                     taken.push((task.cluster, task.application));
@@ -274,6 +278,7 @@ impl Controller {
             Some((cluster, failure)) => {
                 Verdict::retry(&format!("the Application of DPUCluster {cluster}"), failure)
             }
+            None if pass.lags => lagging(),
             None => Verdict::Converged,
         };
         self.write_status(key, &wanted, verdict, changed)
@@ -324,7 +329,10 @@ impl Controller {
     /// Takes in the answer to a read or write of an Application, and wakes others who go by it.
     pub(super) fn absorb_application(&mut self, name: &Name, app: Option<App>) {
         let Some(app) = app else { return };
-        self.world.applications.absorb(name.clone(), app);
+        let before = self.world.applications.get(name).cloned();
+        if self.world.applications.absorb(name.clone(), app.clone()) {
+            self.application_changed(before.as_ref(), &app);
+        }
     }
 
     /// An Application is gone.
@@ -346,8 +354,7 @@ fn missing(world: &World, key: &Name, spec: &DPUServiceSpec, pass: &Pass) -> Vec
     for (cluster, apps) in &mut by_cluster {
         // Of two that were made by mistake the first stays.
         apps.sort_by_key(|(name, app)| (&app.created, *name));
-        let is_gone = pass.gone.contains(*cluster)
-            || world.clusters.get(cluster).is_some_and(|cluster| cluster.deleting);
+        let is_gone = pass.gone.contains(*cluster);
         let superfluous = apps.iter().skip(usize::from(!is_gone));
         missing.extend(
             superfluous.filter(|(_, app)| !app.deleting).map(|(name, app)| remove(cluster, name, app)),

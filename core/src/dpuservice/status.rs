@@ -62,10 +62,12 @@ pub fn awaiting_applications(
         Some(format!("{} ({})", name.name, error.message))
     };
     let names = left.iter().map(|entry| complaint(&entry).unwrap_or_else(|| entry.0.name.clone()));
-    let mut message = format!("waiting for Argo CD to remove {} Applications: {}", left.len(), list(names));
-    if let Some(failure) = failure {
-        message = format!("Applications can't be removed ({failure}); {message}");
-    }
+    let awaited = format!("waiting for Argo CD to remove {} Applications: {}", left.len(), list(names));
+    let message = match failure {
+        Some(failure) if left.is_empty() => format!("Applications can't be removed ({failure})"),
+        Some(failure) => format!("Applications can't be removed ({failure}); {awaited}"),
+        None => awaited,
+    };
     going(service, &message, failure.is_some(), now)
 }
 
@@ -187,7 +189,7 @@ impl Seen<'_> {
             })
             .collect();
         if troubles.is_empty() {
-            let message = format!("Argo CD can reach what {} kubeconfigs name", self.apps.len());
+            let message = format!("Argo CD has the Secrets of {} clusters", self.apps.len());
             return finding(Status::True, reason::SUCCESS, message);
         }
         let message =

@@ -65,8 +65,8 @@ impl Controller {
         for (name, outcome) in names.iter().zip(outcomes) {
             match outcome {
                 Ok(Success::Object(object)) => self.absorb_application(name, App::read(&object)),
-                Err(failure) if failure.class != Class::NotFound => failed = Some(failure),
-                _ => self.application_removed(name),
+                Ok(_) => self.application_removed(name),
+                Err(failure) => failed = Some(failure),
             }
         }
         match failed {

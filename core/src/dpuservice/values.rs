@@ -105,21 +105,22 @@ mod tests {
         })
     }
 
+    fn check(base: Option<&Value>, wins: &Value, merged: &Value) -> bool {
+        match (base, wins) {
+            (Some(Value::Object(base)), Value::Object(wins)) => {
+                base.iter().all(|(field, value)| wins.contains_key(field) || merged[field] == *value)
+                    && wins.iter().all(|(field, value)| check(base.get(field), value, &merged[field]))
+            }
+            (_, wins) => merged == wins,
+        }
+    }
+
     proptest! {
         /// Everything of what wins is there, and everything else of the base.
         #[test]
         fn a_merge_loses_nothing(base in tree(), wins in tree()) {
             let mut merged = base.clone();
             merge(&mut merged, wins.clone());
-            fn check(base: Option<&Value>, wins: &Value, merged: &Value) -> bool {
-                match (base, wins) {
-                    (Some(Value::Object(base)), Value::Object(wins)) => {
-                        base.iter().all(|(field, value)| wins.contains_key(field) || merged[field] == *value)
-                            && wins.iter().all(|(field, value)| check(base.get(field), value, &merged[field]))
-                    }
-                    (_, wins) => merged == wins,
-                }
-            }
             prop_assert!(check(Some(&base), &wins, &merged));
         }
     }

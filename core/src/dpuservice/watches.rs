@@ -75,22 +75,20 @@ impl Control for Controller {
         match source {
             Source::Services => {
                 let was_wanted = self.world.is_wanted();
-                for name in self.world.services.complete_list() {
+                for (name, _) in self.world.services.complete_list() {
                     self.outbox.woken.push(Key::Service(name));
                 }
                 self.service_changed(was_wanted);
             }
             Source::Clusters => {
-                for name in self.world.clusters.complete_list() {
+                for (name, _) in self.world.clusters.complete_list() {
                     self.cluster_changed(&name);
                 }
             }
             Source::Secrets => {
-                let told: Vec<Name> = self.world.told_clusters().cloned().collect();
-                for name in self.world.secrets.complete_list() {
-                    self.wake_readers(&name);
+                for (name, secret) in self.world.secrets.complete_list() {
+                    self.secret_gone(&name, secret.cluster);
                 }
-                self.outbox.woken.extend(told.into_iter().map(Key::Cluster));
             }
             Source::Projects => {
                 if !self.world.projects.complete_list().is_empty() {
@@ -98,11 +96,8 @@ impl Control for Controller {
                 }
             }
             Source::Applications => {
-                let held: Vec<(Name, App)> =
-                    self.world.applications.iter().map(|(name, app)| (name.clone(), app.clone())).collect();
-                let gone = self.world.applications.complete_list();
-                for (_, app) in held.iter().filter(|(name, _)| gone.contains(name)) {
-                    self.application_gone(app);
+                for (_, app) in self.world.applications.complete_list() {
+                    self.application_gone(&app);
                 }
             }
         }
@@ -145,7 +140,7 @@ impl Control for Controller {
                 }
             }
             Some(Source::Applications) => match App::read(object) {
-                Some(app) => self.application_seen(name, app),
+                Some(app) => self.application_seen(name, &app),
                 None => self.vanished(kind, object),
             },
             None => {}
@@ -172,12 +167,7 @@ impl Control for Controller {
             Some(Source::Secrets) => {
                 let before = self.world.secrets.get(&name).and_then(|secret| secret.cluster.clone());
                 if self.world.secrets.vanish(&name, version) {
-                    if before.is_some() {
-                        self.wake_leaving_services();
-                        self.wake_services();
-                    }
-                    self.outbox.woken.extend(before.map(Key::Cluster));
-                    self.wake_readers(&name);
+                    self.secret_gone(&name, before);
                 }
             }
             Some(Source::Projects) => {
@@ -228,18 +218,36 @@ impl Controller {
         self.outbox.woken.extend(told.into_iter().chain(read).map(Key::Cluster));
     }
 
-    fn application_seen(&mut self, name: Name, app: App) {
+    /// A Secret has gone, which may have told Argo CD of a cluster: services can't go on without it, or waited for that.
+    fn secret_gone(&mut self, name: &Name, cluster: Option<Name>) {
+        self.wake_readers(name);
+        if let Some(cluster) = cluster {
+            self.outbox.woken.push(Key::Cluster(cluster));
+            self.wake_leaving_services();
+            self.wake_services();
+        }
+    }
+
+    fn application_seen(&mut self, name: Name, app: &App) {
         let before = self.world.applications.get(&name).cloned();
-        let is_told = before.as_ref().is_some_and(|before| before.is_same(&app));
-        let service = app.service.clone();
-        if !self.world.applications.observe(name, app) || is_told {
-            return;
+        let is_told = before.as_ref().is_some_and(|before| before.is_same(app));
+        if self.world.applications.observe(name, app.clone()) && !is_told {
+            self.outbox.woken.push(Key::Service(app.service.clone()));
+            self.application_changed(before.as_ref(), app);
+        }
+    }
+
+    /// Who goes by an Application besides its service: the project by where it deploys to, a cluster that leaves by its going.
+    pub(super) fn application_changed(&mut self, before: Option<&App>, app: &App) {
+        let has_moved = before.is_some_and(|before| before.server() != app.server());
+        let is_leaving = !self.world.is_wanted() || self.world.stays(&app.cluster).is_none();
+        if is_leaving || has_moved {
+            self.outbox.woken.extend([Key::Cluster(app.cluster.clone()), Key::Project]);
         }
         // It may have been made over to another.
-        if let Some(before) = before.filter(|before| before.service != service) {
-            self.application_gone(&before);
+        if let Some(before) = before.filter(|before| before.service != app.service) {
+            self.application_gone(before);
         }
-        self.outbox.woken.push(Key::Service(service));
     }
 
     /// An Application has gone: its service may have waited for that, its cluster's Secret and the project.

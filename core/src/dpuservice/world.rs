@@ -372,6 +372,12 @@ impl World {
         if !is_refusal || self.refused.get(&source).is_some_and(|before| before.class == failure.class) {
             return false;
         }
+        // Without the kind there are no objects of it. That DPF is gone does not mean that its clusters are.
+        match (source, failure.class) {
+            (Source::Applications, Class::NotFound) => self.applications = Cache::default(),
+            (Source::Projects, Class::NotFound) => self.projects = Cache::default(),
+            _ => {}
+        }
         self.refused.insert(source, failure);
         true
     }

@@ -113,16 +113,13 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         self.listing = Some(BTreeSet::new());
     }
 
-    /// The list is complete: forgets what it did not tell and returns those keys.
-    pub fn complete_list(&mut self) -> Vec<K> {
+    /// The list is complete: forgets what it did not tell, and returns that.
+    pub fn complete_list(&mut self) -> Vec<(K, V)> {
         self.synced = true;
         self.removed.clear();
         let Some(listed) = self.listing.take() else { return Vec::new() };
         let gone: Vec<K> = self.objects.keys().filter(|key| !listed.contains(key)).cloned().collect();
-        for key in &gone {
-            self.forget(key);
-        }
-        gone
+        gone.into_iter().filter_map(|key| self.forget(&key).map(|value| (key, value))).collect()
     }
 
     /// The watch showed an object. Returns whether that was news.
@@ -166,11 +163,13 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         true
     }
 
-    /// A read or write of ours was answered with this object. It counts only if the watch has not come as far yet: an
-    /// answer that arrives late must not bring back what was deleted since.
+    /// A read or write of ours was answered with this object. It counts only if the watch has not come any farther: an
+    /// answer that arrives late must not bring back what was deleted since. (At the very version that the watch showed last it
+    /// is alive: the watch told that it has left the selector.)
     pub fn absorb(&mut self, key: K, value: V) -> bool {
         let held = self.objects.get(&key).map_or(0, Cached::resource_version);
-        if value.resource_version() <= self.watched_up_to.max(held) {
+        let version = value.resource_version();
+        if version < self.watched_up_to || version <= held {
             return false;
         }
         // During a list it is not entered as told: if the list lacks it, either it is gone or the watch tells it next.
@@ -193,8 +192,8 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         self.objects.insert(key, value);
     }
 
-    fn forget(&mut self, key: &K) {
-        let Some(value) = self.objects.remove(key) else { return };
+    fn forget(&mut self, key: &K) -> Option<V> {
+        let value = self.objects.remove(key)?;
         for index in value.indexes() {
             if let Some(keys) = self.index.get_mut(&index) {
                 keys.remove(key);
@@ -203,6 +202,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
                 }
             }
         }
+        Some(value)
     }
 }
 
@@ -241,7 +241,7 @@ mod tests {
         cache.observe(2, Thing(2, "red"));
         cache.start_list();
         cache.observe(2, Thing(2, "red"));
-        assert_eq!(cache.complete_list(), [1]);
+        assert_eq!(cache.complete_list(), [(1, Thing(1, "red"))]);
         assert_eq!(cache.keys_by(&"red").collect::<Vec<_>>(), [&2]);
     }
 
@@ -282,6 +282,15 @@ mod tests {
         assert!(cache.vanish(&1, 8));
         assert!(!cache.absorb(1, Thing(7, "blue")));
         assert_eq!(cache.get(&1), None);
+    }
+
+    #[test]
+    fn what_has_left_the_selector_can_be_known_again() {
+        let mut cache = synced();
+        cache.observe(1, Thing(5, "red"));
+        assert!(cache.vanish(&1, 7), "it was changed, so that the watch shows it no more");
+        assert!(cache.absorb(1, Thing(7, "blue")));
+        assert_eq!(cache.get(&1), Some(&Thing(7, "blue")));
     }
 
     #[test]

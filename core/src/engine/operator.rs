@@ -58,6 +58,9 @@ pub trait Control: Reconcile {
     /// Whether everything has been listed that decisions start from.
     fn is_synced(&self) -> bool;
 
+    /// Every key is about to be looked at again.
+    fn resync(&mut self, _now: Now) {}
+
     /// The process began: asks for the watches.
     fn start(&mut self);
 
@@ -192,6 +195,7 @@ impl<C: Control> Machine for Operator<C> {
             Event::Woke => {}
         }
         if self.driver.is_resync_due(now) {
+            self.controller.resync(now);
             self.enqueue_all();
         }
         self.flush(&mut step);

@@ -91,7 +91,7 @@ impl Controller {
         }
         let mut settled = true;
         for entry in &resolved.content.entries {
-            settled &= self.watch_resources(&entry.kind);
+            settled &= self.watch_resources(&entry.kind, now);
         }
         // The end of the list wakes this one.
         if !settled {
@@ -99,7 +99,7 @@ impl Controller {
         }
         let mut work = Box::new(Work::plan(name, binding, &resolved, &self.world));
         self.pace_repairs(name, &mut work, now);
-        self.discover(name, work)
+        self.discover(name, work, now)
     }
 
     pub(super) fn resume_binding(
@@ -117,7 +117,7 @@ impl Controller {
             Stage::SeekingClass(asked) => self.class_sought(name, &asked, outcomes, now),
             Stage::Discovering(work, asked) => {
                 self.learn(asked, outcomes);
-                self.survey(name, work)
+                self.survey(name, work, now)
             }
             Stage::Surveying(work, left_over) => self.surveyed(name, work, left_over, outcomes, now),
             Stage::Fencing(work, changed) => self.fenced(name, work, changed.as_ref(), outcomes, now),
@@ -189,21 +189,23 @@ impl Controller {
         }
     }
 
-    fn discover(&mut self, name: &str, work: Box<Work>) -> Next<super::Stage> {
+    fn discover(&mut self, name: &str, work: Box<Work>, now: Now) -> Next<super::Stage> {
         let kinds = &self.world.kinds;
         let unknown = work.stale.iter().filter(|stale| kinds.find(&stale.api_version, &stale.kind).is_none());
         let asked: BTreeSet<String> = unknown.map(|stale| stale.api_version.clone()).collect();
         if asked.is_empty() {
-            return self.survey(name, work);
+            return self.survey(name, work, now);
         }
         wait(class::discoveries(&asked), Stage::Discovering(work, asked))
     }
 
-    fn survey(&mut self, name: &str, mut work: Box<Work>) -> Next<super::Stage> {
+    fn survey(&mut self, name: &str, mut work: Box<Work>, now: Now) -> Next<super::Stage> {
         let mut stale = Vec::new();
         for resource in std::mem::take(&mut work.stale) {
             let kinds = &self.world.kinds;
             if let Some(kind) = kinds.find(&resource.api_version, &resource.kind) {
+                // An earlier leader may still create it, when it has been seen to be gone.
+                self.watch_resources(&kind, now);
                 stale.push((resource, kind));
             } else if let Some(failure) = kinds.failure(&resource.api_version) {
                 let what = format!("{} {}: finding its kind", resource.kind, resource.name);

@@ -99,7 +99,6 @@ impl Controller {
 
     fn forget_class(&mut self, name: &str) {
         self.world.resolved.remove(name);
-        self.unwatch_unused();
         self.wake_bindings_of(name);
         self.wake_namespaces_of(name);
     }
@@ -143,7 +142,6 @@ impl Controller {
         let resolved =
             Resolved { uid: class.uid.clone(), generation: class.generation, content: Arc::clone(&content) };
         self.world.resolved.insert(name.to_owned(), resolved);
-        self.unwatch_unused();
         self.wake_bindings_of(name);
         if is_new {
             self.wake_namespaces_of(name);

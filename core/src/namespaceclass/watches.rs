@@ -3,6 +3,7 @@
 //! Source: NamespaceClass operator, "Field Indexing" and "Event-Driven Architecture".
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -19,6 +20,10 @@ use crate::engine::recorder::Occurrence;
 use crate::engine::recording::Traits;
 use crate::object::{Kind, metadata, resource_version};
 use crate::time::Now;
+
+/// For how long a kind is watched at least after a namespace had to do with it for the last time: longer than a request of
+/// an earlier leader can be under way, which may create what no class holds by then.
+const LINGER: Duration = Duration::from_mins(5);
 
 impl Control for Controller {
     const NAME: &'static str = CONTROLLER;
@@ -44,6 +49,10 @@ impl Control for Controller {
 
     fn is_synced(&self) -> bool {
         self.world.is_synced()
+    }
+
+    fn resync(&mut self, now: Now) {
+        self.unwatch_unused(now);
     }
 
     fn start(&mut self) {
@@ -72,24 +81,24 @@ impl Control for Controller {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 let gone = self.world.namespaces.complete_list();
-                self.outbox.woken.extend(gone.into_iter().map(Key::Namespace));
+                self.outbox.woken.extend(gone.into_iter().map(|(name, _)| Key::Namespace(name)));
             }
             Watched::Classes => {
                 let gone = self.world.classes.complete_list();
-                self.outbox.woken.extend(gone.into_iter().map(Key::Class));
+                self.outbox.woken.extend(gone.into_iter().map(|(name, _)| Key::Class(name)));
             }
             Watched::Bindings => {
                 let gone = self.world.bindings.complete_list();
-                for name in &gone {
-                    self.world.repairs.remove(name);
+                for (name, _) in gone {
+                    self.world.repairs.remove(&name);
+                    self.outbox.woken.push(Key::Namespace(name));
                 }
-                self.outbox.woken.extend(gone.into_iter().map(Key::Namespace));
             }
             Watched::Resources => {
                 let Some(resources) = self.world.resources.get_mut(kind) else { return };
                 let was_settled = resources.cache.is_synced() && resources.refused.is_none();
                 resources.refused = None;
-                for (namespace, _) in resources.cache.complete_list() {
+                for ((namespace, _), _) in resources.cache.complete_list() {
                     self.outbox.woken.push(Key::Binding(namespace));
                 }
                 if !was_settled {
@@ -205,22 +214,27 @@ impl Controller {
 
     /// Watches a kind, metadata only and only what carries our label, unless it is watched already. Returns whether
     /// decisions about the kind can be made yet.
-    pub(super) fn watch_resources(&mut self, kind: &Arc<Kind>) -> bool {
-        if let Some(resources) = self.world.resources.get(kind) {
+    pub(super) fn watch_resources(&mut self, kind: &Arc<Kind>, now: Now) -> bool {
+        if let Some(resources) = self.world.resources.get_mut(kind) {
+            resources.needed = now.monotonic;
             return resources.is_settled();
         }
-        self.world.resources.insert(Arc::clone(kind), Resources::default());
+        let resources = Resources { needed: now.monotonic, ..Resources::default() };
+        self.world.resources.insert(Arc::clone(kind), resources);
         let scope =
             Scope { selector: names::CLASS_LABEL.to_owned(), metadata_only: true, ..Scope::default() };
         self.outbox.requests.push(Action::Watch { kind: Arc::clone(kind), scope });
         false
     }
 
-    /// Ends the watches of kinds that no class holds any more.
-    pub(super) fn unwatch_unused(&mut self) {
+    /// Ends the watches of kinds that no class holds any more, once nothing of them can be under way.
+    fn unwatch_unused(&mut self, now: Now) {
         let in_use = self.world.kinds_in_use();
-        let unused: Vec<Arc<Kind>> =
-            self.world.resources.keys().filter(|kind| !in_use.contains(*kind)).cloned().collect();
+        let is_unused = |(kind, resources): &(&Arc<Kind>, &Resources)| {
+            !in_use.contains(*kind) && now.monotonic.since(resources.needed) >= LINGER
+        };
+        let unused = self.world.resources.iter().filter(is_unused);
+        let unused: Vec<Arc<Kind>> = unused.map(|(kind, _)| Arc::clone(kind)).collect();
         for kind in unused {
             self.world.resources.remove(&kind);
             self.outbox.requests.push(Action::Unwatch { kind });

@@ -18,6 +18,7 @@ use crate::engine::pairs;
 use crate::object::{
     Kind, annotation, controller_reference, controller_uid, is_deleting, label, metadata, resource_version,
 };
+use crate::time::Monotonic;
 
 /// Everything that watches and answers have shown.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -221,6 +222,8 @@ pub struct Resources {
     pub cache: Cache<(String, String), Resource>,
     /// Why the kind can't be watched, if the API server says so.
     pub refused: Option<Failure>,
+    /// When a pass over a namespace has needed the kind for the last time.
+    pub needed: Monotonic,
 }
 
 impl Resources {

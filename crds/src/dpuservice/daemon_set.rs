@@ -84,7 +84,6 @@ pub struct RollingUpdate {
 fn number_or_percentage(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
-        "anyOf": [{ "type": "integer" }, { "type": "string" }],
         "maxLength": 16,
         // A string is what it is as a string.
         "x-kubernetes-validations": [{

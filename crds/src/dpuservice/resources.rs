@@ -49,7 +49,6 @@ fn quantities(_: &mut SchemaGenerator) -> Schema {
         "maxProperties": 32,
         "additionalProperties": {
             "x-kubernetes-int-or-string": true,
-            "anyOf": [{ "type": "integer" }, { "type": "string" }],
             "maxLength": 64,
             "x-kubernetes-validations": [{
                 "rule": format!("string(self).matches(r'{QUANTITY}')"),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     {
-        "rule": "!self.repoURL.startsWith('oci://') || self.repoURL.matches(r'^oci://[^/]+(/[a-z0-9]+((\\.|_|__|-+)[a-z0-9]+)*)*/?$')",
+        "rule": "!self.repoURL.startsWith('oci://') || self.repoURL.matches(r'^oci://[^/]*(/[a-z0-9]+((\\.|_|__|-+)[a-z0-9]+)*)*/?$')",
         "message": "a path in an OCI registry has lower-case letters and digits, with '.', '_', '__' or '-' between them, such as oci://registry.example.com/team/charts",
         "fieldPath": ".repoURL",
     },
@@ -49,12 +49,12 @@ fn repo_url(_: &mut SchemaGenerator) -> Schema {
 
 /// What Helm takes: a semantic version, of which parts may be missing, or comparisons of such versions.
 fn version(_: &mut SchemaGenerator) -> Schema {
-    let number = "(0|[1-9][0-9]{0,9}|[xX*])";
+    let number = "(0|[1-9][0-9]{0,17}|[xX*])";
     let identifier = "(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)";
     let version = format!(
         r"v?{number}(\.{number})?(\.{number})?(-{identifier}(\.{identifier})*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
     );
-    let comparison = format!("((=|!=|>|<|>=|=>|<=|=<|~|~>|\\^)? *{version})");
+    let comparison = format!("((=|!=|>|<|>=|=>|<=|=<|~|~>|\\^) *)?{version}");
     let alternative = format!("({comparison}(( *, *| +){comparison})*|{version} +- +{version})");
     json_schema!({
         "type": "string",

@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::schema;
 
 /// What became of the service. The maps have an entry for each cluster, whose key is the name of the `DPUCluster`, or
-/// `<namespace>/<name>` where several have that name.
+/// `<namespace>/<name>` where several have that name. Each map is written as a whole, so that what the server keeps of who
+/// wrote what does not grow with the number of clusters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DPUServiceStatus {
@@ -23,6 +24,7 @@ pub struct DPUServiceStatus {
     pub conditions: Vec<Condition>,
     /// All clusters in a few words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Rollout")]
     pub rollout: Option<Rollout>,
     /// The objects that Argo CD manages in each cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -30,9 +32,11 @@ pub struct DPUServiceStatus {
     pub resources: BTreeMap<String, Vec<Value>>,
     /// Whether each cluster has what the chart says.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub sync: BTreeMap<String, SyncStatus>,
     /// Whether the service is well in each cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub health: BTreeMap<String, HealthStatus>,
     /// What was deployed to each cluster, and when.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -40,6 +44,7 @@ pub struct DPUServiceStatus {
     pub history: BTreeMap<String, Vec<Value>>,
     /// What Argo CD complains of in each cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub application_conditions: BTreeMap<String, Vec<ApplicationCondition>>,
     /// When Argo CD last looked at each cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -51,6 +56,7 @@ pub struct DPUServiceStatus {
     pub operation_state: BTreeMap<String, Value>,
     /// What Argo CD takes the chart for: Helm.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub source_type: BTreeMap<String, String>,
     /// The container images and URLs of the service in each cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -60,6 +66,7 @@ pub struct DPUServiceStatus {
 
 /// All clusters in a few words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct Rollout {
     /// The worst sync status: Synced, `OutOfSync` or Unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -129,6 +129,18 @@ pub struct Act {
     pub run: fn(&mut dyn Hand, &mut Random),
 }
 
+impl Act {
+    /// An act by its name, its actor, its weight and what is done.
+    pub const fn new(
+        name: &'static str,
+        actor: &'static str,
+        weight: u32,
+        run: fn(&mut dyn Hand, &mut Random),
+    ) -> Self {
+        Self { name, actor, weight, run }
+    }
+}
+
 /// Somebody's client.
 pub trait Hand {
     /// The cluster's server, to look at.

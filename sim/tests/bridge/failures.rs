@@ -8,7 +8,7 @@ use lockstep_sim::cluster::Fate;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
-use super::objects::{DPF, NAMESPACE, UPGRADE, bridge, docker_config, dpu_cluster, secret};
+use super::objects::{DPF, NAMESPACE, RELEASE, UPGRADE, bridge, docker_config, dpu_cluster, secret};
 
 /// Longer than any single failure is waited out, and than a control plane takes to come and go.
 const LATER: Duration = Duration::from_mins(12);
@@ -229,4 +229,27 @@ fn every_phase_and_condition_is_told_in_the_log() {
         let line = format!("DPFHCPBridge dpf-hcp-bridge-system/prod is {phase}: ");
         assert!(told.iter().any(|told| told.starts_with(&line)), "{told:#?}");
     }
+}
+
+#[test]
+fn what_the_registry_said_of_one_image_says_nothing_of_another() {
+    let by_digest = |digit: &str| format!("registry.example.com/ocp-release@sha256:{}", digit.repeat(64));
+    let mut bench = Bench::new();
+    let mut image = bench.registry().images[RELEASE].clone();
+    image.release = Some("4.3.0".to_owned());
+    bench.registry().images.insert(by_digest("0"), image);
+    let mut wanted = bridge("prod");
+    wanted["spec"]["ocpReleaseImage"] = json!(by_digest("0"));
+    bench.create(&wanted);
+    bench.settle();
+    let (reason, message) = bench.condition("prod", "PrerequisitesMet");
+    assert_eq!(reason, "False/InvalidInput", "{message}");
+    assert!(message.contains("OpenShift 4.3 is not supported"), "{message}");
+
+    // Without its pull secret the registry is not asked about the new one.
+    bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": { ".dockerconfigjson": "e30=" } }));
+    bench.change("prod", &json!({ "ocpReleaseImage": by_digest("1") }));
+    bench.settle();
+    let (_, message) = bench.condition("prod", "PrerequisitesMet");
+    assert!(message.contains(".dockerconfigjson") && !message.contains("4.3"), "{message}");
 }

@@ -11,37 +11,24 @@ use super::controller::{LABEL, LOBBY, child, config_map_kind, greeting_kind, is_
 pub(crate) const NAMESPACES: [&str; 2] = ["team-a", "team-b"];
 const NAMES: [&str; 2] = ["hello", "bye"];
 
-const fn act(
-    name: &'static str,
-    actor: &'static str,
-    weight: u32,
-    run: fn(&mut dyn Hand, &mut Random),
-) -> Act {
-    Act { name, actor, weight, run }
-}
-
 pub(crate) const ACTS: &[Act] = &[
-    act("write a greeting", "user", 10, write),
-    act("change a greeting", "user", 6, change),
-    act("delete a greeting", "user", 8, delete),
-    act("edit what hangs", "other controller", 3, edit_hanging),
-    act("delete what hangs", "other controller", 4, delete_hanging),
-    act("delete what hangs and hang its own", "other controller", 4, replace_hanging),
-    act("take over what hangs", "other controller", 2, take_over_hanging),
-    act("hang its own", "other controller", 3, hang_own),
-    act("take its own down", "other controller", 4, delete_own),
+    Act::new("write a greeting", "user", 10, write),
+    Act::new("change a greeting", "user", 6, change),
+    Act::new("delete a greeting", "user", 8, delete),
+    Act::new("edit what hangs", "other controller", 3, edit_hanging),
+    Act::new("delete what hangs", "other controller", 4, delete_hanging),
+    Act::new("delete what hangs and hang its own", "other controller", 4, replace_hanging),
+    Act::new("take over what hangs", "other controller", 2, take_over_hanging),
+    Act::new("hang its own", "other controller", 3, hang_own),
+    Act::new("take its own down", "other controller", 4, delete_own),
 ];
 
-fn pick<T: Copy>(from: &[T], random: &mut Random) -> T {
-    from[usize::try_from(random.below(from.len() as u64)).unwrap_or(0)]
-}
-
 fn text(random: &mut Random) -> Value {
-    pick(&["good morning", "good evening", "good night"], random).into()
+    random.pick(&["good morning", "good evening", "good night"]).into()
 }
 
 fn write(hand: &mut dyn Hand, random: &mut Random) {
-    let metadata = json!({ "namespace": pick(&NAMESPACES, random), "name": pick(&NAMES, random) });
+    let metadata = json!({ "namespace": random.pick(&NAMESPACES), "name": random.pick(&NAMES) });
     hand.create(&greeting_kind(), &json!({ "metadata": metadata, "spec": { "text": text(random) } }));
 }
 
@@ -94,7 +81,7 @@ fn take_over_hanging(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 fn hang_own(hand: &mut dyn Hand, random: &mut Random) {
-    let target = child(pick(&NAMESPACES, random), pick(&NAMES, random));
+    let target = child(random.pick(&NAMESPACES), random.pick(&NAMES));
     hang(hand, &target);
 }
 

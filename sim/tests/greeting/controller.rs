@@ -139,7 +139,7 @@ impl Machine for Greeter {
             }
             Event::ListStarted { kind } => self.world.cache(&kind).start_list(),
             Event::ListCompleted { kind } => {
-                for key in self.world.cache(&kind).complete_list() {
+                for (key, _) in self.world.cache(&kind).complete_list() {
                     self.driver.enqueue(key);
                 }
             }

@@ -144,7 +144,7 @@ impl Plan {
 
     /// Draws a plan.
     pub fn draw(random: &mut Random) -> Self {
-        let latency = pick(random, &[60, 100, 200, 500, 1500]);
+        let latency = random.pick(&[60, 100, 200, 500, 1500]);
         let mut faults: Vec<(Duration, Fault)> = Vec::new();
         for _ in 0..random.below(9) {
             let at = CALM + Duration::from_millis(random.below(millis(TROUBLE.saturating_sub(CALM))));
@@ -166,7 +166,7 @@ impl Plan {
 fn draw(random: &mut Random, left: Duration) -> Fault {
     let n = 1 + usize::from(random.below(2) == 1);
     let mut lasts = |seconds: &[u64]| {
-        let drawn = Duration::from_secs(pick(random, seconds)) + Duration::from_millis(random.below(1000));
+        let drawn = Duration::from_secs(random.pick(seconds)) + Duration::from_millis(random.below(1000));
         drawn.min(left)
     };
     let short = lasts(&[0, 1, 3, 8]);
@@ -176,22 +176,16 @@ fn draw(random: &mut Random, left: Duration) -> Fault {
         1 => Fault::Mute(n, long),
         2 => Fault::Deafen(n, long),
         3 | 4 => Fault::Hold(n, long),
-        5 => Fault::Loss(n, pick(random, &[1, 5, 20]), long),
+        5 => Fault::Loss(n, random.pick(&[1, 5, 20]), long),
         6 | 7 => Fault::Crash(n, short),
         8 => Fault::Terminate(n),
         9 => Fault::Restart(short, random.below(2) == 1),
         10 => Fault::Compact,
         _ => {
-            let by = pick(random, &[50_i64, 5_000, 60_000, 86_400_000]);
+            let by = random.pick(&[50_i64, 5_000, 60_000, 86_400_000]);
             Fault::Skew(n, if random.below(2) == 1 { by } else { -by })
         }
     }
-}
-
-/// One of these.
-pub fn pick<T: Copy>(random: &mut Random, of: &[T]) -> T {
-    let index = random.below(of.len() as u64);
-    of[usize::try_from(index).expect("an index")]
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -9,7 +9,7 @@ use kube::client::Body;
 use lockstep_core::random::Random;
 use serde_json::{Value, json};
 
-use super::plan::{TROUBLE, pick};
+use super::plan::TROUBLE;
 use super::world::{CLASS_LABEL, CLASSES};
 
 /// Classes that may exist.
@@ -33,10 +33,10 @@ pub async fn act(client: Client, mut random: Random) -> turmoil::Result {
         send(&client, define(class, &mut random)).await;
     }
     for namespace in NAMESPACES {
-        let class = pick(&mut random, &CLASS_NAMES);
+        let class = random.pick(&CLASS_NAMES);
         send(&client, label(namespace, Some(class))).await;
     }
-    let pace = pick(&mut random, &[2000, 6000, 15_000]);
+    let pace = random.pick(&[2000, 6000, 15_000]);
     loop {
         tokio::time::sleep(Duration::from_millis(random.below(pace))).await;
         if began.elapsed() + Duration::from_secs(10) > TROUBLE {
@@ -52,7 +52,7 @@ async fn send(client: &Client, request: Request<Body>) {
 }
 
 fn deed(random: &mut Random) -> Request<Body> {
-    let (class, namespace) = (pick(random, &CLASS_NAMES), pick(random, &NAMESPACES));
+    let (class, namespace) = (random.pick(&CLASS_NAMES), random.pick(&NAMESPACES));
     let in_it = format!("/api/v1/namespaces/{namespace}");
     let number = random.below(3);
     match random.below(16) {

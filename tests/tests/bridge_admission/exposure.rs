@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{Value, World, bridge, json, set, shown, spec};
+use super::{Court, Value, bridge, json, set, shown, spec};
 
-pub(super) async fn addresses(world: World) -> anyhow::Result<()> {
+pub(super) async fn addresses(court: Court) -> anyhow::Result<()> {
     let good =
         ["0.0.0.0", "1.2.3.4", "9.10.99.100", "127.0.0.1", "199.200.249.250", "224.0.0.1", "255.255.255.255"];
     let bad = [
@@ -43,12 +43,12 @@ pub(super) async fn addresses(world: World) -> anyhow::Result<()> {
     ];
     insta::assert_snapshot!(
         "addresses",
-        world.judge_texts("metalLBVirtualIP", good.into_iter().chain(bad)).await?
+        court.judge_texts("metalLBVirtualIP", good.into_iter().chain(bad)).await?
     );
     Ok(())
 }
 
-pub(super) async fn exposure_and_address_go_together(world: World) -> anyhow::Result<()> {
+pub(super) async fn exposure_and_address_go_together(court: Court) -> anyhow::Result<()> {
     let mut told = String::new();
     for expose in [Some(json!(true)), Some(json!(false)), Some(Value::Null), None] {
         for address in
@@ -59,14 +59,14 @@ pub(super) async fn exposure_and_address_go_together(world: World) -> anyhow::Re
             let mut spec = spec();
             set(&mut spec, "exposeThroughLoadBalancer", expose.clone());
             set(&mut spec, "metalLBVirtualIP", address);
-            writeln!(told, "    {}", world.judge(&bridge(Some(spec))).await?)?;
+            writeln!(told, "    {}", court.judge(&bridge(Some(spec))).await?)?;
         }
     }
     insta::assert_snapshot!("exposure_and_address_go_together", told);
     Ok(())
 }
 
-pub(super) async fn several_mistakes_are_told_at_once(world: World) -> anyhow::Result<()> {
+pub(super) async fn several_mistakes_are_told_at_once(court: Court) -> anyhow::Result<()> {
     let mut malformed = spec();
     set(&mut malformed, "baseDomain", Some(json!("X")));
     set(&mut malformed, "clusterType", Some(json!("-")));
@@ -76,7 +76,7 @@ pub(super) async fn several_mistakes_are_told_at_once(world: World) -> anyhow::R
     set(&mut unsupported, "pullSecretRef", None);
     let mut told = String::new();
     for spec in [Some(malformed), Some(unsupported), Some(json!({})), Some(Value::Null), None] {
-        writeln!(told, "{}", world.judge(&bridge(spec)).await?)?;
+        writeln!(told, "{}", court.judge(&bridge(spec)).await?)?;
     }
     insta::assert_snapshot!("several_mistakes_are_told_at_once", told);
     Ok(())

@@ -1,8 +1,8 @@
 //! Each field of the spec by itself.
 
-use super::{Value, World, json};
+use super::{Court, Value, json};
 
-pub(super) async fn fields_are_required_and_typed(world: World) -> anyhow::Result<()> {
+pub(super) async fn fields_are_required_and_typed(court: Court) -> anyhow::Result<()> {
     let wrong_types = [
         ("dpuClusterRef", json!("dpu")),
         ("dpuClusterRef.name", json!(1)),
@@ -20,14 +20,14 @@ pub(super) async fn fields_are_required_and_typed(world: World) -> anyhow::Resul
     ];
     let mut told = String::new();
     for (field, wrong) in wrong_types {
-        told += &world.judge_each(field, [None, Some(Value::Null), Some(wrong)]).await?;
+        told += &court.judge_each(field, [None, Some(Value::Null), Some(wrong)]).await?;
     }
     insta::assert_snapshot!("fields_are_required_and_typed", told);
     Ok(())
 }
 
 /// Each limit at and beyond its edge. Lengths are those of characters, not of bytes.
-pub(super) async fn lengths_end_at_their_limits(world: World) -> anyhow::Result<()> {
+pub(super) async fn lengths_end_at_their_limits(court: Court) -> anyhow::Result<()> {
     let mut told = String::new();
     for (field, shortest, longest) in [
         ("dpuClusterRef.name", 1, 253),
@@ -36,7 +36,7 @@ pub(super) async fn lengths_end_at_their_limits(world: World) -> anyhow::Result<
         ("clusterType", 1, 63),
         ("ocpReleaseImage", 10, 512),
     ] {
-        told += &world
+        told += &court
             .judge_texts(
                 field,
                 [shortest - 1, shortest, longest, longest + 1].map(|length| "a".repeat(length)),
@@ -44,17 +44,17 @@ pub(super) async fn lengths_end_at_their_limits(world: World) -> anyhow::Result<
             .await?;
     }
     for field in ["dpuClusterRef.name", "etcdStorageClass"] {
-        told += &world.judge_texts(field, [253, 254].map(|length| "ü".repeat(length))).await?;
+        told += &court.judge_texts(field, [253, 254].map(|length| "ü".repeat(length))).await?;
     }
     let domain = |length: usize| format!("{}.{}", "a".repeat(63), "b".repeat(length - 64));
-    told += &world
+    told += &court
         .judge_texts("baseDomain", ["a.b".to_owned(), "a.bc".to_owned(), domain(253), domain(254)])
         .await?;
     insta::assert_snapshot!("lengths_end_at_their_limits", told);
     Ok(())
 }
 
-pub(super) async fn base_domains(world: World) -> anyhow::Result<()> {
+pub(super) async fn base_domains(court: Court) -> anyhow::Result<()> {
     let good = ["example.com", "a-b.c-d-e.example.com", "0.1.io", "xn--mnchen-3ya.de", "1.2.3.example"];
     let bad = [
         "localhost",
@@ -79,12 +79,12 @@ pub(super) async fn base_domains(world: World) -> anyhow::Result<()> {
     ];
     insta::assert_snapshot!(
         "base_domains",
-        world.judge_texts("baseDomain", good.into_iter().chain(bad)).await?
+        court.judge_texts("baseDomain", good.into_iter().chain(bad)).await?
     );
     Ok(())
 }
 
-pub(super) async fn release_images(world: World) -> anyhow::Result<()> {
+pub(super) async fn release_images(court: Court) -> anyhow::Result<()> {
     let digest = "0123456789abcdef".repeat(2);
     let digests = [
         format!("quay.io/ocp/release@sha256:{digest}"),
@@ -114,33 +114,33 @@ pub(super) async fn release_images(world: World) -> anyhow::Result<()> {
         "quay.io/öpenshift",
         "docker://quay.io/openshift#1",
     ];
-    let mut told = world.judge_texts("ocpReleaseImage", digests).await?;
-    told += &world.judge_texts("ocpReleaseImage", good.into_iter().chain(bad)).await?;
+    let mut told = court.judge_texts("ocpReleaseImage", digests).await?;
+    told += &court.judge_texts("ocpReleaseImage", good.into_iter().chain(bad)).await?;
     insta::assert_snapshot!("release_images", told);
     Ok(())
 }
 
-pub(super) async fn cluster_types(world: World) -> anyhow::Result<()> {
+pub(super) async fn cluster_types(court: Court) -> anyhow::Result<()> {
     let good = ["a", "0", "dpf-production", "a--b", "4-19"];
     let bad = ["-", "-a", "a-", "Dpf", "a.b", "a_b", "a b", "a/b", "a\n", "ü"];
     insta::assert_snapshot!(
         "cluster_types",
-        world.judge_texts("clusterType", good.into_iter().chain(bad)).await?
+        court.judge_texts("clusterType", good.into_iter().chain(bad)).await?
     );
     Ok(())
 }
 
-pub(super) async fn policies(world: World) -> anyhow::Result<()> {
+pub(super) async fn policies(court: Court) -> anyhow::Result<()> {
     let values =
         ["HighlyAvailable", "SingleReplica", "", "highlyAvailable", "HighlyAvailable ", "Single", "3"];
-    let mut told = world.judge_texts("controlPlaneAvailabilityPolicy", values).await?;
-    told += &world.judge_texts("infrastructureAvailabilityPolicy", values).await?;
+    let mut told = court.judge_texts("controlPlaneAvailabilityPolicy", values).await?;
+    told += &court.judge_texts("infrastructureAvailabilityPolicy", values).await?;
     insta::assert_snapshot!("policies", told);
     Ok(())
 }
 
 /// Names of Secrets may be left out, as in every reference of Kubernetes: the controller tells that they are missing.
-pub(super) async fn references(world: World) -> anyhow::Result<()> {
+pub(super) async fn references(court: Court) -> anyhow::Result<()> {
     let secrets = [
         json!({}),
         json!({"name": ""}),
@@ -151,7 +151,7 @@ pub(super) async fn references(world: World) -> anyhow::Result<()> {
     ];
     let mut told = String::new();
     for field in ["sshKeySecretRef", "pullSecretRef"] {
-        told += &world.judge_each(field, secrets.clone().map(Some)).await?;
+        told += &court.judge_each(field, secrets.clone().map(Some)).await?;
     }
     let clusters = [
         json!({}),
@@ -161,7 +161,7 @@ pub(super) async fn references(world: World) -> anyhow::Result<()> {
         json!({"name": "Any Name", "namespace": "any.namespace"}),
         json!({"name": "dpu", "namespace": "dpf", "kind": "DPUCluster"}),
     ];
-    told += &world.judge_each("dpuClusterRef", clusters.map(Some)).await?;
+    told += &court.judge_each("dpuClusterRef", clusters.map(Some)).await?;
     insta::assert_snapshot!("references", told);
     Ok(())
 }

@@ -1,14 +1,14 @@
 //! What the API server makes of a DPFHCPBridge that it takes, and how it shows it.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use anyhow::Context as _;
+use lockstep_tests::admission::MERGE;
 use lockstep_tests::chart::{apply, install_crd};
 use serde::Deserialize as _;
 
-use super::{Value, World, bridge, ensure, json, set, spec};
+use super::{Court, Value, bridge, ensure, json, set, spec};
 
 /// The three patterns of "Custom Resource Definition: DPFHCPBridge", "Examples".
 const DOCUMENTED: [&str; 3] = [
@@ -24,7 +24,7 @@ const EXAMPLES: [&str; 3] = [
     include_str!("../../../deploy/examples/bridge/staging.yaml"),
 ];
 
-pub(super) async fn what_is_left_out_is_filled_in(world: World) -> anyhow::Result<()> {
+pub(super) async fn what_is_left_out_is_filled_in(court: Court) -> anyhow::Result<()> {
     let mut sparse = spec();
     set(&mut sparse, "sshKeySecretRef", Some(json!({})));
     set(&mut sparse, "pullSecretRef", Some(json!({"name": null})));
@@ -36,33 +36,33 @@ pub(super) async fn what_is_left_out_is_filled_in(world: World) -> anyhow::Resul
     for address in [None, Some(Value::Null)] {
         set(&mut sparse, "metalLBVirtualIP", address);
         let below = "?dryRun=All";
-        let stored = world.ask("POST", below, "application/json", &bridge(Some(sparse.clone()))).await?;
+        let stored = court.ask("POST", below, "application/json", &bridge(Some(sparse.clone()))).await?;
         assert_eq!(stored.map_err(anyhow::Error::msg)?["spec"], wanted);
     }
     Ok(())
 }
 
-pub(super) async fn unknown_fields_are_pruned_or_told(world: World) -> anyhow::Result<()> {
+pub(super) async fn unknown_fields_are_pruned_or_told(court: Court) -> anyhow::Result<()> {
     let mut more = spec();
     set(&mut more, "replicas", Some(json!(3)));
     set(&mut more, "dpuClusterRef.kind", Some(json!("DPUCluster")));
     set(&mut more, "pullSecretRef.namespace", Some(json!("other")));
     let mut object = bridge(Some(more));
     object["note"] = json!("nobody reads this");
-    let stored = world.ask("POST", "?dryRun=All", "application/json", &object).await?;
+    let stored = court.ask("POST", "?dryRun=All", "application/json", &object).await?;
     let stored = stored.map_err(anyhow::Error::msg)?;
     assert_eq!(stored["spec"], spec());
     ensure!(stored.get("note").is_none(), "{stored}");
 
     let below = "?dryRun=All&fieldValidation=Strict";
     let refusal =
-        world.ask("POST", below, "application/json", &object).await?.err().context("it was taken")?;
+        court.ask("POST", below, "application/json", &object).await?.err().context("it was taken")?;
     insta::assert_snapshot!("unknown_fields_are_pruned_or_told", refusal);
     Ok(())
 }
 
-pub(super) async fn tables_show_what_matters(world: World) -> anyhow::Result<()> {
-    world.create(&bridge(Some(spec()))).await?;
+pub(super) async fn tables_show_what_matters(court: Court) -> anyhow::Result<()> {
+    court.create(&bridge(Some(spec()))).await?;
     let mut told = String::new();
     for status in [
         json!({}),
@@ -77,52 +77,30 @@ pub(super) async fn tables_show_what_matters(world: World) -> anyhow::Result<()>
         }),
     ] {
         let patch = json!({ "status": status });
-        let answer = world.ask("PATCH", "/bridge/status", "application/merge-patch+json", &patch).await?;
+        let answer = court.ask("PATCH", "/bridge/status", MERGE, &patch).await?;
         answer.map_err(anyhow::Error::msg)?;
-        let path = format!("/apis/dpf.hcp.bridge.com/v1alpha1/namespaces/{}/dpfhcpbridges", world.namespace);
-        let request =
-            http::Request::get(path).header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
-        let table: Value = world.client.request(request.body(Vec::new())?).await?;
-        let columns = table["columnDefinitions"].as_array().context("no columns")?;
-        let cells = table["rows"][0]["cells"].as_array().context("no cells")?;
-        ensure!(columns.len() == cells.len(), "{table}");
-        for (column, cell) in columns.iter().zip(cells) {
-            // An age grows while the test runs.
-            let cell = if column["name"] == "Age" { "an age".into() } else { cell.clone() };
-            writeln!(told, "{} {} {}: {cell}", column["priority"], column["type"], column["name"])?;
-        }
+        told += &court.table().await?;
     }
     insta::assert_snapshot!("tables_show_what_matters", told);
     Ok(())
 }
 
-pub(super) async fn names_are_discovered(world: World) -> anyhow::Result<()> {
-    let request = http::Request::get("/apis/dpf.hcp.bridge.com/v1alpha1").body(Vec::new())?;
-    let served: Value = world.client.request(request).await?;
-    let resources = served["resources"].as_array().context("no resources")?;
-    let without_hash = resources.iter().cloned().map(|mut resource| {
-        drop(resource.as_object_mut().and_then(|fields| fields.remove("storageVersionHash")));
-        resource
-    });
-    insta::assert_json_snapshot!("names_are_discovered", without_hash.collect::<Vec<_>>());
+pub(super) async fn names_are_discovered(court: Court) -> anyhow::Result<()> {
+    insta::assert_json_snapshot!("names_are_discovered", court.discovered().await?);
     Ok(())
 }
 
-pub(super) async fn the_documented_patterns_are_taken(world: World) -> anyhow::Result<()> {
-    taken(&world, &DOCUMENTED).await
+pub(super) async fn the_documented_patterns_are_taken(court: Court) -> anyhow::Result<()> {
+    taken(&court, &DOCUMENTED).await
 }
 
-pub(super) async fn the_examples_are_taken(world: World) -> anyhow::Result<()> {
-    taken(&world, &EXAMPLES).await
+pub(super) async fn the_examples_are_taken(court: Court) -> anyhow::Result<()> {
+    taken(&court, &EXAMPLES).await
 }
 
 /// Each is taken with strict validation, and nothing of it is lost.
-async fn taken(world: &World, texts: &[&str]) -> anyhow::Result<()> {
-    for text in texts {
-        let mut object: Value = serde_yaml::from_str(text)?;
-        object["metadata"]["namespace"] = json!(world.namespace);
-        let answer = world.ask("POST", "?fieldValidation=Strict", "application/json", &object).await?;
-        let stored = answer.map_err(anyhow::Error::msg)?;
+async fn taken(court: &Court, texts: &[&str]) -> anyhow::Result<()> {
+    for (mut object, stored) in court.take(texts).await? {
         if object["spec"]["metalLBVirtualIP"].is_null() {
             set(&mut object["spec"], "metalLBVirtualIP", Some(json!("")));
         }
@@ -132,15 +110,15 @@ async fn taken(world: &World, texts: &[&str]) -> anyhow::Result<()> {
 }
 
 /// What the first example refers to is taken too, by the definitions of DPF and MetalLB.
-pub(super) async fn the_infrastructure_is_taken(world: World) -> anyhow::Result<()> {
+pub(super) async fn the_infrastructure_is_taken(court: Court) -> anyhow::Result<()> {
     let mut served = HashSet::new();
     for definition in lockstep_sim::worlds::definitions(&lockstep_sim::worlds::BRIDGE) {
         served.insert(definition["spec"]["names"]["kind"].clone());
-        install_crd(&world.client, &definition).await?;
+        install_crd(&court.client, &definition).await?;
     }
     for mut object in infrastructure()?.into_iter().filter(|object| served.contains(&object["kind"])) {
-        object["metadata"]["namespace"] = json!(world.namespace);
-        let stored = apply(&world.client, &object).await?;
+        object["metadata"]["namespace"] = json!(court.namespace);
+        let stored = apply(&court.client, &object).await?;
         for (field, value) in object["spec"].as_object().context("no spec")? {
             assert_eq!(stored.data["spec"][field], *value, "{field}");
         }

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{Value, World, bridge, ensure, json, spec};
+use lockstep_tests::admission::MERGE;
 
-const MERGE: &str = "application/merge-patch+json";
+use super::{Court, Value, bridge, ensure, json, spec};
 
 fn ready() -> Value {
     json!({
@@ -13,19 +13,19 @@ fn ready() -> Value {
     })
 }
 
-pub(super) async fn the_status_has_an_endpoint_of_its_own(world: World) -> anyhow::Result<()> {
+pub(super) async fn the_status_has_an_endpoint_of_its_own(court: Court) -> anyhow::Result<()> {
     let mut object = bridge(Some(spec()));
     object["status"] = json!({"phase": "Ready"});
-    let created = world.create(&object).await?;
+    let created = court.create(&object).await?;
     ensure!(created.get("status").is_none(), "a status came with the creation: {created}");
 
     let both = json!({"spec": {"clusterType": "other"}, "status": {"phase": "Pending"}});
-    let told = world.ask("PATCH", "/bridge/status", MERGE, &both).await?.map_err(anyhow::Error::msg)?;
+    let told = court.ask("PATCH", "/bridge/status", MERGE, &both).await?.map_err(anyhow::Error::msg)?;
     ensure!(told["status"]["phase"] == "Pending" && told["spec"] == created["spec"], "{told}");
     ensure!(told["metadata"]["generation"] == 1, "a status is no new generation: {told}");
 
     let both = json!({"spec": {"clusterType": "other"}, "status": {"phase": "Failed"}});
-    let changed = world.ask("PATCH", "/bridge", MERGE, &both).await?.map_err(anyhow::Error::msg)?;
+    let changed = court.ask("PATCH", "/bridge", MERGE, &both).await?.map_err(anyhow::Error::msg)?;
     ensure!(changed["status"] == told["status"] && changed["spec"]["clusterType"] == "other", "{changed}");
     ensure!(changed["metadata"]["generation"] == 2, "a new spec is a new generation: {changed}");
 
@@ -33,14 +33,14 @@ pub(super) async fn the_status_has_an_endpoint_of_its_own(world: World) -> anyho
     let mut applied = bridge(None);
     applied["status"] = json!({"phase": "Ready", "conditions": [ready()], "observedGeneration": 2});
     let below = "/bridge/status?fieldManager=lockstep-bridge&force=true";
-    let told = world.ask("PATCH", below, "application/apply-patch+yaml", &applied).await?;
+    let told = court.ask("PATCH", below, "application/apply-patch+yaml", &applied).await?;
     let told = told.map_err(anyhow::Error::msg)?;
     ensure!(told["status"] == applied["status"], "{told}");
     Ok(())
 }
 
-pub(super) async fn what_a_status_may_say(world: World) -> anyhow::Result<()> {
-    world.create(&bridge(Some(spec()))).await?;
+pub(super) async fn what_a_status_may_say(court: Court) -> anyhow::Result<()> {
+    court.create(&bridge(Some(spec()))).await?;
     let condition = |field: &str, value: Value| {
         let mut condition = ready();
         condition[field] = value;
@@ -76,7 +76,7 @@ pub(super) async fn what_a_status_may_say(world: World) -> anyhow::Result<()> {
     let mut told = String::new();
     for status in cases {
         let body = json!({ "status": status });
-        let answer = world.ask("PATCH", "/bridge/status?dryRun=All", MERGE, &body).await?;
+        let answer = court.ask("PATCH", "/bridge/status?dryRun=All", MERGE, &body).await?;
         let verdict = answer.map_or_else(|refusal| refusal, |object| format!("taken: {}", object["status"]));
         writeln!(told, "{status}\n    {verdict}")?;
     }

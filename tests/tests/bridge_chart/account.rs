@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use anyhow::ensure;
-use lockstep_tests::bridge::{Surroundings, Tenant, definitions, life};
+use lockstep_sim::worlds;
+use lockstep_tests::bridge::{Surroundings, Tenant, life};
 use lockstep_tests::chart::{install, named, render, start};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::ground::eventually;
+use lockstep_tests::upstream::definitions;
 use serde_json::Value;
 
 use super::{BRIDGE, wanted};
@@ -51,7 +53,7 @@ fn asked(plane: &ControlPlane, user: &str) -> anyhow::Result<(BTreeSet<String>, 
 async fn the_bridge_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyhow::Result<()> {
     let (plane, release) = (ControlPlane::start()?, "bridge-lives");
     let client = plane.client().await?;
-    let surroundings = Surroundings::start(client.clone(), definitions()?).await?;
+    let surroundings = Surroundings::start(client.clone(), definitions(&worlds::BRIDGE)?).await?;
     let objects = render(release, &format!("{BRIDGE}log: {{level: debug}}\n"))?;
     install(&client, release, &objects).await?;
     let program = start(&plane, named(&objects, "Deployment", "bridge-lives-lockstep-bridge")?).await?;

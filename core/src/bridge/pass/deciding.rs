@@ -9,7 +9,7 @@ use crate::bridge::names::condition;
 use crate::bridge::prerequisites::{self, Remedy};
 use crate::bridge::source::Source;
 use crate::bridge::view::{Own, View};
-use crate::bridge::{dpucluster, exposure, hosted_cluster, kubeconfig, readiness, status, vip};
+use crate::bridge::{dpucluster, exposure, hosted_cluster, kubeconfig, readiness, status};
 use crate::engine::action::Action;
 use crate::engine::driver::Verdict;
 
@@ -39,29 +39,20 @@ pub(super) fn next_write(view: &View<'_>, pass: &Pass) -> Option<(Part, Action)>
     {
         return Some(write);
     }
-    // To ask for an address that can't be given would take away the one that it has.
-    if vip::check(view).is_none()
-        && let Some(write) = write(Part::Service, exposure::write(view))
-    {
-        return Some(write);
-    }
-    write(Part::DpuCluster, kubeconfig::write(view))
+    write(Part::Service, exposure::write(view)).or_else(|| write(Part::DpuCluster, kubeconfig::write(view)))
 }
 
 /// When the bridge has to be looked at again though nothing happens ("Requeue Strategy").
 pub(super) fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
     if let Some((part, failure)) = pass.failures.first() {
-        let backoff = Some(dpucluster::backoff(failure.class));
-        return Verdict::Retry { reason: format!("{}: {failure}", part.title()), backoff };
+        return dpucluster::retry(format!("{}: {failure}", part.title()), failure);
     }
     if let Err(failure) = view.dpu_cluster {
-        let backoff = Some(dpucluster::backoff(failure.class));
-        return Verdict::Retry { reason: format!("reading the DPUCluster: {failure}"), backoff };
+        return dpucluster::retry(format!("reading the DPUCluster: {failure}"), failure);
     }
     // The watch, which would tell when it comes, is refused.
     if let (Ok(None), Some(failure)) = (view.dpu_cluster, view.world.refusal(Source::DpuClusters)) {
-        let backoff = Some(dpucluster::backoff(failure.class));
-        return Verdict::Retry { reason: format!("watching DPUClusters: {failure}"), backoff };
+        return dpucluster::retry(format!("watching DPUClusters: {failure}"), failure);
     }
     let is_created = view.hosted_cluster().ours();
     let is = |name: &str, holds: fn(&Condition) -> bool| view.bridge.condition(name).is_some_and(holds);
@@ -69,7 +60,7 @@ pub(super) fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
         && is(condition::READY, |ready| readiness::is_waiting(&ready.reason));
     let mut delays: Vec<Duration> = Vec::new();
     if prerequisites::image_matters(view) {
-        delays.extend(view.memory.image.as_ref().and_then(|checked| checked.pause(view.now.monotonic)));
+        delays.extend(view.checked_image().and_then(|checked| checked.pause(view.now.monotonic)));
     }
     if let (Some(cluster), true) = (is_created, is_waiting) {
         delays.push(readiness::remaining(cluster, view.now));

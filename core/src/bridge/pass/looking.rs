@@ -67,15 +67,14 @@ impl Controller {
             if is_image_due(view) {
                 reads.insert(Read::Secret(Role::Pull));
             }
-            reads.into_iter().collect::<Vec<Read>>()
+            let get = |target| Action::Get { target, metadata_only: false };
+            reads.into_iter().filter_map(|read| Some((read, get(target(view, read)?)))).unzip()
         });
-        let Some(reads) = reads else { return self.report(key, pass, now) };
-        let targets = self.with_view(key, &pass, now, |view| {
-            reads.iter().filter_map(|read| Some((*read, target(view, *read)?))).collect::<Vec<_>>()
-        });
-        let (reads, targets): (Vec<Read>, Vec<_>) = targets.unwrap_or_default().into_iter().unzip();
-        let gets = targets.into_iter().map(|target| Action::Get { target, metadata_only: false });
-        wait(gets.collect(), Stage::Looking(pass, reads))
+        let Some((reads, gets)) = reads else {
+            self.measure(key, &pass, now);
+            return self.report(key, pass, now);
+        };
+        wait(gets, Stage::Looking(pass, reads))
     }
 
     pub(super) fn looked(
@@ -86,7 +85,6 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
-        pass.looked = now.monotonic.since(pass.began);
         let mut secrets: Vec<(Role, Arc<Value>)> = Vec::new();
         let mut copies: Vec<(Role, Lookup<Arc<Value>>)> = Vec::new();
         for (read, outcome) in reads.into_iter().zip(outcomes) {
@@ -112,6 +110,7 @@ impl Controller {
                 Read::Copy(role) => copies.push((role, found)),
             }
         }
+        self.measure(key, &pass, now);
         let has_dpu_cluster =
             self.with_view(key, &pass, now, |view| view.dpu_cluster().is_some()).unwrap_or_default();
         let mut actions = Vec::new();
@@ -222,8 +221,7 @@ fn is_image_due(view: &View<'_>) -> bool {
     }
     let source = Role::Pull.source(view.key, view.spec);
     let Ok(Some(secret)) = view.world.find(Source::Secrets, &source) else { return false };
-    let image = &view.spec.ocp_release_image;
-    let due = view.memory.image.as_ref().map(|checked| checked.due(image, &secrets::marker(secret)));
+    let due = view.checked_image().map(|checked| checked.due(&secrets::marker(secret)));
     due.is_none_or(|due| due <= view.now.monotonic)
 }
 

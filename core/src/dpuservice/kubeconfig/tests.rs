@@ -26,7 +26,7 @@ fn user() -> Value {
 }
 
 /// Fields over others.
-fn with(mut fields: Value, more: Value) -> Value {
+fn with(mut fields: Value, more: &Value) -> Value {
     for (field, value) in more.as_object().unwrap() {
         fields[field.as_str()] = value.clone();
     }
@@ -43,10 +43,10 @@ fn read(kubeconfig: &Value) -> Value {
 #[test]
 fn every_form_is_converted_or_refused() {
     let plain = kubeconfig(&cluster(), &user());
-    let of_cluster = |more: Value| kubeconfig(&with(cluster(), more), &user());
-    let of_user = |more: Value| kubeconfig(&cluster(), &with(user(), more));
+    let of_cluster = |more: Value| kubeconfig(&with(cluster(), &more), &user());
+    let of_user = |more: Value| kubeconfig(&cluster(), &with(user(), &more));
     let only = |user: Value| kubeconfig(&cluster(), &user);
-    let mut alone = with(plain.clone(), json!({ "current-context": "", "contexts": [] }));
+    let mut alone = with(plain.clone(), &json!({ "current-context": "", "contexts": [] }));
     let alone_again = alone.clone();
     alone["users"] = json!([{ "name": "root", "user": user() }, { "name": "b", "user": user() }]);
     let table = [
@@ -60,9 +60,9 @@ fn every_form_is_converted_or_refused() {
         ("a line break within base64", of_cluster(json!({ "certificate-authority-data": "Q0\nE=" }))),
         ("neither context nor choice", alone_again),
         ("no context and two users", alone),
-        ("a context that is not there", with(plain.clone(), json!({ "current-context": "none" }))),
-        ("a context of nobody", with(plain.clone(), json!({ "current-context": "other" }))),
-        ("no clusters", with(plain, json!({ "clusters": null }))),
+        ("a context that is not there", with(plain.clone(), &json!({ "current-context": "none" }))),
+        ("a context of nobody", with(plain.clone(), &json!({ "current-context": "other" }))),
+        ("no clusters", with(plain, &json!({ "clusters": null }))),
         ("no server", of_cluster(json!({ "server": null }))),
         ("a server that is no URL", of_cluster(json!({ "server": "10.0.0.1:6443" }))),
         ("a server with a password", of_cluster(json!({ "server": "https://root:s3cret@10.0.0.1" }))),
@@ -138,7 +138,7 @@ fn what_is_no_kubeconfig_is_told_without_a_word_of_it() {
 #[test]
 fn the_first_key_of_a_secret_that_is_there_counts() {
     let text = |server: &str| {
-        STANDARD.encode(kubeconfig(&with(cluster(), json!({ "server": server })), &user()).to_string())
+        STANDARD.encode(kubeconfig(&with(cluster(), &json!({ "server": server })), &user()).to_string())
     };
     let (today, before) = (text("https://a"), text("https://b"));
     let of = |data: Value| of_secret(&json!({ "data": data })).map(|connection| connection.server);

@@ -90,6 +90,34 @@ fn a_field_that_is_missing_has_another_value() {
 }
 
 #[test]
+fn a_field_that_is_null_is_missing() {
+    let schema = Schema::from_crd(&json!({"type": "object", "properties": {"spec": {
+        "type": "object", "x-kubernetes-validations": [{"rule": "!has(self.note)"}, {"rule": "'a' in self.notes"}],
+        "properties": {
+            "note": {"type": "string", "nullable": true},
+            "notes": {"type": "object", "additionalProperties": {"type": "string", "nullable": true}},
+        },
+    }}}))
+    .unwrap();
+    let spec = json!({"note": null, "notes": {"a": null}});
+    assert_eq!(schema.validate(&json!({"metadata": {"name": "a"}, "spec": spec}), None), []);
+}
+
+#[test]
+fn a_whole_float_is_neither_integer_nor_string() {
+    let schema = Schema::from_crd(&json!({"type": "object", "properties": {"spec": {
+        "x-kubernetes-int-or-string": true, "x-kubernetes-validations": [{"rule": "string(self) == '1'", "message": "m"}],
+    }}}))
+    .unwrap();
+    let causes = |spec: Value| schema.validate(&json!({"metadata": {"name": "a"}, "spec": spec}), None);
+    let told: Vec<String> = causes(json!(1.0)).iter().map(ToString::to_string).collect();
+    let expected = r#"spec: Invalid value: "": invalid data, expected XIntOrString value to be either a string or integer evaluating rule: m"#;
+    assert_eq!(told, [expected]);
+    assert_eq!(causes(json!(1)), []);
+    assert_eq!(causes(json!("1")), []);
+}
+
+#[test]
 fn list_items_are_matched_by_key() {
     let old = json!({"items": [{"k": "a", "v": "1"}, {"k": "b", "v": "2"}]});
     let swapped = json!({"items": [{"k": "b", "v": "2"}, {"k": "a", "v": "1"}]});

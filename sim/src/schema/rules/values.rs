@@ -65,8 +65,13 @@ pub(super) fn convert(functions: &Context<'static>, at: At<'_>, value: &Value, d
             // Keys of maps are data; only names of fields are escaped.
             let is_map = !matches!(node.extra, Extra::Absent | Extra::Allowed(false));
             let entries = map.iter().filter_map(|(key, value)| {
-                let child = at.field(key).or_else(|| at.child(key))?;
-                let name = if is_map && at.field(key).is_none() { key.clone() } else { escape(key) };
+                let field = at.field(key);
+                let child = field.or_else(|| at.child(key))?;
+                // A field that is null is not there.
+                if value.is_null() && field.is_some() {
+                    return None;
+                }
+                let name = if is_map && field.is_none() { key.clone() } else { escape(key) };
                 Some((Key::String(Arc::new(name)), convert(functions, child, value, depth + 1)))
             });
             let map: HashMap<Key, CelValue> = entries.collect();
@@ -78,6 +83,10 @@ pub(super) fn convert(functions: &Context<'static>, at: At<'_>, value: &Value, d
 /// What is wrong with a value of another type than rules expect; such values get here when they were stored before.
 pub(super) fn misfit(at: At<'_>, value: &Value) -> Option<String> {
     let actual = text::type_name(value);
+    if at.node().int_or_string && !(value.is_string() || value.is_i64()) {
+        let expected = "invalid data, expected XIntOrString value to be either a string or integer";
+        return Some(expected.to_owned());
+    }
     let expected = match (at.node().kind, value) {
         (Kind::String, Value::String(_))
         | (Kind::Boolean, Value::Bool(_))

@@ -70,7 +70,7 @@ impl Draw<'_> {
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[usize::try_from(self.below(from.len() as u64)).unwrap_or(0)]
+        self.random.pick(from)
     }
 
     /// Durations of all magnitudes up to the greatest: most bugs live in one of them.

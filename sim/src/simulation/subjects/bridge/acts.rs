@@ -18,45 +18,32 @@ use crate::worlds::registry::Health;
 /// Who may have a bridge: as many as there are DPUClusters, and one that has to wait.
 const BRIDGES: [&str; 4] = ["prod", "stage", "dev", "lab"];
 
-const fn act(
-    name: &'static str,
-    actor: &'static str,
-    weight: u32,
-    run: fn(&mut dyn Hand, &mut Random),
-) -> Act {
-    Act { name, actor, weight, run }
-}
-
 pub(super) const ACTS: &[Act] = &[
-    act("create a bridge", "user", 12, create_bridge),
-    act("delete a bridge", "user", 5, delete_bridge),
-    act("choose a release image", "user", 6, choose_image),
-    act("choose an address", "user", 4, choose_address),
-    act("name other Secrets", "user", 3, choose_secrets),
-    act("change what can be changed", "user", 3, change_mutable),
-    act("change what can't be changed", "user", 3, change_immutable),
-    act("rotate a Secret", "admin", 6, rotate),
-    act("break a Secret", "admin", 4, break_secret),
-    act("delete a Secret", "admin", 3, delete_secret),
-    act("put everything right", "admin", 6, restore),
-    act("delete the StorageClass", "admin", 2, delete_storage_class),
-    act("delete the pool", "admin", 2, delete_pool),
-    act("take an address", "admin", 3, take_address),
-    act("stop HyperShift's operator", "admin", 2, stop_hypershift),
-    act("put the registry out of order", "admin", 4, disturb_registry),
-    act("delete a DPUCluster", "admin", 3, delete_dpu_cluster),
-    act("create a DPUCluster", "admin", 4, create_dpu_cluster),
-    act("delete a HostedCluster", "other controller", 2, delete_hosted_cluster),
-    act("delete a NodePool", "other controller", 2, delete_node_pool),
-    act("edit a HostedCluster", "other controller", 3, edit_hosted_cluster),
-    act("change a copy", "other controller", 4, change_copy),
-    act("delete a copy", "other controller", 3, delete_copy),
-    act("squat on a name", "other controller", 6, squat),
+    Act::new("create a bridge", "user", 12, create_bridge),
+    Act::new("delete a bridge", "user", 5, delete_bridge),
+    Act::new("choose a release image", "user", 6, choose_image),
+    Act::new("choose an address", "user", 4, choose_address),
+    Act::new("name other Secrets", "user", 3, choose_secrets),
+    Act::new("change what can be changed", "user", 3, change_mutable),
+    Act::new("change what can't be changed", "user", 3, change_immutable),
+    Act::new("rotate a Secret", "admin", 6, rotate),
+    Act::new("break a Secret", "admin", 4, break_secret),
+    Act::new("delete a Secret", "admin", 3, delete_secret),
+    Act::new("put everything right", "admin", 6, restore),
+    Act::new("delete the StorageClass", "admin", 2, delete_storage_class),
+    Act::new("delete the pool", "admin", 2, delete_pool),
+    Act::new("take an address", "admin", 3, take_address),
+    Act::new("stop HyperShift's operator", "admin", 2, stop_hypershift),
+    Act::new("put the registry out of order", "admin", 4, disturb_registry),
+    Act::new("delete a DPUCluster", "admin", 3, delete_dpu_cluster),
+    Act::new("create a DPUCluster", "admin", 4, create_dpu_cluster),
+    Act::new("delete a HostedCluster", "other controller", 2, delete_hosted_cluster),
+    Act::new("delete a NodePool", "other controller", 2, delete_node_pool),
+    Act::new("edit a HostedCluster", "other controller", 3, edit_hosted_cluster),
+    Act::new("change a copy", "other controller", 4, change_copy),
+    Act::new("delete a copy", "other controller", 3, delete_copy),
+    Act::new("squat on a name", "other controller", 6, squat),
 ];
-
-fn pick<T: Copy>(from: &[T], random: &mut Random) -> T {
-    from[usize::try_from(random.below(from.len() as u64)).unwrap_or(0)]
-}
 
 fn target(name: &str) -> ObjectRef {
     ObjectRef::namespaced(&names::bridge(), NAMESPACE, name)
@@ -113,61 +100,61 @@ fn create_bridge(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 fn delete_bridge(hand: &mut dyn Hand, random: &mut Random) {
-    hand.delete(&target(pick(&BRIDGES, random)));
+    hand.delete(&target(random.pick(&BRIDGES)));
 }
 
 fn change(hand: &mut dyn Hand, random: &mut Random, spec: &Value) {
-    hand.merge(&target(pick(&BRIDGES, random)), &json!({ "spec": spec }));
+    hand.merge(&target(random.pick(&BRIDGES)), &json!({ "spec": spec }));
 }
 
 fn choose_image(hand: &mut dyn Hand, random: &mut Random) {
-    let image = pick(&IMAGES, random);
+    let image = random.pick(&IMAGES);
     change(hand, random, &json!({ "ocpReleaseImage": image }));
 }
 
 fn choose_address(hand: &mut dyn Hand, random: &mut Random) {
-    let address = pick(&[VIPS[0], VIPS[1], VIPS[2], "192.0.2.40", "198.51.100.1"], random);
+    let address = random.pick(&[VIPS[0], VIPS[1], VIPS[2], "192.0.2.40", "198.51.100.1"]);
     change(hand, random, &json!({ "metalLBVirtualIP": address }));
 }
 
 fn choose_secrets(hand: &mut dyn Hand, random: &mut Random) {
-    let (pull, ssh) = (pick(&PULL_SECRETS, random), pick(&SSH_SECRETS, random));
+    let (pull, ssh) = (random.pick(&PULL_SECRETS), random.pick(&SSH_SECRETS));
     change(hand, random, &json!({ "pullSecretRef": { "name": pull }, "sshKeySecretRef": { "name": ssh } }));
 }
 
 fn change_mutable(hand: &mut dyn Hand, random: &mut Random) {
-    let policy = pick(&["HighlyAvailable", "SingleReplica"], random);
-    let kind = pick(&["dpf-production", "dpf-dev"], random);
+    let policy = random.pick(&["HighlyAvailable", "SingleReplica"]);
+    let kind = random.pick(&["dpf-production", "dpf-dev"]);
     change(hand, random, &json!({ "infrastructureAvailabilityPolicy": policy, "clusterType": kind }));
 }
 
 fn change_immutable(hand: &mut dyn Hand, random: &mut Random) {
-    let policy = pick(&["HighlyAvailable", "SingleReplica"], random);
-    let class = pick(&[STORAGE_CLASS, "another"], random);
+    let policy = random.pick(&["HighlyAvailable", "SingleReplica"]);
+    let class = random.pick(&[STORAGE_CLASS, "another"]);
     change(hand, random, &json!({ "controlPlaneAvailabilityPolicy": policy, "etcdStorageClass": class }));
 }
 
 fn rotate(hand: &mut dyn Hand, random: &mut Random) {
     let which = random.below(5).to_string();
     if random.below(2) == 0 {
-        let name = pick(&PULL_SECRETS, random);
+        let name = random.pick(&PULL_SECRETS);
         stage::write_secret(hand, name, ".dockerconfigjson", &stage::docker_config(&which));
     } else {
-        stage::write_secret(hand, pick(&SSH_SECRETS, random), "ssh-publickey", &stage::ssh_keys(&which));
+        stage::write_secret(hand, random.pick(&SSH_SECRETS), "ssh-publickey", &stage::ssh_keys(&which));
     }
 }
 
 fn break_secret(hand: &mut dyn Hand, random: &mut Random) {
     let broken = format!("{{\"{SECRET}\": ");
     if random.below(2) == 0 {
-        stage::write_secret(hand, pick(&PULL_SECRETS, random), ".dockerconfigjson", &broken);
+        stage::write_secret(hand, random.pick(&PULL_SECRETS), ".dockerconfigjson", &broken);
     } else {
-        stage::write_secret(hand, pick(&SSH_SECRETS, random), "ssh-publickey", &broken);
+        stage::write_secret(hand, random.pick(&SSH_SECRETS), "ssh-publickey", &broken);
     }
 }
 
 fn delete_secret(hand: &mut dyn Hand, random: &mut Random) {
-    let name = pick(&[PULL_SECRETS[0], PULL_SECRETS[1], SSH_SECRETS[0], SSH_SECRETS[1]], random);
+    let name = random.pick(&[PULL_SECRETS[0], PULL_SECRETS[1], SSH_SECRETS[0], SSH_SECRETS[1]]);
     hand.delete(&ObjectRef::namespaced(&names::secret(), NAMESPACE, name));
 }
 
@@ -184,7 +171,7 @@ fn delete_pool(hand: &mut dyn Hand, _: &mut Random) {
 }
 
 fn take_address(hand: &mut dyn Hand, random: &mut Random) {
-    let address = pick(&VIPS, random);
+    let address = random.pick(&VIPS);
     let metadata = json!({ "namespace": NAMESPACE, "name": "squatter", "annotations": { "metallb.io/loadBalancerIPs": address } });
     let object =
         json!({ "metadata": metadata, "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] } });
@@ -196,29 +183,29 @@ fn stop_hypershift(hand: &mut dyn Hand, _: &mut Random) {
 }
 
 fn disturb_registry(hand: &mut dyn Hand, random: &mut Random) {
-    let health = pick(&[Health::Up, Health::Down, Health::Forbidden], random);
+    let health = random.pick(&[Health::Up, Health::Down, Health::Forbidden]);
     stage::with_registry(hand, |registry| registry.health = health);
 }
 
 fn delete_dpu_cluster(hand: &mut dyn Hand, random: &mut Random) {
-    let name = pick(&DPU_CLUSTERS, random);
+    let name = random.pick(&DPU_CLUSTERS);
     hand.delete(&ObjectRef::namespaced(&names::dpu_cluster(), DPF, name));
 }
 
 fn create_dpu_cluster(hand: &mut dyn Hand, random: &mut Random) {
-    stage::restore_dpu_cluster(hand, pick(&DPU_CLUSTERS, random));
+    stage::restore_dpu_cluster(hand, random.pick(&DPU_CLUSTERS));
 }
 
 fn delete_hosted_cluster(hand: &mut dyn Hand, random: &mut Random) {
-    hand.delete(&ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, pick(&BRIDGES, random)));
+    hand.delete(&ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, random.pick(&BRIDGES)));
 }
 
 fn delete_node_pool(hand: &mut dyn Hand, random: &mut Random) {
-    hand.delete(&ObjectRef::namespaced(&names::node_pool(), NAMESPACE, pick(&BRIDGES, random)));
+    hand.delete(&ObjectRef::namespaced(&names::node_pool(), NAMESPACE, random.pick(&BRIDGES)));
 }
 
 fn edit_hosted_cluster(hand: &mut dyn Hand, random: &mut Random) {
-    let cluster = ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, pick(&BRIDGES, random));
+    let cluster = ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, random.pick(&BRIDGES));
     let patch = if random.below(2) == 0 {
         json!({ "spec": { "release": { "image": IMAGES[0] } } })
     } else {
@@ -239,7 +226,7 @@ fn any_copy(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
 
 fn change_copy(hand: &mut dyn Hand, random: &mut Random) {
     if let Some(copy) = any_copy(hand, random) {
-        let key = pick(&[".dockerconfigjson", "id_rsa.pub", "super-admin.conf"], random);
+        let key = random.pick(&[".dockerconfigjson", "id_rsa.pub", "super-admin.conf"]);
         hand.merge(&copy, &json!({ "data": { key: "e30=" } }));
     }
 }
@@ -252,7 +239,7 @@ fn delete_copy(hand: &mut dyn Hand, random: &mut Random) {
 
 /// Somebody makes an object of a name that a bridge would use.
 fn squat(hand: &mut dyn Hand, random: &mut Random) {
-    let name = pick(&BRIDGES, random);
+    let name = random.pick(&BRIDGES);
     let metadata =
         |name: &str| json!({ "namespace": NAMESPACE, "name": name, "annotations": { "squatter": "yes" } });
     let (kind, object): (Arc<Kind>, Value) = match random.below(3) {

@@ -14,33 +14,24 @@ use crate::simulation::subject::{Act, Hand};
 const CLASSES: [&str; 3] = ["web", "db", "lab"];
 const NAMESPACES: [&str; 4] = ["red", "green", "blue", "grey"];
 
-const fn act(
-    name: &'static str,
-    actor: &'static str,
-    weight: u32,
-    run: fn(&mut dyn Hand, &mut Random),
-) -> Act {
-    Act { name, actor, weight, run }
-}
-
 pub(super) const ACTS: &[Act] = &[
-    act("define a class", "admin", 6, define_class),
-    act("update a class", "admin", 10, update_class),
-    act("remove a class", "admin", 5, remove_class),
-    act("remove a class and define it anew", "admin", 3, replace_class),
-    act("create a namespace", "tenant", 5, create_namespace),
-    act("label a namespace", "tenant", 10, label_namespace),
-    act("take the label off a namespace", "tenant", 4, unlabel_namespace),
-    act("ask for a class in vain, or no longer", "tenant", 6, ask_in_vain),
-    act("touch a namespace", "tenant", 3, touch_namespace),
-    act("delete a namespace", "tenant", 3, delete_namespace),
-    act("edit what was applied", "other controller", 6, edit_applied),
-    act("delete what was applied", "other controller", 6, delete_applied),
-    act("delete what was applied and create its own", "other controller", 4, replace_applied),
-    act("create an object of its own", "other controller", 4, create_foreign),
-    act("hold back what was applied from deletion", "other controller", 2, hold_applied),
-    act("delete a binding", "tenant", 3, delete_binding),
-    act("put a binding into another class", "tenant", 3, edit_binding),
+    Act::new("define a class", "admin", 6, define_class),
+    Act::new("update a class", "admin", 10, update_class),
+    Act::new("remove a class", "admin", 5, remove_class),
+    Act::new("remove a class and define it anew", "admin", 3, replace_class),
+    Act::new("create a namespace", "tenant", 5, create_namespace),
+    Act::new("label a namespace", "tenant", 10, label_namespace),
+    Act::new("take the label off a namespace", "tenant", 4, unlabel_namespace),
+    Act::new("ask for a class in vain, or no longer", "tenant", 6, ask_in_vain),
+    Act::new("touch a namespace", "tenant", 3, touch_namespace),
+    Act::new("delete a namespace", "tenant", 3, delete_namespace),
+    Act::new("edit what was applied", "other controller", 6, edit_applied),
+    Act::new("delete what was applied", "other controller", 6, delete_applied),
+    Act::new("delete what was applied and create its own", "other controller", 4, replace_applied),
+    Act::new("create an object of its own", "other controller", 4, create_foreign),
+    Act::new("hold back what was applied from deletion", "other controller", 2, hold_applied),
+    Act::new("delete a binding", "tenant", 3, delete_binding),
+    Act::new("put a binding into another class", "tenant", 3, edit_binding),
 ];
 
 pub(super) fn config_map() -> Arc<Kind> {
@@ -66,10 +57,6 @@ pub(super) fn begin(hand: &mut dyn Hand) {
     hand.create(&names::class(), &class("web", &mut random));
     hand.create(&names::namespace(), &namespace("red", Some("web")));
     hand.create(&names::namespace(), &namespace("green", None));
-}
-
-fn pick<T: Copy>(from: &[T], random: &mut Random) -> T {
-    from[usize::try_from(random.below(from.len() as u64)).unwrap_or(0)]
 }
 
 /// Some of a few resources, each with one of a few contents: classes overlap, and updates change a part of them.
@@ -106,7 +93,7 @@ fn namespace(name: &str, class: Option<&str>) -> Value {
 }
 
 fn define_class(hand: &mut dyn Hand, random: &mut Random) {
-    let name = pick(&CLASSES, random);
+    let name = random.pick(&CLASSES);
     hand.create(&names::class(), &class(name, random));
 }
 
@@ -131,23 +118,23 @@ fn replace_class(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 fn create_namespace(hand: &mut dyn Hand, random: &mut Random) {
-    let wanted = (random.below(3) > 0).then(|| pick(&CLASSES, random));
-    hand.create(&names::namespace(), &namespace(pick(&NAMESPACES, random), wanted));
+    let wanted = (random.below(3) > 0).then(|| random.pick(&CLASSES));
+    hand.create(&names::namespace(), &namespace(random.pick(&NAMESPACES), wanted));
 }
 
 fn some_namespace(random: &mut Random) -> ObjectRef {
-    ObjectRef::cluster(&names::namespace(), pick(&NAMESPACES, random))
+    ObjectRef::cluster(&names::namespace(), random.pick(&NAMESPACES))
 }
 
 fn label_namespace(hand: &mut dyn Hand, random: &mut Random) {
-    let (target, class) = (some_namespace(random), pick(&CLASSES, random));
+    let (target, class) = (some_namespace(random), random.pick(&CLASSES));
     hand.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
 }
 
 /// A slip of the pen, mended and made again: what is told of it belongs to one series.
 fn ask_in_vain(hand: &mut dyn Hand, random: &mut Random) {
     const NOWHERE: &str = "nowhere";
-    let target = ObjectRef::cluster(&names::namespace(), pick(&["red", "green"], random));
+    let target = ObjectRef::cluster(&names::namespace(), random.pick(&["red", "green"]));
     let asks = hand.server().object(&target).is_some_and(|it| label(it, CLASS_LABEL) == Some(NOWHERE));
     let class = if asks { Value::Null } else { json!(NOWHERE) };
     hand.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
@@ -168,7 +155,7 @@ fn delete_namespace(hand: &mut dyn Hand, random: &mut Random) {
 
 /// Something that stands in a binding's status and exists.
 fn some_applied(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
-    let kind = pick(&[0, 0, 1, 2], random);
+    let kind = random.pick(&[0, 0, 1, 2]);
     let kind = &pool_kinds()[kind];
     let object = hand.any(kind, random)?;
     let ours = object["metadata"]["ownerReferences"][0]["kind"] == "NamespaceClassBinding";
@@ -199,7 +186,7 @@ fn replace_applied(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 fn create_foreign(hand: &mut dyn Hand, random: &mut Random) {
-    let (namespace, name) = (pick(&NAMESPACES, random), pick(&["a", "b", "z"], random));
+    let (namespace, name) = (random.pick(&NAMESPACES), random.pick(&["a", "b", "z"]));
     create(hand, &ObjectRef::namespaced(&config_map(), namespace, name), random);
 }
 
@@ -230,7 +217,7 @@ fn delete_binding(hand: &mut dyn Hand, random: &mut Random) {
 
 fn edit_binding(hand: &mut dyn Hand, random: &mut Random) {
     if let Some(binding) = hand.any(&names::binding(), random).filter(|binding| !is_deleting(binding)) {
-        let class = pick(&CLASSES, random);
+        let class = random.pick(&CLASSES);
         hand.merge(&reference(&names::binding(), &binding), &json!({ "spec": { "className": class } }));
     }
 }

@@ -20,31 +20,22 @@ use crate::simulation::subject::{Act, Hand};
 /// The password of the broker at first.
 pub(super) const PASSWORD: &str = "tops3cret-1";
 
-const fn act(
-    name: &'static str,
-    actor: &'static str,
-    weight: u32,
-    run: fn(&mut dyn Hand, &mut Random),
-) -> Act {
-    Act { name, actor, weight, run }
-}
-
 pub(super) const ACTS: &[Act] = &[
-    act("create resources", "user", 8, create),
-    act("remove resources", "user", 4, remove),
-    act("move a resource to another shard", "user", 4, relabel),
-    act("report on resources", "adapter", 10, report),
-    act("answers of the API get damaged", "network", 10, damage),
-    act("the broker goes down for a while", "broker", 5, go_down),
-    act("the connection breaks between events", "broker", 6, break_soon),
-    act("the connection breaks while nothing is sent", "broker", 4, break_now),
-    act("the broker refuses events", "broker", 6, refuse),
-    act("change the configuration", "user", 8, configure),
-    act("break the configuration", "user", 4, misconfigure),
-    act("remove the configuration and create it anew", "user", 3, replace),
-    act("change the password of the broker", "user", 3, change_password),
-    act("remove the Secret", "user", 2, remove_secret),
-    act("put everything right", "user", 6, put_right),
+    Act::new("create resources", "user", 8, create),
+    Act::new("remove resources", "user", 4, remove),
+    Act::new("move a resource to another shard", "user", 4, relabel),
+    Act::new("report on resources", "adapter", 10, report),
+    Act::new("answers of the API get damaged", "network", 10, damage),
+    Act::new("the broker goes down for a while", "broker", 5, go_down),
+    Act::new("the connection breaks between events", "broker", 6, break_soon),
+    Act::new("the connection breaks while nothing is sent", "broker", 4, break_now),
+    Act::new("the broker refuses events", "broker", 6, refuse),
+    Act::new("change the configuration", "user", 8, configure),
+    Act::new("break the configuration", "user", 4, misconfigure),
+    Act::new("remove the configuration and create it anew", "user", 3, replace),
+    Act::new("change the password of the broker", "user", 3, change_password),
+    Act::new("remove the Secret", "user", 2, remove_secret),
+    Act::new("put everything right", "user", 6, put_right),
 ];
 
 /// What lies beyond Kubernetes, and the time there.
@@ -94,7 +85,7 @@ pub(super) fn restore(hand: &mut dyn Hand) {
 fn create(hand: &mut dyn Hand, random: &mut Random) {
     let Some((beyond, now)) = beyond(hand) else { return };
     for _ in 0..=random.below(40) {
-        beyond.create(pick(random, &["us-east", "us-east", "eu-west"]), now);
+        beyond.create(random.pick(&["us-east", "us-east", "eu-west"]), now);
     }
 }
 
@@ -110,7 +101,7 @@ fn remove(hand: &mut dyn Hand, random: &mut Random) {
 fn relabel(hand: &mut dyn Hand, random: &mut Random) {
     let Some((beyond, now)) = beyond(hand) else { return };
     if let Some(id) = beyond.any(random) {
-        beyond.label(&id, pick(random, &["us-east", "eu-west"]), now);
+        beyond.label(&id, random.pick(&["us-east", "eu-west"]), now);
     }
 }
 
@@ -126,21 +117,18 @@ fn report(hand: &mut dyn Hand, random: &mut Random) {
 fn damage(hand: &mut dyn Hand, random: &mut Random) {
     let Some((beyond, _)) = beyond(hand) else { return };
     let item = usize::try_from(random.below(100)).unwrap_or(0);
-    let damage = pick(
-        random,
-        &[
-            Damage::Html,
-            Damage::EmptyBody,
-            Damage::TruncatedJson,
-            Damage::WrongTimeFormat { item },
-            Damage::MissingId { item },
-            Damage::ItemNotAnObject { item },
-            Damage::NullStatus { item },
-            Damage::ServerError(500),
-            Damage::ServerError(503),
-            Damage::Throttled { retry_after: 3 },
-        ],
-    );
+    let damage = random.pick(&[
+        Damage::Html,
+        Damage::EmptyBody,
+        Damage::TruncatedJson,
+        Damage::WrongTimeFormat { item },
+        Damage::MissingId { item },
+        Damage::ItemNotAnObject { item },
+        Damage::NullStatus { item },
+        Damage::ServerError(500),
+        Damage::ServerError(503),
+        Damage::Throttled { retry_after: 3 },
+    ]);
     for _ in 0..=random.below(6) {
         beyond.damage.push_back(damage);
     }
@@ -170,14 +158,14 @@ fn refuse(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 fn configure(hand: &mut dyn Hand, random: &mut Random) {
-    let (url, dialect) = pick(random, &[(HOSTS[0].0, "labels"), (HOSTS[1].0, "search")]);
-    let region = pick(random, &["us-east", "us-east", "eu-west"]);
+    let (url, dialect) = random.pick(&[(HOSTS[0].0, "labels"), (HOSTS[1].0, "search")]);
+    let region = random.pick(&["us-east", "us-east", "eu-west"]);
     let spec = match random.below(4) {
         0 => json!({ "hyperfleetAPI": { "url": url, "dialect": dialect } }),
         1 => json!({ "shardSelector": { "matchLabels": { "region": region } } }),
-        2 => json!({ "backoffNotReady": pick(random, &["5s", "10s", "15s", "1m"]) }),
+        2 => json!({ "backoffNotReady": random.pick(&["5s", "10s", "15s", "1m"]) }),
         _ => {
-            json!({ "pollInterval": pick(random, &["2s", "5s", "8s"]), "broker": { "exchange": pick(random, &["x", "y"]) } })
+            json!({ "pollInterval": random.pick(&["2s", "5s", "8s"]), "broker": { "exchange": random.pick(&["x", "y"]) } })
         }
     };
     hand.merge(&config(), &json!({ "spec": spec }));
@@ -219,8 +207,4 @@ fn put_right(hand: &mut dyn Hand, _: &mut Random) {
     if let Some((beyond, now)) = beyond(hand) {
         beyond.heal(now);
     }
-}
-
-fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
-    from[usize::try_from(random.below(from.len() as u64)).unwrap_or(0)]
 }

@@ -1,4 +1,4 @@
-//! The Bridge in this process, with all that it asks for and tells.
+//! A controller in this process, with all that it asks for and tells.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use tower::util::MapRequestLayer;
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
-/// A Bridge that runs; it stops when this is dropped.
+/// A controller that runs; it stops when this is dropped.
 #[derive(Debug)]
 pub struct Watched {
     metrics: Metrics,
@@ -30,8 +30,8 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Starts it on the current runtime.
-    pub fn start(config: Config) -> anyhow::Result<Self> {
+    /// Starts the controller of that name on the current runtime.
+    pub fn start(controller: &str, config: Config) -> anyhow::Result<Self> {
         let requests = Lines::default();
         let seen = Arc::clone(&requests);
         let layer = MapRequestLayer::new(move |request: Request<Body>| {
@@ -40,14 +40,14 @@ impl Watched {
             request
         });
         let client = ClientBuilder::try_from(config)?.with_layer(&layer).build();
-        // The parallelism that the specification names.
+        // The parallelism that the Bridge's specification names.
         let (concurrency, resync) = (5, Duration::from_mins(10));
-        let settings = operator::Config { concurrency, resync, instance: "bridge-0".to_owned(), seed: 1 };
+        let settings = operator::Config { concurrency, resync, instance: format!("{controller}-0"), seed: 1 };
         let metrics = Metrics::new(Registry::new())?;
         let mut manager = Manager::new(client, Clock::start(jiff::Timestamp::now), 1, metrics.clone());
         let (sink, mut told) = mpsc::unbounded_channel();
         manager.send_notes_to(sink);
-        manager.add(controllers::machine("bridge", &settings).context("the Bridge")?);
+        manager.add(controllers::machine(controller, &settings).context("there is no such controller")?);
         let notes = Arc::<Mutex<Vec<Note>>>::default();
         let kept = Arc::clone(&notes);
         tokio::spawn(async move {
@@ -60,7 +60,7 @@ impl Watched {
         Ok(Self { metrics, requests, notes, _running: trigger })
     }
 
-    /// The bridges that it has looked at, as `namespace/name`, and how long each time took.
+    /// The objects that it has looked at, as `namespace/name`, and how long each time took.
     pub fn passes(&self) -> Vec<(String, Duration)> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let pass = |note: &Note| match note {
@@ -74,8 +74,8 @@ impl Watched {
 
     /// How often it has looked at one.
     pub fn passes_of(&self, namespace: &str, name: &str) -> usize {
-        let bridge = format!("{namespace}/{name}");
-        self.passes().iter().filter(|(of, _)| *of == bridge).count()
+        let object = format!("{namespace}/{name}");
+        self.passes().iter().filter(|(of, _)| *of == object).count()
     }
 
     /// How much it has asked for so far: of everything, and what of it were writes.

@@ -1,0 +1,313 @@
+//! What brings a condition about: worlds that lack something, or in which something goes wrong.
+
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Action, Class};
+use lockstep_sim::cluster::Fate;
+use lockstep_sim::worlds::dpu_clusters::Access;
+use lockstep_sim::worlds::registry::Health;
+use serde_json::{Value, json};
+
+use super::bench::Bench;
+use super::objects::{
+    self, DPF, NAMESPACE, UPGRADE, VIP, bridge, docker_config, dpu_cluster, secret, storage_class,
+};
+
+/// A bridge in a world that was changed before it came.
+pub(super) fn with(change: impl FnOnce(&mut Bench)) -> Bench {
+    with_spec(&json!({}), change)
+}
+
+fn with_spec(spec: &Value, change: impl FnOnce(&mut Bench)) -> Bench {
+    let mut bench = Bench::new();
+    change(&mut bench);
+    bench.cluster.advance(Duration::from_secs(30));
+    let mut wanted = bridge("prod");
+    for (field, value) in spec.as_object().into_iter().flatten() {
+        wanted["spec"][field] = value.clone();
+    }
+    bench.create(&wanted);
+    bench.cluster.advance(Duration::from_mins(3));
+    bench
+}
+
+/// A bridge that is ready in a world that changes then.
+fn after(change: impl FnOnce(&mut Bench)) -> Bench {
+    let mut bench = Bench::ready();
+    change(&mut bench);
+    bench.cluster.advance(Duration::from_mins(3));
+    bench
+}
+
+/// A bridge in a world that lacks the definitions of some kinds.
+fn unserved(kind: &str) -> Bench {
+    let mut bench = Bench::without(&[kind]);
+    bench.provide(kind);
+    bench.create(&bridge("prod"));
+    bench.cluster.advance(Duration::from_mins(3));
+    bench
+}
+
+/// Whatever the Bridge asks for that fits is refused.
+fn refuse(bench: &mut Bench, class: Class, fits: impl Fn(&Action) -> bool + 'static) {
+    let refused = move |_, action: &Action| if fits(action) { Fate::failed(class) } else { Fate::Served };
+    bench.cluster.interfere(refused);
+}
+
+fn is(action: &Action, name: &str, kind: &str) -> bool {
+    action.name() == name && action.target().is_some_and(|target| target.kind.kind == kind)
+}
+
+pub(super) fn without_dpu_cluster() -> Bench {
+    with(|bench| bench.delete("DPUCluster", DPF, "dpus"))
+}
+
+pub(super) fn dpu_cluster_lost() -> Bench {
+    after(|bench| bench.delete("DPUCluster", DPF, "dpus"))
+}
+
+pub(super) fn dpu_clusters_forbidden() -> Bench {
+    let mut bench = Bench::new();
+    bench.forbid_watch("DPUCluster");
+    refuse(&mut bench, Class::Forbidden, |action| is(action, "get", "DPUCluster"));
+    bench.create(&bridge("prod"));
+    bench.cluster.advance(Duration::from_mins(3));
+    bench
+}
+
+pub(super) fn dpu_clusters_unserved() -> Bench {
+    unserved("DPUCluster")
+}
+
+pub(super) fn pull_secret_missing() -> Bench {
+    with(|bench| bench.delete("Secret", NAMESPACE, "pull"))
+}
+
+pub(super) fn storage_class_missing() -> Bench {
+    with(|bench| bench.delete("StorageClass", "", "ceph-rbd"))
+}
+
+pub(super) fn hypershift_down() -> Bench {
+    with(|bench| {
+        bench.merge("Deployment", "hypershift", "operator", &json!({ "spec": { "replicas": 0 } }));
+    })
+}
+
+pub(super) fn hypershift_unserved() -> Bench {
+    unserved("HostedCluster")
+}
+
+pub(super) fn pool_missing() -> Bench {
+    with(|bench| bench.delete("IPAddressPool", "metallb-system", "vips"))
+}
+
+pub(super) fn pools_unserved() -> Bench {
+    unserved("IPAddressPool")
+}
+
+pub(super) fn in_use() -> Bench {
+    with_spec(&json!({ "metalLBVirtualIP": "192.0.2.11" }), |bench| {
+        bench.create(&bridge("older"));
+        bench.cluster.advance(Duration::from_mins(3));
+    })
+}
+
+pub(super) fn own_kubeconfig() -> Bench {
+    with(|bench| bench.merge("DPUCluster", DPF, "dpus", &json!({ "spec": { "kubeconfig": "theirs" } })))
+}
+
+pub(super) fn own_kubeconfig_ready() -> Bench {
+    with(|bench| {
+        let kubeconfig = Access::by_token("https://theirs.example.com:6443", "token").kubeconfig();
+        let mut theirs = secret("theirs", "admin.conf", &kubeconfig);
+        theirs["metadata"]["namespace"] = json!(DPF);
+        bench.create(&theirs);
+        bench.merge("DPUCluster", DPF, "dpus", &json!({ "spec": { "kubeconfig": "theirs" } }));
+        bench.cluster.advance(Duration::from_mins(3));
+    })
+}
+
+pub(super) fn malformed_ssh_key() -> Bench {
+    with(|bench| bench.merge("Secret", NAMESPACE, "ssh", &json!({ "data": { "ssh-publickey": "bm8ga2V5" } })))
+}
+
+pub(super) fn malformed_pull_secret() -> Bench {
+    with(|bench| {
+        bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": { ".dockerconfigjson": "e30=" } }));
+    })
+}
+
+pub(super) fn static_storage_class() -> Bench {
+    with_spec(&json!({ "etcdStorageClass": "by-hand" }), |bench| {
+        bench.create(&storage_class("by-hand", "kubernetes.io/no-provisioner"));
+    })
+}
+
+pub(super) fn outside_the_pool() -> Bench {
+    with_spec(&json!({ "metalLBVirtualIP": "198.51.100.1" }), |_| {})
+}
+
+pub(super) fn no_such_image() -> Bench {
+    with_spec(&json!({ "ocpReleaseImage": "registry.example.com/ocp-release:4.19.9-multi" }), |_| {})
+}
+
+pub(super) fn registry_refuses() -> Bench {
+    with(|bench| {
+        let other = secret("pull", ".dockerconfigjson", &docker_config("not-this-one"));
+        bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": other["data"] }));
+    })
+}
+
+pub(super) fn registry_down() -> Bench {
+    with(|bench| bench.registry().health = Health::Down)
+}
+
+pub(super) fn unsupported_version() -> Bench {
+    let old = "registry.example.com/ocp-release:4.3.0-multi";
+    with_spec(&json!({ "ocpReleaseImage": old }), |bench| {
+        let images = &mut bench.registry().images;
+        let image = images[objects::RELEASE].clone();
+        images.insert(old.to_owned(), image);
+    })
+}
+
+pub(super) fn name_with_a_dot() -> Bench {
+    let mut bench = Bench::new();
+    bench.create(&bridge("a.b"));
+    bench.cluster.advance(Duration::from_mins(3));
+    bench
+}
+
+pub(super) fn copy_of_others() -> Bench {
+    with(|bench| bench.create(&secret("prod-pull-secret", ".dockerconfigjson", "{}")))
+}
+
+pub(super) fn immutable_changed() -> Bench {
+    after(|bench| bench.change("prod", &json!({ "controlPlaneAvailabilityPolicy": "SingleReplica" })))
+}
+
+pub(super) fn update_refused() -> Bench {
+    after(|bench| {
+        refuse(bench, Class::Invalid, |action| is(action, "apply", "HostedCluster"));
+        bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
+    })
+}
+
+pub(super) fn foreign_hosted_cluster() -> Bench {
+    with(|bench| {
+        let mut older = Bench::ready();
+        let mut theirs = older.get("HostedCluster", NAMESPACE, "prod");
+        theirs["metadata"] = json!({ "namespace": NAMESPACE, "name": "prod" });
+        bench.create(&theirs);
+    })
+}
+
+pub(super) fn creation_forbidden() -> Bench {
+    with(|bench| refuse(bench, Class::Forbidden, |action| is(action, "create", "HostedCluster")))
+}
+
+pub(super) fn hosted_cluster_deleted() -> Bench {
+    after(|bench| {
+        // Somebody else holds it back.
+        let finalizers = bench.get("HostedCluster", NAMESPACE, "prod")["metadata"]["finalizers"].clone();
+        let mut finalizers = finalizers.as_array().cloned().unwrap_or_default();
+        finalizers.push(json!("example.com/hold"));
+        bench.merge("HostedCluster", NAMESPACE, "prod", &json!({ "metadata": { "finalizers": finalizers } }));
+        bench.delete("HostedCluster", NAMESPACE, "prod");
+    })
+}
+
+pub(super) fn foreign_node_pool() -> Bench {
+    with(|bench| {
+        let mut older = Bench::ready();
+        let mut theirs = older.get("NodePool", NAMESPACE, "prod");
+        theirs["metadata"] = json!({ "namespace": NAMESPACE, "name": "prod" });
+        bench.create(&theirs);
+    })
+}
+
+pub(super) fn node_pool_invalid() -> Bench {
+    after(|bench| {
+        bench.silence("HostedCluster");
+        bench.set_condition("NodePool", "ValidMachineConfig", "False", "InvalidConfig");
+    })
+}
+
+pub(super) fn node_ports() -> Bench {
+    let spec = json!({ "exposeThroughLoadBalancer": false, "metalLBVirtualIP": "" });
+    with_spec(&spec, |bench| {
+        bench.create(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "worker-1" } }));
+        let addresses = json!([{ "type": "InternalIP", "address": "198.51.100.7" }]);
+        bench.merge("Node", "", "worker-1/status", &json!({ "status": { "addresses": addresses } }));
+    })
+}
+
+pub(super) fn load_balancer_pending() -> Bench {
+    with(|bench| bench.silence("IPAddressPool"))
+}
+
+pub(super) fn new_address_pending() -> Bench {
+    after(|bench| {
+        bench.silence("IPAddressPool");
+        bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
+    })
+}
+
+pub(super) fn address_taken() -> Bench {
+    with(|bench| {
+        bench.create(&json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": { "namespace": NAMESPACE, "name": "web", "annotations": { "metallb.io/loadBalancerIPs": VIP } },
+            "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] },
+        }));
+    })
+}
+
+pub(super) fn address_of_a_rival() -> Bench {
+    with_spec(&json!({ "dpuClusterRef": { "name": "more-dpus", "namespace": DPF } }), |bench| {
+        bench.create(&dpu_cluster("more-dpus"));
+        // It asks for the address, and waits for its own DPUCluster.
+        let mut older = bridge("older");
+        older["spec"]["dpuClusterRef"]["name"] = json!("not-yet");
+        bench.create(&older);
+        bench.cluster.advance(Duration::from_mins(3));
+    })
+}
+
+pub(super) fn annotation_forbidden() -> Bench {
+    with(|bench| refuse(bench, Class::Forbidden, |action| is(action, "patch", "Service")))
+}
+
+pub(super) fn injection_forbidden() -> Bench {
+    with(|bench| refuse(bench, Class::Forbidden, |action| is(action, "patch", "DPUCluster")))
+}
+
+pub(super) fn timed_out() -> Bench {
+    let mut bench = load_balancer_pending();
+    bench.cluster.advance(Duration::from_hours(1));
+    bench
+}
+
+pub(super) fn blocked() -> Bench {
+    let bad = "registry.example.com/ocp-release:4.19.7-bad";
+    with_spec(&json!({ "ocpReleaseImage": bad }), |bench| {
+        let images = &mut bench.registry().images;
+        let image = images[objects::RELEASE].clone();
+        images.insert(bad.to_owned(), image);
+    })
+}
+
+pub(super) fn control_plane_down() -> Bench {
+    after(|bench| {
+        bench.silence("HostedCluster");
+        bench.set_condition("HostedCluster", "Available", "False", "EtcdWaitingForQuorum");
+    })
+}
+
+pub(super) fn unreachable() -> Bench {
+    after(|bench| {
+        bench.silence("HostedCluster");
+        bench.set_condition("HostedCluster", "Available", "False", "KASLoadBalancerNotReachable");
+    })
+}

@@ -1,0 +1,15 @@
+//! The DPUService controller in a world where nothing goes wrong but what a test lets go wrong.
+
+#[path = "dpuservice/bench.rs"]
+mod bench;
+#[path = "dpuservice/failures.rs"]
+mod failures;
+#[path = "dpuservice/flows.rs"]
+mod flows;
+#[path = "dpuservice/replay.rs"]
+mod replay;
+#[path = "dpuservice/scale.rs"]
+mod scale;
+#[path = "dpuservice/tolerance.rs"]
+mod tolerance;
+mod user;

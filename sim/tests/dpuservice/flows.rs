@@ -1,0 +1,371 @@
+//! What becomes of services, one flow after the other.
+
+use std::time::Duration;
+
+use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
+use lockstep_sim::worlds::dpu_clusters::{Access, UNREACHABLE};
+use serde_json::{Value, json};
+
+use super::bench::{Bench, DPF, TOKEN, dpu_cluster, kubeconfig, server, service};
+use super::user::User as _;
+
+#[test]
+fn a_service_comes_to_every_cluster_and_goes_again() {
+    let mut bench = Bench::new();
+    bench.join("dpu-cluster-01");
+    bench.join("dpu-cluster-02");
+    bench.settle();
+    assert_eq!(bench.in_argo("Secret"), Vec::<String>::new(), "nobody needs it yet");
+    bench.story();
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    insta::assert_snapshot!("created", bench.story());
+    insta::assert_snapshot!("conditions_of_a_service_that_is_ready", bench.conditions("hbn"));
+    assert_eq!(bench.in_argo("Application"), ["hbn-01", "hbn-02"]);
+    assert_eq!(bench.in_argo("Secret"), ["dpu-cluster-01-argocd", "dpu-cluster-02-argocd"]);
+    assert_eq!(
+        (bench.runs_on("dpu-cluster-01"), bench.runs_on("dpu-cluster-02")),
+        (vec!["hbn".to_owned()], vec!["hbn".to_owned()])
+    );
+
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.settle();
+    insta::assert_snapshot!("deleted", bench.story());
+    for kind in ["Application", "AppProject", "Secret"] {
+        assert_eq!(bench.in_argo(kind), Vec::<String>::new(), "{kind}");
+    }
+    assert_eq!(bench.runs_on("dpu-cluster-01"), Vec::<String>::new());
+    insta::assert_snapshot!("events", bench.events());
+}
+
+#[test]
+fn a_status_tells_what_argo_cd_says_of_each_cluster() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    let mut status = bench.service("hbn")["status"].clone();
+    status["conditions"] = json!(null);
+    insta::assert_yaml_snapshot!("status", status);
+}
+
+#[test]
+fn at_rest_nothing_is_asked_for() {
+    let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
+    // Argo CD looks again and again, and writes when it did.
+    bench.cluster.advance(Duration::from_hours(49));
+    assert_eq!(bench.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_change_is_one_write_for_each_cluster_and_tells_when_it_has_arrived() {
+    let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
+    let change = json!({ "spec": { "source": { "version": "v1.2.0" }, "values": { "a": null } } });
+    bench.cluster.merge("DPUService", "default", "hbn", &change);
+    bench.settle();
+    insta::assert_snapshot!("changed", bench.story());
+    let application = bench.application("hbn-01");
+    assert_eq!(application["spec"]["source"]["targetRevision"], "v1.2.0");
+    let values = &application["spec"]["source"]["helm"]["valuesObject"];
+    assert_eq!(
+        *values,
+        json!({ "serviceDaemonSet": {}, "kept": null }),
+        "what was taken out is out, nulls are kept"
+    );
+}
+
+#[test]
+fn clusters_join_and_leave() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    bench.join("dpu-cluster-02");
+    bench.settle();
+    assert_eq!(bench.in_argo("Application"), ["hbn-01", "hbn-02"]);
+    assert_eq!(bench.ready("hbn"), "True/Success");
+    bench.story();
+    bench.cluster.delete("DPUCluster", DPF, "dpu-cluster-01");
+    bench.settle();
+    insta::assert_snapshot!("left", bench.story());
+    assert_eq!(bench.in_argo("Application"), ["hbn-02"]);
+    assert_eq!(bench.in_argo("Secret"), ["dpu-cluster-02-argocd"]);
+    let project = bench.cluster.get("AppProject", ARGO_NAMESPACE, PROJECT);
+    assert_eq!(
+        project["spec"]["destinations"],
+        json!([{ "server": server("dpu-cluster-02"), "namespace": "*" }])
+    );
+}
+
+#[test]
+fn a_kubeconfig_that_is_rotated_costs_one_write() {
+    let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
+    bench.cluster.create(&service("firefly"));
+    bench.settle();
+    bench.story();
+    bench.rotate("dpu-cluster-01", &Access::by_token(&server("dpu-cluster-01"), "another"));
+    bench.cluster.advance(Duration::from_millis(500));
+    assert_eq!(bench.writes(), ["apply Secret dpf-argo-cd-system/dpu-cluster-01-argocd"]);
+    bench.settle();
+    assert_eq!(
+        (bench.ready("hbn"), bench.ready("firefly")),
+        ("True/Success".to_owned(), "True/Success".to_owned())
+    );
+}
+
+#[test]
+fn a_server_that_moves_takes_its_applications_along() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    bench.rotate("dpu-cluster-01", &Access::by_token("https://elsewhere.example.com", TOKEN));
+    bench.settle();
+    assert_eq!(bench.application("hbn-01")["spec"]["destination"]["server"], "https://elsewhere.example.com");
+    let project = bench.cluster.get("AppProject", ARGO_NAMESPACE, PROJECT);
+    assert_eq!(project["spec"]["destinations"][0]["server"], "https://elsewhere.example.com");
+    assert_eq!(
+        project["spec"]["destinations"].as_array().map(Vec::len),
+        Some(1),
+        "the old one is no longer permitted"
+    );
+    assert_eq!(bench.ready("hbn"), "True/Success");
+}
+
+#[test]
+fn what_is_shared_stays_until_the_last_service_goes() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    bench.cluster.create(&service("firefly"));
+    bench.settle();
+    bench.story();
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.settle();
+    insta::assert_snapshot!("one_of_two_deleted", bench.story());
+    assert_eq!(bench.in_argo("Application"), ["firefly-01"]);
+    assert_eq!((bench.in_argo("Secret").len(), bench.in_argo("AppProject").len()), (1, 1));
+    bench.cluster.delete("DPUService", "default", "firefly");
+    bench.settle();
+    assert_eq!((bench.in_argo("Secret").len(), bench.in_argo("AppProject").len()), (0, 0));
+}
+
+#[test]
+fn what_goes_with_the_last_service_is_made_anew_for_the_next() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    bench.cluster.delete("DPUService", "default", "hbn");
+    // While Applications, the project and Secrets go, one after the other.
+    for millis in [300, 900, 700, 500, 300] {
+        bench.cluster.advance(Duration::from_millis(millis));
+        bench.cluster.create(&service(&format!("next-{millis}{}", bench.cluster.journal.len())));
+    }
+    bench.settle();
+    for service in bench.cluster.list("DPUService", "default") {
+        let name = service["metadata"]["name"].as_str().expect("a name").to_owned();
+        assert_eq!(bench.ready(&name), "True/Success", "{}", bench.conditions(&name));
+    }
+    assert_eq!((bench.in_argo("Secret").len(), bench.in_argo("AppProject").len()), (1, 1));
+}
+
+#[test]
+fn what_others_change_is_put_right() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    let changes: [(&str, &str, Value); 7] = [
+        ("Application", "hbn-01", json!({ "spec": { "source": { "targetRevision": "v0" } } })),
+        ("Application", "hbn-01", json!({ "spec": { "destination": { "server": "https://elsewhere" } } })),
+        ("Application", "hbn-01", json!({ "metadata": { "finalizers": null } })),
+        ("Application", "hbn-01", json!({ "metadata": { "labels": null } })),
+        ("AppProject", PROJECT, json!({ "spec": { "destinations": [] } })),
+        ("AppProject", PROJECT, json!({ "spec": { "sourceRepos": ["https://only.this"] } })),
+        (
+            "Secret",
+            "dpu-cluster-01-argocd",
+            json!({ "metadata": { "labels": null }, "data": { "server": "eA==" } }),
+        ),
+    ];
+    let before: Vec<Value> =
+        changes.iter().map(|(kind, name, _)| bench.cluster.get(kind, ARGO_NAMESPACE, name)).collect();
+    for ((kind, name, change), before) in changes.iter().zip(&before) {
+        bench.cluster.merge(kind, ARGO_NAMESPACE, name, change);
+        bench.settle();
+        let after = bench.cluster.get(kind, ARGO_NAMESPACE, name);
+        for part in ["spec", "data"] {
+            assert_eq!(after[part], before[part], "{kind}: {change}");
+        }
+        for part in ["labels", "finalizers", "uid"] {
+            assert_eq!(after["metadata"][part], before["metadata"][part], "{kind}: {change}");
+        }
+        assert_eq!(bench.in_argo("Application"), ["hbn-01"], "{change}");
+        assert_eq!(bench.ready("hbn"), "True/Success", "{kind}: {change}: {}", bench.conditions("hbn"));
+    }
+}
+
+/// Without its project Argo CD removes nothing.
+#[test]
+fn a_project_that_is_gone_comes_back_for_the_removal() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.cluster.advance(Duration::from_millis(100));
+    bench.cluster.merge(
+        "AppProject",
+        ARGO_NAMESPACE,
+        PROJECT,
+        &json!({ "metadata": { "finalizers": null } }),
+    );
+    bench.cluster.delete("AppProject", ARGO_NAMESPACE, PROJECT);
+    bench.settle();
+    for kind in ["Application", "AppProject", "Secret"] {
+        assert_eq!(bench.in_argo(kind), Vec::<String>::new(), "{kind}");
+    }
+    assert_eq!(bench.runs_on("dpu-cluster-01"), Vec::<String>::new());
+}
+
+#[test]
+fn what_others_delete_comes_back() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    for (kind, name) in
+        [("Application", "hbn-01"), ("Secret", "dpu-cluster-01-argocd"), ("AppProject", PROJECT)]
+    {
+        let before = bench.cluster.get(kind, ARGO_NAMESPACE, name);
+        bench.cluster.delete(kind, ARGO_NAMESPACE, name);
+        bench.settle();
+        let after = bench.cluster.get(kind, ARGO_NAMESPACE, name);
+        if kind != "AppProject" {
+            assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"], "{kind}");
+            assert_eq!(bench.ready("hbn"), "True/Success", "{kind}: {}", bench.conditions("hbn"));
+        }
+    }
+    // Argo CD lets a project go when no Application names it any more. Until then it is told.
+    assert_eq!(bench.condition("hbn", "AppProjectReconciled").0, "False/AwaitingDeletion");
+}
+
+#[test]
+fn objects_of_others_are_left_alone() {
+    let mut bench = Bench::new();
+    bench.join("dpu-cluster-01");
+    let foreign = json!({
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": { "namespace": ARGO_NAMESPACE, "name": "hbn-01" },
+        "spec": { "project": "default", "destination": { "server": "https://theirs", "namespace": "theirs" } },
+    });
+    let secret = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": { "namespace": ARGO_NAMESPACE, "name": "dpu-cluster-01-argocd" },
+        "data": { "theirs": "eA==" },
+    });
+    bench.cluster.create(&foreign);
+    bench.cluster.create(&secret);
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    assert_eq!(bench.application("hbn-01")["spec"], foreign["spec"]);
+    assert_eq!(bench.in_argo("Application"), ["hbn-01", "hbn-dpu-cluster-01"]);
+    let theirs = bench.cluster.get("Secret", ARGO_NAMESPACE, "dpu-cluster-01-argocd");
+    assert_eq!(theirs["data"], secret["data"]);
+    assert_eq!(bench.in_argo("Secret").len(), 2);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.settle();
+    assert_eq!(bench.in_argo("Application"), ["hbn-01"]);
+    assert_eq!(bench.in_argo("Secret"), ["dpu-cluster-01-argocd"]);
+}
+
+#[test]
+fn a_project_of_somebody_else_is_told_and_left_alone() {
+    let mut bench = Bench::new();
+    bench.join("dpu-cluster-01");
+    let foreign = json!({
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": { "namespace": ARGO_NAMESPACE, "name": PROJECT },
+        "spec": { "destinations": [{ "server": "*", "namespace": "*" }] },
+    });
+    bench.cluster.create(&foreign);
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    insta::assert_snapshot!(
+        "conditions_of_a_service_whose_project_is_somebody_elses",
+        bench.conditions("hbn")
+    );
+    assert_eq!(bench.in_argo("Application"), Vec::<String>::new());
+    bench.cluster.delete("AppProject", ARGO_NAMESPACE, PROJECT);
+    bench.settle();
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+#[test]
+fn services_and_clusters_of_one_name_do_not_meet() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    bench.cluster.create(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "lab" } }));
+    bench.cluster.create(&kubeconfig(
+        "lab",
+        "dpu-cluster-01",
+        &Access::by_token("https://lab.example.com", TOKEN),
+    ));
+    bench.cluster.create(&dpu_cluster("lab", "dpu-cluster-01"));
+    let mut other = service("hbn");
+    other["metadata"]["namespace"] = json!("lab");
+    bench.cluster.create(&other);
+    bench.settle();
+    assert_eq!(bench.in_argo("Application").len(), 4);
+    assert_eq!(bench.in_argo("Secret").len(), 2);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+    let status = bench.service("hbn")["status"].clone();
+    let titles: Vec<&String> = status["health"].as_object().expect("a map").keys().collect();
+    assert_eq!(titles, ["dpf-operator-system/dpu-cluster-01", "lab/dpu-cluster-01"]);
+}
+
+#[test]
+fn applications_of_a_cluster_that_is_gone_and_unreachable_are_given_up() {
+    let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
+    let cut_off = json!({ "metadata": { "annotations": { UNREACHABLE: "true" }, "finalizers": null } });
+    bench.cluster.merge("DPUCluster", DPF, "dpu-cluster-01", &cut_off);
+    bench.cluster.delete("DPUCluster", DPF, "dpu-cluster-01");
+    bench.cluster.advance(Duration::from_mins(4));
+    assert_eq!(bench.in_argo("Secret").len(), 2, "Argo CD may still do it");
+    bench.cluster.advance(Duration::from_mins(3));
+    assert_eq!(bench.in_argo("Application"), ["hbn-02"]);
+    assert_eq!(bench.in_argo("Secret"), ["dpu-cluster-02-argocd"]);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+#[test]
+fn what_is_left_of_a_service_that_was_forced_out_is_swept_away() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    bench.cluster.merge("DPUService", "default", "hbn", &json!({ "metadata": { "finalizers": null } }));
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.settle();
+    for kind in ["Application", "AppProject", "Secret"] {
+        assert_eq!(bench.in_argo(kind), Vec::<String>::new(), "{kind}");
+    }
+}
+
+#[test]
+fn without_argo_cd_it_is_told_and_taken_up_when_it_comes() {
+    let mut bench = Bench::new();
+    bench.join("dpu-cluster-01");
+    bench.settle();
+    for kind in ["applications", "appprojects"] {
+        bench.cluster.delete("CustomResourceDefinition", "", &format!("{kind}.argoproj.io"));
+    }
+    bench.cluster.advance(Duration::from_mins(1));
+    bench.cluster.create(&service("hbn"));
+    bench.cluster.advance(Duration::from_mins(1));
+    insta::assert_snapshot!("conditions_without_argo_cd", bench.conditions("hbn"));
+    for definition in lockstep_sim::worlds::definitions(&[lockstep_sim::worlds::System::ArgoCd]) {
+        bench.cluster.create(&definition);
+    }
+    bench.cluster.advance(Duration::from_mins(3));
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+
+    // A service can go without Argo CD, too.
+    for kind in ["applications", "appprojects"] {
+        bench.cluster.delete("CustomResourceDefinition", "", &format!("{kind}.argoproj.io"));
+    }
+    bench.cluster.advance(Duration::from_mins(1));
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.cluster.advance(Duration::from_mins(5));
+    assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
+    assert_eq!(bench.in_argo("Secret"), Vec::<String>::new());
+}
+
+#[test]
+fn no_cluster_is_no_error() {
+    let mut bench = Bench::new();
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    insta::assert_snapshot!("conditions_without_clusters", bench.conditions("hbn"));
+    bench.join("dpu-cluster-01");
+    bench.settle();
+    assert_eq!(bench.ready("hbn"), "True/Success");
+}

@@ -1,0 +1,66 @@
+//! What things cost where there are many of them: by what changes, not by what there is.
+
+use std::time::Duration;
+
+use lockstep_sim::worlds::dpu_clusters::Access;
+use serde_json::json;
+
+use super::bench::{Bench, DPF, operator, server, service};
+use super::user::User as _;
+
+const SERVICES: usize = 50;
+const CLUSTERS: usize = 50;
+
+/// Counts the writes since the last call, but for events, by what they are of.
+fn writes(bench: &mut Bench) -> [usize; 5] {
+    let writes = bench.writes();
+    bench.story();
+    let count = |words: &str| writes.iter().filter(|write| write.starts_with(words)).count();
+    let known = [
+        count("create Application"),
+        count("apply Application"),
+        count("patch_status DPUService"),
+        count("apply Secret") + count("create Secret"),
+        count("apply AppProject") + count("create AppProject"),
+    ];
+    assert_eq!(known.iter().sum::<usize>() + count("patch DPUService"), writes.len(), "{writes:?}");
+    known
+}
+
+/// Nobody deploys anything here: what Argo CD says is counted elsewhere.
+#[test]
+fn fifty_services_on_fifty_clusters_cost_what_changes() {
+    let mut bench = Bench::bare();
+    for number in 0..CLUSTERS {
+        bench.join(&format!("dpu-{number:02}"));
+    }
+    for number in 0..SERVICES {
+        bench.cluster.create(&service(&format!("service-{number:02}")));
+    }
+    bench.story();
+    bench.cluster.start(operator, true);
+    bench.settle();
+    let [created, applied, statuses, secrets, projects] = writes(&mut bench);
+    assert_eq!((created, applied, secrets), (SERVICES * CLUSTERS, SERVICES * CLUSTERS, CLUSTERS));
+    // The first status tells what is waited for.
+    assert!(statuses <= 2 * SERVICES && projects <= 2, "{statuses} statuses, {projects} projects");
+
+    let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });
+    bench.cluster.merge("DPUService", "default", "service-07", &change);
+    bench.settle();
+    assert_eq!(writes(&mut bench), [0, CLUSTERS, 1, 0, 0], "a service has changed");
+
+    bench.rotate("dpu-07", &Access::by_token(&server("dpu-07"), "another"));
+    bench.settle();
+    assert_eq!(writes(&mut bench), [0, 0, 0, 1, 0], "a kubeconfig was rotated");
+
+    bench.cluster.create(&super::bench::kubeconfig(DPF, "dpu-50", &Access::by_token(&server("dpu-50"), "t")));
+    bench.cluster.create(&super::bench::dpu_cluster(DPF, "dpu-50"));
+    bench.settle();
+    let [created, applied, statuses, secrets, projects] = writes(&mut bench);
+    assert_eq!((created, applied, secrets, projects), (SERVICES, SERVICES, 1, 1), "a cluster has joined");
+    assert!(statuses <= 2 * SERVICES, "{statuses}");
+
+    bench.cluster.advance(Duration::from_hours(25));
+    assert_eq!(writes(&mut bench), [0; 5], "nothing happens, and everything is looked at again");
+}

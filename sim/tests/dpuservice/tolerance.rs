@@ -1,0 +1,130 @@
+//! Clusters that are broken hold up no others, and what is wrong with each is told.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
+use lockstep_sim::worlds::dpu_clusters::{Access, UNREACHABLE};
+use serde_json::{Value, json};
+
+use super::bench::{Bench, DPF, TOKEN, dpu_cluster, kubeconfig, server, service};
+use super::user::User as _;
+
+/// Ten clusters: one without a kubeconfig, one with a malformed one, one that nobody reaches.
+fn ten_clusters() -> Bench {
+    let mut bench = Bench::new();
+    for number in 1..=7 {
+        bench.join(&format!("dpu-{number:02}"));
+    }
+    let mut without = dpu_cluster(DPF, "dpu-08");
+    without["spec"]["kubeconfig"] = Value::Null;
+    bench.cluster.create(&without);
+    let mut malformed = kubeconfig(DPF, "dpu-09", &Access::by_token(&server("dpu-09"), TOKEN));
+    malformed["data"] = json!({ "super-admin.conf": "bm90IGEga3ViZWNvbmZpZw==" });
+    bench.cluster.create(&malformed);
+    bench.cluster.create(&dpu_cluster(DPF, "dpu-09"));
+    bench.join("dpu-10");
+    let cut_off = json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } });
+    bench.cluster.merge("DPUCluster", DPF, "dpu-10", &cut_off);
+    bench
+}
+
+fn well(bench: &mut Bench, clusters: &[u32]) {
+    let status = bench.service("hbn")["status"].clone();
+    for number in clusters {
+        let cluster = format!("dpu-{number:02}");
+        assert_eq!(status["health"][&cluster]["status"], "Healthy", "{cluster}: {status:#}");
+        assert_eq!(status["sync"][&cluster]["status"], "Synced", "{cluster}");
+        assert_eq!(bench.runs_on(&cluster), ["hbn"], "{cluster}");
+    }
+}
+
+#[test]
+fn seven_of_ten_clusters_converge_and_stay_so() {
+    let mut bench = ten_clusters();
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    let sound: Vec<u32> = (1..=7).collect();
+    well(&mut bench, &sound);
+    assert_eq!(bench.service("hbn")["status"]["rollout"]["clusters"], "7/10");
+    insta::assert_snapshot!("conditions_with_three_of_ten_broken", bench.conditions("hbn"));
+
+    // They stay so, and what is broken is not tried without end.
+    bench.story();
+    bench.cluster.advance(Duration::from_hours(1));
+    well(&mut bench, &sound);
+    assert_eq!(bench.writes(), Vec::<String>::new());
+
+    // Changes arrive.
+    let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });
+    bench.cluster.merge("DPUService", "default", "hbn", &change);
+    bench.settle();
+    well(&mut bench, &sound);
+    for number in &sound {
+        let application = bench.application(&format!("hbn-{number:02}"));
+        assert_eq!(application["status"]["sync"]["revision"], "v2.0.0");
+    }
+
+    // What is mended is taken up at once.
+    bench.cluster.create(&kubeconfig(DPF, "dpu-08", &Access::by_token(&server("dpu-08"), TOKEN)));
+    let named = json!({ "spec": { "kubeconfig": "dpu-08-admin-kubeconfig" } });
+    bench.cluster.merge("DPUCluster", DPF, "dpu-08", &named);
+    bench.rotate("dpu-09", &Access::by_token(&server("dpu-09"), TOKEN));
+    let back = json!({ "metadata": { "annotations": { UNREACHABLE: null } } });
+    bench.cluster.merge("DPUCluster", DPF, "dpu-10", &back);
+    bench.cluster.advance(Duration::from_mins(5));
+    well(&mut bench, &(1..=10).collect::<Vec<_>>());
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+#[test]
+fn a_kubeconfig_that_breaks_takes_nothing_down() {
+    let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+    let broken = json!({ "data": { "super-admin.conf": "bm9uZQ==" } });
+    bench.cluster.merge("Secret", DPF, "dpu-01-admin-kubeconfig", &broken);
+    bench.cluster.advance(Duration::from_secs(2));
+    let (secrets, message) = bench.condition("hbn", "ClusterSecretsReconciled");
+    assert_eq!(secrets, "False/Error", "{message}");
+    assert_eq!(bench.in_argo("Secret").len(), 2, "the last one that worked is kept");
+    let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });
+    bench.cluster.merge("DPUService", "default", "hbn", &change);
+    bench.settle();
+    let application = bench.application("hbn-01");
+    assert_eq!(application["spec"]["source"]["targetRevision"], "v2.0.0");
+}
+
+#[test]
+fn two_clusters_with_one_server_are_told_apart_by_age() {
+    let mut bench = Bench::serving(&["dpu-01"]);
+    bench.cluster.create(&kubeconfig(DPF, "dpu-02", &Access::by_token(&server("dpu-01"), TOKEN)));
+    bench.cluster.create(&dpu_cluster(DPF, "dpu-02"));
+    bench.settle();
+    assert_eq!(bench.in_argo("Application"), ["hbn-01"]);
+    insta::assert_snapshot!("conditions_with_a_server_that_is_taken", bench.conditions("hbn"));
+    bench.cluster.delete("DPUCluster", DPF, "dpu-01");
+    bench.settle();
+    assert_eq!(bench.in_argo("Application"), ["hbn-02"]);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+#[test]
+fn no_secret_is_told() {
+    let mut bench = ten_clusters();
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.settle();
+    bench.story();
+    let mut told = bench.events() + &bench.service("hbn").to_string();
+    write!(told, "{:?}", bench.notes).expect("a string takes it");
+    for object in bench.cluster.list("Application", ARGO_NAMESPACE) {
+        told.push_str(&object.to_string());
+    }
+    let encoded = STANDARD.encode(TOKEN);
+    for secret in [TOKEN, encoded.trim_end_matches('=')] {
+        assert!(!told.contains(secret), "{secret}");
+    }
+    assert!(told.len() > 1000);
+}

@@ -1,0 +1,254 @@
+//! What an API server takes, refuses and fills in: verdicts on objects, in words that do not differ between the embedded
+//! server and a real one.
+//!
+//! No controller runs: nobody but the tests changes an object.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::PostParams;
+use kube::core::Status;
+use kube::{Api, Client, Config};
+use lockstep_sim::host::{Host, Options};
+use serde_json::{Value, json};
+
+use crate::chart::install_crd;
+use crate::control_plane::ControlPlane;
+
+/// The content type of a merge patch.
+pub const MERGE: &str = "application/merge-patch+json";
+/// The content type of a JSON patch.
+pub const JSON: &str = "application/json-patch+json";
+/// The content type of server-side apply.
+pub const APPLY: &str = "application/apply-patch+yaml";
+
+/// An API server with a definition, and a namespace on it.
+pub struct Court {
+    /// The access of an administrator.
+    pub client: Client,
+    /// The namespace, which nobody else uses.
+    pub namespace: String,
+    path: String,
+    sound: Value,
+    _host: Option<Host>,
+}
+
+impl Court {
+    /// The embedded API server, for the caller alone; see [`Court::real`].
+    pub async fn embedded(crd: &CustomResourceDefinition, sound: Value, test: &str) -> anyhow::Result<Self> {
+        let host = Host::bind("127.0.0.1:0".parse()?, Options::default()).await?;
+        let client = Client::try_from(Config::new(host.url().parse()?))?;
+        Self::new(client, crd, sound, test, Some(host)).await
+    }
+
+    /// The real API server of this test binary, on which `sound` is an object that is in order.
+    pub async fn real(crd: &CustomResourceDefinition, sound: Value, test: &str) -> anyhow::Result<Self> {
+        Self::new(ControlPlane::shared().client().await?, crd, sound, test, None).await
+    }
+
+    async fn new(
+        client: Client,
+        crd: &CustomResourceDefinition,
+        sound: Value,
+        test: &str,
+        host: Option<Host>,
+    ) -> anyhow::Result<Self> {
+        install_crd(&client, &serde_json::to_value(crd)?).await?;
+        let namespace = test.replace('_', "-");
+        let object = serde_json::from_value(json!({"metadata": {"name": namespace}}))?;
+        Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &object).await?;
+        let (group, version) = (&crd.spec.group, &crd.spec.versions[0].name);
+        let path = format!("/apis/{group}/{version}/namespaces/{namespace}/{}", crd.spec.names.plural);
+        Ok(Self { client, namespace, path, sound, _host: host })
+    }
+
+    /// The object that is in order.
+    pub fn sound(&self) -> Value {
+        self.sound.clone()
+    }
+
+    /// What the server answers to a request below the kind's path in the namespace; see [`refusal`].
+    pub async fn ask(
+        &self,
+        method: &str,
+        below: &str,
+        kind: &str,
+        body: &Value,
+    ) -> anyhow::Result<Result<Value, String>> {
+        ask(&self.client, method, &format!("{}{below}", self.path), kind, body).await
+    }
+
+    /// Creates the object; an error is the refusal.
+    pub async fn create(&self, object: &Value) -> anyhow::Result<Value> {
+        self.ask("POST", "", "application/json", object).await?.map_err(anyhow::Error::msg)
+    }
+
+    /// The verdict on an object that would be created.
+    pub async fn judge(&self, object: &Value) -> anyhow::Result<String> {
+        let answer = self.ask("POST", "?dryRun=All", "application/json", object).await?;
+        Ok(answer.map_or_else(|refusal| refusal, |_| "taken".to_owned()))
+    }
+
+    /// The verdicts on the sound object with each of these values of a field of its spec in turn; without the field for
+    /// [`None`].
+    pub async fn judge_each(
+        &self,
+        field: &str,
+        values: impl IntoIterator<Item = Option<Value>>,
+    ) -> anyhow::Result<String> {
+        let mut told = String::new();
+        for value in values {
+            let case = value.as_ref().map_or_else(|| "left out".to_owned(), shown);
+            let mut object = self.sound();
+            set(&mut object["spec"], field, value);
+            writeln!(told, "{field} {case}\n    {}", self.judge(&object).await?)?;
+        }
+        Ok(told)
+    }
+
+    /// The object of the sound one's name, as it is stored.
+    pub async fn stored(&self) -> anyhow::Result<Value> {
+        let name = format!("/{}", self.name());
+        self.ask("GET", &name, "application/json", &Value::Null).await?.map_err(anyhow::Error::msg)
+    }
+
+    /// The verdict on a request that would change the stored object.
+    pub async fn judge_change(&self, method: &str, kind: &str, body: &Value) -> anyhow::Result<String> {
+        let name = self.name();
+        let below = match kind {
+            APPLY => format!("/{name}?dryRun=All&fieldManager=somebody&force=true"),
+            _ => format!("/{name}?dryRun=All"),
+        };
+        let answer = self.ask(method, &below, kind, body).await?;
+        Ok(answer.map_or_else(
+            |refusal| refusal,
+            |object| format!("taken, generation {}", object["metadata"]["generation"]),
+        ))
+    }
+
+    /// The verdicts on a new value of one field of the sound object, which is stored: by replacement, by merge patch and by
+    /// application.
+    pub async fn judge_value(&self, field: &str, value: &Value) -> anyhow::Result<String> {
+        let mut changed = self.sound();
+        set(&mut changed["spec"], field, Some(value.clone()));
+        let mut told = format!("{field} {}\n", shown(value));
+        let mut replacement = self.stored().await?;
+        replacement["spec"] = changed["spec"].clone();
+        writeln!(told, "    PUT    {}", self.judge_change("PUT", "application/json", &replacement).await?)?;
+        let patch = json!({ "spec": changed["spec"] });
+        writeln!(told, "    merge  {}", self.judge_change("PATCH", MERGE, &patch).await?)?;
+        writeln!(told, "    apply  {}", self.judge_change("PATCH", APPLY, &changed).await?)?;
+        Ok(told)
+    }
+
+    /// Each text is an object that is taken with strict validation; what is stored of each.
+    pub async fn take(&self, texts: &[&str]) -> anyhow::Result<Vec<(Value, Value)>> {
+        let mut taken = Vec::new();
+        for text in texts {
+            let mut object: Value = serde_yaml::from_str(text)?;
+            object["metadata"]["namespace"] = json!(self.namespace);
+            let answer = self.ask("POST", "?fieldValidation=Strict", "application/json", &object).await?;
+            let stored = answer.map_err(anyhow::Error::msg)?;
+            taken.push((object, stored));
+        }
+        Ok(taken)
+    }
+
+    /// The only object of the namespace as `kubectl get --output wide` shows it: a line for each column.
+    pub async fn table(&self) -> anyhow::Result<String> {
+        let request =
+            http::Request::get(&self.path).header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+        let table: Value = self.client.request(request.body(Vec::new())?).await?;
+        let columns = table["columnDefinitions"].as_array().context("no columns")?;
+        let cells = table["rows"][0]["cells"].as_array().context("no cells")?;
+        ensure!(columns.len() == cells.len(), "{table}");
+        let mut told = String::new();
+        for (column, cell) in columns.iter().zip(cells) {
+            // An age grows while the test runs.
+            let cell = if column["name"] == "Age" { "an age".into() } else { cell.clone() };
+            writeln!(told, "{} {} {}: {cell}", column["priority"], column["type"], column["name"])?;
+        }
+        Ok(told)
+    }
+
+    /// What is served of the group and version, but for the hashes.
+    pub async fn discovered(&self) -> anyhow::Result<Vec<Value>> {
+        let (group, _) = self.path.split_once("/namespaces/").context("a path without a namespace")?;
+        let mut served: Value = self.client.request(http::Request::get(group).body(Vec::new())?).await?;
+        let resources = served["resources"].as_array_mut().context("no resources")?;
+        for resource in resources.iter_mut() {
+            drop(resource.as_object_mut().and_then(|fields| fields.remove("storageVersionHash")));
+        }
+        Ok(std::mem::take(resources))
+    }
+
+    fn name(&self) -> &str {
+        self.sound["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
+    /// [`Court::judge_each`] of strings.
+    pub async fn judge_texts<T: Into<String>>(
+        &self,
+        field: &str,
+        texts: impl IntoIterator<Item = T>,
+    ) -> anyhow::Result<String> {
+        self.judge_each(field, texts.into_iter().map(|text| Some(Value::String(text.into())))).await
+    }
+}
+
+/// What a server answers to a request; see [`refusal`].
+pub async fn ask(
+    client: &Client,
+    method: &str,
+    path: &str,
+    kind: &str,
+    body: &Value,
+) -> anyhow::Result<Result<Value, String>> {
+    let request = http::Request::builder().method(method).uri(path).header("Content-Type", kind);
+    match client.request(request.body(serde_json::to_vec(body)?)?).await {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(kube::Error::Api(status)) => Ok(Err(refusal(&status))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives the field at a path, such as `dpuClusterRef.name`, a value, or leaves it out. What is on the way is made.
+pub fn set(object: &mut Value, field: &str, value: Option<Value>) {
+    let (place, name) = match field.rsplit_once('.') {
+        Some((parents, name)) => (parents.split('.').fold(object, |place, parent| &mut place[parent]), name),
+        None => (object, field),
+    };
+    match (value, place.as_object_mut()) {
+        (Some(value), _) => place[name] = value,
+        (None, Some(fields)) => drop(fields.remove(name)),
+        (None, None) => {}
+    }
+}
+
+/// The JSON of a value; long runs of one character are told by their length.
+pub fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    let longest = text.split(|c: char| !c.is_alphanumeric()).max_by_key(|run| run.len()).unwrap_or_default();
+    if longest.len() <= 48 {
+        return text;
+    }
+    let length = match value.as_str() {
+        Some(text) => format!("{} characters", text.chars().count()),
+        None => format!("{} bytes", text.len()),
+    };
+    format!("{}… ({length})", text.chars().take(12).collect::<String>())
+}
+
+/// The code and reason of a refusal and its causes, a line for each. A real server tells them in any order.
+pub fn refusal(status: &Status) -> String {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut lines: Vec<String> =
+        causes.map(|cause| format!("{}: {} ({})", cause.field, cause.message, cause.reason)).collect();
+    if lines.is_empty() {
+        lines.push(status.message.clone());
+    }
+    lines.sort();
+    format!("{} {}\n        {}", status.code, status.reason, lines.join("\n        "))
+}

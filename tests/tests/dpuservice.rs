@@ -1,0 +1,111 @@
+//! The DPUService controller with DPF, clusters of DPUs and Argo CD around it, on the embedded API server and on a real one
+//! with its garbage collector, which has the definitions of Argo CD and DPF if `LOCKSTEP_UPSTREAM_CRDS` names a folder with
+//! them.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use kube::{Client, Config};
+use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
+use lockstep_sim::worlds;
+use lockstep_tests::control_plane::ControlPlane;
+use lockstep_tests::dpuservice::{self, DPF, SERVICES, life};
+use lockstep_tests::ground::eventually;
+use lockstep_tests::upstream::definitions;
+use lockstep_tests::user::User;
+use lockstep_tests::watched::Watched;
+use serde_json::{Value, json};
+
+/// For how long nothing may happen to what must stay: the garbage collector acts within a second.
+const A_WHILE: Duration = Duration::from_secs(3);
+
+#[tokio::test]
+async fn a_service_lives_on_the_embedded_server() -> anyhow::Result<()> {
+    let (host, config) = dpuservice::embedded().await?;
+    a_service_lives(config, worlds::definitions(&worlds::DPUSERVICE)).await?;
+    drop(host);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_service_lives_on_a_real_server_with_its_garbage_collector() -> anyhow::Result<()> {
+    let plane = ControlPlane::start()?;
+    a_service_lives(plane.config().await?, definitions(&worlds::DPUSERVICE)?).await
+}
+
+async fn a_service_lives(config: Config, definitions: Vec<Value>) -> anyhow::Result<()> {
+    let client = Client::try_from(config.clone())?;
+    dpuservice::prepare(&client, &dpuservice::own_definitions()?).await?;
+    dpuservice::prepare(&client, &definitions).await?;
+    let worlds = dpuservice::surround(client.clone())?;
+    let controller = Watched::start("dpuservice", config)?;
+    let user = User { client };
+    life::comes(&user).await?;
+    what_is_shared_stays(&user).await?;
+    at_rest_nothing_is_written(&user, &controller).await?;
+    life::changes(&user).await?;
+    life::has_kubeconfig_rotated(&user).await?;
+    life::loses_a_cluster(&user).await?;
+    life::is_meddled_with(&user).await?;
+    life::is_not_alone(&user).await?;
+    life::a_cluster_leaves(&user).await?;
+    life::hushed(&life::shown(&user).await?)?;
+    life::goes(&user).await?;
+    life::hushed(&life::shown(&user).await?)?;
+    life::hushed(&controller.told()?)?;
+    drop(worlds);
+    Ok(())
+}
+
+/// The garbage collector has nothing to say about it: there are no owners, above all none in another namespace.
+async fn what_is_shared_stays(user: &User) -> anyhow::Result<()> {
+    let versions = async || {
+        let mut versions = Vec::new();
+        for kind in ["Secret", "AppProject"] {
+            for object in user.list(kind, ARGO_NAMESPACE).await? {
+                ensure!(object["metadata"].get("ownerReferences").is_none(), "{object:#}");
+                versions.push((object["metadata"]["name"].clone(), object["metadata"]["uid"].clone()));
+            }
+        }
+        anyhow::Ok(versions)
+    };
+    let before = versions().await?;
+    // That something does not happen can only be seen by waiting for it.
+    tokio::time::sleep(A_WHILE).await;
+    ensure!(versions().await? == before);
+    Ok(())
+}
+
+/// Whatever wakes the controller without giving it anything to do: it finds all of it as it should be.
+async fn at_rest_nothing_is_written(user: &User, controller: &Watched) -> anyhow::Result<()> {
+    let writes = || {
+        let mut writes = controller.writes(ARGO_NAMESPACE);
+        writes.extend(controller.writes(SERVICES).into_iter().filter(|line| !line.contains("/events")));
+        writes
+    };
+    let before = writes();
+    ensure!(before.len() > 8, "{before:?}");
+    for (kind, namespace, name, woken) in [
+        ("Secret", DPF, "dpu-cluster-01-admin-kubeconfig", (DPF, "dpu-cluster-01")),
+        ("Secret", ARGO_NAMESPACE, "dpu-cluster-02-argocd", (DPF, "dpu-cluster-02")),
+        ("AppProject", ARGO_NAMESPACE, "doca-platform-framework", (SERVICES, life::NAME)),
+        ("Application", ARGO_NAMESPACE, "hbn-01", (SERVICES, life::NAME)),
+    ] {
+        let passes = controller.passes_of(woken.0, woken.1);
+        let touch = match kind {
+            // What concerns nobody wakes nobody.
+            "AppProject" => json!({ "spec": { "description": "touched" } }),
+            "Application" => json!({ "spec": { "revisionHistoryLimit": 3 } }),
+            _ => json!({ "metadata": { "labels": { "touched": "true" } } }),
+        };
+        user.merge(kind, namespace, name, &touch).await?;
+        eventually(&format!("a pass after {kind} {name} was touched"), async || {
+            ensure!(controller.passes_of(woken.0, woken.1) > passes);
+            Ok(())
+        })
+        .await?;
+    }
+    let after = writes();
+    ensure!(after.len() == before.len(), "{:#?}", &after[before.len()..]);
+    Ok(())
+}
