@@ -18,15 +18,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::application::{self, Index, selector};
+use super::application::{self, Index};
 use super::kubeconfig;
 use super::names::{
     self, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, SECRET_TYPE, SECRET_TYPE_CLUSTER,
 };
+use super::source::Source;
 use super::world::{Cluster, ClusterIndex, Secret, World, label_value};
 use super::{Controller, Key, lagging, project};
 use crate::digest::{digest, shortened};
-use crate::engine::action::{Action, Class, Failure, Outcome, Scope, Success};
+use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::write::{covers, create_or_apply};
 use crate::object::{Name, is_deleting};
@@ -166,6 +167,10 @@ impl Controller {
             return self.find(key, &Found { server: Some(server), is_contested: true, trouble, ..found });
         }
         let found = Found { server: Some(server), is_contested: false, trouble: None, ..found };
+        // An older one that nobody has looked at yet may have the same. It wakes this one when it has been.
+        if existing.is_none() && self.has_unknown_elder(key) {
+            return Next::Done(Verdict::Converged);
+        }
         let name = match &existing {
             Some(existing) => Name::of(existing),
             None => secret_name(&self.world, key),
@@ -211,9 +216,8 @@ impl Controller {
 
     /// Something failed that is tried again. What may pass by itself is told only of a cluster that nothing is known of.
     fn fail(&mut self, key: &Name, what: &str, failure: &Failure) -> Next<super::Stage> {
-        let passes = !matches!(failure.class, Class::Forbidden | Class::Invalid | Class::NotFound);
         let known = self.known(key);
-        if !passes || !self.world.found.contains_key(key) {
+        if !failure.passes() || self.world.found.get(key).is_none_or(|found| found.uid != known.uid) {
             let trouble = Some(format!("{what} ({})", failure.message));
             // The answer to this is the next try.
             let _ = self.find(key, &Found { trouble, compared: None, ..known });
@@ -224,6 +228,15 @@ impl Controller {
     /// Remembers what was found out, and wakes whoever goes by it.
     fn find(&mut self, key: &Name, found: &Found) -> Next<super::Stage> {
         let before = self.world.found.insert(key.clone(), found.clone());
+        if before.as_ref().is_none_or(|before| before.uid != found.uid) {
+            let waiting = self
+                .world
+                .staying()
+                .map(|(name, _)| name)
+                .filter(|name| !self.world.found.contains_key(name));
+            let waiting: Vec<Key> = waiting.cloned().map(Key::Cluster).collect();
+            self.outbox.woken.extend(waiting);
+        }
         let told = |found: &Found| (found.uid.clone(), found.trouble.clone(), used_server(found));
         if before.as_ref().map(told) != Some(told(found)) {
             self.wake_services();
@@ -245,6 +258,14 @@ impl Controller {
             .iter()
             .filter(|(other, found)| *other != key && found.server.as_ref() == Some(server));
         self.outbox.woken.extend(sharers.map(|(other, _)| Key::Cluster(other.clone())));
+    }
+
+    /// Whether an older cluster has not been looked at yet.
+    fn has_unknown_elder(&self, key: &Name) -> bool {
+        let mut unknown = self.world.staying().filter(|(name, cluster)| {
+            self.world.found.get(name).is_none_or(|found| found.uid != cluster.uid)
+        });
+        unknown.any(|(name, _)| name != key && self.world.is_older(name, key))
     }
 
     /// An older cluster that has the same server.
@@ -276,12 +297,14 @@ impl Controller {
             self.outbox.woken.push(Key::Project);
             return Next::Done(Verdict::Converged);
         }
-        let scope = Scope {
-            namespace: Some(ARGO_NAMESPACE.to_owned()),
-            selector: selector(CLUSTER_NAMESPACE, CLUSTER_NAME, key),
-            ..Scope::default()
-        };
-        wait(vec![Action::List { kind: names::application(), scope }], Stage::Surveying)
+        let survey = application::survey(application::selector([CLUSTER_NAMESPACE, CLUSTER_NAME], key));
+        // That DPF has it no more is asked of the server, before what runs there is given up.
+        let asked = self
+            .world
+            .stuck
+            .contains_key(key)
+            .then(|| Action::Get { target: key.object(&names::dpu_cluster()), metadata_only: true });
+        wait([Some(survey), asked].into_iter().flatten().collect(), Stage::Surveying)
     }
 
     /// The Applications come first. Only where their cluster is gone they need not be waited for without end: what they have
@@ -298,7 +321,9 @@ impl Controller {
             self.world.stuck.remove(key);
             return None;
         }
-        if self.world.clusters.get(key).is_some() || apps.contains(&false) {
+        let is_gone =
+            self.world.clusters.get(key).is_none() && !self.world.refused.contains_key(&Source::Clusters);
+        if !is_gone || apps.contains(&false) {
             self.world.stuck.remove(key);
             return Some(Verdict::Converged);
         }
@@ -308,19 +333,25 @@ impl Controller {
     }
 
     fn surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<super::Stage> {
-        let objects = match outcomes.into_iter().next() {
-            Some(Ok(Success::Objects(objects))) => objects,
-            // Without the kind there are no objects of it.
-            Some(Err(failure)) if failure.class == Class::NotFound => Vec::new(),
-            Some(Err(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
-            _ => return Next::Done(lagging()),
+        let mut outcomes = outcomes.into_iter();
+        let found = match application::surveyed(outcomes.next()) {
+            Ok(found) => found,
+            Err(Some(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
+            Err(None) => return Next::Done(lagging()),
         };
+        match outcomes.next() {
+            Some(Ok(_)) => return Next::Done(lagging()),
+            Some(Err(failure)) if failure.class != Class::NotFound => {
+                return Next::Done(Verdict::retry("reading the DPUCluster", &failure));
+            }
+            _ => {}
+        }
         // Much may have changed in the meantime.
         if self.world.is_wanted() && self.world.stays(key).is_some() {
             return Next::Done(lagging());
         }
         let is_given_up = self.world.stuck.contains_key(key) && self.awaits_applications(key, now).is_none();
-        let mut left = application::listed(&objects).filter(|(_, app)| app.cluster == *key);
+        let mut left = found.into_iter().filter(|(_, app)| app.cluster == *key);
         if left.any(|(_, app)| !(app.deleting && is_given_up)) {
             return Next::Done(Verdict::Requeue(RECHECK));
         }
@@ -350,14 +381,16 @@ impl Controller {
                 }
                 Ok(_) => self.world.secrets.removed(name.clone(), *version),
                 // NotFound too: it was there a moment ago. The watch tells when it is gone.
-                Err(failure) => failed = Some(failure),
+                Err(failure) => failed = Some((name, failure)),
             }
         }
-        self.wake_leaving_services();
-        match failed {
-            Some(failure) => Next::Done(Verdict::retry("removing a cluster's Secret", &failure)),
-            None => Next::Done(Verdict::Converged),
+        let told = failed.as_ref().map(|(name, failure)| format!("Secret {name}: {}", failure.message));
+        self.tell_leaving(told);
+        if let Some((_, failure)) = failed {
+            return Next::Done(Verdict::retry("removing a cluster's Secret", &failure));
         }
+        self.wake_leaving_services();
+        Next::Done(Verdict::Converged)
     }
 }
 

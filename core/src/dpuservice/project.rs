@@ -19,7 +19,7 @@ use super::application::{self, Index};
 use super::names::{self, ARGO_FINALIZER, ARGO_NAMESPACE, MANAGED_BY, MANAGER, PROJECT, SERVICE_NAME};
 use super::world::{Project, World};
 use super::{Controller, Key, lagging};
-use crate::engine::action::{Action, Class, Failure, Outcome, Scope, Success};
+use crate::engine::action::{Action, Failure, Outcome, Success};
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::write::{covers, create_or_apply};
 use crate::object::{Name, is_deleting};
@@ -108,21 +108,24 @@ impl Controller {
             let Some(_) = project.filter(|project| project.is_ours && !project.deleting) else {
                 return Next::Done(Verdict::Converged);
             };
-            let scope = Scope {
-                namespace: Some(ARGO_NAMESPACE.to_owned()),
-                selector: SERVICE_NAME.to_owned(),
-                ..Scope::default()
-            };
-            return wait(vec![Action::List { kind: names::application(), scope }], Stage::Surveying);
+            return wait(vec![application::survey(SERVICE_NAME.to_owned())], Stage::Surveying);
         }
-        // Once it is to go as a whole it is left as it is; without it, though, Argo CD could not remove anything.
-        let is_fixed = |project: &Project| !project.is_ours || !self.world.is_wanted();
-        if project.as_ref().is_some_and(is_fixed) || (self.world.is_wanted() && !self.world.is_judged()) {
+        if project.as_ref().is_some_and(|project| !project.is_ours) {
+            self.tell_project(None);
             return Next::Done(Verdict::Converged);
         }
-        let manifest = manifest(&servers(&self.world));
+        // Once it is to go as a whole it is left as it is; without it, though, Argo CD could not remove anything.
+        let is_wanted = self.world.is_wanted();
+        if (project.is_some() && !is_wanted) || (is_wanted && !self.world.is_judged()) {
+            return Next::Done(Verdict::Converged);
+        }
+        let mut manifest = manifest(&servers(&self.world));
+        if let Some(project) = project.as_ref().filter(|project| project.deleting) {
+            manifest["metadata"]["finalizers"] = json!(project.finalizers);
+        }
         if project.as_ref().is_some_and(|project| is_applied(project, &manifest)) {
             self.tell_project(None);
+            self.wake_leaving_clusters();
             return Next::Done(Verdict::Converged);
         }
         let seen = project.as_ref().map(|project| project.uid.as_str());
@@ -147,7 +150,9 @@ impl Controller {
             Some(Err(failure)) => Some(failure),
             _ => return Next::Done(lagging()),
         };
-        self.tell_project(failure.as_ref());
+        if failure.as_ref().is_none_or(|failure| !failure.passes()) {
+            self.tell_project(failure.as_ref());
+        }
         match failure {
             Some(failure) => Next::Done(Verdict::retry("writing the AppProject", &failure)),
             None => Next::Done(Verdict::Converged),
@@ -164,11 +169,10 @@ impl Controller {
     }
 
     fn project_surveyed(&mut self, outcomes: Vec<Outcome>) -> Next<super::Stage> {
-        let left = match outcomes.into_iter().next() {
-            Some(Ok(Success::Objects(objects))) => application::listed(&objects).next().is_some(),
-            Some(Err(failure)) if failure.class == Class::NotFound => false,
-            Some(Err(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
-            _ => return Next::Done(lagging()),
+        let left = match application::surveyed(outcomes.into_iter().next()) {
+            Ok(found) => !found.is_empty(),
+            Err(Some(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
+            Err(None) => return Next::Done(lagging()),
         };
         let is_removable = |project: &&Project| project.is_ours && !project.deleting;
         let project = self.world.project().filter(is_removable);
@@ -193,7 +197,10 @@ impl Controller {
                 self.world.projects.absorb(name(), Project::read(&object));
             }
             // NotFound too: it was there a moment ago. The watch tells when it is gone.
-            Some(Err(failure)) => return Next::Done(Verdict::retry("removing the AppProject", &failure)),
+            Some(Err(failure)) => {
+                self.tell_leaving(Some(format!("AppProject {PROJECT}: {}", failure.message)));
+                return Next::Done(Verdict::retry("removing the AppProject", &failure));
+            }
             _ => {
                 if let Some(project) = self.world.project() {
                     let version = crate::engine::cache::Cached::resource_version(project);
@@ -215,5 +222,7 @@ impl Controller {
 }
 
 fn is_applied(project: &Project, manifest: &Value) -> bool {
-    covers(&project.spec, &manifest["spec"]) && project.finalizers.iter().any(|held| held == ARGO_FINALIZER)
+    // To what is being deleted no finalizer can be added any more.
+    let is_held = project.deleting || project.finalizers.iter().any(|held| held == ARGO_FINALIZER);
+    covers(&project.spec, &manifest["spec"]) && is_held
 }

@@ -8,6 +8,7 @@ use lockstep_crds::dpuservice::{ApplicationCondition, HealthStatus, SyncStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::digest::digest;
 use crate::engine::conditions::cut;
 use crate::object::text;
 
@@ -188,8 +189,27 @@ fn summary(summary: &Value) -> Value {
     lists.collect()
 }
 
+/// With a digest of the chart's values instead of these, where Argo CD tells them.
 fn compared(compared: &Value) -> Value {
-    kept(compared, &["source", "destination"])
+    let mut kept = kept(compared, &["source", "destination"]);
+    if let Some(values) = compared.pointer("/source/helm/valuesObject") {
+        kept["values"] = digest_of_values(values).into();
+    }
+    kept
+}
+
+/// A digest of values without their nulls, which do not outlive a merge patch of Argo CD.
+pub fn digest_of_values(values: &Value) -> String {
+    fn without_nulls(value: &Value) -> Value {
+        match value {
+            Value::Object(fields) => {
+                let kept = fields.iter().filter(|(_, value)| !value.is_null());
+                kept.map(|(field, value)| (field.clone(), without_nulls(value))).collect()
+            }
+            other => other.clone(),
+        }
+    }
+    digest(&without_nulls(values))
 }
 
 #[cfg(test)]

@@ -43,6 +43,8 @@ use crate::engine::write::merge_patch;
 use crate::object::{Name, is_deleting, metadata};
 use crate::time::Now;
 
+/// How long a status stands at least, unless a condition changes.
+const SETTLES: Duration = Duration::from_secs(5);
 /// How many writes of one service are under way at a time.
 const AT_A_TIME: usize = 10;
 
@@ -55,8 +57,6 @@ pub enum Stage {
     Proving(Box<Pass>, Vec<Name>),
     /// These writes are under way.
     Acting(Box<Pass>, Vec<Task>),
-    /// Applications of these clusters are being read, whose names are taken.
-    Checking(Box<Pass>, Vec<(Name, Name)>),
     /// The status is being written, which changes these conditions.
     Reporting(Verdict, Vec<Condition>),
     /// What is left of a service that is gone is being swept away.
@@ -80,14 +80,9 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// What the Application of a cluster has met.
-    pub fn failure(&self, cluster: &Name) -> Option<&Failure> {
-        self.failures.get(cluster)
-    }
-
-    /// The clusters where something failed.
-    pub fn failures(&self) -> impl Iterator<Item = (&Name, &Failure)> {
-        self.failures.iter()
+    /// The clusters where something failed that somebody has to mend.
+    pub fn refusals(&self) -> impl Iterator<Item = (&Name, &Failure)> {
+        self.failures.iter().filter(|(_, failure)| !failure.passes())
     }
 }
 
@@ -138,8 +133,7 @@ impl Controller {
             _ if is_deleting => Next::Done(Verdict::Requeue(Duration::ZERO)),
             Stage::Entering => self.entered(key, outcomes, now),
             Stage::Proving(pass, clusters) => self.proven(key, pass, clusters, outcomes, now),
-            Stage::Acting(pass, tasks) => self.acted(pass, tasks, outcomes),
-            Stage::Checking(pass, taken) => self.checked(key, pass, taken, outcomes, now),
+            Stage::Acting(pass, tasks) => self.acted(key, pass, tasks, outcomes, now),
         }
     }
 
@@ -220,50 +214,29 @@ impl Controller {
         wait(actions, Stage::Acting(pass, tasks))
     }
 
-    fn acted(&mut self, mut pass: Box<Pass>, tasks: Vec<Task>, outcomes: Vec<Outcome>) -> Next<super::Stage> {
-        let mut taken = Vec::new();
-        for (task, outcome) in tasks.into_iter().zip(outcomes) {
-            match outcome {
-                Ok(Success::Object(object)) => self.absorb_application(&task.application, App::read(&object)),
-                Ok(_) => self.application_removed(&task.application),
-                // It was there a moment ago. The watch tells when it is gone.
-                Err(failure) if task.what == What::Remove && failure.class == Class::NotFound => {
-                    pass.lags = true;
-                }
-                Err(failure) if failure.class == Class::AlreadyExists => {
-                    taken.push((task.cluster, task.application));
-                }
-                Err(failure) => {
-                    pass.failures.insert(task.cluster, failure);
-                }
-            }
-        }
-        let reads =
-            taken.iter().map(|(_, name)| Action::Get { target: application_ref(name), metadata_only: false });
-        wait(reads.collect(), Stage::Checking(pass, taken))
-    }
-
-    /// Looks at what bears the names that were not free: Applications of ours that no watch has shown yet, or somebody else's.
-    fn checked(
+    fn acted(
         &mut self,
         key: &Name,
         mut pass: Box<Pass>,
-        taken: Vec<(Name, Name)>,
+        tasks: Vec<Task>,
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<super::Stage> {
-        for ((cluster, name), outcome) in taken.into_iter().zip(outcomes) {
+        for (task, outcome) in tasks.into_iter().zip(outcomes) {
             match outcome {
-                Ok(Success::Object(object)) => match App::read(&object) {
-                    Some(app) => self.absorb_application(&name, Some(app)),
-                    None => {
-                        self.world.taken.insert(name.name);
-                    }
-                },
-                // It is free again.
-                Ok(_) => {}
+                Ok(Success::Object(object)) => {
+                    self.absorb_application(&task.application, App::read(&object));
+                }
+                Ok(_) => self.application_removed(&task.application),
+                // The watch tells who has the name, or that what was there a moment ago is gone.
+                Err(failure)
+                    if failure.class == Class::AlreadyExists
+                        || (task.what == What::Remove && failure.class == Class::NotFound) =>
+                {
+                    pass.lags = true;
+                }
                 Err(failure) => {
-                    pass.failures.insert(cluster, failure);
+                    pass.failures.insert(task.cluster, failure);
                 }
             }
         }
@@ -273,7 +246,7 @@ impl Controller {
     fn report(&mut self, key: &Name, pass: &Pass, now: Now) -> Next<super::Stage> {
         let Some(service) = self.world.services.get(key) else { return Next::Done(Verdict::Converged) };
         let (wanted, changed) = status::wanted(&self.world, key, service, pass, now);
-        let failed = pass.failures().next();
+        let failed = pass.failures.iter().next();
         let verdict = match failed {
             Some((cluster, failure)) => {
                 Verdict::retry(&format!("the Application of DPUCluster {cluster}"), failure)
@@ -281,7 +254,7 @@ impl Controller {
             None if pass.lags => lagging(),
             None => Verdict::Converged,
         };
-        self.write_status(key, &wanted, verdict, changed)
+        self.write_status(key, &wanted, verdict, changed, now)
     }
 
     /// Writes a status, unless it tells what the one before does.
@@ -291,6 +264,7 @@ impl Controller {
         wanted: &DPUServiceStatus,
         verdict: Verdict,
         changed: Vec<Condition>,
+        now: Now,
     ) -> Next<super::Stage> {
         let Some(service) = self.world.services.get(key) else { return Next::Done(Verdict::Converged) };
         // When Argo CD last looked is no news: it is told with what is.
@@ -298,6 +272,11 @@ impl Controller {
             DPUServiceStatus { reconciled_at: service.status.reconciled_at.clone(), ..wanted.clone() };
         let status = merge_patch(&json!(service.status), &json!(wanted));
         let Some(status) = status.filter(|_| silent != service.status) else { return Next::Done(verdict) };
+        // While Argo CD deploys, each of its steps on each cluster would be a write.
+        let since = self.world.told.get(key).map_or(SETTLES, |told| now.monotonic.since(*told));
+        if changed.is_empty() && verdict == Verdict::Converged && since < SETTLES {
+            return Next::Done(Verdict::Requeue(SETTLES.saturating_sub(since)));
+        }
         let metadata = json!({
             "uid": service.uid,
             "resourceVersion": metadata(&service.metadata, "resourceVersion"),
@@ -318,6 +297,7 @@ impl Controller {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
                 self.world.services.absorb(key.clone(), Service::read(&object));
+                self.world.told.insert(key.clone(), now.monotonic);
                 self.announce(key, changed, now);
                 Next::Done(verdict)
             }
@@ -353,7 +333,7 @@ fn missing(world: &World, key: &Name, spec: &DPUServiceSpec, pass: &Pass) -> Vec
     let mut missing = Vec::new();
     for (cluster, apps) in &mut by_cluster {
         // Of two that were made by mistake the first stays.
-        apps.sort_by_key(|(name, app)| (&app.created, *name));
+        apps.sort_by_key(|(name, app)| (app.deleting, &app.created, *name));
         let is_gone = pass.gone.contains(*cluster);
         let superfluous = apps.iter().skip(usize::from(!is_gone));
         missing.extend(

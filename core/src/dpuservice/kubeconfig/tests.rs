@@ -118,8 +118,13 @@ fn a_stand_in_gives_the_stand_in_of_what_it_stands_for() {
             (told, recorded) => assert_eq!(told.err(), recorded.err()),
         }
     }
-    for text in ["s3cret", "[", "{\"users\": \"s3cret\"}"] {
+    let numbers = kubeconfig(&cluster(), &json!({ "username": "root", "password": 12345678 })).to_string();
+    let misplaced = "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u, extensions: [s3cret]}}]\n\
+                     clusters: [{name: c, token: s3cret, cluster: {server: 'https://root:s3cret@host'}}]\n\
+                     users: [{name: u, token: s3cret, user: {token: 12345678}}, s3cret]\npreferences: s3cret";
+    for text in ["s3cret", "[", "{\"users\": \"s3cret\"}", &numbers, misplaced] {
         let hidden = stand_in(text.as_bytes(), &hide);
+        assert!(!hidden.contains("s3cret") && !hidden.contains("12345678"), "{hidden}");
         assert_eq!(parse(text.as_bytes()).err(), parse(hidden.as_bytes()).err());
     }
 }
