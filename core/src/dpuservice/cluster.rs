@@ -375,22 +375,24 @@ impl Controller {
     fn secret_removed(&mut self, removed: &[(Name, u64)], outcomes: Vec<Outcome>) -> Next<super::Stage> {
         let mut failed = None;
         for ((name, version), outcome) in removed.iter().zip(outcomes) {
+            let told = outcome.as_ref().err().map(|failure| failure.message.clone());
+            self.tell_leaving(name, told);
             match outcome {
                 Ok(Success::Object(object)) if is_deleting(&object) => {
                     self.world.secrets.absorb(name.clone(), Secret::read(&object));
                 }
-                Ok(_) => self.world.secrets.removed(name.clone(), *version),
+                Ok(_) => {
+                    self.world.secrets.removed(name.clone(), *version);
+                    self.wake_leaving_services();
+                }
                 // NotFound too: it was there a moment ago. The watch tells when it is gone.
-                Err(failure) => failed = Some((name, failure)),
+                Err(failure) => failed = Some(failure),
             }
         }
-        let told = failed.as_ref().map(|(name, failure)| format!("Secret {name}: {}", failure.message));
-        self.tell_leaving(told);
-        if let Some((_, failure)) = failed {
-            return Next::Done(Verdict::retry("removing a cluster's Secret", &failure));
+        match failed {
+            Some(failure) => Next::Done(Verdict::retry("removing a cluster's Secret", &failure)),
+            None => Next::Done(Verdict::Converged),
         }
-        self.wake_leaving_services();
-        Next::Done(Verdict::Converged)
     }
 }
 

@@ -198,7 +198,7 @@ impl Controller {
             }
             // NotFound too: it was there a moment ago. The watch tells when it is gone.
             Some(Err(failure)) => {
-                self.tell_leaving(Some(format!("AppProject {PROJECT}: {}", failure.message)));
+                self.tell_leaving(&name(), Some(failure.message.clone()));
                 return Next::Done(Verdict::retry("removing the AppProject", &failure));
             }
             _ => {
@@ -208,6 +208,7 @@ impl Controller {
                 }
             }
         }
+        self.tell_leaving(&name(), None);
         self.project_changed();
         Next::Done(Verdict::Converged)
     }

@@ -79,11 +79,12 @@ pub fn awaiting_shared(world: &World, service: &Service, now: Now) -> (DPUServic
         world.told_clusters().map(|cluster| format!("Argo CD's Secret of {}", world.title(cluster)));
     let awaited =
         format!("waiting for what services have shared to go: {}", list(project.into_iter().chain(secrets)));
-    let message = match &world.leaving_failure {
-        Some(failure) => format!("it can't be removed ({failure}); {awaited}"),
-        None => awaited,
-    };
-    going(service, &message, world.leaving_failure.is_some(), now)
+    let refused = world.irremovable.iter().map(|(name, failure)| format!("{name} ({failure})"));
+    let refused = list(refused);
+    if refused.is_empty() {
+        return going(service, &awaited, false, now);
+    }
+    going(service, &format!("{awaited}; these can't be removed: {refused}"), true, now)
 }
 
 fn going(service: &Service, message: &str, failed: bool, now: Now) -> (DPUServiceStatus, Vec<Condition>) {

@@ -241,6 +241,7 @@ impl Controller {
     /// A Secret has gone, which may have told Argo CD of a cluster: services can't go on without it, or waited for that.
     fn secret_gone(&mut self, name: &Name, cluster: Option<Name>) {
         self.wake_readers(name);
+        self.world.irremovable.remove(name);
         if let Some(cluster) = cluster {
             self.outbox.woken.push(Key::Cluster(cluster));
             self.wake_leaving_services();
@@ -298,10 +299,13 @@ impl Controller {
         self.outbox.woken.extend(leaving);
     }
 
-    /// Why what all services share can't be removed, or that it can.
-    pub(super) fn tell_leaving(&mut self, failure: Option<String>) {
-        if self.world.leaving_failure != failure {
-            self.world.leaving_failure = failure;
+    /// Why something that all services share can't be removed, or that it can.
+    pub(super) fn tell_leaving(&mut self, name: &Name, failure: Option<String>) {
+        if self.world.irremovable.get(name) != failure.as_ref() {
+            match failure {
+                Some(failure) => self.world.irremovable.insert(name.clone(), failure),
+                None => self.world.irremovable.remove(name),
+            };
             self.wake_leaving_services();
         }
     }

@@ -41,8 +41,9 @@ pub struct World {
     pub project_failure: Option<Failure>,
     /// The Applications of others, whose names are taken.
     pub taken: BTreeSet<Name>,
-    /// Why what all services share could not be removed last.
-    pub leaving_failure: Option<String>,
+    /// What of all that services share could not be removed, and why.
+    #[serde(with = "pairs")]
+    pub irremovable: BTreeMap<Name, String>,
     /// When the status of a service was last written.
     #[serde(with = "pairs")]
     pub told: BTreeMap<Name, Monotonic>,
