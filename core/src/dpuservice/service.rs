@@ -252,14 +252,30 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<super::Stage> {
+        let (mut tasks, mut repairs) = (Vec::new(), Vec::new());
         for ((cluster, name), outcome) in taken.into_iter().zip(outcomes) {
             match outcome {
-                Ok(Success::Object(object)) => match App::read(&object) {
-                    Some(app) => self.absorb_application(&name, Some(app)),
-                    None => {
-                        self.world.taken.insert(name.name);
+                Ok(Success::Object(object)) => {
+                    let app = App::read(&object);
+                    self.absorb_application(&name, app.clone());
+                    if self.world.applications.get(&name).is_some() {
+                        continue;
                     }
-                },
+                    match app.filter(|app| (&app.service, &app.cluster) == (key, &cluster)) {
+                        // The watch will never show it: somebody took the label away that it is selected by.
+                        Some(app) => {
+                            let task = Task { cluster, application: name, what: What::Apply };
+                            let repair = self.repair(key, &task, &app);
+                            if let Some(repair) = repair.filter(|_| pass.tried.insert(task.clone())) {
+                                tasks.push(task);
+                                repairs.push(repair);
+                            }
+                        }
+                        None => {
+                            self.world.taken.insert(name.name);
+                        }
+                    }
+                }
                 // It is free again.
                 Ok(_) => {}
                 Err(failure) => {
@@ -267,7 +283,16 @@ impl Controller {
                 }
             }
         }
-        self.act(key, pass, now)
+        if repairs.is_empty() { self.act(key, pass, now) } else { wait(repairs, Stage::Acting(pass, tasks)) }
+    }
+
+    /// The write that makes an Application of a service what it should be, though the cache does not know it.
+    fn repair(&self, key: &Name, task: &Task, app: &App) -> Option<Action> {
+        let spec = self.world.services.get(key)?.spec.as_ref().ok()?;
+        let server = server(&self.world, &task.cluster, Some(app))?;
+        let place = Place::Existing(&task.application, app);
+        let is_possible = !app.deleting && is_prepared(&self.world, &task.cluster, server);
+        application::write(key, spec, &task.cluster, server, place).filter(|_| is_possible)
     }
 
     fn report(&mut self, key: &Name, pass: &Pass, now: Now) -> Next<super::Stage> {

@@ -189,6 +189,23 @@ fn what_others_change_is_put_right() {
     }
 }
 
+/// The watch does not show it any more, and has shown another one since.
+#[test]
+fn an_application_that_lost_its_labels_is_found_by_its_name() {
+    let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
+    let before = bench.application("hbn-01");
+    let labels = |labels: Value| json!({ "metadata": { "labels": labels } });
+    bench.cluster.merge("Application", ARGO_NAMESPACE, "hbn-01", &labels(Value::Null));
+    bench.cluster.merge("Application", ARGO_NAMESPACE, "hbn-02", &labels(json!({ "team": "x" })));
+    bench.settle();
+    let after = bench.application("hbn-01");
+    for part in ["labels", "uid"] {
+        assert_eq!(after["metadata"][part], before["metadata"][part], "{part}");
+    }
+    assert_eq!(bench.in_argo("Application"), ["hbn-01", "hbn-02"]);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
 /// Without its project Argo CD removes nothing.
 #[test]
 fn a_project_that_is_gone_comes_back_for_the_removal() {
