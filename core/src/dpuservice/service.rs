@@ -214,10 +214,34 @@ impl Controller {
         let (tasks, actions): (Vec<Task>, Vec<Action>) =
             missing.into_iter().filter(|(task, _)| !pass.tried.contains(task)).take(AT_A_TIME).unzip();
         if tasks.is_empty() {
+            self.complain_of_names(key, &mut pass);
             return self.report(key, &pass, now);
         }
         pass.tried.extend(tasks.iter().cloned());
         wait(actions, Stage::Acting(pass, tasks))
+    }
+
+    /// Where all names are taken the next pass tries them again: nobody tells when what others have made goes.
+    fn complain_of_names(&mut self, key: &Name, pass: &mut Pass) {
+        let world = &self.world;
+        let has_one = |cluster: &Name| of_service(world, key).any(|(_, app)| app.cluster == *cluster);
+        let is_nameless = |cluster: &&Name| {
+            server(world, cluster, None).is_some_and(|server| is_prepared(world, cluster, server))
+                && application::free_name(world, key, cluster).is_none()
+                && !has_one(cluster)
+        };
+        let nameless: Vec<Name> =
+            world.staying().map(|(cluster, _)| cluster).filter(is_nameless).cloned().collect();
+        for cluster in nameless {
+            let names = application::possible_names(&self.world, key, &cluster);
+            let told: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
+            let complaint =
+                format!("Applications of others have its names; remove one of these: {}", told.join(", "));
+            pass.failures.insert(cluster, Failure::new(Class::AlreadyExists, complaint));
+            for name in &names {
+                self.world.taken.remove(&name.name);
+            }
+        }
     }
 
     fn acted(&mut self, mut pass: Box<Pass>, tasks: Vec<Task>, outcomes: Vec<Outcome>) -> Next<super::Stage> {

@@ -246,6 +246,35 @@ fn what_others_delete_comes_back() {
 }
 
 #[test]
+fn an_application_without_a_name_gets_one_when_somebody_elses_goes() {
+    let mut bench = Bench::new();
+    bench.join("dpu-cluster-01");
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    // It gets the next name, and the one after, until there is no other.
+    let mut names = Vec::new();
+    for _ in 0..3 {
+        let name = bench.in_argo("Application").into_iter().find(|name| !names.contains(name));
+        let name = name.expect("it has one");
+        let nothing = json!({ "labels": null, "annotations": null, "finalizers": null });
+        let foreign = json!({ "metadata": nothing, "spec": { "syncPolicy": { "automated": null } } });
+        bench.cluster.merge("Application", ARGO_NAMESPACE, &name, &foreign);
+        bench.cluster.advance(Duration::from_secs(10));
+        names.push(name);
+    }
+    assert_eq!(names[..2], ["hbn-01", "hbn-dpu-cluster-01"]);
+    assert_eq!(bench.in_argo("Application").len(), 3);
+    let (state, message) = bench.condition("hbn", "ApplicationsReconciled");
+    assert_eq!(state, "False/Error", "{message}");
+    assert!(names.iter().all(|name| message.contains(name)), "{message}");
+    bench.cluster.delete("Application", ARGO_NAMESPACE, "hbn-dpu-cluster-01");
+    bench.cluster.advance(Duration::from_mins(10));
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+    let application = bench.application("hbn-dpu-cluster-01");
+    assert_eq!(application["spec"]["source"]["chart"], "hbn");
+}
+
+#[test]
 fn objects_of_others_are_left_alone() {
     let mut bench = Bench::new();
     bench.join("dpu-cluster-01");
