@@ -198,7 +198,7 @@ impl Court {
     }
 }
 
-/// What a server answers to a request; see [`refusal`].
+/// What a server answers to a request, whose body null leaves empty; see [`refusal`].
 pub async fn ask(
     client: &Client,
     method: &str,
@@ -207,7 +207,8 @@ pub async fn ask(
     body: &Value,
 ) -> anyhow::Result<Result<Value, String>> {
     let request = http::Request::builder().method(method).uri(path).header("Content-Type", kind);
-    match client.request(request.body(serde_json::to_vec(body)?)?).await {
+    let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
+    match client.request(request.body(body)?).await {
         Ok(answer) => Ok(Ok(answer)),
         Err(kube::Error::Api(status)) => Ok(Err(refusal(&status))),
         Err(error) => Err(error.into()),

@@ -81,21 +81,18 @@ pub fn manifest(servers: &BTreeSet<String>) -> Value {
     })
 }
 
-/// Whether a server is permitted, by a project that is ours and there to stay.
+/// Whether a server is permitted by a project of ours. One that somebody has deleted does its work until Argo CD lets it go.
 pub fn permits(world: &World, server: &str) -> bool {
-    world.project().is_some_and(|project| {
-        project.is_ours && !project.deleting && project.servers().any(|permitted| permitted == server)
-    })
+    let project = world.project().filter(|project| project.is_ours);
+    project.is_some_and(|project| project.servers().any(|permitted| permitted == server))
 }
 
 /// Whether the project has ceased to permit what nobody needs any more: then Secrets may go.
 pub fn has_settled(world: &World) -> bool {
-    let Some(project) = world.project().filter(|project| project.is_ours && !project.deleting) else {
-        return true;
-    };
+    let Some(project) = world.project().filter(|project| project.is_ours) else { return true };
     // With the last service it goes as a whole.
     if !world.is_wanted() {
-        return false;
+        return project.deleting;
     }
     let needed = servers(world);
     project.servers().all(|server| needed.contains(server))
@@ -119,7 +116,7 @@ impl Controller {
             return wait(vec![Action::List { kind: names::application(), scope }], Stage::Surveying);
         }
         // Once it is to go as a whole it is left as it is; without it, though, Argo CD could not remove anything.
-        let is_fixed = |project: &Project| !project.is_ours || project.deleting || !self.world.is_wanted();
+        let is_fixed = |project: &Project| !project.is_ours || !self.world.is_wanted();
         if project.as_ref().is_some_and(is_fixed) || (self.world.is_wanted() && !self.world.is_judged()) {
             return Next::Done(Verdict::Converged);
         }

@@ -220,7 +220,7 @@ impl Seen<'_> {
             Some(project) if project.deleting => finding(
                 Status::False,
                 reason::AWAITING_DELETION,
-                "the AppProject is being deleted; it is made anew when Argo CD has let it go",
+                "the AppProject was deleted; Argo CD keeps it as long as an Application names it, and then it is made anew",
             ),
             Some(_) => finding(
                 Status::True,
@@ -320,7 +320,11 @@ impl Seen<'_> {
 
 /// Everything holds, or the first thing that does not.
 fn summary(findings: &[Finding]) -> Finding {
-    let unmet = findings.iter().filter(|finding| finding.status != Status::True);
+    // A project that somebody has deleted does its work until Argo CD lets it go, and is made anew then.
+    let is_harmless = |finding: &Finding| {
+        finding.condition == condition::APP_PROJECT_RECONCILED && finding.reason == reason::AWAITING_DELETION
+    };
+    let unmet = findings.iter().filter(|finding| finding.status != Status::True && !is_harmless(finding));
     // What Argo CD says last tells most where the way to it is free.
     let worst = unmet.min_by_key(|finding| match finding.reason {
         reason::CONFLICT | reason::ERROR => 0,

@@ -23,6 +23,8 @@ use self::live::View;
 use super::signal::Signals;
 use super::{logging, process};
 
+mod around;
+mod dpus;
 mod fleet;
 mod kubeconfig;
 mod lab;
@@ -118,12 +120,16 @@ async fn control(
     let mut examples = Vec::new();
     let mut definitions = sets.to_vec();
     let mut later = Vec::new();
+    let systems = around::systems(sets);
+    for machine in around::controllers(&systems, process::seed()) {
+        manager.add(machine);
+    }
+    definitions.push(around::definitions(&systems)?);
+    if sets.iter().any(|set| set.controller == lockstep_crds::dpuservice::CONTROLLER) {
+        examples.extend(dpus::objects()?);
+    }
     if sets.iter().any(|set| set.controller == lockstep_crds::bridge::CONTROLLER) {
         let lab = Lab::start(stopping.clone()).await?;
-        for machine in Lab::controllers(process::seed()) {
-            manager.add(machine);
-        }
-        definitions.push(Lab::definitions()?);
         examples.extend(lab.objects());
         later.push(Lab::dpu_cluster());
         more.push(format!("releases    {} and {}", lab.image(0), lab.image(1)));
@@ -206,6 +212,9 @@ fn introduce(host: &Host, kubeconfig: &Kubeconfig, sets: &[CrdSet], more: &[Stri
     if of(lockstep_crds::bridge::CONTROLLER) {
         commands.push("get dpfhcp --all-namespaces".to_owned());
         commands.push(format!("--namespace {} delete dpfhcp {}", lab::NAMESPACE, lab::BRIDGE));
+    }
+    if of(lockstep_crds::dpuservice::CONTROLLER) {
+        commands.extend(dpus::commands());
     }
     if of(lockstep_crds::sentinel::CONTROLLER) {
         commands.push("get sentinelconfigs".to_owned());

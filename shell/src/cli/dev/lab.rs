@@ -1,4 +1,4 @@
-//! A lab for the Bridge: models of HyperShift, DPF and MetalLB, a registry, and what an example is made from.
+//! A lab for the Bridge: a registry, and what an example is made from.
 //!
 //! The example waits for its DPUCluster first, which comes a little later: that is how a bridge goes from Pending to Ready.
 
@@ -6,7 +6,6 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use axum::Router;
 use axum::extract::Path;
 use axum::http::header::CONTENT_TYPE;
@@ -15,11 +14,9 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_core::engine::machine::Machine;
-use lockstep_crds::CrdSet;
 use lockstep_shell::serve;
 use lockstep_shell::shutdown::Shutdown;
-use lockstep_sim::worlds::{self, Pace, hypershift};
+use lockstep_sim::worlds::hypershift;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -51,18 +48,6 @@ impl Lab {
         let routes = Router::new().route("/v2/{*document}", get(manifest));
         tokio::spawn(serve::serve(listener, routes, stopping));
         Ok(Self { registry })
-    }
-
-    /// The controllers of the lab, at a pace that suits those who watch.
-    pub(super) fn controllers(seed: u64) -> Vec<Box<dyn Machine + Send>> {
-        worlds::controllers(&worlds::BRIDGE, Pace::BRISK, seed)
-    }
-
-    /// The definitions of their kinds.
-    pub(super) fn definitions() -> anyhow::Result<CrdSet> {
-        let definitions = worlds::definitions(&worlds::BRIDGE).into_iter().map(serde_json::from_value);
-        let crds = definitions.collect::<Result<_, _>>().context("a definition of the lab is none")?;
-        Ok(CrdSet { controller: "lab", runs_alone: true, crds })
     }
 
     /// A release image by its number.

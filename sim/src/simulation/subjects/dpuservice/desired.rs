@@ -150,8 +150,9 @@ fn leftovers(
         differences.push("the AppProject is left".to_owned());
     } else if permitted != clusters.iter().map(super::stage::server).collect() {
         differences.push(format!("the AppProject permits {permitted:?}"));
-    } else if is_deleting(project) || label(project, MANAGED_BY).is_none() {
-        differences.push("the AppProject is going, or somebody else's".to_owned());
+    } else if label(project, MANAGED_BY).is_none() {
+        // One that is going does its work until Argo CD lets it go.
+        differences.push("the AppProject is somebody else's".to_owned());
     }
 }
 
