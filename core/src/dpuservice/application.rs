@@ -70,6 +70,11 @@ impl App {
         })
     }
 
+    /// Whether the watch shows it, which selects by a label that somebody may have taken away.
+    pub fn is_watched(&self) -> bool {
+        self.labels.get(SERVICE_NAME).is_some()
+    }
+
     /// Whether two readings mean the same.
     pub fn is_same(&self, other: &Self) -> bool {
         let mut other = Self { version: self.version, ..other.clone() };

@@ -375,9 +375,10 @@ impl Controller {
         }
     }
 
-    /// Takes in the answer to a read or write of an Application, and wakes others who go by it.
+    /// Takes in the answer to a read or write of an Application, and wakes others who go by it. What the watch does not show
+    /// is left out: nobody would tell when it is gone.
     pub(super) fn absorb_application(&mut self, name: &Name, app: Option<App>) {
-        let Some(app) = app else { return };
+        let Some(app) = app.filter(App::is_watched) else { return };
         let before = self.world.applications.get(name).cloned();
         if self.world.applications.absorb(name.clone(), app.clone()) {
             self.application_changed(before.as_ref(), &app);

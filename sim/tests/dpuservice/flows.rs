@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
+use lockstep_sim::cluster::What;
 use lockstep_sim::worlds::dpu_clusters::{Access, UNREACHABLE};
 use serde_json::{Value, json};
 
@@ -204,6 +205,31 @@ fn an_application_that_lost_its_labels_is_found_by_its_name() {
     }
     assert_eq!(bench.in_argo("Application"), ["hbn-01", "hbn-02"]);
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+/// Nobody tells its end to the controller, which has just asked for it.
+#[test]
+fn an_application_that_loses_its_labels_while_it_is_removed_holds_up_no_service() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    bench.cluster.delete("DPUService", "default", "hbn");
+    let asks = |bench: &Bench| {
+        bench.cluster.journal.iter().any(|entry| match &entry.what {
+            What::Stepped { step, .. } => {
+                step.requests.iter().any(|request| request.action.name() == "delete")
+            }
+            _ => false,
+        })
+    };
+    while !asks(&bench) {
+        let until = bench.cluster.elapsed() + Duration::from_secs(1);
+        assert!(bench.cluster.step(until), "it asks at once");
+    }
+    let labels = json!({ "metadata": { "labels": null } });
+    bench.cluster.merge("Application", ARGO_NAMESPACE, "hbn-01", &labels);
+    bench.settle();
+    bench.cluster.advance(Duration::from_mins(5));
+    assert_eq!(bench.in_argo("Application"), Vec::<String>::new());
+    assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
 }
 
 /// Without its project Argo CD removes nothing.

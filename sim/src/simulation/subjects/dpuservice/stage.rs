@@ -141,10 +141,7 @@ pub(super) fn mend(hand: &mut dyn Hand) {
         }
     }
     if let Some(project) = hand.server().object(&project_ref()).cloned() {
-        // Argo CD holds one that is deleted for as long as it is named.
-        if is_deleting(&project) {
-            hand.merge(&project_ref(), &json!({ "metadata": { "finalizers": null } }));
-        } else if annotation(&project, SQUATTER).is_some() {
+        if annotation(&project, SQUATTER).is_some() {
             hand.delete(&project_ref());
         } else {
             hand.merge(&project_ref(), &json!({ "metadata": { "labels": { MANAGED_BY: MANAGER } } }));
