@@ -70,6 +70,11 @@ impl App {
         })
     }
 
+    /// Whether the watch shows it, which selects by a label that somebody may have taken away.
+    pub fn is_watched(&self) -> bool {
+        self.labels.get(SERVICE_NAME).is_some()
+    }
+
     /// Whether two readings mean the same.
     pub fn is_same(&self, other: &Self) -> bool {
         let mut other = Self { version: self.version, ..other.clone() };
@@ -231,11 +236,11 @@ pub fn manifest(service: &Name, spec: &DPUServiceSpec, cluster: &Name, server: &
     manifest
 }
 
-/// A name for the Application of a service on a cluster; none, if all are taken.
+/// The names that the Application of a service on a cluster may have, the best first.
 ///
 /// The digits at the end of the cluster's name, where no older cluster has the same; else the cluster's name; else with a
 /// digest that nobody else has.
-pub fn free_name(world: &World, service: &Name, cluster: &Name) -> Option<Name> {
+pub fn possible_names(world: &World, service: &Name, cluster: &Name) -> Vec<Name> {
     let (short, long) = (&service.name, format!("{}-{}", service.name, cluster.name));
     let suffix = suffix(&cluster.name).filter(|suffix| {
         let mut rivals = world
@@ -249,7 +254,12 @@ pub fn free_name(world: &World, service: &Name, cluster: &Name) -> Option<Name> 
         Some(shortened(&long, NAME_MAX_BYTES)),
         Some(format!("{}-{}", shortened(&long, NAME_MAX_BYTES - 9), &whole[..8])),
     ];
-    let mut names = candidates.into_iter().flatten().map(|name| Name::new(ARGO_NAMESPACE, &name));
+    candidates.into_iter().flatten().map(|name| Name::new(ARGO_NAMESPACE, &name)).collect()
+}
+
+/// A name for the Application of a service on a cluster; none, if all are taken.
+pub fn free_name(world: &World, service: &Name, cluster: &Name) -> Option<Name> {
+    let mut names = possible_names(world, service, cluster).into_iter();
     names.find(|name| !world.taken.contains(name) && world.applications.get(name).is_none())
 }
 

@@ -208,10 +208,31 @@ impl Controller {
         let (tasks, actions): (Vec<Task>, Vec<Action>) =
             missing.into_iter().filter(|(task, _)| !pass.tried.contains(task)).take(AT_A_TIME).unzip();
         if tasks.is_empty() {
+            self.complain_of_names(key, &mut pass);
             return self.report(key, &pass, now);
         }
         pass.tried.extend(tasks.iter().cloned());
         wait(actions, Stage::Acting(pass, tasks))
+    }
+
+    /// Where all names are taken somebody has to mend that; when an Application of others goes, services are woken.
+    fn complain_of_names(&mut self, key: &Name, pass: &mut Pass) {
+        let world = &self.world;
+        let has_one = |cluster: &Name| of_service(world, key).any(|(_, app)| app.cluster == *cluster);
+        let is_nameless = |cluster: &&Name| {
+            server(world, cluster, None).is_some_and(|server| is_prepared(world, cluster, server))
+                && application::free_name(world, key, cluster).is_none()
+                && !has_one(cluster)
+        };
+        let nameless: Vec<Name> =
+            world.staying().map(|(cluster, _)| cluster).filter(is_nameless).cloned().collect();
+        for cluster in nameless {
+            let names = application::possible_names(&self.world, key, &cluster);
+            let told: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
+            let complaint =
+                format!("Applications of others have its names; remove one of these: {}", told.join(", "));
+            pass.failures.insert(cluster, Failure::new(Class::Invalid, complaint));
+        }
     }
 
     fn acted(
@@ -306,9 +327,10 @@ impl Controller {
         }
     }
 
-    /// Takes in the answer to a read or write of an Application, and wakes others who go by it.
+    /// Takes in the answer to a read or write of an Application, and wakes others who go by it. What the watch does not show
+    /// is left out: nobody would tell when it is gone.
     pub(super) fn absorb_application(&mut self, name: &Name, app: Option<App>) {
-        let Some(app) = app else { return };
+        let Some(app) = app.filter(App::is_watched) else { return };
         let before = self.world.applications.get(name).cloned();
         if self.world.applications.absorb(name.clone(), app.clone()) {
             self.application_changed(before.as_ref(), &app);

@@ -196,7 +196,10 @@ impl Control for Controller {
                 }
             }
             Some(Source::Applications) => {
-                self.world.taken.remove(&name);
+                // A service may have waited for the name.
+                if self.world.taken.remove(&name) {
+                    self.wake_services();
+                }
                 let before = self.world.applications.get(&name).cloned();
                 if self.world.applications.vanish(&name, version)
                     && let Some(app) = before

@@ -20,56 +20,43 @@ use crate::simulation::subject::{Act, Hand};
 use crate::worlds::argocd::SKIP_RECONCILE;
 use crate::worlds::dpu_clusters::{UNREACHABLE, release};
 
-const fn act(
-    name: &'static str,
-    actor: &'static str,
-    weight: u32,
-    run: fn(&mut dyn Hand, &mut Random),
-) -> Act {
-    Act { name, actor, weight, run }
-}
-
 pub(super) const ACTS: &[Act] = &[
-    act("create a service", "user", 12, create_service),
-    act("delete a service", "user", 6, delete_service),
-    act("choose a version", "user", 5, choose_version),
-    act("change values", "user", 4, change_values),
-    act("let a service go", "user", 1, let_service_go),
-    act("create a cluster", "admin", 8, create_cluster),
-    act("delete a cluster", "admin", 4, delete_cluster),
-    act("hold a cluster that is deleted", "admin", 3, hold_cluster),
-    act("rotate credentials", "admin", 6, rotate),
-    act("break a kubeconfig", "admin", 3, break_kubeconfig),
-    act("delete a kubeconfig", "admin", 2, delete_kubeconfig),
-    act("name no kubeconfig", "admin", 1, name_no_kubeconfig),
-    act("move a cluster", "admin", 2, move_cluster),
-    act("give two clusters one server", "admin", 2, share_server),
-    act("cut a cluster off", "admin", 4, cut_off),
-    act("put everything right", "admin", 5, mend),
-    act("delete an Application", "other controller", 3, delete_application),
-    act("edit an Application", "other controller", 4, edit_application),
-    act("strip an Application", "other controller", 2, strip_application),
-    act("pause Argo CD", "other controller", 2, pause),
-    act("delete Argo CD's Secret", "other controller", 3, delete_secret),
-    act("change Argo CD's Secret", "other controller", 3, change_secret),
-    act("strip Argo CD's Secret", "other controller", 1, strip_secret),
-    act("delete the AppProject", "other controller", 1, delete_project),
-    act("edit the AppProject", "other controller", 3, edit_project),
-    act("take the AppProject over", "other controller", 1, strip_project),
-    act("squat on a name", "other controller", 6, squat),
-    act("disturb what runs", "other controller", 3, disturb),
+    Act::new("create a service", "user", 12, create_service),
+    Act::new("delete a service", "user", 6, delete_service),
+    Act::new("choose a version", "user", 5, choose_version),
+    Act::new("change values", "user", 4, change_values),
+    Act::new("let a service go", "user", 1, let_service_go),
+    Act::new("create a cluster", "admin", 8, create_cluster),
+    Act::new("delete a cluster", "admin", 4, delete_cluster),
+    Act::new("hold a cluster that is deleted", "admin", 3, hold_cluster),
+    Act::new("rotate credentials", "admin", 6, rotate),
+    Act::new("break a kubeconfig", "admin", 3, break_kubeconfig),
+    Act::new("delete a kubeconfig", "admin", 2, delete_kubeconfig),
+    Act::new("name no kubeconfig", "admin", 1, name_no_kubeconfig),
+    Act::new("move a cluster", "admin", 2, move_cluster),
+    Act::new("give two clusters one server", "admin", 2, share_server),
+    Act::new("cut a cluster off", "admin", 4, cut_off),
+    Act::new("put everything right", "admin", 5, mend),
+    Act::new("delete an Application", "other controller", 3, delete_application),
+    Act::new("edit an Application", "other controller", 4, edit_application),
+    Act::new("strip an Application", "other controller", 2, strip_application),
+    Act::new("pause Argo CD", "other controller", 2, pause),
+    Act::new("delete Argo CD's Secret", "other controller", 3, delete_secret),
+    Act::new("change Argo CD's Secret", "other controller", 3, change_secret),
+    Act::new("strip Argo CD's Secret", "other controller", 1, strip_secret),
+    Act::new("delete the AppProject", "other controller", 1, delete_project),
+    Act::new("edit the AppProject", "other controller", 3, edit_project),
+    Act::new("take the AppProject over", "other controller", 1, strip_project),
+    Act::new("squat on a name", "other controller", 6, squat),
+    Act::new("disturb what runs", "other controller", 3, disturb),
 ];
 
-fn pick<T: Copy>(from: &[T], random: &mut Random) -> T {
-    from[usize::try_from(random.below(from.len() as u64)).unwrap_or(0)]
-}
-
 fn some_service(random: &mut Random) -> Name {
-    stage::name(pick(&SERVICES, random))
+    stage::name(random.pick(&SERVICES))
 }
 
 fn some_cluster(random: &mut Random) -> Name {
-    stage::name(pick(&CLUSTERS, random))
+    stage::name(random.pick(&CLUSTERS))
 }
 
 /// One of the objects of a kind that are so.
@@ -105,7 +92,7 @@ pub(super) fn settle(hand: &mut dyn Hand) {
 }
 
 fn create_service(hand: &mut dyn Hand, random: &mut Random) {
-    let service = stage::service(&some_service(random), pick(&VERSIONS, random));
+    let service = stage::service(&some_service(random), random.pick(&VERSIONS));
     hand.create(&names::service(), &service);
 }
 
@@ -118,7 +105,7 @@ fn change(hand: &mut dyn Hand, random: &mut Random, spec: &Value) {
 }
 
 fn choose_version(hand: &mut dyn Hand, random: &mut Random) {
-    let version = pick(&VERSIONS, random);
+    let version = random.pick(&VERSIONS);
     change(hand, random, &json!({ "source": { "version": version } }));
 }
 

@@ -70,7 +70,8 @@ fn on_cluster(world: &ApiServer, service: &Value, cluster: &Name, differ: &mut d
     let release = format!("{}.{}.{}", cluster.name, name.namespace, name.name);
     let found = find(world, &config_map(), &cluster.namespace, &release);
     let runs = found.as_deref().map_or(&Value::Null, |release| &release["data"]);
-    if runs["version"] != source["version"] || runs["values"] != values.to_string() {
+    let deployed = runs["values"].as_str().map(str::to_owned);
+    if runs["version"] != source["version"] || deployed != Some(values.to_string()) {
         differ(format!("on {cluster} runs {runs}"));
     }
 }
@@ -131,7 +132,7 @@ fn leftovers(
     for secret in server.objects(&names::secret()) {
         let is_argos = metadata(&secret, "namespace") == ARGO_NAMESPACE;
         if let Some(cluster) = identity::of_secret(&secret).filter(|_| is_argos)
-            && !(clusters.contains(&cluster) && !services.is_empty())
+            && (!clusters.contains(&cluster) || services.is_empty())
         {
             differences.push(format!("Secret {} is left", metadata(&secret, "name")));
         }

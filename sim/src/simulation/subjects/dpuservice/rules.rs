@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_core::dpuservice::names::{self, ARGO_NAMESPACE, FINALIZER, MANAGED_BY, MANAGER, PROJECT};
+use lockstep_core::dpuservice::names::{
+    self, ARGO_NAMESPACE, FINALIZER, MANAGED_BY, MANAGER, PROJECT, SERVICE_NAME,
+};
 use lockstep_core::engine::finalizer;
 use lockstep_core::object::{Kind, Name, ObjectRef, is_deleting, label, metadata};
 use serde_json::Value;
@@ -146,9 +148,10 @@ fn age(moment: &Moment<'_>, target: &ObjectRef) -> Duration {
     moment.entry.at.saturating_sub(born.map_or(Duration::ZERO, |version| version.at))
 }
 
-/// The Applications that were made for services, and whom for.
+/// The Applications that services find by their label, and whom they were made for.
 fn applications(moment: &Moment<'_>) -> Vec<(ObjectRef, Arc<Value>, Name, Name)> {
     let all = moment.server.objects(&names::application()).into_iter();
+    let all = all.filter(|object| label(object, SERVICE_NAME).is_some());
     let made = all.filter_map(|object| {
         let (service, cluster) = identity::of_application(&object)?;
         Some((reference(&names::application(), &object), object, service, cluster))

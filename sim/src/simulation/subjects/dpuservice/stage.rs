@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_core::dpuservice::names::{self, ARGO_NAMESPACE, FINALIZER, MANAGED_BY, MANAGER, PROJECT};
-use lockstep_core::object::{Kind, Name, ObjectRef, annotation, metadata};
+use lockstep_core::dpuservice::names::{
+    self, ARGO_NAMESPACE, FINALIZER, MANAGED_BY, MANAGER, PROJECT, SERVICE, SERVICE_NAME,
+};
+use lockstep_core::object::{Kind, Name, ObjectRef, annotation, is_deleting, label, metadata};
 use serde_json::{Value, json};
 
 use crate::simulation::history::reference;
@@ -122,7 +124,7 @@ pub(super) fn mend(hand: &mut dyn Hand) {
         hand.merge(&target, &json!({ "spec": { "kubeconfig": kubeconfig_ref(&name).name } }));
         let secret = hand.server().object(&kubeconfig_ref(&name));
         let is_own = secret.is_some_and(|secret| {
-            decoded(&secret, "super-admin.conf").contains(&format!("server: {}\n", server(&name)))
+            decoded(secret, "super-admin.conf").contains(&format!("server: {}\n", server(&name)))
         });
         if !is_own {
             write_kubeconfig(hand, &name, &access(&server(&name), 0).secret_data());
@@ -131,21 +133,28 @@ pub(super) fn mend(hand: &mut dyn Hand) {
     for kind in [names::application(), names::secret()] {
         for object in hand.server().objects(&kind) {
             let target = reference(&kind, &object);
-            if annotation(&object, SQUATTER).is_some() {
+            if annotation(&object, SQUATTER).is_some() || is_lost(hand, &object) {
                 hand.delete(&target);
             } else if annotation(&object, SKIP_RECONCILE).is_some() {
                 hand.merge(&target, &json!({ "metadata": { "annotations": { SKIP_RECONCILE: null } } }));
             }
         }
     }
-    if let Some(project) = hand.server().object(&project_ref()) {
+    if let Some(project) = hand.server().object(&project_ref()).cloned() {
         if annotation(&project, SQUATTER).is_some() {
-            hand.merge(&project_ref(), &json!({ "metadata": { "finalizers": null } }));
             hand.delete(&project_ref());
         } else {
             hand.merge(&project_ref(), &json!({ "metadata": { "labels": { MANAGED_BY: MANAGER } } }));
         }
     }
+}
+
+/// Whether an Application lost the label by which its service would find it, and has no service to find it by its name.
+fn is_lost(hand: &dyn Hand, application: &Value) -> bool {
+    let service = annotation(application, SERVICE).and_then(|service| service.split_once('/'));
+    let target = service.map(|service| name(service).object(&names::service()));
+    let is_gone = |target| hand.server().object(&target).is_none_or(|service| is_deleting(service));
+    label(application, SERVICE_NAME).is_none() && target.is_some_and(is_gone)
 }
 
 /// Takes one finalizer out of an object.
