@@ -1,7 +1,7 @@
 //! The reconcile of a cluster: Argo CD has the Secret by which it reaches the cluster, as the cluster's kubeconfig says.
 //!
 //! ```text
-//!  begin ─┬─ services stay, and the cluster ──▶ Reading ─▶ Writing
+//!  begin ─┬─ services stay, and the cluster, or Applications are there ──▶ Reading ─▶ Writing
 //!         └─ the cluster goes, or the last service ──▶ Surveying ─▶ Removing
 //! ```
 //!
@@ -78,10 +78,15 @@ fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
 impl Controller {
     pub(super) fn begin_cluster(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
         let is_wanted = self.world.is_wanted();
-        match self.world.stays(key).cloned() {
-            // Nothing can be said of what can't be seen.
-            _ if is_wanted && self.world.blind_spot().is_some() => Next::Done(Verdict::Converged),
-            Some(cluster) if is_wanted => self.tend(key, &cluster),
+        // Nothing can be said of what can't be seen.
+        if is_wanted && self.world.blind_spot().is_some() {
+            return Next::Done(Verdict::Converged);
+        }
+        // Argo CD has to get in as long as there is anything to remove.
+        let index = Index::Cluster(key.clone());
+        let is_used = self.world.applications.keys_by(&index).next().is_some();
+        match self.world.clusters.get(key).cloned() {
+            Some(cluster) if is_used || (is_wanted && !cluster.deleting) => self.tend(key, &cluster),
             _ => self.leave(key, now),
         }
     }
@@ -126,7 +131,7 @@ impl Controller {
     }
 
     fn cluster_read(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Next<super::Stage> {
-        let Some(cluster) = self.world.stays(key).cloned() else { return Next::Done(lagging()) };
+        let Some(cluster) = self.world.clusters.get(key).cloned() else { return Next::Done(lagging()) };
         let mut outcomes = outcomes.into_iter();
         let source = match outcomes.next() {
             Some(Ok(Success::Object(source))) => source,
@@ -203,7 +208,7 @@ impl Controller {
 
     /// What is known of a cluster, to go on from. Another cluster of that name is another cluster.
     fn known(&self, key: &Name) -> Found {
-        let uid = self.world.stays(key).map(|cluster| cluster.uid.clone()).unwrap_or_default();
+        let uid = self.world.clusters.get(key).map(|cluster| cluster.uid.clone()).unwrap_or_default();
         let known = self.world.found.get(key).filter(|found| found.uid == uid).cloned();
         known.unwrap_or(Found { uid, server: None, is_contested: false, trouble: None, compared: None })
     }

@@ -391,6 +391,22 @@ fn applications_of_a_cluster_that_is_gone_and_unreachable_are_given_up() {
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
+/// Argo CD has to get in until everything is removed.
+#[test]
+fn a_kubeconfig_that_is_mended_during_the_removal_is_handed_on() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    bench.rotate("dpu-cluster-01", &Access::by_token(&server("dpu-cluster-01"), "another"));
+    let broken = json!({ "data": { "super-admin.conf": "bm9uZQ==" } });
+    bench.cluster.merge("Secret", DPF, "dpu-cluster-01-admin-kubeconfig", &broken);
+    bench.cluster.advance(Duration::from_secs(1));
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.cluster.advance(Duration::from_mins(1));
+    bench.rotate("dpu-cluster-01", &Access::by_token(&server("dpu-cluster-01"), "a third"));
+    bench.settle();
+    assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
+    assert_eq!(bench.runs_on("dpu-cluster-01"), Vec::<String>::new());
+}
+
 #[test]
 fn what_is_left_of_a_service_that_was_forced_out_is_swept_away() {
     let mut bench = Bench::serving(&["dpu-cluster-01"]);

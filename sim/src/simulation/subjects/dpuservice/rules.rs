@@ -80,6 +80,13 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
 ];
 
+/// Whether the controller made an object, though somebody has taken everything away since that tells for whom: a request that
+/// was under way then is none about an object of somebody else.
+fn was_made(object: &Value) -> bool {
+    let managers = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    managers.into_iter().any(|entry| entry["manager"] == MANAGER)
+}
+
 /// What the controller may change: services' finalizers and status, what it made, and no other object.
 pub(super) fn may_change(change: &Change) -> Result<(), String> {
     let Change { object, old, new, .. } = change;
@@ -94,7 +101,9 @@ pub(super) fn may_change(change: &Change) -> Result<(), String> {
             (Some(_), None) => Ok(()),
             _ => refuse("a service is its user's to change"),
         },
-        "Application" if every(&|object| identity::of_application(object).is_some()) => Ok(()),
+        "Application" if every(&|object| identity::of_application(object).is_some() || was_made(object)) => {
+            Ok(())
+        }
         "Secret" if is_argos && every(&|object| identity::of_secret(object).is_some()) => Ok(()),
         "AppProject"
             if object.name == PROJECT && every(&|object| label(object, MANAGED_BY) == Some(MANAGER)) =>
