@@ -118,7 +118,7 @@ fn a_stand_in_gives_the_stand_in_of_what_it_stands_for() {
             (told, recorded) => assert_eq!(told.err(), recorded.err()),
         }
     }
-    let numbers = kubeconfig(&cluster(), &json!({ "username": "root", "password": 12345678 })).to_string();
+    let numbers = kubeconfig(&cluster(), &json!({ "username": "root", "password": 12_345_678 })).to_string();
     let misplaced = "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u, extensions: [s3cret]}}]\n\
                      clusters: [{name: c, token: s3cret, cluster: {server: 'https://root:s3cret@host'}}]\n\
                      users: [{name: u, token: s3cret, user: {token: 12345678}}, s3cret]\npreferences: s3cret";
