@@ -104,11 +104,7 @@ pub(super) fn may_change(change: &Change) -> Result<(), String> {
         "Application" if every(&|object| identity::of_application(object).is_some() || was_made(object)) => {
             Ok(())
         }
-        "Secret"
-            if is_argos && every(&|object| identity::of_secret(object).is_some() || was_made(object)) =>
-        {
-            Ok(())
-        }
+        "Secret" if is_argos && every(&|object| identity::of_secret(object).is_some()) => Ok(()),
         "AppProject"
             if object.name == PROJECT && every(&|object| label(object, MANAGED_BY) == Some(MANAGER)) =>
         {
