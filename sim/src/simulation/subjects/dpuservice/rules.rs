@@ -39,6 +39,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: an_application_is_made_once,
     },
     Invariant {
+        name: "what_was_taken_over_is_left_alone",
+        sentence: "An Application that says nothing of a service any more is not touched, once that could be known.",
+        holds: what_was_taken_over_is_left_alone,
+    },
+    Invariant {
         name: "a_secret_outlives_its_applications",
         sentence: "Argo CD's Secret of a cluster is removed only after its Applications, unless the cluster is gone and Argo CD stuck.",
         holds: a_secret_outlives_its_applications,
@@ -196,6 +201,23 @@ fn an_application_is_made_once(moment: &Moment<'_>) -> Result<(), String> {
             Err(format!("{} was made for {service} on {cluster}, beside {other}", change.object))
         }
         None => Ok(()),
+    }
+}
+
+fn what_was_taken_over_is_left_alone(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), .. })) = by_process(moment) else { return Ok(()) };
+    if object.kind != names::application() || identity::of_application(old).is_some() {
+        return Ok(());
+    }
+    let says_nothing = |version: &&Version| {
+        version.object.as_deref().is_some_and(|it| identity::of_application(it).is_none())
+    };
+    let since = moment.history.versions(object).iter().rev().take_while(says_nothing).last();
+    match since {
+        Some(version) if version.at + STALE < moment.entry.at => {
+            Err(format!("{object} was touched, which somebody took over at {:?}", version.at))
+        }
+        _ => Ok(()),
     }
 }
 
