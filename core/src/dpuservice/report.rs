@@ -147,13 +147,14 @@ fn short(text: &str) -> String {
 /// The fields of an object that are kept, without nulls and with texts that are not too long.
 fn kept(value: &Value, fields: &[&str]) -> Value {
     let kept = fields.iter().filter_map(|field| {
-        let value = match value.get(*field)? {
+        let found = value.get(*field)?;
+        let found = match found {
             Value::Null | Value::Array(_) => return None,
             Value::String(text) => short(text).into(),
             Value::Object(fields) => Value::Object(flat(fields)),
-            Value::Bool(_) | Value::Number(_) => value.clone(),
+            Value::Bool(_) | Value::Number(_) => found.clone(),
         };
-        Some(((*field).to_owned(), value))
+        Some(((*field).to_owned(), found))
     });
     kept.collect()
 }
