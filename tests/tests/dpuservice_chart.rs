@@ -54,7 +54,7 @@ const ANYWHERE: [Grant; 5] = [
 
 /// What it may do in Argo CD's namespace besides.
 const THERE: [Grant; 4] = [
-    ("get list watch create patch delete", "argoproj.io", "applications", ""),
+    ("list watch create patch delete", "argoproj.io", "applications", ""),
     ("list watch patch delete", "argoproj.io", "appprojects", PROJECT),
     ("create", "argoproj.io", "appprojects", ""),
     ("create patch delete", "", "secrets", ""),

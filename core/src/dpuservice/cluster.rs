@@ -155,6 +155,10 @@ impl Controller {
             return Next::Done(lagging());
         };
         let copy = existing.as_ref().map(|existing| Secret::read(existing));
+        // It was ours when it was seen, and is no more.
+        if copy.as_ref().is_some_and(|copy| copy.cluster.as_ref() != Some(key)) {
+            return Next::Done(lagging());
+        }
         let compared = (Secret::read(&source).marker(), copy.as_ref().map(Secret::marker));
         let found = Found { uid: cluster.uid, compared: Some(compared), ..self.known(key) };
         let connection = match kubeconfig::of_secret(&source) {
@@ -180,12 +184,16 @@ impl Controller {
             Some(existing) => Name::of(existing),
             None => secret_name(&self.world, key),
         };
-        let manifest = manifest(key, &name, &connection);
+        let mut manifest = manifest(key, &name, &connection);
         if existing.as_ref().is_some_and(|existing| is_applied(existing, &manifest)) {
             return self.find(key, &found);
         }
-        let write =
-            create_or_apply(name.object(&names::secret()), manifest, copy.as_ref().map(|copy| &*copy.uid));
+        // Somebody may take it over in between; then it is none of our business.
+        if let Some(copy) = &copy {
+            manifest["metadata"]["resourceVersion"] = json!(copy.version.to_string());
+        }
+        let seen = copy.as_ref().map(|copy| &*copy.uid);
+        let write = create_or_apply(name.object(&names::secret()), manifest, seen);
         wait(vec![write], Stage::Writing(Box::new(found)))
     }
 

@@ -20,6 +20,7 @@ use super::names::{self, ARGO_FINALIZER, ARGO_NAMESPACE, MANAGED_BY, MANAGER, PR
 use super::world::{Project, World};
 use super::{Controller, Key, lagging};
 use crate::engine::action::{Action, Failure, Outcome, Success};
+use crate::engine::cache::Cached as _;
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::write::{covers, create_or_apply};
 use crate::object::{Name, is_deleting};
@@ -128,6 +129,10 @@ impl Controller {
             self.wake_leaving_clusters();
             return Next::Done(Verdict::Converged);
         }
+        // Somebody may take it over in between; then it is none of our business.
+        if let Some(project) = &project {
+            manifest["metadata"]["resourceVersion"] = json!(project.resource_version().to_string());
+        }
         let seen = project.as_ref().map(|project| project.uid.as_str());
         wait(vec![create_or_apply(name().object(&names::project()), manifest, seen)], Stage::Writing)
     }
@@ -203,7 +208,7 @@ impl Controller {
             }
             _ => {
                 if let Some(project) = self.world.project() {
-                    let version = crate::engine::cache::Cached::resource_version(project);
+                    let version = project.resource_version();
                     self.world.projects.removed(name(), version);
                 }
             }

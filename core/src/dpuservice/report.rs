@@ -238,6 +238,7 @@ pub fn digest_of_values(values: &Value) -> String {
                 let kept = fields.iter().filter(|(_, value)| !value.is_null());
                 kept.map(|(field, value)| (field.clone(), without_nulls(value))).collect()
             }
+            Value::Array(items) => items.iter().map(without_nulls).collect(),
             other => other.clone(),
         }
     }

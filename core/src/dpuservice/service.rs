@@ -17,7 +17,8 @@
 //! | 6. Applications | *Proving*, *Acting* |
 //! | 7. status, 8. one patch | *Reporting* |
 //!
-//! *Proving* reads a cluster before its Application is removed: that a cache does not know it proves nothing. Each *Acting* is a
+//! *Proving* reads a cluster before its Application is removed, and the first of two before the second is: that a cache does not
+//! know something proves nothing. Each *Acting* is a
 //! batch of writes that are missing, decided anew from all that is known by then; what fails on one cluster holds up no other.
 //!
 //! Source: "Controller flow".
@@ -32,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::application::{self, App, Place, application_ref, of_service};
-use super::names::{self, FINALIZER};
+use super::names::{self, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
 use super::world::{Cluster, Service, World, service_ref};
 use super::{Controller, lagging, project, removal, status, sweep};
 use crate::engine::action::{Action, Class, Failure, Outcome, Subresource, Success};
@@ -53,8 +54,8 @@ const AT_A_TIME: usize = 10;
 pub enum Stage {
     /// The finalizer is being entered.
     Entering,
-    /// These clusters are being read, which are gone as far as the cache tells.
-    Proving(Box<Pass>, Vec<Name>),
+    /// What removals follow from is being read.
+    Proving(Box<Pass>, Vec<Doubt>),
     /// These writes are under way.
     Acting(Box<Pass>, Vec<Task>),
     /// The status is being written, which changes these conditions.
@@ -68,8 +69,12 @@ pub enum Stage {
 /// What a pass has found out and done.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Pass {
+    /// Whether the service is there indeed.
+    is_there: bool,
     /// Clusters that go indeed, or are gone.
     gone: BTreeSet<Name>,
+    /// Clusters that have more than one Application indeed.
+    doubled: BTreeSet<Name>,
     /// What was tried.
     tried: BTreeSet<Task>,
     /// Whether the cache turned out to lag behind the cluster.
@@ -84,6 +89,17 @@ impl Pass {
     pub fn refusals(&self) -> impl Iterator<Item = (&Name, &Failure)> {
         self.failures.iter().filter(|(_, failure)| !failure.passes())
     }
+}
+
+/// Something that the cache tells and the server is asked for, because an Application would be made or removed for it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Doubt {
+    /// The service is there.
+    Service,
+    /// The cluster goes, or is gone.
+    Cluster(Name),
+    /// Of several Applications on a cluster this is the first, which stays.
+    First(Name, Name),
 }
 
 /// One write: of the Application of a cluster, or the removal of an Application.
@@ -113,7 +129,7 @@ impl Controller {
         }
         match finalizer::add(&service_ref(key), &service.metadata, FINALIZER) {
             Some(enter) => wait(vec![enter], Stage::Entering),
-            None => self.prove(key, now),
+            None => self.prove(key, Pass::default(), now),
         }
     }
 
@@ -132,7 +148,7 @@ impl Controller {
             // What a pass did not wait for has come in between.
             _ if is_deleting => Next::Done(Verdict::Requeue(Duration::ZERO)),
             Stage::Entering => self.entered(key, outcomes, now),
-            Stage::Proving(pass, clusters) => self.proven(key, pass, clusters, outcomes, now),
+            Stage::Proving(pass, doubts) => self.proven(key, pass, doubts, outcomes, now),
             Stage::Acting(pass, tasks) => self.acted(key, pass, tasks, outcomes, now),
         }
     }
@@ -141,7 +157,7 @@ impl Controller {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
                 self.world.services.absorb(key.clone(), Service::read(&object));
-                self.prove(key, now)
+                self.prove(key, Pass { is_there: true, ..Pass::default() }, now)
             }
             Some(Err(failure)) => Next::Done(Verdict::retry("entering the finalizer", &failure)),
             _ => Next::Done(lagging()),
@@ -149,49 +165,72 @@ impl Controller {
     }
 
     /// Reads the clusters that have an Application and seem to go, or to be gone.
-    fn prove(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
+    fn prove(&mut self, key: &Name, pass: Pass, now: Now) -> Next<super::Stage> {
         if self.world.blind_spot().is_some() {
-            return self.report(key, &Pass::default(), now);
+            return self.report(key, &pass, now);
         }
         // Before that nothing is known of what is permitted. The last cluster that is looked at wakes this one.
         if !self.world.is_judged() {
             return Next::Done(Verdict::Converged);
         }
-        let pass = Box::new(Pass::default());
-        let gone: BTreeSet<&Name> = of_service(&self.world, key)
-            .filter(|(_, app)| !app.deleting && self.world.stays(&app.cluster).is_none())
-            .map(|(_, app)| &app.cluster)
-            .collect();
-        let gone: Vec<Name> = gone.into_iter().cloned().collect();
-        let reads = gone.iter().map(|cluster| Action::Get {
-            target: cluster.object(&names::dpu_cluster()),
-            metadata_only: false,
+        let mut doubts = doubts(&self.world, key);
+        if pass.is_there {
+            doubts.retain(|doubt| !matches!(doubt, Doubt::Service));
+        }
+        let reads = doubts.iter().map(|doubt| match doubt {
+            Doubt::Service => Action::Get { target: service_ref(key), metadata_only: false },
+            Doubt::Cluster(name) => {
+                Action::Get { target: name.object(&names::dpu_cluster()), metadata_only: false }
+            }
+            Doubt::First(..) => {
+                application::survey(application::selector([SERVICE_NAMESPACE, SERVICE_NAME], key))
+            }
         });
-        wait(reads.collect(), Stage::Proving(pass, gone))
+        wait(reads.collect(), Stage::Proving(Box::new(pass), doubts))
     }
 
     fn proven(
         &mut self,
         key: &Name,
         mut pass: Box<Pass>,
-        clusters: Vec<Name>,
+        doubts: Vec<Doubt>,
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<super::Stage> {
-        for (cluster, outcome) in clusters.into_iter().zip(outcomes) {
-            match outcome {
-                Ok(Success::Object(object)) if is_deleting(&object) => {
+        for (doubt, outcome) in doubts.into_iter().zip(outcomes) {
+            match (doubt, outcome) {
+                (Doubt::Service, Ok(Success::Object(object))) => {
+                    let read = Service::read(&object);
+                    let known = self.world.services.get(key);
+                    pass.is_there = known.is_some_and(|known| known.uid == read.uid) && !read.deleting;
+                    pass.lags |= !pass.is_there;
+                }
+                (Doubt::Service, Err(failure)) if failure.class != Class::NotFound => {
+                    return Next::Done(Verdict::retry("reading the DPUService", &failure));
+                }
+                (Doubt::Service, _) => pass.lags = true,
+                (Doubt::Cluster(cluster), Ok(Success::Object(object))) if is_deleting(&object) => {
                     pass.gone.insert(cluster);
                 }
-                Ok(Success::Object(object)) => {
+                (Doubt::Cluster(cluster), Ok(Success::Object(object))) => {
                     self.world.clusters.absorb(cluster.clone(), Cluster::read(&object));
                     self.outbox.woken.push(super::Key::Cluster(cluster));
                 }
-                Ok(_) => {}
-                Err(failure) if failure.class == Class::NotFound => {
+                (Doubt::Cluster(cluster), Err(failure)) if failure.class == Class::NotFound => {
                     pass.gone.insert(cluster);
                 }
-                Err(failure) => {
+                (Doubt::First(cluster, first), outcome) => {
+                    let found = application::surveyed(Some(outcome)).unwrap_or_default();
+                    let is_first =
+                        |(name, app): &(Name, App)| *name == first && app.cluster == cluster && !app.deleting;
+                    if found.iter().any(is_first) {
+                        pass.doubled.insert(cluster);
+                    } else {
+                        pass.lags = true;
+                    }
+                }
+                (Doubt::Cluster(_), Ok(_)) => {}
+                (Doubt::Cluster(cluster), Err(failure)) => {
                     pass.failures.insert(cluster, failure);
                 }
             }
@@ -346,21 +385,49 @@ impl Controller {
     }
 }
 
-/// The writes that are missing: what clusters lack, and what is there without a cluster.
-fn missing(world: &World, key: &Name, spec: &DPUServiceSpec, pass: &Pass) -> Vec<(Task, Action)> {
+/// The Applications of a service by cluster, those first that stay.
+fn by_cluster<'a>(world: &'a World, key: &Name) -> BTreeMap<&'a Name, Vec<(&'a Name, &'a App)>> {
     let mut by_cluster: BTreeMap<&Name, Vec<(&Name, &App)>> = BTreeMap::new();
     for (name, app) in of_service(world, key) {
         by_cluster.entry(&app.cluster).or_default().push((name, app));
     }
-    let mut missing = Vec::new();
-    for (cluster, apps) in &mut by_cluster {
-        // Of two that were made by mistake the first stays.
+    for apps in by_cluster.values_mut() {
         apps.sort_by_key(|(name, app)| (app.deleting, &app.created, *name));
-        let is_gone = pass.gone.contains(*cluster);
-        let superfluous = apps.iter().skip(usize::from(!is_gone));
-        missing.extend(
-            superfluous.filter(|(_, app)| !app.deleting).map(|(name, app)| remove(cluster, name, app)),
-        );
+    }
+    by_cluster
+}
+
+/// What is to be asked before Applications are removed.
+fn doubts(world: &World, key: &Name) -> Vec<Doubt> {
+    let doubt = |(cluster, apps): (&Name, Vec<(&Name, &App)>)| {
+        let staying = apps.iter().filter(|(_, app)| !app.deleting).count();
+        match (world.stays(cluster).is_some(), staying) {
+            (_, 0) | (true, 1) => None,
+            (false, _) => Some(Doubt::Cluster(cluster.clone())),
+            (true, _) => apps.first().map(|(name, _)| Doubt::First(cluster.clone(), (*name).clone())),
+        }
+    };
+    let by_cluster = by_cluster(world, key);
+    let is_missing = |cluster: &Name| {
+        !by_cluster.contains_key(cluster)
+            && server(world, cluster, None).is_some_and(|server| is_prepared(world, cluster, server))
+    };
+    let service = world.staying().any(|(cluster, _)| is_missing(cluster)).then_some(Doubt::Service);
+    service.into_iter().chain(by_cluster.into_iter().filter_map(doubt)).collect()
+}
+
+/// The writes that are missing: what clusters lack, and what is there without a cluster.
+fn missing(world: &World, key: &Name, spec: &DPUServiceSpec, pass: &Pass) -> Vec<(Task, Action)> {
+    let by_cluster = by_cluster(world, key);
+    let mut missing = Vec::new();
+    for (cluster, apps) in &by_cluster {
+        let kept = match (pass.gone.contains(*cluster), pass.doubled.contains(*cluster)) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => continue,
+        };
+        let superfluous = apps.iter().skip(kept).filter(|(_, app)| !app.deleting);
+        missing.extend(superfluous.map(|(name, app)| remove(cluster, name, app)));
     }
     for (cluster, _) in world.staying() {
         let existing = by_cluster.get(cluster).and_then(|apps| apps.first()).copied();
@@ -373,7 +440,7 @@ fn missing(world: &World, key: &Name, spec: &DPUServiceSpec, pass: &Pass) -> Vec
         }
         let (place, what, application) = if let Some((name, app)) = existing {
             (Place::Existing(name, app), What::Apply, name.clone())
-        } else if let Some(name) = application::free_name(world, key, cluster) {
+        } else if let Some(name) = application::free_name(world, key, cluster).filter(|_| pass.is_there) {
             (Place::New(name.clone()), What::Create, name)
         } else {
             continue;
