@@ -291,7 +291,7 @@ impl Flaw for Annotates {
         });
         let told = self.0.clone().unwrap_or_default();
         change(request, "Application", |manifest| {
-            manifest["metadata"]["annotations"]["config"] = told.into()
+            manifest["metadata"]["annotations"]["config"] = told.into();
         });
         None
     }
