@@ -186,12 +186,13 @@ impl Controller {
             let is_gone = match &outcome {
                 Ok(Success::Object(_)) => thing == Thing::Reference,
                 Ok(_) => true,
-                Err(failure) => failure.class == Class::NotFound,
+                Err(_) => false,
             };
-            if is_gone {
-                removal.left.retain(|left| *left != thing);
-            } else if let Err(failure) = outcome {
-                removal.failures.push((thing, failure));
+            match outcome {
+                _ if is_gone => removal.left.retain(|left| *left != thing),
+                // It was there a moment ago, so that it is read once more before that is believed.
+                Err(failure) if failure.class != Class::NotFound => removal.failures.push((thing, failure)),
+                _ => {}
             }
         }
         self.remove_next(key, removal, now)

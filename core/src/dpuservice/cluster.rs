@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use super::application::{self, Index};
 use super::kubeconfig;
 use super::names::{
-    self, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, SECRET_TYPE, SECRET_TYPE_CLUSTER,
+    self, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, SECRET_TYPE, SECRET_TYPE_CLUSTER, SERVER,
 };
 use super::source::Source;
-use super::world::{Cluster, ClusterIndex, Secret, World, label_value};
+use super::world::{Cluster, ClusterIndex, Secret, SecretIndex, World, label_value};
 use super::{Controller, Key, lagging, project};
 use crate::digest::{digest, shortened};
 use crate::engine::action::{Action, Class, Failure, Outcome, Success};
@@ -47,7 +47,7 @@ pub struct Found {
     pub uid: String,
     /// The server, as the kubeconfig said when it could last be used.
     pub server: Option<String>,
-    /// Whether the server is an older cluster's.
+    /// Whether the server is another cluster's.
     pub is_contested: bool,
     /// Why the Secret is not as it should be.
     pub trouble: Option<String>,
@@ -102,7 +102,7 @@ impl Controller {
             Stage::Reading => self.cluster_read(key, outcomes),
             Stage::Writing(found) => self.secret_written(key, *found, outcomes),
             Stage::Surveying => self.surveyed(key, outcomes, now),
-            Stage::Removing(removed) => self.secret_removed(&removed, outcomes),
+            Stage::Removing(removed) => self.secret_removed(key, &removed, outcomes),
         }
     }
 
@@ -148,7 +148,7 @@ impl Controller {
             _ => None,
         };
         for object in [Some(&source), existing.as_ref()].into_iter().flatten() {
-            self.world.secrets.absorb(Name::of(object), Secret::read(object));
+            self.absorb_secret(object);
         }
         let Some(kubeconfig) = cluster.kubeconfig.filter(|kubeconfig| *kubeconfig == Name::of(&source))
         else {
@@ -170,9 +170,15 @@ impl Controller {
         };
         let server = connection.server.clone();
         if let Some(rival) = self.rival(key, &server) {
-            let trouble = Some(format!(
-                "DPUCluster {rival} has the same server {server}, by which Argo CD tells clusters apart; give one of them another"
-            ));
+            let trouble = Some(if self.world.stays(rival).is_some() {
+                format!(
+                    "DPUCluster {rival} has the same server {server}, by which Argo CD tells clusters apart; give one of them another"
+                )
+            } else {
+                format!(
+                    "DPUCluster {rival}, which goes, has the same server {server} until nothing of it is left"
+                )
+            });
             return self.find(key, &Found { server: Some(server), is_contested: true, trouble, ..found });
         }
         let found = Found { server: Some(server), is_contested: false, trouble: None, ..found };
@@ -200,9 +206,9 @@ impl Controller {
     fn secret_written(&mut self, key: &Name, found: Found, outcomes: Vec<Outcome>) -> Next<super::Stage> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
-                let secret = Secret::read(&object);
-                let compared = found.compared.map(|(source, _)| (source, Some(secret.marker())));
-                self.world.secrets.absorb(Name::of(&object), secret);
+                let compared =
+                    found.compared.map(|(source, _)| (source, Some(Secret::read(&object).marker())));
+                self.absorb_secret(&object);
                 // Without it, no service could go on.
                 self.wake_services();
                 self.find(key, &Found { compared, ..found })
@@ -255,22 +261,42 @@ impl Controller {
             self.wake_services();
             self.outbox.woken.push(Key::Project);
         }
-        if before.as_ref().and_then(used_server) != used_server(found) {
-            self.wake_sharers(key, before.as_ref());
-            self.wake_sharers(key, Some(found));
+        let place = |found: &Found| (found.server.clone(), found.is_contested);
+        if before.as_ref().map(place) != Some(place(found)) {
+            let server = |found: &Found| found.server.clone();
+            self.wake_sharers(key, before.as_ref().and_then(server).as_deref());
+            self.wake_sharers(key, found.server.as_deref());
         }
         Next::Done(Verdict::Converged)
     }
 
-    /// Who has the server of a cluster as well may have it now, or has to leave it.
-    fn wake_sharers(&mut self, key: &Name, found: Option<&Found>) {
-        let Some(server) = found.and_then(|found| found.server.as_ref()) else { return };
+    /// Who has a cluster's server as well may have it now, or has to leave it.
+    pub(super) fn wake_sharers(&mut self, cluster: &Name, server: Option<&str>) {
+        let Some(server) = server else { return };
         let sharers = self
             .world
             .found
             .iter()
-            .filter(|(other, found)| *other != key && found.server.as_ref() == Some(server));
+            .filter(|(other, found)| *other != cluster && found.server.as_deref() == Some(server));
         self.outbox.woken.extend(sharers.map(|(other, _)| Key::Cluster(other.clone())));
+    }
+
+    /// Takes in a Secret that was answered.
+    fn absorb_secret(&mut self, object: &Value) {
+        let (name, secret) = (Name::of(object), Secret::read(object));
+        let before = self.world.secrets.get(&name).cloned();
+        if self.world.secrets.absorb(name, secret.clone()) {
+            self.secret_changed(before.as_ref(), &secret);
+        }
+    }
+
+    /// Whoever waits for the server of a Secret that names another one now is woken.
+    pub(super) fn secret_changed(&mut self, before: Option<&Secret>, secret: &Secret) {
+        if let Some(Secret { cluster: Some(cluster), server, .. }) = before
+            && (cluster, server) != (secret.cluster.as_ref().unwrap_or(cluster), &secret.server)
+        {
+            self.wake_sharers(cluster, server.as_deref());
+        }
     }
 
     /// Whether an older cluster has not been looked at yet.
@@ -281,14 +307,20 @@ impl Controller {
         unknown.any(|(name, _)| name != key && self.world.is_older(name, key))
     }
 
-    /// An older cluster that has the same server.
+    /// Another cluster that has the same server: the one that Argo CD knows by it, as long as it may be needed there, else an
+    /// older one.
     fn rival(&self, key: &Name, server: &str) -> Option<&Name> {
+        let says = |name: &Name| self.world.found.get(name).and_then(|found| found.server.as_deref());
+        let holders =
+            || self.world.told_of(server).filter(|name| says(name).is_none_or(|said| said == server));
+        let is_older = |rival: &&Name| *rival != key && self.world.is_older(rival, key);
+        if holders().any(|holder| holder == key) {
+            return holders().find(is_older);
+        }
         let rivals = self.world.found.iter().filter(|(rival, found)| {
-            *rival != key
-                && used_server(found).as_deref() == Some(server)
-                && self.world.stays(rival).is_some()
+            used_server(found).as_deref() == Some(server) && self.world.stays(rival).is_some()
         });
-        rivals.map(|(rival, _)| rival).find(|rival| self.world.is_older(rival, key))
+        holders().next().or_else(|| rivals.map(|(rival, _)| rival).find(is_older))
     }
 
     fn leave(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
@@ -296,7 +328,7 @@ impl Controller {
             && let Some(found) = self.world.found.remove(key)
         {
             self.outbox.woken.push(Key::Project);
-            self.wake_sharers(key, Some(&found));
+            self.wake_sharers(key, found.server.as_deref());
         }
         if self.world.argo_secret(key).is_none() {
             self.world.stuck.remove(key);
@@ -371,7 +403,7 @@ impl Controller {
         let secrets = self
             .world
             .secrets
-            .keys_by(&Some(key.clone()))
+            .keys_by(&SecretIndex::Cluster(key.clone()))
             .filter_map(|name| Some((name, self.world.secrets.get(name)?)));
         let secrets: Vec<(Name, Secret)> =
             secrets.map(|(name, secret)| (name.clone(), secret.clone())).collect();
@@ -385,17 +417,24 @@ impl Controller {
         wait(deletes.collect(), Stage::Removing(removed))
     }
 
-    fn secret_removed(&mut self, removed: &[(Name, u64)], outcomes: Vec<Outcome>) -> Next<super::Stage> {
+    fn secret_removed(
+        &mut self,
+        key: &Name,
+        removed: &[(Name, u64)],
+        outcomes: Vec<Outcome>,
+    ) -> Next<super::Stage> {
         let mut failed = None;
         for ((name, version), outcome) in removed.iter().zip(outcomes) {
             let told = outcome.as_ref().err().map(|failure| failure.message.clone());
             self.tell_leaving(name, told);
             match outcome {
                 Ok(Success::Object(object)) if is_deleting(&object) => {
-                    self.world.secrets.absorb(name.clone(), Secret::read(&object));
+                    self.absorb_secret(&object);
                 }
                 Ok(_) => {
+                    let server = self.world.secrets.get(name).and_then(|secret| secret.server.clone());
                     self.world.secrets.removed(name.clone(), *version);
+                    self.wake_sharers(key, server.as_deref());
                     self.wake_leaving_services();
                 }
                 // NotFound too: it was there a moment ago. The watch tells when it is gone.
@@ -446,7 +485,7 @@ pub fn manifest(cluster: &Name, name: &Name, connection: &kubeconfig::Connection
                 CLUSTER_NAME: label_value(&cluster.name),
                 CLUSTER_NAMESPACE: label_value(&cluster.namespace),
             },
-            "annotations": { CLUSTER: cluster.to_string() },
+            "annotations": { CLUSTER: cluster.to_string(), SERVER: connection.server },
         },
         "type": "Opaque",
         "data": {

@@ -27,6 +27,8 @@ pub const CLUSTER_NAMESPACE: &str = "dpu.nvidia.com/cluster-namespace";
 pub const SERVICE: &str = "dpu.nvidia.com/dpu-service";
 /// `<namespace>/<name>` of the DPUCluster, however long.
 pub const CLUSTER: &str = "dpu.nvidia.com/cluster";
+/// The server that a Secret tells Argo CD of, so that it is seen without the Secret being read.
+pub const SERVER: &str = "dpu.nvidia.com/server";
 /// The digest of what was applied to an Application last.
 pub const APPLIED: &str = "dpu.nvidia.com/applied";
 /// Marks the Secrets by which Argo CD knows its clusters.

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | a DPUService | itself; with the first and after the last, what all share |
 //! | a DPUCluster | itself, and every service: each has an Application on it |
-//! | a kubeconfig's Secret, or Argo CD's | its cluster |
+//! | a kubeconfig's Secret, or Argo CD's | its cluster, and others that have the same server |
 //! | the AppProject | itself, every service, clusters that leave |
 //! | an Application | its service; once it is gone, what waited for that |
 //!
@@ -90,7 +90,7 @@ impl Control for Controller {
             }
             Source::Secrets => {
                 for (name, secret) in self.world.secrets.complete_list() {
-                    self.secret_gone(&name, secret.cluster);
+                    self.secret_gone(&name, &secret);
                 }
             }
             Source::Projects => {
@@ -134,7 +134,8 @@ impl Control for Controller {
                 let is_there = |secret: &Secret| (secret.cluster.clone(), secret.deleting);
                 let has_come = before.as_ref().map(is_there) != Some(is_there(&secret));
                 let concerns = secret.cluster.clone().or_else(|| before.as_ref()?.cluster.clone());
-                if self.world.secrets.observe(name.clone(), secret) {
+                if self.world.secrets.observe(name.clone(), secret.clone()) {
+                    self.secret_changed(before.as_ref(), &secret);
                     self.wake_readers(&name);
                     if let Some(cluster) = concerns {
                         self.outbox.woken.push(Key::Cluster(cluster));
@@ -184,9 +185,11 @@ impl Control for Controller {
                 }
             }
             Some(Source::Secrets) => {
-                let before = self.world.secrets.get(&name).and_then(|secret| secret.cluster.clone());
-                if self.world.secrets.vanish(&name, version) {
-                    self.secret_gone(&name, before);
+                let before = self.world.secrets.get(&name).cloned();
+                if self.world.secrets.vanish(&name, version)
+                    && let Some(secret) = before
+                {
+                    self.secret_gone(&name, &secret);
                 }
             }
             Some(Source::Projects) => {
@@ -242,11 +245,12 @@ impl Controller {
     }
 
     /// A Secret has gone, which may have told Argo CD of a cluster: services can't go on without it, or waited for that.
-    fn secret_gone(&mut self, name: &Name, cluster: Option<Name>) {
+    fn secret_gone(&mut self, name: &Name, secret: &Secret) {
         self.wake_readers(name);
         self.world.irremovable.remove(name);
-        if let Some(cluster) = cluster {
-            self.outbox.woken.push(Key::Cluster(cluster));
+        if let Some(cluster) = &secret.cluster {
+            self.outbox.woken.push(Key::Cluster(cluster.clone()));
+            self.wake_sharers(cluster, secret.server.as_deref());
             self.wake_leaving_services();
             self.wake_services();
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::application::App;
 use super::cluster::Found;
-use super::names::{self, ARGO_NAMESPACE, CLUSTER, FINALIZER, MANAGED_BY, MANAGER};
+use super::names::{self, ARGO_NAMESPACE, CLUSTER, FINALIZER, MANAGED_BY, MANAGER, SERVER};
 use super::source::Source;
 use crate::digest::shortened;
 use crate::engine::action::{Class, Failure};
@@ -183,18 +183,22 @@ pub struct Secret {
     pub deleting: bool,
     /// The cluster that it tells Argo CD of, if it is one of ours.
     pub cluster: Option<Name>,
+    /// The server of that cluster.
+    pub server: Option<String>,
 }
 
 impl Secret {
     /// Reads a Secret or its metadata.
     pub fn read(object: &Value) -> Self {
         let is_argo = metadata(object, "namespace") == ARGO_NAMESPACE;
+        // By the annotation alone: whoever labels a Secret of theirs does not make it ours.
+        let cluster = annotated(object, CLUSTER).filter(|_| is_argo);
         Self {
             uid: metadata(object, "uid").to_owned(),
             version: resource_version(object),
             deleting: is_deleting(object),
-            // By the annotation alone: whoever labels a Secret of theirs does not make it ours.
-            cluster: annotated(object, CLUSTER).filter(|_| is_argo),
+            server: cluster.as_ref().and_then(|_| annotation(object, SERVER)).map(str::to_owned),
+            cluster,
         }
     }
 
@@ -204,19 +208,28 @@ impl Secret {
     }
 }
 
+/// What the Secrets are found by that tell Argo CD of clusters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SecretIndex {
+    /// Any cluster.
+    Any,
+    /// The cluster.
+    Cluster(Name),
+    /// The cluster's server.
+    Server(String),
+}
+
 impl Cached for Secret {
-    /// The cluster that it tells Argo CD of; none stands for any.
-    type Index = Option<Name>;
+    type Index = SecretIndex;
 
     fn resource_version(&self) -> u64 {
         self.version
     }
 
-    fn indexes(&self) -> Vec<Option<Name>> {
-        match &self.cluster {
-            Some(cluster) => vec![Some(cluster.clone()), None],
-            None => Vec::new(),
-        }
+    fn indexes(&self) -> Vec<SecretIndex> {
+        let Some(cluster) = &self.cluster else { return Vec::new() };
+        let server = self.server.clone().map(SecretIndex::Server);
+        [SecretIndex::Any, SecretIndex::Cluster(cluster.clone())].into_iter().chain(server).collect()
     }
 }
 
@@ -314,14 +327,20 @@ impl World {
 
     /// The Secret that tells Argo CD of a cluster.
     pub fn argo_secret(&self, cluster: &Name) -> Option<(&Name, &Secret)> {
-        let names = self.secrets.keys_by(&Some(cluster.clone()));
+        let names = self.secrets.keys_by(&SecretIndex::Cluster(cluster.clone()));
         let mut secrets = names.filter_map(|name| Some((name, self.secrets.get(name)?)));
         secrets.find(|(_, secret)| !secret.deleting)
     }
 
     /// The clusters that Argo CD is told of.
     pub fn told_clusters(&self) -> impl Iterator<Item = &Name> {
-        self.secrets.keys_by(&None).filter_map(|name| self.secrets.get(name)?.cluster.as_ref())
+        self.secrets.keys_by(&SecretIndex::Any).filter_map(|name| self.secrets.get(name)?.cluster.as_ref())
+    }
+
+    /// The clusters that Argo CD knows by a server.
+    pub fn told_of(&self, server: &str) -> impl Iterator<Item = &Name> {
+        let names = self.secrets.keys_by(&SecretIndex::Server(server.to_owned()));
+        names.filter_map(|name| self.secrets.get(name)?.cluster.as_ref())
     }
 
     /// Whether anything is there that all services share, and that the last of them has to take along. A project that

@@ -183,7 +183,8 @@ fn move_cluster(hand: &mut dyn Hand, random: &mut Random) {
 
 fn share_server(hand: &mut dyn Hand, random: &mut Random) {
     let (one, other) = (some_cluster(random), some_cluster(random));
-    let data = access(&server(&other), random.below(6)).secret_data();
+    // With credentials that the other does not have: who gets in there is let in by the other.
+    let data = access(&server(&other), 6 + random.below(2)).secret_data();
     hand.merge(&kubeconfig_ref(&one), &json!({ "data": data }));
 }
 
