@@ -15,6 +15,10 @@ use crate::object::text;
 pub const RESOURCES_MAX: usize = 100;
 /// Most deployments that are kept of one Application, the latest.
 pub const HISTORY_MAX: usize = 10;
+/// Most bytes that the objects of one Application take, as JSON.
+const RESOURCES_MAX_BYTES: usize = 40_000;
+/// Most bytes that the deployments of one Application take, and its images, and its URLs.
+const LIST_MAX_BYTES: usize = 10_000;
 /// Most complaints that are kept of one Application.
 const CONDITIONS_MAX: usize = 10;
 /// Most images and URLs, each, that are kept of one Application.
@@ -68,13 +72,14 @@ impl Report {
                 last_transition_time: text(condition, "/lastTransitionTime").map(short).unwrap_or_default(),
             });
         let history = items(status, "history").rev().take(HISTORY_MAX).map(deployment);
-        let mut history: Vec<Value> = history.collect();
+        let mut history = within(LIST_MAX_BYTES, history);
+        let resources = items(status, "resources").take(RESOURCES_MAX).map(resource);
         history.reverse();
         Self {
             sync,
             health,
             conditions: conditions.collect(),
-            resources: items(status, "resources").take(RESOURCES_MAX).map(resource).collect(),
+            resources: within(RESOURCES_MAX_BYTES, resources),
             history,
             operation_state: known("/operationState").map(operation),
             source_type: owned("/sourceType"),
@@ -123,27 +128,53 @@ fn items<'a>(status: &'a Value, field: &str) -> std::slice::Iter<'a, Value> {
     status[field].as_array().map(Vec::as_slice).unwrap_or_default().iter()
 }
 
+/// The first values, as many as fit.
+fn within(max_bytes: usize, values: impl Iterator<Item = Value>) -> Vec<Value> {
+    let fits = |left: &mut usize, value: Value| {
+        *left = left.checked_sub(value.to_string().len())?;
+        Some(value)
+    };
+    values.scan(max_bytes, fits).collect()
+}
+
+/// Control characters would each take six bytes as JSON.
 fn short(text: &str) -> String {
-    cut(text.to_owned(), TEXT_MAX_BYTES)
+    let is_odd = |letter: char| letter.is_control() && letter != '\n';
+    cut(text.replace(is_odd, " "), TEXT_MAX_BYTES)
 }
 
 /// The fields of an object that are kept, without nulls and with texts that are not too long.
 fn kept(value: &Value, fields: &[&str]) -> Value {
     let kept = fields.iter().filter_map(|field| {
         let value = match value.get(*field)? {
-            Value::Null => return None,
             Value::String(text) => short(text).into(),
             Value::Object(fields) => Value::Object(flat(fields)),
-            other => other.clone(),
+            scalar @ (Value::Bool(_) | Value::Number(_)) => scalar.clone(),
+            Value::Null | Value::Array(_) => return None,
         };
         Some(((*field).to_owned(), value))
     });
     kept.collect()
 }
 
+/// What is kept of a source, of a destination and of a health.
+const INNER: [&str; 10] = [
+    "repoURL",
+    "chart",
+    "targetRevision",
+    "path",
+    "server",
+    "namespace",
+    "name",
+    "status",
+    "message",
+    "lastTransitionTime",
+];
+
 /// The texts, numbers and booleans among the fields of an object.
 fn flat(fields: &Map<String, Value>) -> Map<String, Value> {
-    let kept = fields.iter().filter_map(|(field, value)| {
+    let fields = fields.iter().filter(|(field, _)| INNER.contains(&field.as_str()));
+    let kept = fields.filter_map(|(field, value)| {
         let value = match value {
             Value::String(text) => short(text).into(),
             Value::Bool(_) | Value::Number(_) => value.clone(),
@@ -183,7 +214,8 @@ fn operation(state: &Value) -> Value {
 fn summary(summary: &Value) -> Value {
     let lists = ["images", "externalURLs"].into_iter().filter_map(|field| {
         let items = summary[field].as_array()?.iter().filter_map(Value::as_str).take(SUMMARY_MAX);
-        Some((field.to_owned(), items.map(short).collect::<Value>()))
+        let items = within(LIST_MAX_BYTES, items.map(|item| short(item).into()));
+        Some((field.to_owned(), Value::Array(items)))
     });
     lists.collect()
 }
@@ -244,6 +276,30 @@ mod tests {
         };
         insta::assert_yaml_snapshot!(shown);
         assert!(!serde_json::to_string(&report).unwrap().contains("s3cret"));
+    }
+
+    #[test]
+    fn no_status_makes_a_report_too_large() {
+        let long = "\u{1}\"".repeat(700);
+        let many: Map<String, Value> = (0..50).map(|i| (format!("f{i}"), json!(long))).collect();
+        let mut object = json!({ "kind": [long, long], "name": long, "namespace": long, "health": many });
+        for field in INNER {
+            object["health"][field] = json!(long);
+            object[field] = json!(long);
+        }
+        object["source"] = object["health"].clone();
+        object["destination"] = object["health"].clone();
+        let mut status = object.clone();
+        status["sync"] = json!({ "status": long, "revision": long, "comparedTo": object });
+        status["operationState"] = json!({ "phase": long, "message": long, "startedAt": long });
+        let objects = json!(vec![object; 120]);
+        for list in ["resources", "history", "conditions"] {
+            status[list] = objects.clone();
+        }
+        status["conditions"] = json!(vec![json!({ "type": long, "message": long }); 200]);
+        status["summary"] = json!({ "images": vec![&long; 100], "externalURLs": vec![&long; 100] });
+        let size = serde_json::to_string(&Report::read(&status)).unwrap().len();
+        assert!(size < 200_000, "{size}");
     }
 
     #[test]
