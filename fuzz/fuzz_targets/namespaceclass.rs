@@ -1,5 +1,7 @@
 #![no_main]
 
+#[path = "../../tests/src/fuzz/careless.rs"]
+mod careless;
 // The ordinary tests replay the corpus through the same function.
 #[path = "../../tests/src/fuzz/namespaceclass.rs"]
 mod target;

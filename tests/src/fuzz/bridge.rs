@@ -1,0 +1,98 @@
+//! Whole `DPFHCPBridges`, in worlds of objects of any shape.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lockstep_core::bridge::world::control_plane_namespace;
+use lockstep_core::bridge::{Operator, names};
+use lockstep_core::engine::machine::Step;
+use lockstep_core::engine::operator::Config;
+use lockstep_core::object::{Name, text};
+use serde_json::Value;
+
+use super::careless::{self, World};
+use super::documents::{SECRET, fill, named, objects, plant, shows_secret};
+
+/// Takes the bytes as the JSON of a world: under each field of [`world`] one object, or a list of them.
+pub fn bridge(data: &[u8]) {
+    let Ok(document) = serde_json::from_slice::<Value>(data) else { return };
+    if !document.is_object() {
+        return;
+    }
+    let world = world(&document);
+    let run = || {
+        let config =
+            Config { concurrency: 2, resync: Duration::from_hours(1), instance: "fuzz".to_owned(), seed: 1 };
+        careless::run(&mut Operator::new(config), world.clone())
+    };
+    let steps = run();
+    assert!(run() == steps, "the same events gave different steps");
+    let (homes, is_told) = (homes(&document), shows_secret(&document.to_string()));
+    steps.iter().for_each(|step| check(step, &homes, is_told));
+}
+
+fn world(document: &Value) -> World {
+    let mut world = World::new(Vec::new());
+    let fields = [
+        ("bridge", names::bridge()),
+        ("dpuCluster", names::dpu_cluster()),
+        ("secret", names::secret()),
+        ("storageClass", names::storage_class()),
+        ("hostedCluster", names::hosted_cluster()),
+        ("nodePool", names::node_pool()),
+        ("service", names::service()),
+        ("pool", names::pool()),
+        ("node", names::node()),
+        ("deployment", names::deployment()),
+        ("configMap", names::config_map()),
+    ];
+    for (field, kind) in fields {
+        for mut object in objects(document, field) {
+            if field == "secret" {
+                fill(&mut object, hidden);
+            }
+            world.put(&named(&kind, &object), object);
+        }
+    }
+    world
+}
+
+/// Hides something in what is handed on.
+fn hidden(key: &str, text: &str) -> Option<String> {
+    match key {
+        "kubeconfig" => Some(format!("{SECRET}{text}")),
+        ".dockerconfigjson" => {
+            let mut config: Value = serde_json::from_str(text).ok()?;
+            plant(config.get_mut("auths")?);
+            Some(config.to_string())
+        }
+        _ => None,
+    }
+}
+
+/// The namespaces in which bridges have any business: their own, those of their DPUClusters and of their control planes.
+fn homes(document: &Value) -> BTreeSet<String> {
+    let bridges = objects(document, "bridge");
+    let homes = bridges.iter().flat_map(|bridge| {
+        let target = named(&names::bridge(), bridge);
+        let name = Name::new(target.namespace.as_deref().unwrap_or_default(), &target.name);
+        let dpu_cluster = text(bridge, "/spec/dpuClusterRef/namespace").unwrap_or_default();
+        [control_plane_namespace(&name), dpu_cluster.to_owned(), name.namespace]
+    });
+    homes.collect()
+}
+
+/// Nothing is written where bridges have no business, and no secret is told.
+fn check(step: &Step, homes: &BTreeSet<String>, is_told: bool) {
+    for note in &step.notes {
+        assert!(is_told || !shows_secret(&format!("{note:?}")), "{note:?}");
+    }
+    for action in step.requests.iter().map(|request| &request.action) {
+        let target = action.target();
+        if let Some(target) = target.filter(|_| action.is_write()) {
+            assert!(target.namespace.as_ref().is_some_and(|home| homes.contains(home)), "{action:?}");
+        }
+        let is_secret = target.is_some_and(|target| target.kind == names::secret());
+        assert!(is_told || is_secret || !shows_secret(&format!("{action:?}")), "{action:?}");
+    }
+}

@@ -1,0 +1,238 @@
+//! A world in which every request works, and a driver that knows no other.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Scope, Success};
+use lockstep_core::engine::image::FoundImage;
+use lockstep_core::engine::machine::{Event, Machine, Step};
+use lockstep_core::namespaceclass::names::FIELD_MANAGER;
+use lockstep_core::object::{Kind, ObjectRef, is_deleting};
+use lockstep_core::time::{Monotonic, Now, Wall};
+use serde_json::{Value, json};
+
+/// Nobody else changes the world: the machine must come to rest long before this.
+const STEPS_MAX: usize = 2000;
+/// How often the machine is woken at its deadline, once nothing else happens.
+const WAKES_MAX: usize = 8;
+
+/// Runs a machine in a world, and returns its steps.
+pub(super) fn run(machine: &mut impl Machine, mut world: World) -> Vec<Step> {
+    let mut events = VecDeque::from([Event::Started, Event::LeadershipChanged { leading: true }]);
+    let (mut steps, mut wakes, mut elapsed) = (Vec::new(), 0, Duration::ZERO);
+    loop {
+        let event = match (events.pop_front(), machine.deadline()) {
+            (Some(event), _) => event,
+            (None, Some(deadline)) if wakes < WAKES_MAX => {
+                wakes += 1;
+                elapsed = elapsed.max(deadline.at.elapsed());
+                Event::Woke
+            }
+            (None, _) => return steps,
+        };
+        assert!(steps.len() < STEPS_MAX, "the machine does not come to rest");
+        elapsed += Duration::from_millis(1);
+        let wall = Timestamp::UNIX_EPOCH + SignedDuration::try_from(elapsed).expect("not that long");
+        let now = Now { wall: Wall::from_timestamp(wall), monotonic: Monotonic::from_elapsed(elapsed) };
+        let step = machine.step(event, now);
+        for request in &step.requests {
+            let outcome = world.answer(&request.action, &mut events);
+            events.push_back(Event::Finished { id: request.id, outcome });
+        }
+        steps.push(step);
+    }
+}
+
+/// Objects by name, changed by writes that always work and seen by watches at once.
+#[derive(Clone)]
+pub(super) struct World {
+    kinds: Vec<Arc<Kind>>,
+    objects: BTreeMap<ObjectRef, Arc<Value>>,
+    watched: BTreeMap<Arc<Kind>, Scope>,
+    version: u64,
+}
+
+impl World {
+    /// A world without objects, in which these kinds are served.
+    pub(super) fn new(kinds: Vec<Arc<Kind>>) -> Self {
+        Self { kinds, objects: BTreeMap::new(), watched: BTreeMap::new(), version: 0 }
+    }
+
+    /// Puts an object of any shape where it belongs. It gets what every object in an API server has.
+    pub(super) fn put(&mut self, target: &ObjectRef, mut object: Value) {
+        for part in ["", "/metadata"] {
+            if let Some(part) = object.pointer_mut(part).filter(|part| !part.is_object()) {
+                *part = json!({});
+            }
+        }
+        self.version += 1;
+        object["metadata"]["uid"] = json!(format!("u{}", self.version));
+        self.keep(target, object);
+    }
+
+    fn keep(&mut self, target: &ObjectRef, mut object: Value) -> Arc<Value> {
+        if !object["metadata"].is_object() {
+            object["metadata"] = json!({});
+        }
+        self.version += 1;
+        let metadata = &mut object["metadata"];
+        metadata["name"] = json!(target.name);
+        if let Some(namespace) = &target.namespace {
+            metadata["namespace"] = json!(namespace);
+        }
+        if metadata["uid"].is_null() {
+            metadata["uid"] = json!(format!("u{}", self.version));
+        }
+        metadata["resourceVersion"] = json!(self.version.to_string());
+        let object = Arc::new(object);
+        self.objects.insert(target.clone(), Arc::clone(&object));
+        object
+    }
+
+    /// Carries an action out. What watches see of it comes before its answer.
+    fn answer(&mut self, action: &Action, events: &mut VecDeque<Event>) -> Outcome {
+        match action {
+            Action::Watch { kind, scope } => {
+                self.watched.insert(Arc::clone(kind), scope.clone());
+                events.push_back(Event::ListStarted { kind: Arc::clone(kind) });
+                let listed = self.list(kind, scope);
+                events.extend(listed.map(|object| Event::Observed { kind: Arc::clone(kind), object }));
+                events.push_back(Event::ListCompleted { kind: Arc::clone(kind) });
+                Ok(Success::Done)
+            }
+            Action::Unwatch { kind } => {
+                self.watched.remove(kind);
+                Ok(Success::Done)
+            }
+            Action::Discover { api_version } => {
+                let kinds = self.kinds.iter().filter(|kind| kind.api_version() == *api_version);
+                Ok(Success::Kinds(kinds.cloned().collect()))
+            }
+            Action::List { kind, scope } => {
+                let all = Scope { name: None, ..scope.clone() };
+                Ok(Success::Objects(self.list(kind, &all).collect()))
+            }
+            Action::Get { target, metadata_only } => {
+                let scope = Scope { metadata_only: *metadata_only, ..Scope::default() };
+                match self.objects.get(target) {
+                    Some(object) => Ok(Success::Object(shown(object, &scope))),
+                    None => Err(Failure::new(Class::NotFound, "no such object")),
+                }
+            }
+            Action::Create { target, .. } if self.objects.contains_key(target) => {
+                Err(Failure::new(Class::AlreadyExists, "there is such an object"))
+            }
+            Action::Create { target, manifest: change } | Action::Update { target, manifest: change } => {
+                Ok(Success::Object(self.write(target, change, false, events)))
+            }
+            Action::Apply { target, manifest } => {
+                Ok(Success::Object(self.write(target, manifest, true, events)))
+            }
+            Action::Patch { target, .. } if !self.objects.contains_key(target) => {
+                Err(Failure::new(Class::NotFound, "no such object"))
+            }
+            Action::Patch { target, patch, .. } => {
+                Ok(Success::Object(self.write(target, patch, false, events)))
+            }
+            Action::Delete { target, .. } => match self.objects.remove(target) {
+                Some(object) => {
+                    self.vanish(target, &object, events);
+                    Ok(Success::Done)
+                }
+                None => Err(Failure::new(Class::NotFound, "no such object")),
+            },
+            Action::FindImage { .. } => {
+                let release = Some("4.19.0".to_owned());
+                Ok(Success::Image(FoundImage { digest: format!("sha256:{:064}", 1), release }))
+            }
+            Action::Fetch { .. } | Action::Connect { .. } | Action::Publish { .. } => Ok(Success::Done),
+        }
+    }
+
+    fn list(&self, kind: &Arc<Kind>, scope: &Scope) -> impl Iterator<Item = Arc<Value>> {
+        let seen =
+            self.objects.iter().filter(|(name, object)| name.kind == *kind && sees(scope, name, object));
+        seen.map(|(_, object)| shown(object, scope))
+    }
+
+    /// As a server does it: the managed fields name who applied, a write that changes nothing is none, and what is being
+    /// deleted goes with its last finalizer.
+    fn write(
+        &mut self,
+        target: &ObjectRef,
+        change: &Value,
+        applied: bool,
+        events: &mut VecDeque<Event>,
+    ) -> Arc<Value> {
+        let before = self.objects.get(target).cloned();
+        let mut object = before.as_deref().cloned().unwrap_or_else(|| json!({}));
+        let held = object["metadata"]["resourceVersion"].clone();
+        merge(&mut object, change);
+        if applied {
+            let entry = json!({ "manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": {} });
+            object["metadata"]["managedFields"] = json!([entry]);
+        }
+        if let Some(before) = before {
+            object["metadata"]["uid"] = before["metadata"]["uid"].clone();
+            object["metadata"]["resourceVersion"] = held;
+            if *before == object {
+                return before;
+            }
+        }
+        let object = self.keep(target, object);
+        let is_held = object["metadata"]["finalizers"].as_array().is_some_and(|held| !held.is_empty());
+        if is_deleting(&object) && !is_held {
+            self.objects.remove(target);
+            self.vanish(target, &object, events);
+        } else if let Some(scope) =
+            self.watched.get(&target.kind).filter(|scope| sees(scope, target, &object))
+        {
+            let object = shown(&object, scope);
+            events.push_back(Event::Observed { kind: Arc::clone(&target.kind), object });
+        }
+        object
+    }
+
+    fn vanish(&self, target: &ObjectRef, object: &Arc<Value>, events: &mut VecDeque<Event>) {
+        if let Some(scope) = self.watched.get(&target.kind).filter(|scope| sees(scope, target, object)) {
+            let object = shown(object, scope);
+            events.push_back(Event::Vanished { kind: Arc::clone(&target.kind), object });
+        }
+    }
+}
+
+/// Whether an object is within a scope. Of selectors, only the forms `a` and `a=b` are asked for.
+fn sees(scope: &Scope, target: &ObjectRef, object: &Value) -> bool {
+    let labels = &object["metadata"]["labels"];
+    let mut terms = scope.selector.split(',').filter(|term| !term.is_empty());
+    scope.namespace.as_ref().is_none_or(|namespace| target.namespace.as_ref() == Some(namespace))
+        && scope.name.as_ref().is_none_or(|name| target.name == *name)
+        && terms.all(|term| match term.split_once('=') {
+            Some((label, value)) => labels.get(label).is_some_and(|held| held == value),
+            None => labels.get(term).is_some(),
+        })
+}
+
+fn shown(object: &Arc<Value>, scope: &Scope) -> Arc<Value> {
+    if scope.metadata_only { Arc::new(json!({ "metadata": object["metadata"] })) } else { Arc::clone(object) }
+}
+
+/// A merge patch (RFC 7386).
+fn merge(object: &mut Value, patch: &Value) {
+    let Some(fields) = patch.as_object() else {
+        object.clone_from(patch);
+        return;
+    };
+    if !object.is_object() {
+        *object = json!({});
+    }
+    for (field, value) in fields {
+        if value.is_null() {
+            object.as_object_mut().map(|object| object.remove(field));
+        } else {
+            merge(&mut object[field.as_str()], value);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What the DPUService controller reads: kubeconfigs, specs, what Argo CD reports, and whole worlds.
+
+use std::time::Duration;
+
+use lockstep_core::dpuservice::application::{App, manifest};
+use lockstep_core::dpuservice::kubeconfig::{self, KEYS};
+use lockstep_core::dpuservice::names::{self, ARGO_NAMESPACE};
+use lockstep_core::dpuservice::report::Report;
+use lockstep_core::dpuservice::values::values;
+use lockstep_core::dpuservice::{Operator, world};
+use lockstep_core::engine::action::Action;
+use lockstep_core::engine::machine::Step;
+use lockstep_core::engine::operator::Config;
+use lockstep_core::object::{Name, ObjectRef, metadata};
+use lockstep_crds::dpuservice::DPUServiceSpec;
+use serde_json::{Map, Value, json};
+
+use super::careless::{self, World};
+use super::documents::{fill, name, named, objects, plant, shows_secret};
+
+/// The first byte chooses what the rest is: a kubeconfig, the JSON of `{service, cluster}`, the JSON of an Application's
+/// status, or the JSON of a world.
+pub fn dpuservice(data: &[u8]) {
+    let Some((choice, rest)) = data.split_first() else { return };
+    match (choice % 4, serde_json::from_slice::<Value>(rest)) {
+        (0, _) => kubeconfig(rest),
+        (1, Ok(document)) => application(&document),
+        (2, Ok(status)) => report(&status),
+        (3, Ok(document)) => operate(&document),
+        _ => {}
+    }
+}
+
+fn kubeconfig(data: &[u8]) {
+    let text = String::from_utf8_lossy(data).into_owned();
+    let planted = [false, true].map(|everywhere| with_secrets(&text, everywhere));
+    for (index, text) in [Some(text), planted[0].clone(), planted[1].clone()].into_iter().enumerate() {
+        let Some(text) = text else { continue };
+        let read = kubeconfig::parse(text.as_bytes());
+        if let Ok(connection) = &read {
+            let server = &connection.server;
+            assert!(!server.ends_with('/') && !server.contains(char::is_control), "{server:?}");
+        }
+        let stand_in = kubeconfig::stand_in(text.as_bytes(), &hide);
+        // As a recording has it: the stand-in leads to the same connection, but for what is hidden.
+        let expected = read.map(|connection| {
+            let config = kubeconfig::config_stand_in(connection.config.to_string().as_bytes(), &hide);
+            (connection.server, serde_json::from_str::<Value>(&config).expect("JSON"))
+        });
+        let replayed = kubeconfig::parse(stand_in.as_bytes());
+        assert_eq!(replayed.map(|connection| (connection.server, connection.config)), expected);
+        if index > 0 {
+            assert!(!expected.is_err_and(|complaint| shows_secret(&complaint)));
+        }
+        if index == 1 {
+            assert!(!shows_secret(&stand_in), "{stand_in}");
+        }
+    }
+}
+
+/// In the form of the stand-ins in recordings.
+fn hide(secret: &[u8]) -> String {
+    let sum = secret.iter().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+    format!("hidden-{sum:016x}")
+}
+
+/// A kubeconfig with the secret in whatever users and clusters hold: in credentials only, or everywhere. None, if it
+/// can't be told from what was there before.
+fn with_secrets(kubeconfig: &str, everywhere: bool) -> Option<String> {
+    let mut document: Value = serde_yaml::from_str(kubeconfig).ok()?;
+    if shows_secret(kubeconfig) || shows_secret(&document.to_string()) {
+        return None;
+    }
+    for (list, kind) in [("users", "user"), ("clusters", "cluster")] {
+        let entries = document.get_mut(list)?;
+        if everywhere {
+            plant(entries);
+            continue;
+        }
+        for fields in
+            entries.as_array_mut()?.iter_mut().filter_map(|entry| entry.get_mut(kind)?.as_object_mut())
+        {
+            let told = ["server", "tls-server-name"].map(|field| fields.remove_entry(field));
+            fields.values_mut().for_each(plant);
+            fields.extend(told.into_iter().flatten());
+        }
+    }
+    Some(document.to_string())
+}
+
+fn application(document: &Value) {
+    let Ok(spec) = serde_json::from_value::<DPUServiceSpec>(document["service"]["spec"].clone()) else {
+        return;
+    };
+    check_values(&spec);
+    let service = service_name(&document["service"]);
+    let cluster = named(&names::dpu_cluster(), &document["cluster"]);
+    let cluster = Name::new(cluster.namespace.as_deref().unwrap_or_default(), &cluster.name);
+    let manifest = manifest(&service, &spec, &cluster, "https://10.0.0.1:6443");
+    let app = App::read(&manifest).expect("an Application of ours");
+    assert_eq!((&app.service, &app.cluster), (&service, &cluster));
+    for value in manifest["metadata"]["labels"].as_object().expect("labels").values() {
+        let value = value.as_str().expect("a text");
+        assert!(value.len() <= 63 && is_ended(value), "{value:?}");
+    }
+    let release = manifest["spec"]["source"]["helm"]["releaseName"].as_str().expect("a text");
+    assert!(release.len() <= 53 && release.split('.').all(is_ended), "{release:?}");
+}
+
+/// Whether a text of valid characters begins and ends with a letter or digit.
+fn is_ended(text: &str) -> bool {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let ends = [text.bytes().next(), text.bytes().last()];
+    text.bytes().all(is_valid)
+        && ends.into_iter().all(|end| end.is_some_and(|end| end.is_ascii_alphanumeric()))
+}
+
+/// What is typed wins, nothing else is lost, and merging again changes nothing.
+fn check_values(spec: &DPUServiceSpec) {
+    let merged = values(spec);
+    let mut typed = json!({ "serviceDaemonSet": spec.service_daemon_set.clone().unwrap_or_default() });
+    if let Some(id) = &spec.service_id {
+        typed["serviceID"] = json!(id);
+        typed["serviceDaemonSet"]["labels"]["service-ID"] = json!(id);
+    }
+    let base = spec.values.clone().map(Value::from);
+    assert!(
+        is_merged(base.as_ref(), &typed, &Value::from(merged.clone())),
+        "{typed} in {base:?}: {merged:?}"
+    );
+    let again = values(&DPUServiceSpec { values: Some(merged.clone()), ..spec.clone() });
+    assert_eq!(again, merged);
+}
+
+fn is_merged(base: Option<&Value>, wins: &Value, merged: &Value) -> bool {
+    let Some(wins) = wins.as_object() else { return merged == wins };
+    let none = Map::new();
+    let base = base.and_then(Value::as_object).unwrap_or(&none);
+    let Some(merged) = merged.as_object() else { return false };
+    base.iter().all(|(field, value)| wins.contains_key(field) || merged.get(field) == Some(value))
+        && wins.iter().all(|(field, wins)| {
+            merged.get(field).is_some_and(|merged| is_merged(base.get(field), wins, merged))
+        })
+        && merged.keys().all(|field| base.contains_key(field) || wins.contains_key(field))
+}
+
+/// The longest report, as JSON.
+const REPORT_MAX_BYTES: usize = 200_000;
+
+fn report(status: &Value) {
+    let report = Report::read(status);
+    assert_eq!(Report::read(status), report);
+    let size = serde_json::to_string(&report).expect("JSON").len();
+    assert!(size < REPORT_MAX_BYTES, "{size}");
+    let _ = (report.words(), report.is_well(), report.has_failed());
+}
+
+fn operate(document: &Value) {
+    if !document.is_object() {
+        return;
+    }
+    let world = world(document);
+    let run = || {
+        let config =
+            Config { concurrency: 2, resync: Duration::from_hours(1), instance: "fuzz".to_owned(), seed: 1 };
+        careless::run(&mut Operator::new(config), world.clone())
+    };
+    let steps = run();
+    assert!(run() == steps, "the same events gave different steps");
+    let is_told = shows_secret(&document.to_string());
+    steps.iter().for_each(|step| check(step, is_told));
+}
+
+/// The objects `service`, `cluster`, `secret`, `application` and `project`, of each one or several.
+fn world(document: &Value) -> World {
+    let mut world = World::new(Vec::new());
+    for service in objects(document, "service") {
+        world.put(&world::service_ref(&service_name(&service)), service);
+    }
+    for cluster in objects(document, "cluster") {
+        world.put(&named(&names::dpu_cluster(), &cluster), cluster);
+    }
+    for mut secret in objects(document, "secret") {
+        fill(&mut secret, hidden);
+        world.put(&named(&names::secret(), &secret), secret);
+    }
+    for application in objects(document, "application") {
+        let name = named(&names::application(), &application).name;
+        world.put(&ObjectRef::namespaced(&names::application(), ARGO_NAMESPACE, &name), application);
+    }
+    for project in objects(document, "project") {
+        world.put(&ObjectRef::namespaced(&names::project(), ARGO_NAMESPACE, names::PROJECT), project);
+    }
+    world
+}
+
+/// A service's name is a label as well.
+fn service_name(service: &Value) -> Name {
+    let target = named(&names::service(), service);
+    Name::new(target.namespace.as_deref().unwrap_or_default(), &name(metadata(service, "name"), 63))
+}
+
+/// Hides something in what controllers read of Secrets.
+fn hidden(key: &str, text: &str) -> Option<String> {
+    KEYS.contains(&key).then(|| with_secrets(text, false)).flatten()
+}
+
+/// Nothing is done where the controller has no business, and no secret is told.
+fn check(step: &Step, is_told: bool) {
+    for note in &step.notes {
+        assert!(is_told || !shows_secret(&format!("{note:?}")), "{note:?}");
+    }
+    for action in step.requests.iter().map(|request| &request.action) {
+        if let Action::List { scope, .. } = action {
+            assert_eq!(scope.namespace.as_deref(), Some(ARGO_NAMESPACE));
+        }
+        let Some(target) = action.target() else { continue };
+        let is_secret = target.kind == names::secret();
+        let is_read =
+            matches!(action, Action::Get { .. }) && (is_secret || target.kind == names::dpu_cluster());
+        let is_home = target.kind == names::service() || target.kind.group == "events.k8s.io";
+        assert!(
+            is_read || is_home || target.namespace.as_deref() == Some(ARGO_NAMESPACE),
+            "{action:?} of another"
+        );
+        assert!(is_told || is_secret || !shows_secret(&format!("{action:?}")), "{action:?}");
+    }
+}
