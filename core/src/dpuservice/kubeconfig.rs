@@ -78,10 +78,9 @@ pub fn of_secret(secret: &Value) -> Result<Connection, String> {
 
 /// Reads a kubeconfig.
 pub fn parse(bytes: &[u8]) -> Result<Connection, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is not text".to_owned())?;
-    // What the parser says quotes what it has read.
-    let kubeconfig: Kubeconfig = serde_yaml::from_str(text)
-        .map_err(|_| "it is no kubeconfig; write one anew, as YAML or JSON".to_owned())?;
+    let kubeconfig: Kubeconfig = document(bytes)
+        .and_then(|document| serde_json::from_value(document.into()).ok())
+        .ok_or("it is no kubeconfig; write one anew, as YAML or JSON")?;
     let clusters = kubeconfig.clusters.unwrap_or_default();
     let users = kubeconfig.users.unwrap_or_default();
     let contexts = kubeconfig.contexts.unwrap_or_default();
@@ -110,6 +109,11 @@ pub fn parse(bytes: &[u8]) -> Result<Connection, String> {
         }
     };
     Ok(Connection { server: server(&cluster)?, config: config(&cluster, &user)? })
+}
+
+/// The whole document, which a stand-in is made from as well. What the parser complains of quotes what it has read.
+fn document(bytes: &[u8]) -> Option<Map<String, Value>> {
+    serde_yaml::from_str(std::str::from_utf8(bytes).ok()?).ok()
 }
 
 fn server(cluster: &Map<String, Value>) -> Result<String, String> {
@@ -223,21 +227,31 @@ fn data(fields: &Map<String, Value>, field: &str) -> Result<Option<String>, Stri
 
 /// A kubeconfig that leads to the same decisions, for recordings: credentials are hidden, all else is as it was.
 pub fn stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
-    let document = std::str::from_utf8(bytes).ok().and_then(|text| serde_yaml::from_str::<Value>(text).ok());
-    let Some(mut document @ Value::Object(_)) = document else { return hide(bytes) };
-    if let Some(fields) = document.as_object_mut() {
-        fields.retain(|field, _| {
-            matches!(field.as_str(), "current-context" | "contexts" | "clusters" | "users")
-        });
-    }
+    let Some(mut document) = document(bytes) else { return hide(bytes) };
+    document
+        .retain(|field, _| matches!(field.as_str(), "current-context" | "contexts" | "clusters" | "users"));
     for (list, kind) in [("clusters", "cluster"), ("users", "user")] {
-        for entry in document[list].as_array_mut().into_iter().flatten() {
-            if let Some(fields) = entry.get_mut(kind).and_then(Value::as_object_mut) {
-                hide_fields(fields, hide);
-            }
+        match document.get_mut(list) {
+            Some(Value::Array(entries)) => entries.iter_mut().for_each(|entry| hide_entry(entry, kind, hide)),
+            None | Some(Value::Null) => {}
+            Some(other) => *other = json!(0),
         }
     }
-    document.to_string()
+    Value::Object(document).to_string()
+}
+
+/// Hides what an entry of a list holds. What is no entry is none afterwards, and what is never read is left out.
+fn hide_entry(entry: &mut Value, kind: &str, hide: Hide<'_>) {
+    let Some(fields) = entry.as_object_mut() else {
+        *entry = json!(0);
+        return;
+    };
+    fields.retain(|field, _| field == "name" || field == kind);
+    match fields.get_mut(kind) {
+        Some(Value::Object(body)) => hide_fields(body, hide),
+        Some(other) => *other = json!({}),
+        None => {}
+    }
 }
 
 /// The same for the `config` of Argo CD's Secret.
@@ -260,8 +274,8 @@ pub fn config_stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
 fn hide_fields(fields: &mut Map<String, Value>, hide: Hide<'_>) {
     for (field, value) in fields {
         let Value::String(text) = value else {
-            // What a program is told may be secret as well; that there is one is what counts.
-            if value.is_object() || value.is_array() {
+            // What a program is told may be secret as well, and a number a password; that there is one is what counts.
+            if !value.is_null() && !value.is_boolean() {
                 *value = json!({});
             }
             continue;
