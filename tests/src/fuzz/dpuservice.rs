@@ -169,7 +169,9 @@ fn operate(document: &Value) {
     let steps = run();
     assert!(run() == steps, "the same events gave different steps");
     let is_told = shows_secret(&document.to_string());
-    steps.iter().for_each(|step| check(step, is_told));
+    for step in &steps {
+        check(step, is_told);
+    }
 }
 
 /// The objects `service`, `cluster`, `secret`, `application` and `project`, of each one or several.
