@@ -396,8 +396,8 @@ fn sim_finds_nothing_and_goes_the_same_way_twice() {
     assert_eq!(String::from_utf8_lossy(&first.stderr), "");
     let one = object(&first);
     assert_eq!(one["failures"], serde_json::json!([]));
-    assert_eq!(one["runs"], 60);
-    assert_eq!(one["controllers"], serde_json::json!(["bridge", "namespaceclass", "sentinel"]));
+    assert_eq!(one["runs"], 80);
+    assert_eq!(one["controllers"], serde_json::json!(["bridge", "dpuservice", "namespaceclass", "sentinel"]));
     assert!(one["steps"].as_u64() > Some(1000) && one["requests"].as_u64() > Some(100), "{one}");
     // The storm of each run, and the calm after it.
     assert!(one["simulatedSeconds"].as_f64() > Some(20.0 * 600.0), "{one}");
@@ -419,7 +419,7 @@ fn sim_sums_up_for_people() {
         folder.path(),
         &["sim", "--seeds", "0..2", "--faults", "pause,conflict", "--duration", "5m"],
     ));
-    for part in ["runs         6", "simulated ", "h a minute", "hash ", "act ", "nothing failed"] {
+    for part in ["runs         8", "simulated ", "h a minute", "hash ", "act ", "nothing failed"] {
         assert!(told.contains(part), "{part:?} is not in {told}");
     }
     assert!(!told.contains("handover"), "{told}");

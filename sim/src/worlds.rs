@@ -61,10 +61,10 @@ impl System {
         let seed = seed.wrapping_add(self as u64);
         match self {
             Self::HyperShift => Box::new(Level::new(hypershift::HyperShift::default(), pace, seed)),
-            Self::Dpf => Box::new(Level::new(dpf::Dpf, pace, seed)),
+            Self::Dpf => Box::new(Level::new(dpf::Dpf::default(), pace, seed)),
             Self::MetalLb => Box::new(Level::new(metallb::MetalLb, pace, seed)),
             Self::DpuClusters => Box::new(Level::new(dpu_clusters::DpuClusters, pace, seed)),
-            Self::ArgoCd => Box::new(Level::new(argocd::ArgoCd, pace, seed)),
+            Self::ArgoCd => Box::new(Level::new(argocd::ArgoCd::default(), pace, seed)),
         }
     }
 

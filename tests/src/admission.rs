@@ -9,13 +9,16 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
-use kube::core::Status;
 use kube::{Api, Client, Config};
 use lockstep_sim::host::{Host, Options};
 use serde_json::{Value, json};
 
 use crate::chart::install_crd;
 use crate::control_plane::ControlPlane;
+
+mod words;
+
+pub use words::{refusal, set, shown};
 
 /// The content type of a merge patch.
 pub const MERGE: &str = "application/merge-patch+json";
@@ -198,7 +201,7 @@ impl Court {
     }
 }
 
-/// What a server answers to a request; see [`refusal`].
+/// What a server answers to a request, whose body null leaves empty; see [`refusal`].
 pub async fn ask(
     client: &Client,
     method: &str,
@@ -207,48 +210,10 @@ pub async fn ask(
     body: &Value,
 ) -> anyhow::Result<Result<Value, String>> {
     let request = http::Request::builder().method(method).uri(path).header("Content-Type", kind);
-    match client.request(request.body(serde_json::to_vec(body)?)?).await {
+    let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
+    match client.request(request.body(body)?).await {
         Ok(answer) => Ok(Ok(answer)),
         Err(kube::Error::Api(status)) => Ok(Err(refusal(&status))),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Gives the field at a path, such as `dpuClusterRef.name`, a value, or leaves it out. What is on the way is made.
-pub fn set(object: &mut Value, field: &str, value: Option<Value>) {
-    let (place, name) = match field.rsplit_once('.') {
-        Some((parents, name)) => (parents.split('.').fold(object, |place, parent| &mut place[parent]), name),
-        None => (object, field),
-    };
-    match (value, place.as_object_mut()) {
-        (Some(value), _) => place[name] = value,
-        (None, Some(fields)) => drop(fields.remove(name)),
-        (None, None) => {}
-    }
-}
-
-/// The JSON of a value; long runs of one character are told by their length.
-pub fn shown(value: &Value) -> String {
-    let text = value.to_string();
-    let longest = text.split(|c: char| !c.is_alphanumeric()).max_by_key(|run| run.len()).unwrap_or_default();
-    if longest.len() <= 48 {
-        return text;
-    }
-    let length = match value.as_str() {
-        Some(text) => format!("{} characters", text.chars().count()),
-        None => format!("{} bytes", text.len()),
-    };
-    format!("{}… ({length})", text.chars().take(12).collect::<String>())
-}
-
-/// The code and reason of a refusal and its causes, a line for each. A real server tells them in any order.
-pub fn refusal(status: &Status) -> String {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    let mut lines: Vec<String> =
-        causes.map(|cause| format!("{}: {} ({})", cause.field, cause.message, cause.reason)).collect();
-    if lines.is_empty() {
-        lines.push(status.message.clone());
-    }
-    lines.sort();
-    format!("{} {}\n        {}", status.code, status.reason, lines.join("\n        "))
 }

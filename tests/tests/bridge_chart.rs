@@ -6,9 +6,7 @@ mod account;
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, ensure};
-use k8s_openapi::api::authorization::v1::SubjectAccessReview;
-use kube::Api;
-use kube::api::PostParams;
+use lockstep_tests::access::{self, Account, Grant, grants};
 use lockstep_tests::chart::{install, is_crd, is_foreign, named, render};
 use lockstep_tests::control_plane::ControlPlane;
 use serde_json::{Value, json};
@@ -44,8 +42,8 @@ bridge:
   priorityClassName: system-cluster-critical
 ";
 
-/// What the account may do anywhere: verbs, API group, resource, and the only names, if there are such.
-const GRANTED: [(&str, &str, &str, &str); 15] = [
+/// What the account may do anywhere.
+const GRANTED: [Grant; 15] = [
     ("list watch patch", "dpf.hcp.bridge.com", "dpfhcpbridges", ""),
     ("update", "dpf.hcp.bridge.com", "dpfhcpbridges/finalizers", ""),
     ("update patch", "dpf.hcp.bridge.com", "dpfhcpbridges/status", ""),
@@ -63,33 +61,9 @@ const GRANTED: [(&str, &str, &str, &str); 15] = [
     ("create patch", "events.k8s.io", "events", ""),
 ];
 
-/// All pairs of a verb and a resource that rules grant, with the name that they are bound to.
-fn grants<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String> {
-    let list = |value: &Value| -> Vec<String> {
-        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-    };
-    let mut granted = BTreeSet::new();
-    for rule in rules {
-        for group in list(&rule["apiGroups"]) {
-            for resource in list(&rule["resources"]) {
-                for verb in list(&rule["verbs"]) {
-                    granted.insert(format!(
-                        "{verb} {group} {resource} {}",
-                        list(&rule["resourceNames"]).join(",")
-                    ));
-                }
-            }
-        }
-    }
-    granted
-}
-
-/// All that is to be granted, in the same words.
+/// All that is to be granted.
 fn wanted() -> BTreeSet<String> {
-    let each = |(verbs, group, resource, name): (&'static str, _, _, _)| {
-        verbs.split(' ').map(move |verb| format!("{verb} {group} {resource} {name}"))
-    };
-    GRANTED.into_iter().flat_map(each).collect()
+    GRANTED.into_iter().flat_map(access::words).collect()
 }
 
 fn rules<'a>(objects: &'a [Value], name: &str) -> anyhow::Result<&'a Vec<Value>> {
@@ -166,26 +140,16 @@ async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyh
 #[tokio::test]
 async fn the_account_may_do_this_and_no_more() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;
-    let reviews: Api<SubjectAccessReview> = Api::all(plane.client().await?);
+    let client = plane.client().await?;
     let release = "bridge-access";
-    let objects = render(release, BRIDGE)?;
-    install(&plane.client().await?, release, &objects).await?;
+    install(&client, release, &render(release, BRIDGE)?).await?;
+    let account = Account::new(client, release, "bridge-access-lockstep-bridge");
     let may = async |verb: &str, group: &str, resource: &str, name: &str, namespace: &str| {
-        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        let review = json!({"spec": {
-            "user": "system:serviceaccount:bridge-access:bridge-access-lockstep-bridge",
-            "groups": ["system:serviceaccounts", "system:authenticated"],
-            "resourceAttributes": {
-                "verb": verb, "group": group, "resource": resource, "subresource": subresource,
-                "name": name, "namespace": namespace,
-            },
-        }});
-        let answer = reviews.create(&PostParams::default(), &serde_json::from_value(review)?).await?;
-        anyhow::Ok(answer.status.is_some_and(|status| status.allowed))
+        account.may(verb, group, resource, name, namespace).await
     };
 
     for (verbs, group, resource, name) in GRANTED {
-        for verb in ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"] {
+        for verb in access::VERBS {
             let granted =
                 verbs.split(' ').any(|granted| granted == verb) || (resource, verb) == ("leases", "create");
             ensure!(

@@ -19,6 +19,8 @@ mod serving;
 mod source;
 #[path = "dpuservice_admission/status.rs"]
 mod status;
+#[path = "dpuservice_admission/strategy.rs"]
+mod strategy;
 #[path = "dpuservice_admission/underlying.rs"]
 mod underlying;
 #[path = "dpuservice_admission/update.rs"]
@@ -58,7 +60,7 @@ on_both_grounds!(
     daemon_set::quantities,
     daemon_set::resources,
     daemon_set::requests_and_limits,
-    daemon_set::update_strategies,
+    strategy::update_strategies,
     daemon_set::several_mistakes_are_told_at_once,
     update::everything_may_change,
     update::the_spec_cannot_be_dropped,

@@ -15,11 +15,11 @@ use super::names::{
     self, APPLIED, ARGO_FINALIZER, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, PROJECT,
     SERVICE, SERVICE_NAME, SERVICE_NAMESPACE,
 };
-use super::report::Report;
+use super::report::{Report, digest_of_values};
 use super::values::values;
 use super::world::{World, identity, label_value};
 use crate::digest::{digest, shortened};
-use crate::engine::action::Action;
+use crate::engine::action::{Action, Class, Failure, Outcome, Scope, Success};
 use crate::engine::cache::Cached;
 use crate::engine::write::{covers, create_or_apply};
 use crate::object::{Name, ObjectRef, annotation, is_deleting, metadata, resource_version, text};
@@ -70,6 +70,11 @@ impl App {
         })
     }
 
+    /// Whether the watch shows it, which selects by a label that somebody may have taken away.
+    pub fn is_watched(&self) -> bool {
+        self.labels.get(SERVICE_NAME).is_some()
+    }
+
     /// Whether two readings mean the same.
     pub fn is_same(&self, other: &Self) -> bool {
         let mut other = Self { version: self.version, ..other.clone() };
@@ -85,7 +90,11 @@ impl App {
     /// Whether Argo CD has compared the cluster with the chart that is wanted now, and not with the one before.
     pub fn is_current(&self) -> bool {
         let compared = &self.report.compared_to;
-        compared.is_null() || covers(compared, &compared_part(&self.spec))
+        let values = self.spec.pointer("/source/helm/valuesObject").unwrap_or(&Value::Null);
+        let told = compared["values"].as_str();
+        compared.is_null()
+            || (covers(compared, &compared_part(&self.spec))
+                && told.is_none_or(|told| told == digest_of_values(values)))
     }
 
     /// Whether it lacks anything of what it should be.
@@ -227,11 +236,11 @@ pub fn manifest(service: &Name, spec: &DPUServiceSpec, cluster: &Name, server: &
     manifest
 }
 
-/// A name for the Application of a service on a cluster; none, if all are taken.
+/// The names that the Application of a service on a cluster may have, the best first.
 ///
 /// The digits at the end of the cluster's name, where no older cluster has the same; else the cluster's name; else with a
 /// digest that nobody else has.
-pub fn free_name(world: &World, service: &Name, cluster: &Name) -> Option<Name> {
+pub fn possible_names(world: &World, service: &Name, cluster: &Name) -> Vec<Name> {
     let (short, long) = (&service.name, format!("{}-{}", service.name, cluster.name));
     let suffix = suffix(&cluster.name).filter(|suffix| {
         let mut rivals = world
@@ -245,11 +254,13 @@ pub fn free_name(world: &World, service: &Name, cluster: &Name) -> Option<Name> 
         Some(shortened(&long, NAME_MAX_BYTES)),
         Some(format!("{}-{}", shortened(&long, NAME_MAX_BYTES - 9), &whole[..8])),
     ];
-    let mut names = candidates.into_iter().flatten();
-    let name = names.find(|name| {
-        !world.taken.contains(name) && world.applications.get(&Name::new(ARGO_NAMESPACE, name)).is_none()
-    })?;
-    Some(Name::new(ARGO_NAMESPACE, &name))
+    candidates.into_iter().flatten().map(|name| Name::new(ARGO_NAMESPACE, &name)).collect()
+}
+
+/// A name for the Application of a service on a cluster; none, if all are taken.
+pub fn free_name(world: &World, service: &Name, cluster: &Name) -> Option<Name> {
+    let mut names = possible_names(world, service, cluster).into_iter();
+    names.find(|name| !world.taken.contains(name) && world.applications.get(name).is_none())
 }
 
 /// The digits at the end of a name, as they stand there.
@@ -267,19 +278,33 @@ pub fn of_service<'a>(
     names.into_iter().filter_map(|name| Some((name, world.applications.get(name)?)))
 }
 
-/// The labels that select what was made for a service, or for a cluster.
-pub fn selector(namespace_label: &str, name_label: &str, of: &Name) -> String {
-    format!("{namespace_label}={},{name_label}={}", label_value(&of.namespace), label_value(&of.name))
+/// Selects what was made for a service, or for a cluster, by the labels that tell its namespace and name.
+pub fn selector([namespace, name]: [&str; 2], of: &Name) -> String {
+    format!("{namespace}={},{name}={}", label_value(&of.namespace), label_value(&of.name))
+}
+
+/// Asks the server for Applications, by their metadata.
+pub fn survey(selector: String) -> Action {
+    let namespace = Some(ARGO_NAMESPACE.to_owned());
+    let scope = Scope { namespace, selector, metadata_only: true, ..Scope::default() };
+    Action::List { kind: names::application(), scope }
+}
+
+/// The Applications that a survey has found; none, if the server has no such kind.
+pub fn surveyed(outcome: Option<Outcome>) -> Result<Vec<(Name, App)>, Option<Failure>> {
+    match outcome {
+        Some(Ok(Success::Objects(objects))) => {
+            Ok(objects.iter().filter_map(|object| Some((Name::of(object), App::read(object)?))).collect())
+        }
+        Some(Err(failure)) if failure.class == Class::NotFound => Ok(Vec::new()),
+        Some(Err(failure)) => Err(Some(failure)),
+        _ => Err(None),
+    }
 }
 
 /// An Application as an object.
 pub fn application_ref(name: &Name) -> ObjectRef {
     name.object(&names::application())
-}
-
-/// What a server listed of Applications.
-pub fn listed(objects: &[Arc<Value>]) -> impl Iterator<Item = (Name, App)> + use<'_> {
-    objects.iter().filter_map(|object| Some((Name::of(object), App::read(object)?)))
 }
 
 #[cfg(test)]

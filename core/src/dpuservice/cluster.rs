@@ -1,7 +1,7 @@
 //! The reconcile of a cluster: Argo CD has the Secret by which it reaches the cluster, as the cluster's kubeconfig says.
 //!
 //! ```text
-//!  begin ─┬─ services stay, and the cluster ──▶ Reading ─▶ Writing
+//!  begin ─┬─ services stay, and the cluster, or Applications are there ──▶ Reading ─▶ Writing
 //!         └─ the cluster goes, or the last service ──▶ Surveying ─▶ Removing
 //! ```
 //!
@@ -18,15 +18,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::application::{self, Index, selector};
+use super::application::{self, Index};
 use super::kubeconfig;
 use super::names::{
     self, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, SECRET_TYPE, SECRET_TYPE_CLUSTER,
 };
+use super::source::Source;
 use super::world::{Cluster, ClusterIndex, Secret, World, label_value};
 use super::{Controller, Key, lagging, project};
 use crate::digest::{digest, shortened};
-use crate::engine::action::{Action, Class, Failure, Outcome, Scope, Success};
+use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::write::{covers, create_or_apply};
 use crate::object::{Name, is_deleting};
@@ -77,10 +78,15 @@ fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
 impl Controller {
     pub(super) fn begin_cluster(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
         let is_wanted = self.world.is_wanted();
-        match self.world.stays(key).cloned() {
-            // Nothing can be said of what can't be seen.
-            _ if is_wanted && self.world.blind_spot().is_some() => Next::Done(Verdict::Converged),
-            Some(cluster) if is_wanted => self.tend(key, &cluster),
+        // Nothing can be said of what can't be seen.
+        if is_wanted && self.world.blind_spot().is_some() {
+            return Next::Done(Verdict::Converged);
+        }
+        // Argo CD has to get in as long as there is anything to remove.
+        let index = Index::Cluster(key.clone());
+        let is_used = self.world.applications.keys_by(&index).next().is_some();
+        match self.world.clusters.get(key).cloned() {
+            Some(cluster) if is_used || (is_wanted && !cluster.deleting) => self.tend(key, &cluster),
             _ => self.leave(key, now),
         }
     }
@@ -125,7 +131,7 @@ impl Controller {
     }
 
     fn cluster_read(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Next<super::Stage> {
-        let Some(cluster) = self.world.stays(key).cloned() else { return Next::Done(lagging()) };
+        let Some(cluster) = self.world.clusters.get(key).cloned() else { return Next::Done(lagging()) };
         let mut outcomes = outcomes.into_iter();
         let source = match outcomes.next() {
             Some(Ok(Success::Object(source))) => source,
@@ -149,6 +155,10 @@ impl Controller {
             return Next::Done(lagging());
         };
         let copy = existing.as_ref().map(|existing| Secret::read(existing));
+        // It was ours when it was seen, and is no more.
+        if copy.as_ref().is_some_and(|copy| copy.cluster.as_ref() != Some(key)) {
+            return Next::Done(lagging());
+        }
         let compared = (Secret::read(&source).marker(), copy.as_ref().map(Secret::marker));
         let found = Found { uid: cluster.uid, compared: Some(compared), ..self.known(key) };
         let connection = match kubeconfig::of_secret(&source) {
@@ -166,16 +176,24 @@ impl Controller {
             return self.find(key, &Found { server: Some(server), is_contested: true, trouble, ..found });
         }
         let found = Found { server: Some(server), is_contested: false, trouble: None, ..found };
+        // An older one that nobody has looked at yet may have the same. It wakes this one when it has been.
+        if existing.is_none() && self.has_unknown_elder(key) {
+            return Next::Done(Verdict::Converged);
+        }
         let name = match &existing {
             Some(existing) => Name::of(existing),
             None => secret_name(&self.world, key),
         };
-        let manifest = manifest(key, &name, &connection);
+        let mut manifest = manifest(key, &name, &connection);
         if existing.as_ref().is_some_and(|existing| is_applied(existing, &manifest)) {
             return self.find(key, &found);
         }
-        let write =
-            create_or_apply(name.object(&names::secret()), manifest, copy.as_ref().map(|copy| &*copy.uid));
+        // Somebody may take it over in between; then it is none of our business.
+        if let Some(copy) = &copy {
+            manifest["metadata"]["resourceVersion"] = json!(copy.version.to_string());
+        }
+        let seen = copy.as_ref().map(|copy| &*copy.uid);
+        let write = create_or_apply(name.object(&names::secret()), manifest, seen);
         wait(vec![write], Stage::Writing(Box::new(found)))
     }
 
@@ -198,7 +216,7 @@ impl Controller {
 
     /// What is known of a cluster, to go on from. Another cluster of that name is another cluster.
     fn known(&self, key: &Name) -> Found {
-        let uid = self.world.stays(key).map(|cluster| cluster.uid.clone()).unwrap_or_default();
+        let uid = self.world.clusters.get(key).map(|cluster| cluster.uid.clone()).unwrap_or_default();
         let known = self.world.found.get(key).filter(|found| found.uid == uid).cloned();
         known.unwrap_or(Found { uid, server: None, is_contested: false, trouble: None, compared: None })
     }
@@ -211,9 +229,8 @@ impl Controller {
 
     /// Something failed that is tried again. What may pass by itself is told only of a cluster that nothing is known of.
     fn fail(&mut self, key: &Name, what: &str, failure: &Failure) -> Next<super::Stage> {
-        let passes = !matches!(failure.class, Class::Forbidden | Class::Invalid | Class::NotFound);
         let known = self.known(key);
-        if !passes || !self.world.found.contains_key(key) {
+        if !failure.passes() || self.world.found.get(key).is_none_or(|found| found.uid != known.uid) {
             let trouble = Some(format!("{what} ({})", failure.message));
             // The answer to this is the next try.
             let _ = self.find(key, &Found { trouble, compared: None, ..known });
@@ -224,6 +241,15 @@ impl Controller {
     /// Remembers what was found out, and wakes whoever goes by it.
     fn find(&mut self, key: &Name, found: &Found) -> Next<super::Stage> {
         let before = self.world.found.insert(key.clone(), found.clone());
+        if before.as_ref().is_none_or(|before| before.uid != found.uid) {
+            let waiting = self
+                .world
+                .staying()
+                .map(|(name, _)| name)
+                .filter(|name| !self.world.found.contains_key(name));
+            let waiting: Vec<Key> = waiting.cloned().map(Key::Cluster).collect();
+            self.outbox.woken.extend(waiting);
+        }
         let told = |found: &Found| (found.uid.clone(), found.trouble.clone(), used_server(found));
         if before.as_ref().map(told) != Some(told(found)) {
             self.wake_services();
@@ -245,6 +271,14 @@ impl Controller {
             .iter()
             .filter(|(other, found)| *other != key && found.server.as_ref() == Some(server));
         self.outbox.woken.extend(sharers.map(|(other, _)| Key::Cluster(other.clone())));
+    }
+
+    /// Whether an older cluster has not been looked at yet.
+    fn has_unknown_elder(&self, key: &Name) -> bool {
+        let mut unknown = self.world.staying().filter(|(name, cluster)| {
+            self.world.found.get(name).is_none_or(|found| found.uid != cluster.uid)
+        });
+        unknown.any(|(name, _)| name != key && self.world.is_older(name, key))
     }
 
     /// An older cluster that has the same server.
@@ -276,12 +310,14 @@ impl Controller {
             self.outbox.woken.push(Key::Project);
             return Next::Done(Verdict::Converged);
         }
-        let scope = Scope {
-            namespace: Some(ARGO_NAMESPACE.to_owned()),
-            selector: selector(CLUSTER_NAMESPACE, CLUSTER_NAME, key),
-            ..Scope::default()
-        };
-        wait(vec![Action::List { kind: names::application(), scope }], Stage::Surveying)
+        let survey = application::survey(application::selector([CLUSTER_NAMESPACE, CLUSTER_NAME], key));
+        // That DPF has it no more is asked of the server, before what runs there is given up.
+        let asked = self
+            .world
+            .stuck
+            .contains_key(key)
+            .then(|| Action::Get { target: key.object(&names::dpu_cluster()), metadata_only: true });
+        wait([Some(survey), asked].into_iter().flatten().collect(), Stage::Surveying)
     }
 
     /// The Applications come first. Only where their cluster is gone they need not be waited for without end: what they have
@@ -298,7 +334,9 @@ impl Controller {
             self.world.stuck.remove(key);
             return None;
         }
-        if self.world.clusters.get(key).is_some() || apps.contains(&false) {
+        let is_gone =
+            self.world.clusters.get(key).is_none() && !self.world.refused.contains_key(&Source::Clusters);
+        if !is_gone || apps.contains(&false) {
             self.world.stuck.remove(key);
             return Some(Verdict::Converged);
         }
@@ -308,19 +346,25 @@ impl Controller {
     }
 
     fn surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<super::Stage> {
-        let objects = match outcomes.into_iter().next() {
-            Some(Ok(Success::Objects(objects))) => objects,
-            // Without the kind there are no objects of it.
-            Some(Err(failure)) if failure.class == Class::NotFound => Vec::new(),
-            Some(Err(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
-            _ => return Next::Done(lagging()),
+        let mut outcomes = outcomes.into_iter();
+        let found = match application::surveyed(outcomes.next()) {
+            Ok(found) => found,
+            Err(Some(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
+            Err(None) => return Next::Done(lagging()),
         };
+        match outcomes.next() {
+            Some(Ok(_)) => return Next::Done(lagging()),
+            Some(Err(failure)) if failure.class != Class::NotFound => {
+                return Next::Done(Verdict::retry("reading the DPUCluster", &failure));
+            }
+            _ => {}
+        }
         // Much may have changed in the meantime.
         if self.world.is_wanted() && self.world.stays(key).is_some() {
             return Next::Done(lagging());
         }
         let is_given_up = self.world.stuck.contains_key(key) && self.awaits_applications(key, now).is_none();
-        let mut left = application::listed(&objects).filter(|(_, app)| app.cluster == *key);
+        let mut left = found.into_iter().filter(|(_, app)| app.cluster == *key);
         if left.any(|(_, app)| !(app.deleting && is_given_up)) {
             return Next::Done(Verdict::Requeue(RECHECK));
         }
@@ -344,16 +388,20 @@ impl Controller {
     fn secret_removed(&mut self, removed: &[(Name, u64)], outcomes: Vec<Outcome>) -> Next<super::Stage> {
         let mut failed = None;
         for ((name, version), outcome) in removed.iter().zip(outcomes) {
+            let told = outcome.as_ref().err().map(|failure| failure.message.clone());
+            self.tell_leaving(name, told);
             match outcome {
                 Ok(Success::Object(object)) if is_deleting(&object) => {
                     self.world.secrets.absorb(name.clone(), Secret::read(&object));
                 }
-                Ok(_) => self.world.secrets.removed(name.clone(), *version),
+                Ok(_) => {
+                    self.world.secrets.removed(name.clone(), *version);
+                    self.wake_leaving_services();
+                }
                 // NotFound too: it was there a moment ago. The watch tells when it is gone.
                 Err(failure) => failed = Some(failure),
             }
         }
-        self.wake_leaving_services();
         match failed {
             Some(failure) => Next::Done(Verdict::retry("removing a cluster's Secret", &failure)),
             None => Next::Done(Verdict::Converged),

@@ -118,13 +118,20 @@ fn document(bytes: &[u8]) -> Option<Map<String, Value>> {
 
 fn server(cluster: &Map<String, Value>) -> Result<String, String> {
     let server = text(cluster, "server")?.unwrap_or_default().trim_end_matches('/');
-    let (scheme, host) = server.split_once("://").unwrap_or_default();
-    let is_plain = server.bytes().all(|byte| byte.is_ascii_graphic()) && !host.contains('@');
-    if !matches!(scheme, "https" | "http") || host.is_empty() || !is_plain || server.len() > SERVER_MAX_BYTES
-    {
+    if !is_server(server) {
         return Err("its cluster's server is no URL such as https://10.0.0.1:6443".to_owned());
     }
     Ok(server.to_owned())
+}
+
+/// Whether a text is a URL of a server, and tells nobody's password.
+fn is_server(server: &str) -> bool {
+    let (scheme, host) = server.split_once("://").unwrap_or_default();
+    matches!(scheme, "https" | "http")
+        && !host.is_empty()
+        && !host.contains('@')
+        && server.bytes().all(|byte| byte.is_ascii_graphic())
+        && server.len() <= SERVER_MAX_BYTES
 }
 
 fn config(cluster: &Map<String, Value>, user: &Map<String, Value>) -> Result<Value, String> {
@@ -192,7 +199,8 @@ fn config(cluster: &Map<String, Value>, user: &Map<String, Value>) -> Result<Val
             config.insert(field.to_owned(), json!(value));
         }
     }
-    if config.is_empty() && !tls.contains_key("certData") {
+    let is_named = config.contains_key("bearerToken") || config.contains_key("username");
+    if !is_named && !tls.contains_key("certData") {
         return Err("its user has no credentials; add a client certificate or a token".to_owned());
     }
     config.insert("tlsClientConfig".to_owned(), tls.into());
@@ -225,32 +233,52 @@ fn data(fields: &Map<String, Value>, field: &str) -> Result<Option<String>, Stri
     }
 }
 
-/// A kubeconfig that leads to the same decisions, for recordings: credentials are hidden, all else is as it was.
+/// A kubeconfig that leads to the same decisions, for recordings: only what decisions follow from is kept, and of that
+/// credentials are hidden.
 pub fn stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
-    let Some(mut document) = document(bytes) else { return hide(bytes) };
-    document
-        .retain(|field, _| matches!(field.as_str(), "current-context" | "contexts" | "clusters" | "users"));
-    for (list, kind) in [("clusters", "cluster"), ("users", "user")] {
-        match document.get_mut(list) {
-            Some(Value::Array(entries)) => entries.iter_mut().for_each(|entry| hide_entry(entry, kind, hide)),
-            None | Some(Value::Null) => {}
-            Some(other) => *other = json!(0),
-        }
+    let Some(document) = document(bytes) else { return hide(bytes) };
+    let mut kept = Map::new();
+    if let Some(current) = document.get("current-context") {
+        kept.insert("current-context".to_owned(), shape(current, Value::clone));
     }
-    Value::Object(document).to_string()
+    for (list, kind) in [("contexts", "context"), ("clusters", "cluster"), ("users", "user")] {
+        let Some(entries) = document.get(list) else { continue };
+        let entries =
+            entries.as_array().map(|entries| entries.iter().map(|entry| named(entry, kind, hide)).collect());
+        // What is no list is none here either.
+        kept.insert(
+            list.to_owned(),
+            entries.unwrap_or_else(|| if document[list].is_null() { Value::Null } else { json!(0) }),
+        );
+    }
+    Value::from(kept).to_string()
 }
 
-/// Hides what an entry of a list holds. What is no entry is none afterwards, and what is never read is left out.
-fn hide_entry(entry: &mut Value, kind: &str, hide: Hide<'_>) {
-    let Some(fields) = entry.as_object_mut() else {
-        *entry = json!(0);
-        return;
-    };
-    fields.retain(|field, _| field == "name" || field == kind);
-    match fields.get_mut(kind) {
-        Some(Value::Object(body)) => hide_fields(body, hide),
-        Some(other) => *other = json!({}),
-        None => {}
+/// An entry of one of the lists.
+fn named(entry: &Value, kind: &str, hide: Hide<'_>) -> Value {
+    let Some(fields) = entry.as_object() else { return json!(0) };
+    let mut kept = Map::new();
+    if let Some(name) = fields.get("name") {
+        kept.insert("name".to_owned(), shape(name, Value::clone));
+    }
+    if let Some(Value::Object(body)) = fields.get(kind) {
+        let mut body = body.clone();
+        if kind == "context" {
+            body.retain(|field, value| matches!(field.as_str(), "cluster" | "user") && value.is_string());
+        } else {
+            hide_fields(&mut body, hide);
+        }
+        kept.insert(kind.to_owned(), body.into());
+    }
+    kept.into()
+}
+
+/// A text as it is to be shown; of anything else, that it is something else.
+fn shape(value: &Value, text: impl FnOnce(&Value) -> Value) -> Value {
+    match value {
+        Value::String(_) => text(value),
+        Value::Null => Value::Null,
+        _ => json!(0),
     }
 }
 
@@ -274,13 +302,20 @@ pub fn config_stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
 fn hide_fields(fields: &mut Map<String, Value>, hide: Hide<'_>) {
     for (field, value) in fields {
         let Value::String(text) = value else {
-            // What a program is told may be secret as well, and a number a password; that there is one is what counts.
-            if !value.is_null() && !value.is_boolean() {
-                *value = json!({});
+            // What a program is told may be secret as well; that there is one is what counts.
+            match value {
+                Value::Object(_) | Value::Array(_) => *value = json!({}),
+                Value::Number(_) => *value = json!(0),
+                _ => {}
             }
             continue;
         };
-        if text.is_empty() || matches!(field.as_str(), "server" | "tls-server-name" | "serverName") {
+        let is_told = match field.as_str() {
+            "server" => is_server(text.trim_end_matches('/')),
+            "tls-server-name" | "serverName" => true,
+            _ => false,
+        };
+        if text.is_empty() || is_told {
             continue;
         }
         let is_data = field.ends_with("-data") || field.ends_with("Data");

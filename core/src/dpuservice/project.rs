@@ -19,7 +19,8 @@ use super::application::{self, Index};
 use super::names::{self, ARGO_FINALIZER, ARGO_NAMESPACE, MANAGED_BY, MANAGER, PROJECT, SERVICE_NAME};
 use super::world::{Project, World};
 use super::{Controller, Key, lagging};
-use crate::engine::action::{Action, Class, Failure, Outcome, Scope, Success};
+use crate::engine::action::{Action, Failure, Outcome, Success};
+use crate::engine::cache::Cached as _;
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::write::{covers, create_or_apply};
 use crate::object::{Name, is_deleting};
@@ -81,21 +82,18 @@ pub fn manifest(servers: &BTreeSet<String>) -> Value {
     })
 }
 
-/// Whether a server is permitted, by a project that is ours and there to stay.
+/// Whether a server is permitted by a project of ours. One that somebody has deleted does its work until Argo CD lets it go.
 pub fn permits(world: &World, server: &str) -> bool {
-    world.project().is_some_and(|project| {
-        project.is_ours && !project.deleting && project.servers().any(|permitted| permitted == server)
-    })
+    let project = world.project().filter(|project| project.is_ours);
+    project.is_some_and(|project| project.servers().any(|permitted| permitted == server))
 }
 
 /// Whether the project has ceased to permit what nobody needs any more: then Secrets may go.
 pub fn has_settled(world: &World) -> bool {
-    let Some(project) = world.project().filter(|project| project.is_ours && !project.deleting) else {
-        return true;
-    };
+    let Some(project) = world.project().filter(|project| project.is_ours) else { return true };
     // With the last service it goes as a whole.
     if !world.is_wanted() {
-        return false;
+        return project.deleting;
     }
     let needed = servers(world);
     project.servers().all(|server| needed.contains(server))
@@ -111,22 +109,29 @@ impl Controller {
             let Some(_) = project.filter(|project| project.is_ours && !project.deleting) else {
                 return Next::Done(Verdict::Converged);
             };
-            let scope = Scope {
-                namespace: Some(ARGO_NAMESPACE.to_owned()),
-                selector: SERVICE_NAME.to_owned(),
-                ..Scope::default()
-            };
-            return wait(vec![Action::List { kind: names::application(), scope }], Stage::Surveying);
+            return wait(vec![application::survey(SERVICE_NAME.to_owned())], Stage::Surveying);
         }
-        // Once it is to go as a whole it is left as it is; without it, though, Argo CD could not remove anything.
-        let is_fixed = |project: &Project| !project.is_ours || project.deleting || !self.world.is_wanted();
-        if project.as_ref().is_some_and(is_fixed) || (self.world.is_wanted() && !self.world.is_judged()) {
-            return Next::Done(Verdict::Converged);
-        }
-        let manifest = manifest(&servers(&self.world));
-        if project.as_ref().is_some_and(|project| is_applied(project, &manifest)) {
+        if project.as_ref().is_some_and(|project| !project.is_ours) {
             self.tell_project(None);
             return Next::Done(Verdict::Converged);
+        }
+        // Once it is to go as a whole it is left as it is; without it, though, Argo CD could not remove anything.
+        let is_wanted = self.world.is_wanted();
+        if (project.is_some() && !is_wanted) || (is_wanted && !self.world.is_judged()) {
+            return Next::Done(Verdict::Converged);
+        }
+        let mut manifest = manifest(&servers(&self.world));
+        if let Some(project) = project.as_ref().filter(|project| project.deleting) {
+            manifest["metadata"]["finalizers"] = json!(project.finalizers);
+        }
+        if project.as_ref().is_some_and(|project| is_applied(project, &manifest)) {
+            self.tell_project(None);
+            self.wake_leaving_clusters();
+            return Next::Done(Verdict::Converged);
+        }
+        // Somebody may take it over in between; then it is none of our business.
+        if let Some(project) = &project {
+            manifest["metadata"]["resourceVersion"] = json!(project.resource_version().to_string());
         }
         let seen = project.as_ref().map(|project| project.uid.as_str());
         wait(vec![create_or_apply(name().object(&names::project()), manifest, seen)], Stage::Writing)
@@ -150,7 +155,9 @@ impl Controller {
             Some(Err(failure)) => Some(failure),
             _ => return Next::Done(lagging()),
         };
-        self.tell_project(failure.as_ref());
+        if failure.as_ref().is_none_or(|failure| !failure.passes()) {
+            self.tell_project(failure.as_ref());
+        }
         match failure {
             Some(failure) => Next::Done(Verdict::retry("writing the AppProject", &failure)),
             None => Next::Done(Verdict::Converged),
@@ -167,11 +174,10 @@ impl Controller {
     }
 
     fn project_surveyed(&mut self, outcomes: Vec<Outcome>) -> Next<super::Stage> {
-        let left = match outcomes.into_iter().next() {
-            Some(Ok(Success::Objects(objects))) => application::listed(&objects).next().is_some(),
-            Some(Err(failure)) if failure.class == Class::NotFound => false,
-            Some(Err(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
-            _ => return Next::Done(lagging()),
+        let left = match application::surveyed(outcomes.into_iter().next()) {
+            Ok(found) => !found.is_empty(),
+            Err(Some(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
+            Err(None) => return Next::Done(lagging()),
         };
         let is_removable = |project: &&Project| project.is_ours && !project.deleting;
         let project = self.world.project().filter(is_removable);
@@ -196,14 +202,18 @@ impl Controller {
                 self.world.projects.absorb(name(), Project::read(&object));
             }
             // NotFound too: it was there a moment ago. The watch tells when it is gone.
-            Some(Err(failure)) => return Next::Done(Verdict::retry("removing the AppProject", &failure)),
+            Some(Err(failure)) => {
+                self.tell_leaving(&name(), Some(failure.message.clone()));
+                return Next::Done(Verdict::retry("removing the AppProject", &failure));
+            }
             _ => {
                 if let Some(project) = self.world.project() {
-                    let version = crate::engine::cache::Cached::resource_version(project);
+                    let version = project.resource_version();
                     self.world.projects.removed(name(), version);
                 }
             }
         }
+        self.tell_leaving(&name(), None);
         self.project_changed();
         Next::Done(Verdict::Converged)
     }
@@ -218,5 +228,7 @@ impl Controller {
 }
 
 fn is_applied(project: &Project, manifest: &Value) -> bool {
-    covers(&project.spec, &manifest["spec"]) && project.finalizers.iter().any(|held| held == ARGO_FINALIZER)
+    // To what is being deleted no finalizer can be added any more.
+    let is_held = project.deleting || project.finalizers.iter().any(|held| held == ARGO_FINALIZER);
+    covers(&project.spec, &manifest["spec"]) && is_held
 }

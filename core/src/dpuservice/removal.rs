@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::application::{self, App, of_service, selector};
-use super::names::{self, ARGO_NAMESPACE, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
+use super::application::{self, App, of_service};
+use super::names::{FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
 use super::service::{self, removal_of, wait};
 use super::world::{Service, service_ref};
 use super::{Controller, lagging, status};
-use crate::engine::action::{Action, Class, Outcome, Scope, Success};
+use crate::engine::action::{Action, Class, Outcome, Success};
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::finalizer;
 use crate::object::Name;
@@ -59,12 +59,8 @@ impl Controller {
         if !left.is_empty() {
             return self.remove_applications(key, &left, now);
         }
-        let scope = Scope {
-            namespace: Some(ARGO_NAMESPACE.to_owned()),
-            selector: selector(SERVICE_NAMESPACE, SERVICE_NAME, key),
-            ..Scope::default()
-        };
-        wait_for(vec![Action::List { kind: names::application(), scope }], Stage::Surveying)
+        let survey = application::survey(application::selector([SERVICE_NAMESPACE, SERVICE_NAME], key));
+        wait_for(vec![survey], Stage::Surveying)
     }
 
     pub(super) fn resume_removal(
@@ -82,18 +78,15 @@ impl Controller {
     }
 
     fn removal_surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<super::Stage> {
-        let objects = match outcomes.into_iter().next() {
-            Some(Ok(Success::Objects(objects))) => objects,
-            // Without the kind there are no objects of it.
-            Some(Err(failure)) if failure.class == Class::NotFound => Vec::new(),
-            Some(Err(failure)) => {
+        let found = match application::surveyed(outcomes.into_iter().next()) {
+            Ok(found) => found,
+            Err(Some(failure)) => {
                 let verdict = Verdict::retry("listing Applications", &failure);
                 return self.report_removal(key, &[], Some((verdict, failure.message)), now);
             }
-            _ => return Next::Done(lagging()),
+            Err(None) => return Next::Done(lagging()),
         };
-        let left: Vec<(Name, App)> =
-            application::listed(&objects).filter(|(_, app)| app.service == *key).collect();
+        let left: Vec<(Name, App)> = found.into_iter().filter(|(_, app)| app.service == *key).collect();
         if left.is_empty() {
             return self.leave_shared(key, now);
         }
@@ -148,8 +141,11 @@ impl Controller {
         let Some(service) = self.world.services.get(key) else { return Next::Done(Verdict::Converged) };
         if !self.world.is_wanted() && self.world.holds_shared() {
             let (wanted, changed) = status::awaiting_shared(&self.world, service, now);
-            self.wake_shared();
-            return self.write_status(key, &wanted, Verdict::Requeue(RECHECK), changed);
+            // What goes wakes the next; this is for what came in between, and must not hasten what fails.
+            if wanted != service.status {
+                self.wake_shared();
+            }
+            return self.write_status(key, &wanted, Verdict::Requeue(RECHECK), changed, now);
         }
         match finalizer::remove(&service_ref(key), &service.metadata, FINALIZER) {
             Some(leave) => wait_for(vec![leave], Stage::Leaving),
@@ -171,7 +167,7 @@ impl Controller {
         };
         let (wanted, changed) =
             status::awaiting_applications(&self.world, service, left, failure.as_deref(), now);
-        self.write_status(key, &wanted, verdict, changed)
+        self.write_status(key, &wanted, verdict, changed, now)
     }
 
     fn left(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Next<super::Stage> {

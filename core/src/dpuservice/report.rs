@@ -8,6 +8,7 @@ use lockstep_crds::dpuservice::{ApplicationCondition, HealthStatus, SyncStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::digest::digest;
 use crate::engine::conditions::cut;
 use crate::object::text;
 
@@ -146,13 +147,14 @@ fn short(text: &str) -> String {
 /// The fields of an object that are kept, without nulls and with texts that are not too long.
 fn kept(value: &Value, fields: &[&str]) -> Value {
     let kept = fields.iter().filter_map(|field| {
-        let value = match value.get(*field)? {
+        let found = value.get(*field)?;
+        let found = match found {
+            Value::Null | Value::Array(_) => return None,
             Value::String(text) => short(text).into(),
             Value::Object(fields) => Value::Object(flat(fields)),
-            scalar @ (Value::Bool(_) | Value::Number(_)) => scalar.clone(),
-            Value::Null | Value::Array(_) => return None,
+            Value::Bool(_) | Value::Number(_) => found.clone(),
         };
-        Some(((*field).to_owned(), value))
+        Some(((*field).to_owned(), found))
     });
     kept.collect()
 }
@@ -220,8 +222,28 @@ fn summary(summary: &Value) -> Value {
     lists.collect()
 }
 
+/// With a digest of the chart's values instead of these, where Argo CD tells them.
 fn compared(compared: &Value) -> Value {
-    kept(compared, &["source", "destination"])
+    let mut kept = kept(compared, &["source", "destination"]);
+    if let Some(values) = compared.pointer("/source/helm/valuesObject") {
+        kept["values"] = digest_of_values(values).into();
+    }
+    kept
+}
+
+/// A digest of values without their nulls, which do not outlive a merge patch of Argo CD.
+pub fn digest_of_values(values: &Value) -> String {
+    fn without_nulls(value: &Value) -> Value {
+        match value {
+            Value::Object(fields) => {
+                let kept = fields.iter().filter(|(_, value)| !value.is_null());
+                kept.map(|(field, value)| (field.clone(), without_nulls(value))).collect()
+            }
+            Value::Array(items) => items.iter().map(without_nulls).collect(),
+            other => other.clone(),
+        }
+    }
+    digest(&without_nulls(values))
 }
 
 #[cfg(test)]
@@ -280,8 +302,8 @@ mod tests {
 
     #[test]
     fn no_status_makes_a_report_too_large() {
-        let long = "\u{1}\"".repeat(700);
-        let many: Map<String, Value> = (0..50).map(|i| (format!("f{i}"), json!(long))).collect();
+        let long = "\u{1}\"".repeat(3000);
+        let many: Map<String, Value> = (0..500).map(|i| (format!("f{i}"), json!(long))).collect();
         let mut object = json!({ "kind": [long, long], "name": long, "namespace": long, "health": many });
         for field in INNER {
             object["health"][field] = json!(long);
@@ -292,7 +314,7 @@ mod tests {
         let mut status = object.clone();
         status["sync"] = json!({ "status": long, "revision": long, "comparedTo": object });
         status["operationState"] = json!({ "phase": long, "message": long, "startedAt": long });
-        let objects = json!(vec![object; 120]);
+        let objects = json!(vec![object; 200]);
         for list in ["resources", "history", "conditions"] {
             status[list] = objects.clone();
         }

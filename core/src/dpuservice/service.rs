@@ -17,7 +17,8 @@
 //! | 6. Applications | *Proving*, *Acting* |
 //! | 7. status, 8. one patch | *Reporting* |
 //!
-//! *Proving* reads a cluster before its Application is removed: that a cache does not know it proves nothing. Each *Acting* is a
+//! *Proving* reads a cluster before its Application is removed, and the first of two before the second is: that a cache does not
+//! know something proves nothing. Each *Acting* is a
 //! batch of writes that are missing, decided anew from all that is known by then; what fails on one cluster holds up no other.
 //!
 //! Source: "Controller flow".
@@ -32,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::application::{self, App, Place, application_ref, of_service};
-use super::names::{self, FINALIZER};
+use super::names::{self, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
 use super::world::{Cluster, Service, World, service_ref};
 use super::{Controller, lagging, project, removal, status, sweep};
 use crate::engine::action::{Action, Class, Failure, Outcome, Subresource, Success};
@@ -43,6 +44,8 @@ use crate::engine::write::merge_patch;
 use crate::object::{Name, is_deleting, metadata};
 use crate::time::Now;
 
+/// How long a status stands at least, unless a condition changes.
+const SETTLES: Duration = Duration::from_secs(5);
 /// How many writes of one service are under way at a time.
 const AT_A_TIME: usize = 10;
 
@@ -51,12 +54,10 @@ const AT_A_TIME: usize = 10;
 pub enum Stage {
     /// The finalizer is being entered.
     Entering,
-    /// These clusters are being read, which are gone as far as the cache tells.
-    Proving(Box<Pass>, Vec<Name>),
+    /// What removals follow from is being read.
+    Proving(Box<Pass>, Vec<Doubt>),
     /// These writes are under way.
     Acting(Box<Pass>, Vec<Task>),
-    /// Applications of these clusters are being read, whose names are taken.
-    Checking(Box<Pass>, Vec<(Name, Name)>),
     /// The status is being written, which changes these conditions.
     Reporting(Verdict, Vec<Condition>),
     /// What is left of a service that is gone is being swept away.
@@ -68,8 +69,12 @@ pub enum Stage {
 /// What a pass has found out and done.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Pass {
+    /// Whether the service is there indeed.
+    is_there: bool,
     /// Clusters that go indeed, or are gone.
     gone: BTreeSet<Name>,
+    /// Clusters that have more than one Application indeed.
+    doubled: BTreeSet<Name>,
     /// What was tried.
     tried: BTreeSet<Task>,
     /// Whether the cache turned out to lag behind the cluster.
@@ -80,15 +85,21 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// What the Application of a cluster has met.
-    pub fn failure(&self, cluster: &Name) -> Option<&Failure> {
-        self.failures.get(cluster)
+    /// The clusters where something failed that somebody has to mend.
+    pub fn refusals(&self) -> impl Iterator<Item = (&Name, &Failure)> {
+        self.failures.iter().filter(|(_, failure)| !failure.passes())
     }
+}
 
-    /// The clusters where something failed.
-    pub fn failures(&self) -> impl Iterator<Item = (&Name, &Failure)> {
-        self.failures.iter()
-    }
+/// Something that the cache tells and the server is asked for, because an Application would be made or removed for it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Doubt {
+    /// The service is there.
+    Service,
+    /// The cluster goes, or is gone.
+    Cluster(Name),
+    /// Of several Applications on a cluster this is the first, which stays.
+    First(Name, Name),
 }
 
 /// One write: of the Application of a cluster, or the removal of an Application.
@@ -118,7 +129,7 @@ impl Controller {
         }
         match finalizer::add(&service_ref(key), &service.metadata, FINALIZER) {
             Some(enter) => wait(vec![enter], Stage::Entering),
-            None => self.prove(key, now),
+            None => self.prove(key, Pass::default(), now),
         }
     }
 
@@ -137,9 +148,8 @@ impl Controller {
             // What a pass did not wait for has come in between.
             _ if is_deleting => Next::Done(Verdict::Requeue(Duration::ZERO)),
             Stage::Entering => self.entered(key, outcomes, now),
-            Stage::Proving(pass, clusters) => self.proven(key, pass, clusters, outcomes, now),
-            Stage::Acting(pass, tasks) => self.acted(pass, tasks, outcomes),
-            Stage::Checking(pass, taken) => self.checked(key, pass, taken, outcomes, now),
+            Stage::Proving(pass, doubts) => self.proven(key, pass, doubts, outcomes, now),
+            Stage::Acting(pass, tasks) => self.acted(key, pass, tasks, outcomes, now),
         }
     }
 
@@ -147,7 +157,7 @@ impl Controller {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
                 self.world.services.absorb(key.clone(), Service::read(&object));
-                self.prove(key, now)
+                self.prove(key, Pass { is_there: true, ..Pass::default() }, now)
             }
             Some(Err(failure)) => Next::Done(Verdict::retry("entering the finalizer", &failure)),
             _ => Next::Done(lagging()),
@@ -155,49 +165,72 @@ impl Controller {
     }
 
     /// Reads the clusters that have an Application and seem to go, or to be gone.
-    fn prove(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
+    fn prove(&mut self, key: &Name, pass: Pass, now: Now) -> Next<super::Stage> {
         if self.world.blind_spot().is_some() {
-            return self.report(key, &Pass::default(), now);
+            return self.report(key, &pass, now);
         }
         // Before that nothing is known of what is permitted. The last cluster that is looked at wakes this one.
         if !self.world.is_judged() {
             return Next::Done(Verdict::Converged);
         }
-        let pass = Box::new(Pass::default());
-        let gone: BTreeSet<&Name> = of_service(&self.world, key)
-            .filter(|(_, app)| !app.deleting && self.world.stays(&app.cluster).is_none())
-            .map(|(_, app)| &app.cluster)
-            .collect();
-        let gone: Vec<Name> = gone.into_iter().cloned().collect();
-        let reads = gone.iter().map(|cluster| Action::Get {
-            target: cluster.object(&names::dpu_cluster()),
-            metadata_only: false,
+        let mut doubts = doubts(&self.world, key);
+        if pass.is_there {
+            doubts.retain(|doubt| !matches!(doubt, Doubt::Service));
+        }
+        let reads = doubts.iter().map(|doubt| match doubt {
+            Doubt::Service => Action::Get { target: service_ref(key), metadata_only: false },
+            Doubt::Cluster(name) => {
+                Action::Get { target: name.object(&names::dpu_cluster()), metadata_only: false }
+            }
+            Doubt::First(..) => {
+                application::survey(application::selector([SERVICE_NAMESPACE, SERVICE_NAME], key))
+            }
         });
-        wait(reads.collect(), Stage::Proving(pass, gone))
+        wait(reads.collect(), Stage::Proving(Box::new(pass), doubts))
     }
 
     fn proven(
         &mut self,
         key: &Name,
         mut pass: Box<Pass>,
-        clusters: Vec<Name>,
+        doubts: Vec<Doubt>,
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<super::Stage> {
-        for (cluster, outcome) in clusters.into_iter().zip(outcomes) {
-            match outcome {
-                Ok(Success::Object(object)) if is_deleting(&object) => {
+        for (doubt, outcome) in doubts.into_iter().zip(outcomes) {
+            match (doubt, outcome) {
+                (Doubt::Service, Ok(Success::Object(object))) => {
+                    let read = Service::read(&object);
+                    let known = self.world.services.get(key);
+                    pass.is_there = known.is_some_and(|known| known.uid == read.uid) && !read.deleting;
+                    pass.lags |= !pass.is_there;
+                }
+                (Doubt::Service, Err(failure)) if failure.class != Class::NotFound => {
+                    return Next::Done(Verdict::retry("reading the DPUService", &failure));
+                }
+                (Doubt::Service, _) => pass.lags = true,
+                (Doubt::Cluster(cluster), Ok(Success::Object(object))) if is_deleting(&object) => {
                     pass.gone.insert(cluster);
                 }
-                Ok(Success::Object(object)) => {
+                (Doubt::Cluster(cluster), Ok(Success::Object(object))) => {
                     self.world.clusters.absorb(cluster.clone(), Cluster::read(&object));
                     self.outbox.woken.push(super::Key::Cluster(cluster));
                 }
-                Ok(_) => {}
-                Err(failure) if failure.class == Class::NotFound => {
+                (Doubt::Cluster(cluster), Err(failure)) if failure.class == Class::NotFound => {
                     pass.gone.insert(cluster);
                 }
-                Err(failure) => {
+                (Doubt::First(cluster, first), outcome) => {
+                    let found = application::surveyed(Some(outcome)).unwrap_or_default();
+                    let is_first =
+                        |(name, app): &(Name, App)| *name == first && app.cluster == cluster && !app.deleting;
+                    if found.iter().any(is_first) {
+                        pass.doubled.insert(cluster);
+                    } else {
+                        pass.lags = true;
+                    }
+                }
+                (Doubt::Cluster(_), Ok(_)) => {}
+                (Doubt::Cluster(cluster), Err(failure)) => {
                     pass.failures.insert(cluster, failure);
                 }
             }
@@ -214,56 +247,56 @@ impl Controller {
         let (tasks, actions): (Vec<Task>, Vec<Action>) =
             missing.into_iter().filter(|(task, _)| !pass.tried.contains(task)).take(AT_A_TIME).unzip();
         if tasks.is_empty() {
+            self.complain_of_names(key, &mut pass);
             return self.report(key, &pass, now);
         }
         pass.tried.extend(tasks.iter().cloned());
         wait(actions, Stage::Acting(pass, tasks))
     }
 
-    fn acted(&mut self, mut pass: Box<Pass>, tasks: Vec<Task>, outcomes: Vec<Outcome>) -> Next<super::Stage> {
-        let mut taken = Vec::new();
-        for (task, outcome) in tasks.into_iter().zip(outcomes) {
-            match outcome {
-                Ok(Success::Object(object)) => self.absorb_application(&task.application, App::read(&object)),
-                Ok(_) => self.application_removed(&task.application),
-                // It was there a moment ago. The watch tells when it is gone.
-                Err(failure) if task.what == What::Remove && failure.class == Class::NotFound => {
-                    pass.lags = true;
-                }
-                Err(failure) if failure.class == Class::AlreadyExists => {
-                    taken.push((task.cluster, task.application));
-                }
-                Err(failure) => {
-                    pass.failures.insert(task.cluster, failure);
-                }
-            }
+    /// Where all names are taken somebody has to mend that; when an Application of others goes, services are woken.
+    fn complain_of_names(&mut self, key: &Name, pass: &mut Pass) {
+        let world = &self.world;
+        let has_one = |cluster: &Name| of_service(world, key).any(|(_, app)| app.cluster == *cluster);
+        let is_nameless = |cluster: &&Name| {
+            server(world, cluster, None).is_some_and(|server| is_prepared(world, cluster, server))
+                && application::free_name(world, key, cluster).is_none()
+                && !has_one(cluster)
+        };
+        let nameless: Vec<Name> =
+            world.staying().map(|(cluster, _)| cluster).filter(is_nameless).cloned().collect();
+        for cluster in nameless {
+            let names = application::possible_names(&self.world, key, &cluster);
+            let told: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
+            let complaint =
+                format!("Applications of others have its names; remove one of these: {}", told.join(", "));
+            pass.failures.insert(cluster, Failure::new(Class::Invalid, complaint));
         }
-        let reads =
-            taken.iter().map(|(_, name)| Action::Get { target: application_ref(name), metadata_only: false });
-        wait(reads.collect(), Stage::Checking(pass, taken))
     }
 
-    /// Looks at what bears the names that were not free: Applications of ours that no watch has shown yet, or somebody else's.
-    fn checked(
+    fn acted(
         &mut self,
         key: &Name,
         mut pass: Box<Pass>,
-        taken: Vec<(Name, Name)>,
+        tasks: Vec<Task>,
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<super::Stage> {
-        for ((cluster, name), outcome) in taken.into_iter().zip(outcomes) {
+        for (task, outcome) in tasks.into_iter().zip(outcomes) {
             match outcome {
-                Ok(Success::Object(object)) => match App::read(&object) {
-                    Some(app) => self.absorb_application(&name, Some(app)),
-                    None => {
-                        self.world.taken.insert(name.name);
-                    }
-                },
-                // It is free again.
-                Ok(_) => {}
+                Ok(Success::Object(object)) => {
+                    self.absorb_application(&task.application, App::read(&object));
+                }
+                Ok(_) => self.application_removed(&task.application),
+                // The watch tells who has the name, or that what was there a moment ago is gone.
+                Err(failure)
+                    if failure.class == Class::AlreadyExists
+                        || (task.what == What::Remove && failure.class == Class::NotFound) =>
+                {
+                    pass.lags = true;
+                }
                 Err(failure) => {
-                    pass.failures.insert(cluster, failure);
+                    pass.failures.insert(task.cluster, failure);
                 }
             }
         }
@@ -273,7 +306,7 @@ impl Controller {
     fn report(&mut self, key: &Name, pass: &Pass, now: Now) -> Next<super::Stage> {
         let Some(service) = self.world.services.get(key) else { return Next::Done(Verdict::Converged) };
         let (wanted, changed) = status::wanted(&self.world, key, service, pass, now);
-        let failed = pass.failures().next();
+        let failed = pass.failures.iter().next();
         let verdict = match failed {
             Some((cluster, failure)) => {
                 Verdict::retry(&format!("the Application of DPUCluster {cluster}"), failure)
@@ -281,7 +314,7 @@ impl Controller {
             None if pass.lags => lagging(),
             None => Verdict::Converged,
         };
-        self.write_status(key, &wanted, verdict, changed)
+        self.write_status(key, &wanted, verdict, changed, now)
     }
 
     /// Writes a status, unless it tells what the one before does.
@@ -291,6 +324,7 @@ impl Controller {
         wanted: &DPUServiceStatus,
         verdict: Verdict,
         changed: Vec<Condition>,
+        now: Now,
     ) -> Next<super::Stage> {
         let Some(service) = self.world.services.get(key) else { return Next::Done(Verdict::Converged) };
         // When Argo CD last looked is no news: it is told with what is.
@@ -298,6 +332,11 @@ impl Controller {
             DPUServiceStatus { reconciled_at: service.status.reconciled_at.clone(), ..wanted.clone() };
         let status = merge_patch(&json!(service.status), &json!(wanted));
         let Some(status) = status.filter(|_| silent != service.status) else { return Next::Done(verdict) };
+        // While Argo CD deploys, each of its steps on each cluster would be a write.
+        let since = self.world.told.get(key).map_or(SETTLES, |told| now.monotonic.since(*told));
+        if changed.is_empty() && verdict == Verdict::Converged && since < SETTLES {
+            return Next::Done(Verdict::Requeue(SETTLES.saturating_sub(since)));
+        }
         let metadata = json!({
             "uid": service.uid,
             "resourceVersion": metadata(&service.metadata, "resourceVersion"),
@@ -318,6 +357,7 @@ impl Controller {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
                 self.world.services.absorb(key.clone(), Service::read(&object));
+                self.world.told.insert(key.clone(), now.monotonic);
                 self.announce(key, changed, now);
                 Next::Done(verdict)
             }
@@ -326,9 +366,10 @@ impl Controller {
         }
     }
 
-    /// Takes in the answer to a read or write of an Application, and wakes others who go by it.
+    /// Takes in the answer to a read or write of an Application, and wakes others who go by it. What the watch does not show
+    /// is left out: nobody would tell when it is gone.
     pub(super) fn absorb_application(&mut self, name: &Name, app: Option<App>) {
-        let Some(app) = app else { return };
+        let Some(app) = app.filter(App::is_watched) else { return };
         let before = self.world.applications.get(name).cloned();
         if self.world.applications.absorb(name.clone(), app.clone()) {
             self.application_changed(before.as_ref(), &app);
@@ -344,21 +385,49 @@ impl Controller {
     }
 }
 
-/// The writes that are missing: what clusters lack, and what is there without a cluster.
-fn missing(world: &World, key: &Name, spec: &DPUServiceSpec, pass: &Pass) -> Vec<(Task, Action)> {
+/// The Applications of a service by cluster, those first that stay.
+fn by_cluster<'a>(world: &'a World, key: &Name) -> BTreeMap<&'a Name, Vec<(&'a Name, &'a App)>> {
     let mut by_cluster: BTreeMap<&Name, Vec<(&Name, &App)>> = BTreeMap::new();
     for (name, app) in of_service(world, key) {
         by_cluster.entry(&app.cluster).or_default().push((name, app));
     }
+    for apps in by_cluster.values_mut() {
+        apps.sort_by_key(|(name, app)| (app.deleting, &app.created, *name));
+    }
+    by_cluster
+}
+
+/// What is to be asked before Applications are removed.
+fn doubts(world: &World, key: &Name) -> Vec<Doubt> {
+    let doubt = |(cluster, apps): (&Name, Vec<(&Name, &App)>)| {
+        let staying = apps.iter().filter(|(_, app)| !app.deleting).count();
+        match (world.stays(cluster).is_some(), staying) {
+            (_, 0) | (true, 1) => None,
+            (false, _) => Some(Doubt::Cluster(cluster.clone())),
+            (true, _) => apps.first().map(|(name, _)| Doubt::First(cluster.clone(), (*name).clone())),
+        }
+    };
+    let by_cluster = by_cluster(world, key);
+    let is_missing = |cluster: &Name| {
+        !by_cluster.contains_key(cluster)
+            && server(world, cluster, None).is_some_and(|server| is_prepared(world, cluster, server))
+    };
+    let service = world.staying().any(|(cluster, _)| is_missing(cluster)).then_some(Doubt::Service);
+    service.into_iter().chain(by_cluster.into_iter().filter_map(doubt)).collect()
+}
+
+/// The writes that are missing: what clusters lack, and what is there without a cluster.
+fn missing(world: &World, key: &Name, spec: &DPUServiceSpec, pass: &Pass) -> Vec<(Task, Action)> {
+    let by_cluster = by_cluster(world, key);
     let mut missing = Vec::new();
-    for (cluster, apps) in &mut by_cluster {
-        // Of two that were made by mistake the first stays.
-        apps.sort_by_key(|(name, app)| (&app.created, *name));
-        let is_gone = pass.gone.contains(*cluster);
-        let superfluous = apps.iter().skip(usize::from(!is_gone));
-        missing.extend(
-            superfluous.filter(|(_, app)| !app.deleting).map(|(name, app)| remove(cluster, name, app)),
-        );
+    for (cluster, apps) in &by_cluster {
+        let kept = match (pass.gone.contains(*cluster), pass.doubled.contains(*cluster)) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => continue,
+        };
+        let superfluous = apps.iter().skip(kept).filter(|(_, app)| !app.deleting);
+        missing.extend(superfluous.map(|(name, app)| remove(cluster, name, app)));
     }
     for (cluster, _) in world.staying() {
         let existing = by_cluster.get(cluster).and_then(|apps| apps.first()).copied();
@@ -371,7 +440,7 @@ fn missing(world: &World, key: &Name, spec: &DPUServiceSpec, pass: &Pass) -> Vec
         }
         let (place, what, application) = if let Some((name, app)) = existing {
             (Place::Existing(name, app), What::Apply, name.clone())
-        } else if let Some(name) = application::free_name(world, key, cluster) {
+        } else if let Some(name) = application::free_name(world, key, cluster).filter(|_| pass.is_there) {
             (Place::New(name.clone()), What::Create, name)
         } else {
             continue;

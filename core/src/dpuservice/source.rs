@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::names::{self, ARGO_NAMESPACE, PROJECT, SERVICE_NAME};
+use super::names::{self, ARGO_NAMESPACE, PROJECT};
 use crate::engine::action::Scope;
 use crate::object::Kind;
 
@@ -19,7 +19,7 @@ pub enum Source {
     Secrets,
     /// The AppProject.
     Projects,
-    /// The Applications that were made for services.
+    /// The Applications in Argo CD's namespace.
     Applications,
 }
 
@@ -51,9 +51,8 @@ impl Source {
             Self::Services | Self::Clusters => Scope::default(),
             Self::Secrets => Scope { metadata_only: true, ..Scope::default() },
             Self::Projects => Scope { namespace: argo, name: Some(PROJECT.to_owned()), ..Scope::default() },
-            Self::Applications => {
-                Scope { namespace: argo, selector: SERVICE_NAME.to_owned(), ..Scope::default() }
-            }
+            // Those of others as well: somebody may have taken the labels away, and their names are taken.
+            Self::Applications => Scope { namespace: argo, ..Scope::default() },
         }
     }
 }

@@ -20,6 +20,8 @@ use crate::time::Now;
 const RESOURCES_IN_ALL: usize = 2000;
 /// Most deployments in a status, over all clusters.
 const HISTORY_IN_ALL: usize = 1000;
+/// The longest status: an object may have 1.5 MiB.
+const STATUS_MAX_BYTES: usize = 1024 * 1024;
 /// Most clusters that a message names.
 const NAMED_MAX: usize = 10;
 
@@ -34,7 +36,6 @@ pub fn wanted(
     let mut status = service.status.clone();
     if let Some(finding) = blind(world).or_else(|| unreadable(service)) {
         let changed = conditions::set(&mut status.conditions, finding, service.generation, now);
-        status.observed_generation = service.generation;
         return (status, changed.into_iter().collect());
     }
     let apps = apps(world, key);
@@ -73,10 +74,17 @@ pub fn awaiting_applications(
 
 /// The status of the last service, which waits for what all have shared.
 pub fn awaiting_shared(world: &World, service: &Service, now: Now) -> (DPUServiceStatus, Vec<Condition>) {
-    let clusters = list(world.told_clusters().map(|cluster| world.title(cluster)));
-    let message =
-        format!("waiting for the AppProject and Argo CD's Secrets of these clusters to go: {clusters}");
-    going(service, &message, false, now)
+    let project = world.project().map(|_| "the AppProject".to_owned());
+    let secrets =
+        world.told_clusters().map(|cluster| format!("Argo CD's Secret of {}", world.title(cluster)));
+    let awaited =
+        format!("waiting for what services have shared to go: {}", list(project.into_iter().chain(secrets)));
+    let refused = world.irremovable.iter().map(|(name, failure)| format!("{name} ({failure})"));
+    let refused = list(refused);
+    if refused.is_empty() {
+        return going(service, &awaited, false, now);
+    }
+    going(service, &format!("{awaited}; these can't be removed: {refused}"), true, now)
 }
 
 fn going(service: &Service, message: &str, failed: bool, now: Now) -> (DPUServiceStatus, Vec<Condition>) {
@@ -188,9 +196,16 @@ impl Seen<'_> {
                 Some(format!("{}: {trouble}", self.world.title(cluster)))
             })
             .collect();
-        if troubles.is_empty() {
+        let missing = self.apps.keys().filter(|cluster| self.world.argo_secret(cluster).is_none());
+        let missing: Vec<String> = missing.map(|cluster| self.world.title(cluster)).collect();
+        if troubles.is_empty() && missing.is_empty() {
             let message = format!("Argo CD has the Secrets of {} clusters", self.apps.len());
             return finding(Status::True, reason::SUCCESS, message);
+        }
+        if troubles.is_empty() {
+            let message =
+                format!("Argo CD does not have the Secrets of these yet: {}", list(missing.into_iter()));
+            return finding(Status::False, reason::PENDING, message);
         }
         let message =
             format!("{} of {} clusters: {}", troubles.len(), self.apps.len(), list(troubles.iter().cloned()));
@@ -220,7 +235,7 @@ impl Seen<'_> {
             Some(project) if project.deleting => finding(
                 Status::False,
                 reason::AWAITING_DELETION,
-                "the AppProject is being deleted; it is made anew when Argo CD has let it go",
+                "the AppProject was deleted; Argo CD keeps it as long as an Application names it, and then it is made anew",
             ),
             Some(_) => finding(
                 Status::True,
@@ -239,7 +254,7 @@ impl Seen<'_> {
         };
         let failures: Vec<String> = self
             .pass
-            .failures()
+            .refusals()
             .map(|(cluster, failure)| format!("{} ({})", self.world.title(cluster), failure.message))
             .collect();
         if !failures.is_empty() {
@@ -320,7 +335,11 @@ impl Seen<'_> {
 
 /// Everything holds, or the first thing that does not.
 fn summary(findings: &[Finding]) -> Finding {
-    let unmet = findings.iter().filter(|finding| finding.status != Status::True);
+    // A project that somebody has deleted does its work until Argo CD lets it go, and is made anew then.
+    let is_harmless = |finding: &Finding| {
+        finding.condition == condition::APP_PROJECT_RECONCILED && finding.reason == reason::AWAITING_DELETION
+    };
+    let unmet = findings.iter().filter(|finding| finding.status != Status::True && !is_harmless(finding));
     // What Argo CD says last tells most where the way to it is free.
     let worst = unmet.min_by_key(|finding| match finding.reason {
         reason::CONFLICT | reason::ERROR => 0,
@@ -371,6 +390,24 @@ fn roll_up(status: &mut DPUServiceStatus, world: &World, apps: &BTreeMap<&Name, 
         enter(&mut status.summary, &title, report.summary.clone());
     }
     status.rollout = Some(rollout(apps));
+    shrink(status);
+}
+
+/// Leaves out what matters least, until the API server can store the rest.
+fn shrink(status: &mut DPUServiceStatus) {
+    let steps: [fn(&mut DPUServiceStatus); 5] = [
+        |status| status.history.clear(),
+        |status| status.resources.clear(),
+        |status| status.summary.clear(),
+        |status| status.operation_state.clear(),
+        |status| status.application_conditions.clear(),
+    ];
+    for step in steps {
+        if serde_json::to_string(status).map_or(0, |text| text.len()) <= STATUS_MAX_BYTES {
+            return;
+        }
+        step(status);
+    }
 }
 
 fn enter<T>(map: &mut BTreeMap<String, T>, title: &str, value: Option<T>) {

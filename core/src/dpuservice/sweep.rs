@@ -44,7 +44,9 @@ impl Controller {
                 Some(Err(failure)) if failure.class == Class::NotFound => self.sweep(key),
                 Some(Err(failure)) => Next::Done(Verdict::retry("reading the DPUService", &failure)),
                 Some(Ok(Success::Object(object))) => {
+                    let was_wanted = self.world.is_wanted();
                     self.world.services.absorb(key.clone(), Service::read(&object));
+                    self.service_changed(was_wanted);
                     Next::Done(lagging())
                 }
                 _ => Next::Done(lagging()),

@@ -65,7 +65,10 @@ impl Control for Controller {
             Some(Source::Clusters) => self.world.clusters.start_list(),
             Some(Source::Secrets) => self.world.secrets.start_list(),
             Some(Source::Projects) => self.world.projects.start_list(),
-            Some(Source::Applications) => self.world.applications.start_list(),
+            Some(Source::Applications) => {
+                self.world.applications.start_list();
+                self.world.taken.clear();
+            }
             None => {}
         }
     }
@@ -126,10 +129,20 @@ impl Control for Controller {
                 }
             }
             Some(Source::Secrets) => {
-                let before = self.world.secrets.get(&name).and_then(|secret| secret.cluster.clone());
-                if self.world.secrets.observe(name.clone(), Secret::read(object)) {
-                    self.outbox.woken.extend(before.map(Key::Cluster));
+                let secret = Secret::read(object);
+                let before = self.world.secrets.get(&name).cloned();
+                let is_there = |secret: &Secret| (secret.cluster.clone(), secret.deleting);
+                let has_come = before.as_ref().map(is_there) != Some(is_there(&secret));
+                let concerns = secret.cluster.clone().or_else(|| before.as_ref()?.cluster.clone());
+                if self.world.secrets.observe(name.clone(), secret) {
                     self.wake_readers(&name);
+                    if let Some(cluster) = concerns {
+                        self.outbox.woken.push(Key::Cluster(cluster));
+                        // Services wait for it, or can't go on.
+                        if has_come {
+                            self.wake_services();
+                        }
+                    }
                 }
             }
             Some(Source::Projects) => {
@@ -139,10 +152,15 @@ impl Control for Controller {
                     self.project_changed();
                 }
             }
-            Some(Source::Applications) => match App::read(object) {
-                Some(app) => self.application_seen(name, &app),
-                None => self.vanished(kind, object),
-            },
+            Some(Source::Applications) => {
+                if let Some(app) = App::read(object) {
+                    self.world.taken.remove(&name);
+                    self.application_seen(name, &app);
+                } else {
+                    self.vanished(kind, object);
+                    self.world.taken.insert(name);
+                }
+            }
             None => {}
         }
     }
@@ -152,6 +170,7 @@ impl Control for Controller {
         match Source::of(kind) {
             Some(Source::Services) => {
                 let was_wanted = self.world.is_wanted();
+                self.world.told.remove(&name);
                 if self.world.services.vanish(&name, version) {
                     // What is left of it, if anything is.
                     self.outbox.woken.push(Key::Service(name));
@@ -177,6 +196,10 @@ impl Control for Controller {
                 }
             }
             Some(Source::Applications) => {
+                // A service may have waited for the name.
+                if self.world.taken.remove(&name) {
+                    self.wake_services();
+                }
                 let before = self.world.applications.get(&name).cloned();
                 if self.world.applications.vanish(&name, version)
                     && let Some(app) = before
@@ -199,7 +222,7 @@ impl Control for Controller {
 
 impl Controller {
     /// With the first service comes what all share, and after the last it goes.
-    fn service_changed(&mut self, was_wanted: bool) {
+    pub(super) fn service_changed(&mut self, was_wanted: bool) {
         if was_wanted != self.world.is_wanted() {
             self.wake_shared();
             self.wake_leaving_services();
@@ -221,6 +244,7 @@ impl Controller {
     /// A Secret has gone, which may have told Argo CD of a cluster: services can't go on without it, or waited for that.
     fn secret_gone(&mut self, name: &Name, cluster: Option<Name>) {
         self.wake_readers(name);
+        self.world.irremovable.remove(name);
         if let Some(cluster) = cluster {
             self.outbox.woken.push(Key::Cluster(cluster));
             self.wake_leaving_services();
@@ -276,6 +300,17 @@ impl Controller {
             self.world.told_clusters().filter(|name| !is_wanted || self.world.stays(name).is_none());
         let leaving: Vec<Key> = leaving.cloned().map(Key::Cluster).collect();
         self.outbox.woken.extend(leaving);
+    }
+
+    /// Why something that all services share can't be removed, or that it can.
+    pub(super) fn tell_leaving(&mut self, name: &Name, failure: Option<String>) {
+        if self.world.irremovable.get(name) != failure.as_ref() {
+            match failure {
+                Some(failure) => self.world.irremovable.insert(name.clone(), failure),
+                None => self.world.irremovable.remove(name),
+            };
+            self.wake_leaving_services();
+        }
     }
 
     /// All that services share.

@@ -9,9 +9,7 @@ use serde_json::Value;
 
 use super::application::App;
 use super::cluster::Found;
-use super::names::{
-    self, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, FINALIZER, MANAGED_BY, MANAGER,
-};
+use super::names::{self, ARGO_NAMESPACE, CLUSTER, FINALIZER, MANAGED_BY, MANAGER};
 use super::source::Source;
 use crate::digest::shortened;
 use crate::engine::action::{Class, Failure};
@@ -41,8 +39,14 @@ pub struct World {
     pub found: BTreeMap<Name, Found>,
     /// Why the AppProject could not be written last.
     pub project_failure: Option<Failure>,
-    /// Names of Applications that belong to somebody else.
-    pub taken: BTreeSet<String>,
+    /// The Applications of others, whose names are taken.
+    pub taken: BTreeSet<Name>,
+    /// What of all that services share could not be removed, and why.
+    #[serde(with = "pairs")]
+    pub irremovable: BTreeMap<Name, String>,
+    /// When the status of a service was last written.
+    #[serde(with = "pairs")]
+    pub told: BTreeMap<Name, Monotonic>,
     /// Since when clusters that are gone hold Applications that don't go.
     #[serde(with = "pairs")]
     pub stuck: BTreeMap<Name, Monotonic>,
@@ -189,7 +193,8 @@ impl Secret {
             uid: metadata(object, "uid").to_owned(),
             version: resource_version(object),
             deleting: is_deleting(object),
-            cluster: identity(object, CLUSTER, CLUSTER_NAMESPACE, CLUSTER_NAME).filter(|_| is_argo),
+            // By the annotation alone: whoever labels a Secret of theirs does not make it ours.
+            cluster: annotated(object, CLUSTER).filter(|_| is_argo),
         }
     }
 
@@ -269,14 +274,15 @@ impl Cached for Project {
     }
 }
 
-/// Whom an object was made for: the annotation tells the full name, the labels what selects it. None, if they differ.
+/// Whom an object was made for: the annotation tells the full name. Where somebody has taken it away, the labels do.
 pub fn identity(object: &Value, whole: &str, namespace: &str, name: &str) -> Option<Name> {
     let labels = label(object, namespace).zip(label(object, name));
-    let Some((namespace, name)) = annotation(object, whole).and_then(|whole| whole.split_once('/')) else {
-        return labels.map(|(namespace, name)| Name::new(namespace, name));
-    };
-    let agrees = labels.is_none_or(|labels| labels == (&*label_value(namespace), &*label_value(name)));
-    agrees.then(|| Name::new(namespace, name))
+    annotated(object, whole).or_else(|| labels.map(|(namespace, name)| Name::new(namespace, name)))
+}
+
+fn annotated(object: &Value, whole: &str) -> Option<Name> {
+    let (namespace, name) = annotation(object, whole)?.split_once('/')?;
+    Some(Name::new(namespace, name))
 }
 
 /// A name as the value of a label.

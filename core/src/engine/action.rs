@@ -256,6 +256,11 @@ impl Failure {
     pub fn new(class: Class, message: impl Into<String>) -> Self {
         Self { class, message: message.into(), retry_after: None }
     }
+
+    /// Whether it may pass without anybody doing anything about it.
+    pub fn passes(&self) -> bool {
+        !matches!(self.class, Class::Forbidden | Class::Invalid | Class::NotFound)
+    }
 }
 
 /// The classes of failure that Kubernetes clients meet.

@@ -13,7 +13,7 @@
      values.yaml and its ClusterRole to templates/. */}}
 {{- define "lockstep.controllers" -}}
 {{- $enabled := list -}}
-{{- range $name := list "namespaceclass" "bridge" -}}
+{{- range $name := list "namespaceclass" "bridge" "dpuservice" -}}
 {{- if (index $.Values $name).enabled -}}{{- $enabled = append $enabled $name -}}{{- end -}}
 {{- end -}}
 {{- toJson $enabled -}}

@@ -205,6 +205,11 @@ impl List {
         write(out, &version);
         out.extend_from_slice(b",\"metadata\":");
         write(out, &self.metadata(*form == Form::Full));
+        // As Go writes a list that it has not put anything in.
+        if self.items.is_empty() && matches!(form, Form::Partial(_)) {
+            out.extend_from_slice(b",\"items\":null}");
+            return;
+        }
         out.extend_from_slice(b",\"items\":[");
         for (index, item) in self.items.iter().enumerate() {
             if index > 0 {

@@ -157,6 +157,29 @@ fn an_object_with_one_living_owner_is_kept() {
     assert_eq!(bench.get(&format!("{MAPS}/child")).0, 404);
 }
 
+/// A controller whose watch is cut off and whose history is gone lists anew, and a list does not tell what has gone.
+#[test]
+fn what_goes_unseen_by_the_control_plane_is_noticed_when_it_lists_anew() {
+    let mut bench = Bench { actors: Actors::with_accounts(), ..Bench::new() };
+    for name in ["team", "other"] {
+        bench.create("/api/v1/namespaces", &json!({ "metadata": { "name": name } }));
+    }
+    let account = "/api/v1/namespaces/other/serviceaccounts/default";
+    let maps = "/api/v1/namespaces/team/configmaps";
+    bench.create(maps, &json!({ "metadata": { "name": "held", "finalizers": ["example.com/held"] } }));
+    bench.settle();
+    bench.delete("/api/v1/namespaces/team", &Value::Null);
+    bench.settle();
+    assert_eq!(bench.get("/api/v1/namespaces/team").0, 200, "something holds it");
+    bench.delete(account, &Value::Null);
+    let patch = json!({ "metadata": { "finalizers": null } });
+    bench.send("PATCH", &format!("{maps}/held"), "application/merge-patch+json", &patch);
+    bench.server.compact();
+    bench.settle();
+    assert_eq!(bench.get("/api/v1/namespaces/team").0, 404);
+    assert_eq!(bench.get(account).0, 200);
+}
+
 #[test]
 fn claims_go_once_no_pod_uses_them() {
     let mut bench = Bench::new();

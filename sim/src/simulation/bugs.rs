@@ -14,6 +14,8 @@ use lockstep_core::time::Now;
 mod answers;
 mod bridge;
 mod clocks;
+mod common;
+mod dpuservice;
 mod events;
 mod requests;
 mod sentinel;
@@ -37,10 +39,18 @@ pub type Garble = fn(&Action, http::Request<Vec<u8>>) -> http::Request<Vec<u8>>;
 
 /// All bugs.
 pub fn all() -> Vec<&'static Bug> {
-    [answers::BUGS, bridge::BUGS, clocks::BUGS, events::BUGS, requests::BUGS, sentinel::BUGS]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        answers::BUGS,
+        bridge::BUGS,
+        clocks::BUGS,
+        dpuservice::BUGS,
+        events::BUGS,
+        requests::BUGS,
+        sentinel::BUGS,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// The controller that the bugs of most files are planted in.

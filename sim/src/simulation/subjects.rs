@@ -3,10 +3,11 @@
 use super::subject::Subject;
 
 pub mod bridge;
+pub mod dpuservice;
 pub mod namespaceclass;
 pub mod sentinel;
 
 /// All of them.
-pub fn all() -> [&'static dyn Subject; 3] {
-    [&bridge::Bridge, &namespaceclass::NamespaceClass, &sentinel::Sentinel]
+pub fn all() -> [&'static dyn Subject; 4] {
+    [&bridge::Bridge, &dpuservice::DpuService, &namespaceclass::NamespaceClass, &sentinel::Sentinel]
 }

@@ -13,13 +13,16 @@
 //! Left out: sources other than Helm charts, hooks and their finalizers, pruning, sync windows and roles of projects, and
 //! that an operation is given up after five attempts: here it goes on until it ends.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockstep_core::engine::finalizer;
-use lockstep_core::object::{Kind, annotation, is_deleting, metadata};
+use lockstep_core::object::{Kind, ObjectRef, annotation, is_deleting, metadata, resource_version};
 use serde_json::Value;
 
+use self::compare::Compared;
 use super::dpf::cluster_kind;
+use super::dpu_clusters::Kubeconfigs;
 use super::level::Controller;
 use super::look::Look;
 use super::{config_map_kind, reference, secret_kind};
@@ -58,8 +61,21 @@ pub fn project_kind() -> Arc<Kind> {
 }
 
 /// Argo CD's application controller.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ArgoCd;
+#[derive(Debug, Clone, Default)]
+pub struct ArgoCd {
+    kubeconfigs: Kubeconfigs,
+    /// Applications that need nothing, by name, for as long as nothing changes that they were judged by.
+    settled: BTreeMap<String, Settled>,
+}
+
+/// What an Application was judged by, in versions.
+#[derive(Debug, Clone, PartialEq)]
+struct Settled {
+    application: u64,
+    release: Option<(ObjectRef, u64)>,
+    /// Of all projects, Secrets and clusters: the newest version, and how many there are.
+    surroundings: [(u64, usize); 3],
+}
 
 impl Controller for ArgoCd {
     const NAME: &'static str = "argocd";
@@ -68,21 +84,36 @@ impl Controller for ArgoCd {
         vec![application_kind(), project_kind(), secret_kind(), cluster_kind(), config_map_kind()]
     }
 
-    fn look(&self, look: &mut Look<'_>) {
+    fn look(&mut self, look: &mut Look<'_>) {
+        let surroundings = [project_kind(), secret_kind(), cluster_kind()].map(|kind| {
+            look.all(&kind)
+                .fold((0, 0), |(newest, count), object| (newest.max(resource_version(object)), count + 1))
+        });
         for application in applications(look) {
-            let destination = destination::find(look, application);
-            let is_skipped = |object: &Value| annotation(object, SKIP_RECONCILE) == Some("true");
-            if is_skipped(application) || destination.as_ref().is_ok_and(|found| is_skipped(found.secret)) {
+            let target = reference(&application_kind(), application);
+            let version = resource_version(application);
+            let before = self.settled.remove(&target.name).filter(|settled| {
+                let is_same = |(target, version): &(ObjectRef, u64)| {
+                    look.get(target).map_or(0, resource_version) == *version
+                };
+                settled.application == version
+                    && settled.surroundings == surroundings
+                    && settled.release.as_ref().is_none_or(is_same)
+                    && !status::is_old(look, &target, application)
+            });
+            if let Some(settled) = before {
+                self.settled.insert(target.name, settled);
                 continue;
             }
-            let target = reference(&application_kind(), application);
-            let compared = compare::compare(look, application, &destination);
-            if !application["operation"].is_null() {
-                operation::go_on(look, &target, application, &compared);
-            } else if is_deleting(application) {
-                deletion::tend(look, &target, application, &destination);
-            } else {
-                status::tend(look, &target, application, &compared);
+            let wishes = look.wishes();
+            let release = self.tend(look, &target, application);
+            // One that goes waits for more than that.
+            if look.wishes() == wishes && !is_deleting(application) {
+                let release = release.map(|target| {
+                    let version = look.get(&target).map_or(0, resource_version);
+                    (target, version)
+                });
+                self.settled.insert(target.name, Settled { application: version, release, surroundings });
             }
         }
         for project in look.all(&project_kind()).filter(|project| is_deleting(project)) {
@@ -94,6 +125,32 @@ impl Controller for ArgoCd {
             {
                 look.ask(let_go);
             }
+        }
+    }
+}
+
+impl ArgoCd {
+    /// Does for one Application what is missing. Returns where its release should be, if that is known.
+    fn tend(&mut self, look: &mut Look<'_>, target: &ObjectRef, application: &Value) -> Option<ObjectRef> {
+        let destination = destination::find(look, application);
+        let is_skipped = |object: &Value| annotation(object, SKIP_RECONCILE) == Some("true");
+        if is_skipped(application) || destination.as_ref().is_ok_and(|found| is_skipped(found.secret)) {
+            return None;
+        }
+        let has_operation = !application["operation"].is_null();
+        if is_deleting(application) && !has_operation {
+            deletion::tend(look, target, application, &destination, &mut self.kubeconfigs);
+            return None;
+        }
+        let compared = compare::compare(look, application, &destination, &mut self.kubeconfigs);
+        if has_operation {
+            operation::go_on(look, target, application, &compared);
+        } else {
+            status::tend(look, target, application, &compared);
+        }
+        match compared {
+            Compared::Done(found) => Some(found.target),
+            Compared::Invalid(_) | Compared::Failed(_) => None,
         }
     }
 }

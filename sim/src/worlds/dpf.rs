@@ -7,10 +7,11 @@ use lockstep_core::engine::finalizer;
 use lockstep_core::object::{Kind, ObjectRef, is_deleting};
 use serde_json::{Value, json};
 
+use super::dpu_clusters::{Kubeconfigs, is_reachable};
 use super::level::Controller;
 use super::look::Look;
 use super::status::{self, Findings};
-use super::{dpu_clusters, reference, secret_kind};
+use super::{reference, secret_kind};
 
 /// What holds a DPUCluster until DPF has cleaned up behind it.
 pub const FINALIZERS: [&str; 2] = [
@@ -26,8 +27,10 @@ pub fn cluster_kind() -> Arc<Kind> {
 }
 
 /// DPF's provisioning controller, and the manager of static clusters.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Dpf;
+#[derive(Debug, Clone, Default)]
+pub struct Dpf {
+    kubeconfigs: Kubeconfigs,
+}
 
 impl Controller for Dpf {
     const NAME: &'static str = "dpf";
@@ -36,7 +39,7 @@ impl Controller for Dpf {
         vec![cluster_kind(), secret_kind()]
     }
 
-    fn look(&self, look: &mut Look<'_>) {
+    fn look(&mut self, look: &mut Look<'_>) {
         for cluster in look.all(&cluster_kind()) {
             let target = reference(&cluster_kind(), cluster);
             if is_deleting(cluster) {
@@ -50,13 +53,13 @@ impl Controller for Dpf {
             }
             match FINALIZERS.iter().find_map(|held| finalizer::add(&target, cluster, held)) {
                 Some(enter) => look.ask(enter),
-                None => tend(look, &target, cluster),
+                None => tend(look, &target, cluster, &mut self.kubeconfigs),
             }
         }
     }
 }
 
-fn tend(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value) {
+fn tend(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value, kubeconfigs: &mut Kubeconfigs) {
     let mut status = cluster["status"].clone();
     let phase = status["phase"].as_str().unwrap_or("Pending").to_owned();
     if phase == "Pending" {
@@ -73,7 +76,7 @@ fn tend(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value) {
     } else if cluster["spec"]["type"] == "static" {
         findings.set("Created", Status::False, "EmptyKubeconfig", "spec.kubeconfig is empty.");
     }
-    let sickness = sickness(look, cluster);
+    let sickness = sickness(look, cluster, kubeconfigs);
     let was_ready = status::is_true(cluster, "Ready");
     // A health check takes its time, whichever way it goes.
     let is_ready = match (was_ready, &sickness) {
@@ -96,11 +99,9 @@ fn tend(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value) {
 }
 
 /// Why the cluster is not healthy: its kubeconfig is none, or it does not answer.
-fn sickness(look: &Look<'_>, cluster: &Value) -> Option<String> {
-    match dpu_clusters::access(look, cluster) {
+fn sickness(look: &Look<'_>, cluster: &Value, kubeconfigs: &mut Kubeconfigs) -> Option<String> {
+    match kubeconfigs.access(look, cluster) {
         Err(trouble) => Some(trouble),
-        Ok(access) => {
-            (!dpu_clusters::is_reachable(cluster)).then(|| format!("{} does not answer.", access.server))
-        }
+        Ok(access) => (!is_reachable(cluster)).then(|| format!("{} does not answer.", access.server)),
     }
 }

@@ -12,11 +12,12 @@
 //! The cluster itself does what kubelets do: a release that was put there comes up, or does not, and one that is deleted
 //! takes its time to go.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockstep_core::engine::action::Action;
 use lockstep_core::engine::finalizer;
-use lockstep_core::object::{Kind, ObjectRef, annotation, is_deleting, label, metadata};
+use lockstep_core::object::{Kind, ObjectRef, annotation, is_deleting, label, metadata, resource_version};
 use serde_json::{Value, json};
 
 use super::dpf::{KUBECONFIG_KEYS, cluster_kind};
@@ -43,7 +44,7 @@ impl Controller for DpuClusters {
         vec![cluster_kind(), config_map_kind()]
     }
 
-    fn look(&self, look: &mut Look<'_>) {
+    fn look(&mut self, look: &mut Look<'_>) {
         for object in look.all(&config_map_kind()) {
             let Some(cluster) = label(object, release::CLUSTER) else { continue };
             let target = reference(&config_map_kind(), object);
@@ -65,16 +66,27 @@ impl Controller for DpuClusters {
     }
 }
 
-/// How a cluster is reached.
-pub(super) fn access(look: &Look<'_>, cluster: &Value) -> Result<Access, String> {
-    let name = cluster["spec"]["kubeconfig"].as_str().unwrap_or_default();
-    if name.is_empty() {
-        return Err("There is no kubeconfig.".to_owned());
+/// The kubeconfigs that have been read, each with the version of its Secret: reading one takes long.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Kubeconfigs(BTreeMap<ObjectRef, (u64, Option<Access>)>);
+
+impl Kubeconfigs {
+    /// How a cluster is reached.
+    pub(super) fn access(&mut self, look: &Look<'_>, cluster: &Value) -> Result<&Access, String> {
+        let name = cluster["spec"]["kubeconfig"].as_str().unwrap_or_default();
+        if name.is_empty() {
+            return Err("There is no kubeconfig.".to_owned());
+        }
+        let target = ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), name);
+        let secret = look.get(&target).unwrap_or(&Value::Null);
+        let version = resource_version(secret);
+        let read = self.0.entry(target).or_default();
+        if read.0 != version {
+            let text = KUBECONFIG_KEYS.iter().find_map(|key| secret["data"][*key].as_str());
+            *read = (version, text.and_then(Access::decode));
+        }
+        read.1.as_ref().ok_or_else(|| format!("Secret {name} holds no kubeconfig."))
     }
-    let secret = ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), name);
-    let data = look.get(&secret).map(|secret| &secret["data"]);
-    let text = data.and_then(|data| KUBECONFIG_KEYS.iter().find_map(|key| data[*key].as_str()));
-    text.and_then(Access::decode).ok_or_else(|| format!("Secret {name} holds no kubeconfig."))
 }
 
 /// Whether a cluster answers whoever calls it.

@@ -76,7 +76,7 @@ impl Controller for HyperShift {
         ]
     }
 
-    fn look(&self, look: &mut Look<'_>) {
+    fn look(&mut self, look: &mut Look<'_>) {
         let operator = ObjectRef::namespaced(&deployment_kind(), NAMESPACE, OPERATOR);
         if let Some(deployment) = look.get(&operator) {
             keep_deployment(look, &operator, deployment);

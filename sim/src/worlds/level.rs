@@ -30,7 +30,7 @@ pub trait Controller {
     fn kinds() -> Vec<Arc<Kind>>;
 
     /// Looks at everything and asks for what is missing.
-    fn look(&self, look: &mut Look<'_>);
+    fn look(&mut self, look: &mut Look<'_>);
 }
 
 /// A controller, as a machine. It heeds no leadership: there is one of it.

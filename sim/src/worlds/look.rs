@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Subresource};
 use lockstep_core::engine::cache::{Cache, Cached};
+use lockstep_core::engine::write::merge_patch;
 use lockstep_core::object::{Kind, ObjectRef, resource_version};
 use lockstep_core::random::Random;
 use lockstep_core::time::{Monotonic, Now};
@@ -24,6 +25,8 @@ pub struct Look<'a> {
     before: Timers,
     timers: Timers,
     asked: Vec<Action>,
+    /// How often something was asked for or waited for.
+    wishes: usize,
 }
 
 impl<'a> Look<'a> {
@@ -55,7 +58,12 @@ impl<'a> Look<'a> {
         random: &'a mut Random,
         before: Timers,
     ) -> Self {
-        Self { now, seen, pace, random, before, timers: Timers::new(), asked: Vec::new() }
+        Self { now, seen, pace, random, before, timers: Timers::new(), asked: Vec::new(), wishes: 0 }
+    }
+
+    /// How often anything was wished for in this look: if it is as often as before, there is nothing to do.
+    pub(super) fn wishes(&self) -> usize {
+        self.wishes
     }
 
     /// What is waited for, and what is asked for.
@@ -70,6 +78,7 @@ impl<'a> Look<'a> {
     }
 
     fn wait(&mut self, target: &ObjectRef, step: &'static str, (least, most): (Duration, Duration)) -> bool {
+        self.wishes += 1;
         let key = (target.clone(), step);
         let at = self.before.get(&key).map_or_else(
             || {
@@ -84,34 +93,25 @@ impl<'a> Look<'a> {
 
     /// Asks for a write. Of one object only one is under way at a time: what is missing then is found by the next look.
     pub fn ask(&mut self, action: Action) {
+        self.wishes += 1;
         self.asked.push(action);
     }
 
     /// Asks for a status, unless it is what stands there.
     pub fn keep_status(&mut self, target: &ObjectRef, object: &Value, status: &Value) {
-        if object["status"] != *status {
-            let patch = Arc::new(json!({ "status": difference(&object["status"], status) }));
+        if let Some(patch) = merge_patch(&object["status"], status) {
+            let patch = Arc::new(json!({ "status": patch }));
             self.ask(Action::Patch { target: target.clone(), subresource: Some(Subresource::Status), patch });
         }
     }
 
     /// Asks for what makes an object another one, unless it is that one already.
     pub fn keep(&mut self, target: &ObjectRef, object: &Value, wanted: &Value) {
-        if object != wanted {
-            let mut patch = difference(object, wanted);
+        if let Some(mut patch) = merge_patch(object, wanted) {
             patch["metadata"]["uid"] = object["metadata"]["uid"].clone();
             self.ask(Action::Patch { target: target.clone(), subresource: None, patch: Arc::new(patch) });
         }
     }
-}
-
-/// The merge patch that makes one value another.
-fn difference(from: &Value, to: &Value) -> Value {
-    let (Some(old), Some(new)) = (from.as_object(), to.as_object()) else { return to.clone() };
-    let gone = old.keys().filter(|field| !new.contains_key(*field)).map(|field| (field.clone(), Value::Null));
-    let changed = new.iter().filter(|(field, value)| old.get(*field) != Some(value));
-    let changed = changed.map(|(field, value)| (field.clone(), difference(&from[field], value)));
-    gone.chain(changed).collect()
 }
 
 pub(super) type Key = (String, String);

@@ -37,7 +37,7 @@ impl Controller for MetalLb {
         vec![pool_kind(), service_kind()]
     }
 
-    fn look(&self, look: &mut Look<'_>) {
+    fn look(&mut self, look: &mut Look<'_>) {
         let pools: Vec<Pool<'_>> = look.all(&pool_kind()).filter_map(Pool::read).collect();
         let services: Vec<&Value> = look.all(&service_kind()).filter(|service| is_ours(service)).collect();
         // Who has an address keeps it, whoever asks for it since.

@@ -169,3 +169,44 @@ fn a_restart_reads_kubeconfigs_and_writes_nothing() {
     assert_eq!(story.matches("asks for get Secret").count(), 4, "{story}");
     assert_eq!(bench.cluster.get("AppProject", ARGO_NAMESPACE, PROJECT)["metadata"]["generation"], 1);
 }
+
+/// Each waits for the other here: neither must hasten what is refused.
+#[test]
+fn what_can_not_be_removed_is_told_and_tried_at_growing_distances() {
+    let mut bench = two();
+    bench.cluster.interfere(|_, action| match action {
+        Action::Delete { target, .. } if target.kind.kind == "Secret" => Fate::failed(Class::Forbidden),
+        _ => Fate::Served,
+    });
+    bench.story();
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.cluster.advance(Duration::from_hours(2));
+    let requests = bench.cluster.carried().count();
+    assert!(requests < 600, "{requests} requests in two hours");
+    let (told, message) = bench.condition("hbn", "Ready");
+    assert_eq!(told, "False/Error", "{message}");
+    assert!(message.contains("dpu-01-argocd") || message.contains("dpu-02-argocd"), "{message}");
+    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.advance(Duration::from_mins(10));
+    assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
+}
+
+/// The order in which a new process looks at clusters decides nothing.
+#[test]
+fn the_older_of_two_clusters_with_one_server_has_it_after_a_restart_too() {
+    let mut bench = Bench::serving(&["z-old-01"]);
+    bench.cluster.create(&super::bench::kubeconfig(
+        DPF,
+        "a-young-02",
+        &Access::by_token(&server("z-old-01"), "t"),
+    ));
+    bench.cluster.create(&super::bench::dpu_cluster(DPF, "a-young-02"));
+    bench.settle();
+    for _ in 0..3 {
+        bench.cluster.crash(bench.cluster.processes() - 1, None);
+        bench.cluster.start(operator, true);
+        bench.settle();
+        assert_eq!(bench.in_argo("Secret"), ["z-old-01-argocd"]);
+        assert_eq!(bench.in_argo("Application"), ["hbn-01"]);
+    }
+}

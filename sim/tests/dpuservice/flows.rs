@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
+use lockstep_sim::cluster::What;
 use lockstep_sim::worlds::dpu_clusters::{Access, UNREACHABLE};
 use serde_json::{Value, json};
 
@@ -189,6 +190,48 @@ fn what_others_change_is_put_right() {
     }
 }
 
+/// The watch does not show it any more, and has shown another one since.
+#[test]
+fn an_application_that_lost_its_labels_is_found_by_its_name() {
+    let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
+    let before = bench.application("hbn-01");
+    let labels = |labels: Value| json!({ "metadata": { "labels": labels } });
+    bench.cluster.merge("Application", ARGO_NAMESPACE, "hbn-01", &labels(Value::Null));
+    bench.cluster.merge("Application", ARGO_NAMESPACE, "hbn-02", &labels(json!({ "team": "x" })));
+    bench.settle();
+    let after = bench.application("hbn-01");
+    for part in ["labels", "uid"] {
+        assert_eq!(after["metadata"][part], before["metadata"][part], "{part}");
+    }
+    assert_eq!(bench.in_argo("Application"), ["hbn-01", "hbn-02"]);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+/// Nobody tells its end to the controller, which has just asked for it.
+#[test]
+fn an_application_that_loses_its_labels_while_it_is_removed_holds_up_no_service() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    bench.cluster.delete("DPUService", "default", "hbn");
+    let asks = |bench: &Bench| {
+        bench.cluster.journal.iter().any(|entry| match &entry.what {
+            What::Stepped { step, .. } => {
+                step.requests.iter().any(|request| request.action.name() == "delete")
+            }
+            _ => false,
+        })
+    };
+    while !asks(&bench) {
+        let until = bench.cluster.elapsed() + Duration::from_secs(1);
+        assert!(bench.cluster.step(until), "it asks at once");
+    }
+    let labels = json!({ "metadata": { "labels": null } });
+    bench.cluster.merge("Application", ARGO_NAMESPACE, "hbn-01", &labels);
+    bench.settle();
+    bench.cluster.advance(Duration::from_mins(5));
+    assert_eq!(bench.in_argo("Application"), Vec::<String>::new());
+    assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
+}
+
 /// Without its project Argo CD removes nothing.
 #[test]
 fn a_project_that_is_gone_comes_back_for_the_removal() {
@@ -226,6 +269,35 @@ fn what_others_delete_comes_back() {
     }
     // Argo CD lets a project go when no Application names it any more. Until then it is told.
     assert_eq!(bench.condition("hbn", "AppProjectReconciled").0, "False/AwaitingDeletion");
+}
+
+#[test]
+fn an_application_without_a_name_gets_one_when_somebody_elses_goes() {
+    let mut bench = Bench::new();
+    bench.join("dpu-cluster-01");
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    // It gets the next name, and the one after, until there is no other.
+    let mut names = Vec::new();
+    for _ in 0..3 {
+        let name = bench.in_argo("Application").into_iter().find(|name| !names.contains(name));
+        let name = name.expect("it has one");
+        let nothing = json!({ "labels": null, "annotations": null, "finalizers": null });
+        let foreign = json!({ "metadata": nothing, "spec": { "syncPolicy": { "automated": null } } });
+        bench.cluster.merge("Application", ARGO_NAMESPACE, &name, &foreign);
+        bench.cluster.advance(Duration::from_secs(10));
+        names.push(name);
+    }
+    assert_eq!(names[..2], ["hbn-01", "hbn-dpu-cluster-01"]);
+    assert_eq!(bench.in_argo("Application").len(), 3);
+    let (state, message) = bench.condition("hbn", "ApplicationsReconciled");
+    assert_eq!(state, "False/Error", "{message}");
+    assert!(names.iter().all(|name| message.contains(name)), "{message}");
+    bench.cluster.delete("Application", ARGO_NAMESPACE, "hbn-dpu-cluster-01");
+    bench.cluster.advance(Duration::from_mins(10));
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+    let application = bench.application("hbn-dpu-cluster-01");
+    assert_eq!(application["spec"]["source"]["chart"], "hbn");
 }
 
 #[test]
@@ -317,6 +389,22 @@ fn applications_of_a_cluster_that_is_gone_and_unreachable_are_given_up() {
     assert_eq!(bench.in_argo("Application"), ["hbn-02"]);
     assert_eq!(bench.in_argo("Secret"), ["dpu-cluster-02-argocd"]);
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+/// Argo CD has to get in until everything is removed.
+#[test]
+fn a_kubeconfig_that_is_mended_during_the_removal_is_handed_on() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    bench.rotate("dpu-cluster-01", &Access::by_token(&server("dpu-cluster-01"), "another"));
+    let broken = json!({ "data": { "super-admin.conf": "bm9uZQ==" } });
+    bench.cluster.merge("Secret", DPF, "dpu-cluster-01-admin-kubeconfig", &broken);
+    bench.cluster.advance(Duration::from_secs(1));
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.cluster.advance(Duration::from_mins(1));
+    bench.rotate("dpu-cluster-01", &Access::by_token(&server("dpu-cluster-01"), "a third"));
+    bench.settle();
+    assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
+    assert_eq!(bench.runs_on("dpu-cluster-01"), Vec::<String>::new());
 }
 
 #[test]

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use anyhow::ensure;
 use lockstep_sim::worlds;
+use lockstep_tests::access::asked;
 use lockstep_tests::bridge::{Surroundings, Tenant, life};
 use lockstep_tests::chart::{install, named, render, start};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::ground::eventually;
 use lockstep_tests::upstream::definitions;
-use serde_json::Value;
 
 use super::{BRIDGE, wanted};
 
@@ -24,30 +24,6 @@ const UNUSED: [&str; 4] = [
 
 /// How often the DPUCluster is lost at most.
 const ROUNDS: usize = 20;
-
-/// The API server's own account of what was asked for, in the words of rules, and what of it was refused.
-fn asked(plane: &ControlPlane, user: &str) -> anyhow::Result<(BTreeSet<String>, BTreeSet<String>)> {
-    let (mut allowed, mut refused) = (BTreeSet::new(), BTreeSet::new());
-    for line in std::fs::read_to_string(plane.log("audit"))?.lines() {
-        let request: Value = serde_json::from_str(line)?;
-        let object = &request["objectRef"];
-        if request["user"]["username"] != user || object.is_null() {
-            continue;
-        }
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let mut resource = text(&object["resource"]);
-        if let Some(subresource) = object["subresource"].as_str() {
-            resource = format!("{resource}/{subresource}");
-        }
-        let (verb, group) = (text(&request["verb"]), text(&object["apiGroup"]));
-        let is_refused = request["annotations"]["authorization.k8s.io/decision"] != "allow";
-        let words = if is_refused { &mut refused } else { &mut allowed };
-        for name in [String::new(), text(&object["name"])] {
-            words.insert(format!("{verb} {group} {resource} {name}"));
-        }
-    }
-    Ok((allowed, refused))
-}
 
 #[tokio::test]
 async fn the_bridge_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyhow::Result<()> {

@@ -1,9 +1,8 @@
-//! Resources and update strategies.
+//! Resources, and several mistakes together.
 
 use super::{Court, Value, json};
 
 const RESOURCES: &str = "serviceDaemonSet.resources";
-const STRATEGY: &str = "serviceDaemonSet.updateStrategy";
 
 /// Quantities, good and bad.
 pub(super) fn all_quantities() -> Vec<Value> {
@@ -206,61 +205,6 @@ pub(super) async fn requests_and_limits(court: Court) -> anyhow::Result<()> {
     insta::assert_snapshot!(
         "requests_and_limits",
         court.judge_each(RESOURCES, cases.into_iter().map(Some)).await?
-    );
-    Ok(())
-}
-
-/// Update strategies, good and bad.
-pub(super) fn strategies() -> Vec<Value> {
-    let mut cases = vec![
-        json!({}),
-        json!({"type": "RollingUpdate"}),
-        json!({"type": "OnDelete"}),
-        json!({"rollingUpdate": {}}),
-        json!({"type": "RollingUpdate", "rollingUpdate": {}}),
-        json!({"type": "rollingUpdate"}),
-        json!({"type": "Recreate"}),
-        json!({"type": ""}),
-    ];
-    let mut number = |value: Value| {
-        cases.push(json!({"rollingUpdate": {"maxUnavailable": value}}));
-        cases.push(json!({"rollingUpdate": {"maxSurge": value, "maxUnavailable": 0}}));
-    };
-    for count in [0_i64, 1, 1000, i64::from(i32::MAX), i64::from(i32::MAX) + 1, -1] {
-        number(json!(count));
-    }
-    for text in [
-        "0%", "1%", "10%", "99%", "100%", "101%", "1000%", "007%", "-1%", "1.5%", "%", "1", "0", "", "10 %",
-        "10%%", " 10%", "10%\n", "ten%",
-    ] {
-        number(json!(text));
-    }
-    for (surge, unavailable) in [
-        (json!(0), json!(0)),
-        (json!(1), json!(1)),
-        (json!(1), json!("0%")),
-        (json!("10%"), json!(0)),
-        (json!("0%"), json!(1)),
-        (json!(0), json!("10%")),
-        (json!("000%"), json!(0)),
-        (json!("0%"), json!("00%")),
-        (json!("10%"), json!("10%")),
-    ] {
-        cases.push(json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}));
-    }
-    cases.extend([
-        json!({"rollingUpdate": {"maxSurge": 1}}),
-        json!({"rollingUpdate": {"maxSurge": 0}}),
-        json!({"type": "OnDelete", "rollingUpdate": {"maxUnavailable": 0}}),
-        json!({"type": "OnDelete", "rollingUpdate": {"maxUnavailable": 1}}),
-    ]);
-    cases
-}
-
-pub(super) async fn update_strategies(court: Court) -> anyhow::Result<()> {
-    insta::assert_snapshot!(
-        "update_strategies",
-        court.judge_each(STRATEGY, strategies().into_iter().map(Some)).await?
     );
     Ok(())
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use lockstep_tests::admission::{ask, shown};
 use lockstep_tests::control_plane::helm;
 
-use super::{Value, daemon_set, json, labels, real, source};
+use super::{Value, daemon_set, json, labels, real, source, strategy};
 
 /// A value for a field of `serviceDaemonSet`, and the object of Kubernetes that has it.
 struct Case {
@@ -65,7 +65,7 @@ fn cases() -> Vec<Case> {
         underlying["spec"]["template"]["spec"]["containers"][0]["resources"] = value.clone();
         cases.push(Case { field: "resources", value, underlying });
     }
-    for value in daemon_set::strategies() {
+    for value in strategy::strategies() {
         let mut underlying = daemon_set();
         underlying["spec"]["updateStrategy"] = value.clone();
         cases.push(Case { field: "updateStrategy", value, underlying });

@@ -76,7 +76,7 @@ fn services_of_one_name_do_not_share_an_application() {
 #[test]
 fn a_name_of_somebody_else_is_passed_over() {
     let mut world = world(&[("dpf", "dpu-01", 1)]);
-    world.taken.insert("hbn-01".to_owned());
+    world.taken.insert(Name::new(ARGO_NAMESPACE, "hbn-01"));
     assert_eq!(names(&mut world, &[("default", "hbn")], &[("dpf", "dpu-01")]), ["hbn-dpu-01"]);
 }
 
@@ -176,9 +176,12 @@ fn whom_it_was_made_for_is_read_from_labels_or_annotations() {
         let app = App::read(object).unwrap();
         assert_eq!((&app.service, &app.cluster), (&service, &cluster));
     }
-    let mut contradicting = whole;
-    contradicting["metadata"]["labels"][SERVICE_NAME] = json!("other");
-    assert!(App::read(&contradicting).is_none());
+    let mut relabelled = whole;
+    relabelled["metadata"]["labels"][SERVICE_NAME] = json!("other");
+    let app = App::read(&relabelled).unwrap();
+    assert_eq!(app.service, service, "the annotation counts");
+    let name = Name::new(ARGO_NAMESPACE, "hbn-01");
+    assert!(write(&service, &spec(), &cluster, "https://a", Place::Existing(&name, &app)).is_some());
     assert!(App::read(&json!({ "metadata": { "name": "somebody-elses" } })).is_none());
 }
 
@@ -195,6 +198,23 @@ fn what_argo_cd_repeats_is_no_news() {
     assert!(before.is_same(&after) && after.resource_version() == 6);
     object["status"]["sync"]["status"] = json!("OutOfSync");
     assert!(!before.is_same(&App::read(&object).unwrap()));
+}
+
+#[test]
+fn what_argo_cd_says_of_the_values_before_is_not_current() {
+    let (service, cluster) = (Name::new("default", "hbn"), Name::new("dpf", "dpu-01"));
+    let mut wanted = spec();
+    wanted.values =
+        Some(serde_json::Map::from_iter([("a".to_owned(), json!(1)), ("b".to_owned(), json!(null))]));
+    let mut object = manifest(&service, &wanted, &cluster, "https://a");
+    let mut compared =
+        json!({ "source": object["spec"]["source"], "destination": object["spec"]["destination"] });
+    // A merge patch does not carry nulls.
+    compared["source"]["helm"]["valuesObject"] = json!({ "a": 1, "serviceDaemonSet": {} });
+    object["status"] = json!({ "sync": { "status": "Synced", "comparedTo": compared } });
+    assert!(App::read(&object).unwrap().is_current());
+    object["status"]["sync"]["comparedTo"]["source"]["helm"]["valuesObject"]["a"] = json!(0);
+    assert!(!App::read(&object).unwrap().is_current());
 }
 
 #[test]

@@ -121,6 +121,10 @@ fn a_stand_in_gives_the_stand_in_of_what_it_stands_for() {
     let told = kubeconfig(&cluster(), &json!({ "token": "t0ken" })).to_string();
     let twice = told.replacen('{', "{\"users\": [], ", 1);
     let odd = told.replacen('{', "{1: 2, \"preferences\": {3: 4}, ", 1);
+    let numbers = kubeconfig(&cluster(), &json!({ "username": "root", "password": 5_337_533 })).to_string();
+    let misplaced = "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u, extensions: [s3cret]}}]\n\
+                     clusters: [{name: c, token: s3cret, cluster: {server: 'https://root:s3cret@host'}}]\n\
+                     users: [{name: u, token: s3cret, user: {token: 5337533}}, s3cret]\npreferences: s3cret";
     let strange = [
         "",
         "[]",
@@ -133,6 +137,8 @@ fn a_stand_in_gives_the_stand_in_of_what_it_stands_for() {
         "users: [{name: a, user: {token: 5337533}}]\nclusters: [{name: a, cluster: {server: 'https://a'}}]",
         &twice,
         &odd,
+        &numbers,
+        misplaced,
     ];
     for text in strange.map(str::as_bytes).into_iter().chain([&[0xff, 0xfe][..]]) {
         let hidden = stand_in(text, &hide);

@@ -17,6 +17,8 @@ pub struct Accounts {
     /// How long after the namespace appears.
     pub delay: SignedDuration,
     cursor: Cursor,
+    /// The namespaces that there are, or were.
+    known: BTreeSet<String>,
     due: BTreeMap<String, Timestamp>,
 }
 
@@ -32,10 +34,20 @@ impl Accounts {
         });
         let mut touched = BTreeSet::new();
         for (resource, news) in news {
+            // A list does not tell what has gone since the last one.
+            if matches!(news, News::Relist(_)) {
+                touched.extend(self.known.iter().cloned());
+            }
             let (News::Changes(changes) | News::Relist(changes)) = news;
             for change in changes {
                 if resource.plural == "namespaces" {
-                    touched.insert(meta::name(&change.object).to_owned());
+                    let name = meta::name(&change.object).to_owned();
+                    if change.deleted {
+                        self.known.remove(&name);
+                    } else {
+                        self.known.insert(name.clone());
+                    }
+                    touched.insert(name);
                 } else if change.deleted && ["default", CERTIFICATES].contains(&meta::name(&change.object)) {
                     touched.insert(meta::namespace(&change.object).to_owned());
                 }

@@ -47,6 +47,10 @@ impl NamespaceController {
         let due = after(now, self.delay);
         let mut touched = BTreeSet::new();
         for (resource, news) in self.cursor.news(server, |_| true) {
+            // A list does not tell what has gone since the last one.
+            if matches!(news, News::Relist(_)) {
+                touched.extend(self.terminating.iter().cloned());
+            }
             let (News::Changes(changes) | News::Relist(changes)) = news;
             for change in changes {
                 if !resource.is("", "namespaces") {

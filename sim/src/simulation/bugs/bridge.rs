@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use lockstep_core::engine::action::{Action, ActionId, Class, Failure, Outcome, Request, Success};
-use lockstep_core::engine::machine::{Event, Machine, Note, Step};
+use lockstep_core::engine::machine::{Event, Machine, Step};
 use lockstep_core::object::{ObjectRef, metadata};
 use serde_json::{Value, json};
 
+use super::common::{NoFinalizer, TellsSecrets, change, deaf, is};
 use super::requests::{StatusAlways, TimesMove, status_patch};
 use super::{Bug, Flaw, plant};
 use crate::simulation::history::reference;
@@ -59,10 +58,6 @@ pub(super) const BUGS: &[Bug] = &[
     bug("moves_transition_times", "lastTransitionTime is set at every write.", plant::<TimesMove>),
 ];
 
-fn is(action: &Action, name: &str, kind: &str) -> bool {
-    action.name() == name && action.target().is_some_and(|target| target.kind.kind == kind)
-}
-
 #[derive(Default)]
 struct TakesOver;
 
@@ -79,30 +74,6 @@ impl Flaw for TakesOver {
             request.action = Action::Apply { target: target.clone(), manifest: Arc::clone(manifest) };
         }
         None
-    }
-}
-
-/// The finalizer is answered as if it had been written.
-#[derive(Default)]
-struct NoFinalizer {
-    bridges: BTreeMap<ObjectRef, Arc<Value>>,
-}
-
-impl Flaw for NoFinalizer {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        if let Event::Observed { kind, object } = &event
-            && kind.kind == "DPFHCPBridge"
-        {
-            self.bridges.insert(reference(kind, object), Arc::clone(object));
-        }
-        Some(event)
-    }
-
-    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        let Action::Patch { target, subresource: None, patch } = &request.action else { return None };
-        let mut object = Value::clone(self.bridges.get(target)?);
-        object["metadata"]["finalizers"] = patch["metadata"]["finalizers"].clone();
-        Some(Ok(Success::Object(Arc::new(object))))
     }
 }
 
@@ -143,17 +114,6 @@ impl Flaw for TakesDown {
             let action = Action::Delete { target: target.clone(), uid: uid.clone(), resource_version: None };
             step.requests.push(Request { id: ActionId(1_000_000_000 + self.next), action });
         }
-    }
-}
-
-/// Changes what is written of a kind.
-fn change(request: &mut Request, kind: &str, change: impl FnOnce(&mut Value)) {
-    if let Action::Apply { target, manifest } | Action::Create { target, manifest } = &mut request.action
-        && target.kind.kind == kind
-    {
-        let mut changed = Value::clone(manifest);
-        change(&mut changed);
-        *manifest = Arc::new(changed);
     }
 }
 
@@ -201,23 +161,6 @@ struct CopiesOnce;
 impl Flaw for CopiesOnce {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         is(&request.action, "apply", "Secret").then_some(Ok(Success::Done))
-    }
-}
-
-/// Once a kind has been listed, nothing more is heard of it.
-fn deaf(event: Event, to: &str, listed: &mut bool) -> Option<Event> {
-    match &event {
-        Event::ListStarted { kind }
-        | Event::Observed { kind, .. }
-        | Event::Vanished { kind, .. }
-        | Event::ListCompleted { kind }
-            if kind.kind == to =>
-        {
-            let is_lost = *listed;
-            *listed |= matches!(event, Event::ListCompleted { .. });
-            (!is_lost).then_some(event)
-        }
-        _ => Some(event),
     }
 }
 
@@ -295,29 +238,5 @@ struct NeverAsks;
 impl Flaw for NeverAsks {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         is(&request.action, "patch", "Service").then_some(Ok(Success::Done))
-    }
-}
-
-#[derive(Default)]
-struct TellsSecrets {
-    read: Option<String>,
-}
-
-impl Flaw for TellsSecrets {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        if let Event::Finished { outcome: Ok(Success::Object(object)), .. } = &event
-            && object["kind"] == "Secret"
-        {
-            let values = object["data"].as_object().into_iter().flatten();
-            let values = values.filter_map(|(_, value)| STANDARD.decode(value.as_str()?).ok());
-            self.read = Some(values.map(|value| String::from_utf8_lossy(&value).into_owned()).collect());
-        }
-        Some(event)
-    }
-
-    fn step(&mut self, step: &mut Step) {
-        if let Some(message) = self.read.take() {
-            step.notes.push(Note::Told { debug: true, message });
-        }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::destination::Destination;
 use super::project;
-use crate::worlds::dpu_clusters::release;
+use crate::worlds::dpu_clusters::{Kubeconfigs, release};
 use crate::worlds::look::Look;
 
 /// What came of a comparison.
@@ -47,6 +47,7 @@ pub(super) fn compare<'a>(
     look: &Look<'a>,
     application: &Value,
     destination: &Result<Destination<'a>, String>,
+    kubeconfigs: &mut Kubeconfigs,
 ) -> Compared<'a> {
     let destination = match judge(look, application, destination) {
         Ok(destination) => destination,
@@ -54,7 +55,7 @@ pub(super) fn compare<'a>(
     };
     let mut failures = Vec::new();
     let source = &application["spec"]["source"];
-    let reached = destination.reach(look);
+    let reached = destination.reach(look, kubeconfigs);
     if let Err(why) = &reached {
         // Which manifests a chart has depends on the version of the cluster.
         failures.push(format!("Failed to load target state: {why}"));

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::destination::Destination;
 use super::{FINALIZERS, project, status};
-use crate::worlds::dpu_clusters::release;
+use crate::worlds::dpu_clusters::{Kubeconfigs, release};
 use crate::worlds::look::Look;
 use crate::worlds::{config_map_kind, reference};
 
@@ -24,6 +24,7 @@ pub(super) fn tend(
     target: &ObjectRef,
     application: &Value,
     destination: &Result<Destination<'_>, String>,
+    kubeconfigs: &mut Kubeconfigs,
 ) {
     let held = FINALIZERS.iter().find_map(|held| finalizer::remove(target, application, held));
     let Some(let_go) = held else { return };
@@ -40,7 +41,9 @@ pub(super) fn tend(
     };
     let namespace = application["spec"]["destination"]["namespace"].as_str().unwrap_or_default();
     let reached = match destination {
-        Ok(found) if project::permits_destination(project, found, namespace) => found.reach(look),
+        Ok(found) if project::permits_destination(project, found, namespace) => {
+            found.reach(look, kubeconfigs)
+        }
         _ => {
             if look.after(target, "let go") {
                 look.ask(let_go);

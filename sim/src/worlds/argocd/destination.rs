@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{NAMESPACE, SECRET_TYPE};
 use crate::worlds::dpf::cluster_kind;
-use crate::worlds::dpu_clusters::{self, Access};
+use crate::worlds::dpu_clusters::{Access, Kubeconfigs, is_reachable};
 use crate::worlds::look::Look;
 use crate::worlds::secret_kind;
 
@@ -61,7 +61,11 @@ impl Destination<'_> {
     }
 
     /// The DPUCluster that is reached there; an error if Argo CD does not get in.
-    pub(super) fn reach<'a>(&self, look: &Look<'a>) -> Result<&'a Value, String> {
+    pub(super) fn reach<'a>(
+        &self,
+        look: &Look<'a>,
+        kubeconfigs: &mut Kubeconfigs,
+    ) -> Result<&'a Value, String> {
         let server = &self.server;
         let fails = |why: &str| {
             format!("failed to get cluster info for {server:?}: error synchronizing cache state : {why}")
@@ -70,13 +74,13 @@ impl Destination<'_> {
             return Err(fails("failed to unmarshal cluster config"));
         };
         let mut refused = "dial tcp: connect: no route to host";
-        for cluster in look.all(&cluster_kind()).filter(|cluster| dpu_clusters::is_reachable(cluster)) {
-            let Ok(access) = dpu_clusters::access(look, cluster) else { continue };
-            if access.server == *server {
-                match access.admits(client) {
+        for cluster in look.all(&cluster_kind()).filter(|cluster| is_reachable(cluster)) {
+            match kubeconfigs.access(look, cluster) {
+                Ok(access) if access.server == *server => match access.admits(client) {
                     Ok(()) => return Ok(cluster),
                     Err(why) => refused = why,
-                }
+                },
+                _ => {}
             }
         }
         Err(fails(&format!("Get \"{server}/version?timeout=32s\": {refused}")))

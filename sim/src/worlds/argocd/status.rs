@@ -34,7 +34,8 @@ pub(super) fn tend(look: &mut Look<'_>, target: &ObjectRef, application: &Value,
     }
 }
 
-fn is_old(look: &mut Look<'_>, target: &ObjectRef, application: &Value) -> bool {
+/// Whether it is time for a refresh.
+pub(super) fn is_old(look: &mut Look<'_>, target: &ObjectRef, application: &Value) -> bool {
     let reconciled = application["status"]["reconciledAt"].as_str().and_then(|at| at.parse().ok());
     reconciled.is_some_and(|at| {
         let age = look.now.wall - Wall::from_timestamp(at);

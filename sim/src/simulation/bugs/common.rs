@@ -1,0 +1,109 @@
+//! What the bugs of several controllers have in common.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_core::engine::action::{Action, ActionId, Outcome, Request, Success};
+use lockstep_core::engine::machine::{Event, Note, Step};
+use lockstep_core::object::ObjectRef;
+use serde_json::Value;
+
+use super::Flaw;
+use crate::simulation::history::reference;
+
+/// Whether an action is of this name, and about an object of this kind.
+pub(super) fn is(action: &Action, name: &str, kind: &str) -> bool {
+    action.name() == name && action.target().is_some_and(|target| target.kind.kind == kind)
+}
+
+/// Changes what is written of a kind.
+pub(super) fn change(request: &mut Request, kind: &str, change: impl FnOnce(&mut Value)) {
+    if let Action::Apply { target, manifest } | Action::Create { target, manifest } = &mut request.action
+        && target.kind.kind == kind
+    {
+        let mut changed = Value::clone(manifest);
+        change(&mut changed);
+        *manifest = Arc::new(changed);
+    }
+}
+
+/// Once a kind has been listed, nothing more is heard of it.
+pub(super) fn deaf(event: Event, to: &str, listed: &mut bool) -> Option<Event> {
+    match &event {
+        Event::ListStarted { kind }
+        | Event::Observed { kind, .. }
+        | Event::Vanished { kind, .. }
+        | Event::ListCompleted { kind }
+            if kind.kind == to =>
+        {
+            let is_lost = *listed;
+            *listed |= matches!(event, Event::ListCompleted { .. });
+            (!is_lost).then_some(event)
+        }
+        _ => Some(event),
+    }
+}
+
+/// Asks for something that the machine has not asked for.
+#[derive(Default)]
+pub(super) struct Extra(u64);
+
+impl Extra {
+    pub(super) fn ask(&mut self, step: &mut Step, action: Action) {
+        self.0 += 1;
+        step.requests.push(Request { id: ActionId(1_000_000_000 + self.0), action });
+    }
+}
+
+/// The finalizer is answered as if it had been written.
+#[derive(Default)]
+pub(super) struct NoFinalizer {
+    seen: BTreeMap<ObjectRef, Arc<Value>>,
+}
+
+impl Flaw for NoFinalizer {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Event::Observed { kind, object } = &event {
+            self.seen.insert(reference(kind, object), Arc::clone(object));
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let Action::Patch { target, subresource: None, patch } = &request.action else { return None };
+        let finalizers = patch["metadata"].get("finalizers")?;
+        let mut object = Value::clone(self.seen.get(target)?);
+        object["metadata"]["finalizers"] = finalizers.clone();
+        Some(Ok(Success::Object(Arc::new(object))))
+    }
+}
+
+#[derive(Default)]
+pub(super) struct TellsSecrets {
+    read: Option<String>,
+}
+
+impl Flaw for TellsSecrets {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Event::Finished { outcome: Ok(Success::Object(object)), .. } = &event
+            && object["kind"] == "Secret"
+        {
+            let values = object["data"].as_object().into_iter().flatten();
+            self.read = Some(values.filter_map(|(_, value)| Some(decoded(value.as_str()?))).collect());
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        if let Some(message) = self.read.take() {
+            step.notes.push(Note::Told { debug: true, message });
+        }
+    }
+}
+
+/// What is base64, as text.
+pub(super) fn decoded(encoded: &str) -> String {
+    String::from_utf8_lossy(&STANDARD.decode(encoded).unwrap_or_default()).into_owned()
+}

@@ -1,0 +1,100 @@
+//! The DPUService controller on its stage: Argo CD, DPF and clusters of DPUs around it, and people who change everything.
+
+use std::time::Duration;
+
+use lockstep_core::dpuservice::{BACKOFF, Operator};
+use lockstep_core::engine::backoff::Backoff;
+use lockstep_core::engine::machine::Machine;
+use lockstep_core::engine::operator::Config;
+use serde_json::{Value, json};
+
+use super::super::history::History;
+use super::super::invariant::Invariant;
+use super::super::subject::{Act, Hand, Subject, World};
+use crate::apiserver::ApiServer;
+use crate::cluster::Change;
+use crate::worlds::{self, Pace};
+
+mod acts;
+mod desired;
+mod identity;
+mod rules;
+mod stage;
+
+/// The DPUService controller on its stage.
+#[derive(Debug, Clone, Copy)]
+pub struct DpuService;
+
+fn config(seed: u64) -> Config {
+    let instance = format!("operator-{seed}");
+    Config { concurrency: 3, resync: Duration::from_mins(10), instance, seed }
+}
+
+impl Subject for DpuService {
+    fn name(&self) -> &'static str {
+        lockstep_crds::dpuservice::CONTROLLER
+    }
+
+    fn machine(&self, seed: u64) -> Box<dyn Machine> {
+        Box::new(Operator::new(config(seed)))
+    }
+
+    fn config(&self, seed: u64) -> Value {
+        json!(config(seed))
+    }
+
+    fn actions(&self) -> &'static [&'static str] {
+        &["get", "list", "create", "apply", "patch", "patch_status", "delete"]
+    }
+
+    fn prepare(&self, hand: &mut dyn Hand) {
+        let sets = lockstep_crds::all();
+        let ours = sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds);
+        let ours = ours.map(|crd| serde_json::to_value(crd).unwrap_or_default());
+        for definition in ours.chain(worlds::definitions(&worlds::DPUSERVICE)) {
+            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            hand.send(http::Method::POST, path, "application/json", &definition);
+        }
+        stage::begin(hand);
+    }
+
+    fn acts(&self) -> &'static [Act] {
+        acts::ACTS
+    }
+
+    fn invariants(&self) -> &'static [Invariant] {
+        rules::INVARIANTS
+    }
+
+    fn may_change(&self, change: &Change, _: &ApiServer, _: &History) -> Result<(), String> {
+        rules::may_change(change)
+    }
+
+    fn backoffs(&self) -> &'static [Backoff] {
+        &[BACKOFF]
+    }
+
+    /// Somebody was refused for the last time just before, and waits for five minutes. A cluster that is gone holds its
+    /// Applications for five more; then Argo CD takes down and brings up what runs.
+    fn bound(&self) -> Duration {
+        Duration::from_mins(25)
+    }
+
+    fn calm(&self, hand: &mut dyn Hand) {
+        stage::mend(hand);
+        acts::settle(hand);
+    }
+
+    fn differences(&self, world: &World<'_>) -> Vec<String> {
+        desired::differences(world.server)
+    }
+
+    fn worlds(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
+        worlds::controllers(&worlds::DPUSERVICE, Pace::SLOW, seed)
+    }
+
+    /// What Argo CD brings about takes minutes.
+    fn stormy(&self) -> Duration {
+        Duration::from_mins(30)
+    }
+}

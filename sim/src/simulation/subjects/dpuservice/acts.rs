@@ -1,0 +1,312 @@
+//! What users, admins and other controllers do.
+
+use std::sync::Arc;
+
+use lockstep_core::dpuservice::names::{
+    self, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, MANAGED_BY, PROJECT, SECRET_TYPE, SERVICE, SERVICE_NAME,
+};
+use lockstep_core::object::{Kind, Name, ObjectRef, is_deleting, metadata};
+use lockstep_core::random::Random;
+use serde_json::{Value, json};
+
+use super::identity;
+use super::stage::{
+    self, CLUSTERS, HOLD, LAST_VERSION, REPOSITORY, SERVICES, SQUATTER, VERSIONS, access, cluster_ref,
+    kubeconfig_ref, project_ref, server,
+};
+use crate::simulation::history::reference;
+use crate::simulation::invariant::SECRET;
+use crate::simulation::subject::{Act, Hand};
+use crate::worlds::argocd::SKIP_RECONCILE;
+use crate::worlds::dpu_clusters::{UNREACHABLE, release};
+
+pub(super) const ACTS: &[Act] = &[
+    Act::new("create a service", "user", 12, create_service),
+    Act::new("delete a service", "user", 6, delete_service),
+    Act::new("choose a version", "user", 5, choose_version),
+    Act::new("change values", "user", 4, change_values),
+    Act::new("let a service go", "user", 1, let_service_go),
+    Act::new("create a cluster", "admin", 8, create_cluster),
+    Act::new("delete a cluster", "admin", 4, delete_cluster),
+    Act::new("hold a cluster that is deleted", "admin", 3, hold_cluster),
+    Act::new("rotate credentials", "admin", 6, rotate),
+    Act::new("break a kubeconfig", "admin", 3, break_kubeconfig),
+    Act::new("delete a kubeconfig", "admin", 2, delete_kubeconfig),
+    Act::new("name no kubeconfig", "admin", 1, name_no_kubeconfig),
+    Act::new("move a cluster", "admin", 2, move_cluster),
+    Act::new("give two clusters one server", "admin", 2, share_server),
+    Act::new("cut a cluster off", "admin", 4, cut_off),
+    Act::new("put everything right", "admin", 5, mend),
+    Act::new("delete an Application", "other controller", 3, delete_application),
+    Act::new("edit an Application", "other controller", 4, edit_application),
+    Act::new("strip an Application", "other controller", 2, strip_application),
+    Act::new("pause Argo CD", "other controller", 2, pause),
+    Act::new("delete Argo CD's Secret", "other controller", 3, delete_secret),
+    Act::new("change Argo CD's Secret", "other controller", 3, change_secret),
+    Act::new("strip Argo CD's Secret", "other controller", 1, strip_secret),
+    Act::new("delete the AppProject", "other controller", 1, delete_project),
+    Act::new("edit the AppProject", "other controller", 3, edit_project),
+    Act::new("take the AppProject over", "other controller", 1, strip_project),
+    Act::new("squat on a name", "other controller", 6, squat),
+    Act::new("disturb what runs", "other controller", 3, disturb),
+];
+
+fn some_service(random: &mut Random) -> Name {
+    stage::name(random.pick(&SERVICES))
+}
+
+fn some_cluster(random: &mut Random) -> Name {
+    stage::name(random.pick(&CLUSTERS))
+}
+
+/// One of the objects of a kind that are so.
+fn some(
+    hand: &dyn Hand,
+    kind: &Arc<Kind>,
+    random: &mut Random,
+    is_so: fn(&Value) -> bool,
+) -> Option<ObjectRef> {
+    let objects = hand.server().objects(kind);
+    let found: Vec<_> = objects.iter().filter(|object| is_so(object)).collect();
+    let index = usize::try_from(random.below(found.len() as u64)).ok()?;
+    found.get(index).map(|object| reference(kind, object))
+}
+
+fn some_application(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
+    some(hand, &names::application(), random, |object| identity::of_application(object).is_some())
+}
+
+fn some_secret(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
+    let is_argos = |object: &Value| {
+        metadata(object, "namespace") == ARGO_NAMESPACE && identity::of_secret(object).is_some()
+    };
+    some(hand, &names::secret(), random, is_argos)
+}
+
+/// Once nothing goes wrong any more, charts are asked for that come up, and what changed nothing is asked for again.
+pub(super) fn settle(hand: &mut dyn Hand) {
+    for service in SERVICES {
+        let patch = json!({ "spec": { "source": { "version": LAST_VERSION } } });
+        hand.merge(&stage::name(service).object(&names::service()), &patch);
+    }
+}
+
+fn create_service(hand: &mut dyn Hand, random: &mut Random) {
+    let service = stage::service(&some_service(random), random.pick(&VERSIONS));
+    hand.create(&names::service(), &service);
+}
+
+fn delete_service(hand: &mut dyn Hand, random: &mut Random) {
+    hand.delete(&some_service(random).object(&names::service()));
+}
+
+fn change(hand: &mut dyn Hand, random: &mut Random, spec: &Value) {
+    hand.merge(&some_service(random).object(&names::service()), &json!({ "spec": spec }));
+}
+
+fn choose_version(hand: &mut dyn Hand, random: &mut Random) {
+    let version = random.pick(&VERSIONS);
+    change(hand, random, &json!({ "source": { "version": version } }));
+}
+
+fn change_values(hand: &mut dyn Hand, random: &mut Random) {
+    let spec = match random.below(4) {
+        0 => json!({ "values": { "level": "debug", "serviceDaemonSet": { "labels": { "a": "b" } } } }),
+        1 => json!({ "values": null, "serviceID": null }),
+        2 => {
+            json!({ "serviceDaemonSet": { "labels": { "a": "c" }, "resources": { "limits": { "cpu": 1 } } } })
+        }
+        _ => json!({ "values": { "degraded": random.below(2) == 0 }, "serviceDaemonSet": null }),
+    };
+    change(hand, random, &spec);
+}
+
+/// Somebody can't wait.
+fn let_service_go(hand: &mut dyn Hand, random: &mut Random) {
+    let target = some_service(random).object(&names::service());
+    if let Some(service) = hand.server().object(&target).cloned().filter(|service| is_deleting(service)) {
+        stage::let_go(hand, &service);
+    }
+}
+
+fn create_cluster(hand: &mut dyn Hand, random: &mut Random) {
+    let cluster = some_cluster(random);
+    if hand.server().object(&cluster_ref(&cluster)).is_none() {
+        stage::create_cluster(hand, &cluster);
+    }
+}
+
+fn delete_cluster(hand: &mut dyn Hand, random: &mut Random) {
+    hand.delete(&cluster_ref(&some_cluster(random)));
+}
+
+/// The cluster answers for as long as it is held.
+fn hold_cluster(hand: &mut dyn Hand, random: &mut Random) {
+    let target = cluster_ref(&some_cluster(random));
+    if let Some(cluster) = hand.server().object(&target).cloned().filter(|cluster| !is_deleting(cluster)) {
+        let mut held = cluster["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        held.push(HOLD.into());
+        hand.merge(&target, &json!({ "metadata": { "finalizers": held } }));
+        hand.delete(&target);
+    }
+}
+
+fn rotate(hand: &mut dyn Hand, random: &mut Random) {
+    let cluster = some_cluster(random);
+    let data = access(&server(&cluster), random.below(6)).secret_data();
+    hand.merge(&kubeconfig_ref(&cluster), &json!({ "data": data }));
+}
+
+fn break_kubeconfig(hand: &mut dyn Hand, random: &mut Random) {
+    let target = kubeconfig_ref(&some_cluster(random));
+    let broken = match random.below(3) {
+        0 => format!("clusters: [{{{SECRET}"),
+        1 => format!("users: [{{name: {SECRET}, user: {{exec: {{command: {SECRET}}}}}}}]"),
+        _ => String::new(),
+    };
+    hand.merge(&target, &json!({ "data": null, "stringData": { "super-admin.conf": broken } }));
+}
+
+fn delete_kubeconfig(hand: &mut dyn Hand, random: &mut Random) {
+    hand.delete(&kubeconfig_ref(&some_cluster(random)));
+}
+
+fn name_no_kubeconfig(hand: &mut dyn Hand, random: &mut Random) {
+    hand.merge(&cluster_ref(&some_cluster(random)), &json!({ "spec": { "kubeconfig": null } }));
+}
+
+fn move_cluster(hand: &mut dyn Hand, random: &mut Random) {
+    let cluster = some_cluster(random);
+    let data = access(&format!("https://moved.{}", &server(&cluster)[8..]), random.below(6)).secret_data();
+    hand.merge(&kubeconfig_ref(&cluster), &json!({ "data": data }));
+}
+
+fn share_server(hand: &mut dyn Hand, random: &mut Random) {
+    let (one, other) = (some_cluster(random), some_cluster(random));
+    let data = access(&server(&other), random.below(6)).secret_data();
+    hand.merge(&kubeconfig_ref(&one), &json!({ "data": data }));
+}
+
+fn cut_off(hand: &mut dyn Hand, random: &mut Random) {
+    let patch = json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } });
+    hand.merge(&cluster_ref(&some_cluster(random)), &patch);
+}
+
+fn mend(hand: &mut dyn Hand, _: &mut Random) {
+    stage::mend(hand);
+}
+
+fn delete_application(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(target) = some_application(hand, random) {
+        hand.delete(&target);
+    }
+}
+
+fn edit_application(hand: &mut dyn Hand, random: &mut Random) {
+    let Some(target) = some_application(hand, random) else { return };
+    let patch = match random.below(5) {
+        0 => json!({ "spec": { "source": { "targetRevision": "9.9.9" } } }),
+        1 => json!({ "spec": { "syncPolicy": { "automated": null } } }),
+        2 => json!({ "spec": { "destination": { "server": "https://elsewhere.example.com" } } }),
+        3 => json!({ "metadata": { "labels": { "team": "x" }, "annotations": { "note": "y" } } }),
+        _ => json!({ "metadata": { "finalizers": null } }),
+    };
+    hand.merge(&target, &patch);
+}
+
+/// Takes from an Application what tells whom it was made for, or part of it. What says nothing of that is somebody else's.
+fn strip_application(hand: &mut dyn Hand, random: &mut Random) {
+    let Some(target) = some_application(hand, random) else { return };
+    let mut patch = json!({ "metadata": { "labels": { SERVICE_NAME: null } } });
+    if random.below(2) == 0 {
+        patch = json!({ "metadata": {
+            "labels": { SERVICE_NAME: null, CLUSTER_NAME: null },
+            "annotations": { SERVICE: null, CLUSTER: null, SQUATTER: "yes" },
+        } });
+    }
+    hand.merge(&target, &patch);
+}
+
+fn pause(hand: &mut dyn Hand, random: &mut Random) {
+    let found = if random.below(2) == 0 { some_application(hand, random) } else { some_secret(hand, random) };
+    if let Some(target) = found {
+        hand.merge(&target, &json!({ "metadata": { "annotations": { SKIP_RECONCILE: "true" } } }));
+    }
+}
+
+fn delete_secret(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(target) = some_secret(hand, random) {
+        hand.delete(&target);
+    }
+}
+
+fn change_secret(hand: &mut dyn Hand, random: &mut Random) {
+    let Some(target) = some_secret(hand, random) else { return };
+    let patch = match random.below(3) {
+        0 => json!({ "data": { "config": "e30=" } }),
+        1 => json!({ "data": { "server": null } }),
+        _ => json!({ "metadata": { "labels": { SECRET_TYPE: null } } }),
+    };
+    hand.merge(&target, &patch);
+}
+
+fn strip_secret(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(target) = some_secret(hand, random) {
+        let annotations = json!({ CLUSTER: null, SQUATTER: "yes" });
+        let patch = json!({ "metadata": { "labels": { CLUSTER_NAME: null }, "annotations": annotations } });
+        hand.merge(&target, &patch);
+    }
+}
+
+fn delete_project(hand: &mut dyn Hand, _: &mut Random) {
+    hand.delete(&project_ref());
+}
+
+fn edit_project(hand: &mut dyn Hand, random: &mut Random) {
+    let patch = match random.below(3) {
+        0 => json!({ "spec": { "destinations": [] } }),
+        1 => json!({ "spec": { "sourceRepos": ["https://other.example.com"] } }),
+        _ => json!({ "metadata": { "finalizers": null } }),
+    };
+    hand.merge(&project_ref(), &patch);
+}
+
+fn strip_project(hand: &mut dyn Hand, _: &mut Random) {
+    hand.merge(&project_ref(), &json!({ "metadata": { "labels": { MANAGED_BY: null } } }));
+}
+
+/// Somebody makes an object of a name that the controller would use.
+fn squat(hand: &mut dyn Hand, random: &mut Random) {
+    let (service, cluster) = (some_service(random).name, some_cluster(random).name);
+    let metadata =
+        |name: &str| json!({ "namespace": ARGO_NAMESPACE, "name": name, "annotations": { SQUATTER: "yes" } });
+    match random.below(5) {
+        0 => {
+            let object = json!({ "metadata": metadata(&format!("{cluster}-argocd")) });
+            hand.create(&names::secret(), &object);
+        }
+        1 => {
+            let object = json!({ "metadata": metadata(PROJECT), "spec": { "sourceRepos": ["*"] } });
+            hand.create(&names::project(), &object);
+        }
+        which => {
+            let name = if which == 2 { format!("{service}-01") } else { format!("{service}-{cluster}") };
+            let source = json!({ "repoURL": REPOSITORY, "chart": "theirs", "targetRevision": "1.0.0" });
+            let destination = json!({ "server": "https://theirs.example.com", "namespace": "theirs" });
+            let spec = json!({ "project": "theirs", "source": source, "destination": destination });
+            hand.create(&names::application(), &json!({ "metadata": metadata(&name), "spec": spec }));
+        }
+    }
+}
+
+/// Somebody changes or deletes what runs on a cluster.
+fn disturb(hand: &mut dyn Hand, random: &mut Random) {
+    let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+    let is_release = |object: &Value| object["metadata"]["labels"][release::CLUSTER].is_string();
+    let Some(target) = some(hand, &kind, random, is_release) else { return };
+    if random.below(2) == 0 {
+        hand.delete(&target);
+    } else {
+        hand.merge(&target, &json!({ "data": { "values": "{}" } }));
+    }
+}

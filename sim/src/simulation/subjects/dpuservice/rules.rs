@@ -1,0 +1,416 @@
+//! What the controller may change, and what must hold at every step.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_core::dpuservice::names::{
+    self, ARGO_NAMESPACE, FINALIZER, MANAGED_BY, MANAGER, PROJECT, SERVICE_NAME,
+};
+use lockstep_core::engine::finalizer;
+use lockstep_core::object::{Kind, Name, ObjectRef, is_deleting, label, metadata};
+use serde_json::Value;
+
+use super::identity;
+use super::stage::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
+use crate::cluster::{Author, Change, What};
+use crate::simulation::history::{Version, reference};
+use crate::simulation::invariant::{Invariant, Moment, SECRET, is_deletion};
+use crate::worlds::Controller as _;
+use crate::worlds::argocd::ArgoCd;
+use crate::worlds::dpu_clusters::release;
+
+/// What a process knows may be so old: a watch is late by two minutes, a process pauses for one, and a request takes half of
+/// one; and a little.
+const STALE: Duration = Duration::from_mins(5);
+/// A request may be under way for so long, whoever has sent it, and a little longer.
+const REQUEST: Duration = Duration::from_secs(40);
+/// For how long what somebody else did to what Argo CD goes by explains what is left behind.
+const MEDDLING: Duration = Duration::from_mins(15);
+
+pub(super) const INVARIANTS: &[Invariant] = &[
+    Invariant {
+        name: "an_application_goes_with_its_service_or_cluster",
+        sentence: "The Application of a service that stays on a cluster that stays is not deleted.",
+        holds: an_application_goes_with_its_service_or_cluster,
+    },
+    Invariant {
+        name: "an_application_is_made_once",
+        sentence: "No Application is made for a service on a cluster where there is one: none is renamed, none is doubled.",
+        holds: an_application_is_made_once,
+    },
+    Invariant {
+        name: "what_was_taken_over_is_left_alone",
+        sentence: "An Application that says nothing of a service any more is not touched, once that could be known.",
+        holds: what_was_taken_over_is_left_alone,
+    },
+    Invariant {
+        name: "a_secret_outlives_its_applications",
+        sentence: "Argo CD's Secret of a cluster is removed only after its Applications, unless the cluster is gone and Argo CD stuck.",
+        holds: a_secret_outlives_its_applications,
+    },
+    Invariant {
+        name: "the_project_outlives_the_applications",
+        sentence: "The AppProject is removed, and ceases to permit a server, only when no Application needs it.",
+        holds: the_project_outlives_the_applications,
+    },
+    Invariant {
+        name: "the_finalizer_comes_first",
+        sentence: "No Application is made for a service that does not carry the finalizer.",
+        holds: the_finalizer_comes_first,
+    },
+    Invariant {
+        name: "the_finalizer_goes_last",
+        sentence: "The finalizer of a service goes only when its Applications are gone.",
+        holds: the_finalizer_goes_last,
+    },
+    Invariant {
+        name: "nothing_is_left_running",
+        sentence: "What an Application has put on a cluster goes before it does, unless somebody else has meddled.",
+        holds: nothing_is_left_running,
+    },
+    Invariant {
+        name: "a_chart_goes_where_its_cluster_is",
+        sentence: "An Application goes to a server that the kubeconfig of its cluster names.",
+        holds: a_chart_goes_where_its_cluster_is,
+    },
+    Invariant {
+        name: "ready_means_deployed",
+        sentence: "A service is called Ready only if Argo CD has called each of its Applications synced and healthy.",
+        holds: ready_means_deployed,
+    },
+    Invariant {
+        name: "credentials_stay_in_secrets",
+        sentence: "Nothing of a kubeconfig is written into anything but a Secret.",
+        holds: credentials_stay_in_secrets,
+    },
+];
+
+/// Whether the controller made an object, though somebody has taken everything away since that tells for whom: a request that
+/// was under way then is none about an object of somebody else.
+fn was_made(object: &Value) -> bool {
+    let managers = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    managers.into_iter().any(|entry| entry["manager"] == MANAGER)
+}
+
+/// What the controller may change: services' finalizers and status, what it made, and no other object.
+pub(super) fn may_change(change: &Change) -> Result<(), String> {
+    let Change { object, old, new, .. } = change;
+    let refuse = |why: &str| Err(format!("{object}: {why}"));
+    let is_argos = object.namespace.as_deref() == Some(ARGO_NAMESPACE);
+    let every =
+        |is_ours: &dyn Fn(&Value) -> bool| [old, new].into_iter().flatten().all(|object| is_ours(object));
+    match &*object.kind.kind {
+        "Event" => Ok(()),
+        "DPUService" => match (old.as_deref(), new.as_deref()) {
+            (Some(old), Some(new)) if old["spec"] == new["spec"] => Ok(()),
+            (Some(_), None) => Ok(()),
+            _ => refuse("a service is its user's to change"),
+        },
+        "Application" if every(&|object| identity::of_application(object).is_some() || was_made(object)) => {
+            Ok(())
+        }
+        "Secret" if is_argos && every(&|object| identity::of_secret(object).is_some()) => Ok(()),
+        "AppProject"
+            if object.name == PROJECT && every(&|object| label(object, MANAGED_BY) == Some(MANAGER)) =>
+        {
+            Ok(())
+        }
+        "Application" | "Secret" | "AppProject" => refuse("it is somebody else's"),
+        _ => refuse("the controller has no business with it"),
+    }
+}
+
+/// A change that a process has made.
+fn by_process<'a>(moment: &'a Moment<'_>) -> Option<(usize, &'a Change)> {
+    match &moment.entry.what {
+        What::Changed(change) => match change.by {
+            Author::Process(process) => Some((process, change)),
+            Author::Client(_) | Author::ControlPlane => None,
+        },
+        _ => None,
+    }
+}
+
+/// An Application that a process has just changed, as it was or is, with whom it was made for.
+fn application<'a>(moment: &'a Moment<'_>) -> Option<(&'a Change, Name, Name)> {
+    let (_, change) = by_process(moment)?;
+    let object = change.new.as_ref().or(change.old.as_ref())?;
+    let (service, cluster) = identity::of_application(object)?;
+    (change.object.kind == names::application()).then_some((change, service, cluster))
+}
+
+fn is_leaving(object: Option<&Arc<Value>>) -> bool {
+    object.is_none_or(|object| is_deleting(object))
+}
+
+/// Whether an object was gone or going at some instant of the time that a process may still believe in.
+fn was_leaving(moment: &Moment<'_>, target: &ObjectRef) -> bool {
+    let since = moment.entry.at.saturating_sub(STALE);
+    let versions = moment.history.versions(target);
+    let ends = versions.iter().skip(1).map(|next| next.at).chain([moment.entry.at]);
+    let mut recent = versions.iter().zip(ends).filter(|(_, end)| *end >= since);
+    let is_new = !stage::is_prepared(target) && versions.first().is_none_or(|first| first.at >= since);
+    is_new
+        || is_leaving(moment.server.object(target))
+        || recent.any(|(version, _)| is_leaving(version.object.as_ref()))
+}
+
+/// How long there has been an object that was made in this run.
+fn age(moment: &Moment<'_>, target: &ObjectRef) -> Duration {
+    let versions = moment.history.versions(target);
+    let born = versions.iter().rev().take_while(|version| version.object.is_some()).last();
+    moment.entry.at.saturating_sub(born.map_or(Duration::ZERO, |version| version.at))
+}
+
+/// The Applications that services find by their label, and whom they were made for.
+fn applications(moment: &Moment<'_>) -> Vec<(ObjectRef, Arc<Value>, Name, Name)> {
+    let all = moment.server.objects(&names::application()).into_iter();
+    let all = all.filter(|object| label(object, SERVICE_NAME).is_some());
+    let made = all.filter_map(|object| {
+        let (service, cluster) = identity::of_application(&object)?;
+        Some((reference(&names::application(), &object), object, service, cluster))
+    });
+    made.collect()
+}
+
+fn an_application_goes_with_its_service_or_cluster(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((change, service, cluster)) = application(moment).filter(|(change, ..)| is_deletion(change))
+    else {
+        return Ok(());
+    };
+    let is_doubled = applications(moment).iter().any(|(target, object, of, on)| {
+        *target != change.object && (of, on) == (&service, &cluster) && !is_deleting(object)
+    });
+    let targets = [service.object(&names::service()), cluster_ref(&cluster)];
+    if is_doubled || targets.iter().any(|target| was_leaving(moment, target)) {
+        return Ok(());
+    }
+    Err(format!("{} was deleted, and both {service} and {cluster} stay", change.object))
+}
+
+fn an_application_is_made_once(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((change, service, cluster)) = application(moment).filter(|(change, ..)| change.old.is_none())
+    else {
+        return Ok(());
+    };
+    let other = applications(moment)
+        .into_iter()
+        .find(|(target, _, of, on)| *target != change.object && (of, on) == (&service, &cluster));
+    match other {
+        Some((other, ..)) => {
+            Err(format!("{} was made for {service} on {cluster}, beside {other}", change.object))
+        }
+        None => Ok(()),
+    }
+}
+
+fn what_was_taken_over_is_left_alone(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), .. })) = by_process(moment) else { return Ok(()) };
+    if object.kind != names::application() || identity::of_application(old).is_some() {
+        return Ok(());
+    }
+    let says_nothing = |version: &&Version| {
+        version.object.as_deref().is_some_and(|it| identity::of_application(it).is_none())
+    };
+    let since = moment.history.versions(object).iter().rev().take_while(says_nothing).last();
+    match since {
+        Some(version) if version.at + STALE < moment.entry.at => {
+            Err(format!("{object} was touched, which somebody took over at {:?}", version.at))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn a_secret_outlives_its_applications(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change)) = by_process(moment).filter(|(_, change)| is_deletion(change)) else {
+        return Ok(());
+    };
+    let cluster = change.old.as_deref().and_then(identity::of_secret);
+    let Some(cluster) = cluster.filter(|_| change.object.kind == names::secret()) else { return Ok(()) };
+    let is_gone = was_leaving(moment, &cluster_ref(&cluster));
+    let left = applications(moment).into_iter().find(|(target, object, _, on)| {
+        *on == cluster && age(moment, target) > REQUEST && !(is_gone && is_deleting(object))
+    });
+    match left {
+        Some((left, ..)) => Err(format!("{} was removed, and {left} is still there", change.object)),
+        None => Ok(()),
+    }
+}
+
+fn the_project_outlives_the_applications(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change)) = by_process(moment).filter(|(_, change)| change.object == project_ref()) else {
+        return Ok(());
+    };
+    let permitted = |object: Option<&Value>| {
+        let entries =
+            object.map(|object| object["spec"]["destinations"].as_array()).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry["server"].as_str()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let still = permitted(change.new.as_deref());
+    let lost: Vec<String> = permitted(change.old.as_deref())
+        .into_iter()
+        .filter(|server| is_deletion(change) || !still.contains(server))
+        .collect();
+    let needs = |object: &Value| {
+        is_deletion(change) || lost.iter().any(|server| object["spec"]["destination"]["server"] == **server)
+    };
+    let left = applications(moment)
+        .into_iter()
+        .find(|(target, object, ..)| age(moment, target) > REQUEST && needs(object));
+    match left {
+        Some((left, ..)) => {
+            Err(format!("the AppProject ceased to permit {lost:?}, and {left} is still there"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((change, service, _)) = application(moment).filter(|(change, ..)| change.old.is_none()) else {
+        return Ok(());
+    };
+    let target = service.object(&names::service());
+    let found = moment.server.object(&target);
+    let held = |object: &Value| finalizer::is_held(object, FINALIZER);
+    // It may have gone while the request was under way.
+    let since = moment.entry.at.saturating_sub(STALE);
+    let mut recent = moment.history.versions(&target).iter().filter(|version| version.at >= since);
+    if found.is_some_and(|found| held(found))
+        || recent.any(|version| version.object.as_deref().is_none_or(held))
+    {
+        return Ok(());
+    }
+    Err(format!("{} was made for a service without the finalizer", change.object))
+}
+
+fn the_finalizer_goes_last(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), new, .. })) = by_process(moment) else { return Ok(()) };
+    let held = |object: &Value| finalizer::is_held(object, FINALIZER);
+    if object.kind != names::service() || !held(old) || new.as_deref().is_some_and(held) {
+        return Ok(());
+    }
+    let name = Name::of(old);
+    let left = applications(moment)
+        .into_iter()
+        .find(|(target, _, of, _)| *of == name && age(moment, target) > REQUEST);
+    match left {
+        Some((left, ..)) => Err(format!("{object} was let go, and {left} is still there")),
+        None => Ok(()),
+    }
+}
+
+fn nothing_is_left_running(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Changed(Change { by: Author::Client(ArgoCd::NAME), object, old: Some(old), new: None }) =
+        &moment.entry.what
+    else {
+        return Ok(());
+    };
+    let Some((_, cluster)) = identity::of_application(old) else { return Ok(()) };
+    let Some(there) = moment.server.object(&cluster_ref(&cluster)) else { return Ok(()) };
+    let releases = moment.server.objects(&Kind::known("", "v1", "ConfigMap", "configmaps", true));
+    let left = releases.iter().find(|found| {
+        label(found, release::CLUSTER) == Some(&cluster.name)
+            && metadata(found, "namespace") == cluster.namespace
+            && found["data"]["application"] == object.name
+    });
+    // Another cluster may have had the name, or this one may have moved.
+    let moved = stage::server(&cluster) != old["spec"]["destination"]["server"].as_str().unwrap_or_default();
+    match left {
+        Some(left) if !is_deleting(there) && !moved && !was_meddled_with(moment, object, &cluster) => {
+            Err(format!("{object} has gone, and on {cluster} still runs {}", metadata(left, "name")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether somebody but us has lately changed what Argo CD needs to take an Application down.
+fn was_meddled_with(moment: &Moment<'_>, application: &ObjectRef, cluster: &Name) -> bool {
+    let since = moment.entry.at.saturating_sub(MEDDLING);
+    let worlds = ["argocd", "dpf", "dpu-cluster"];
+    let is_somebodys = |version: &Version| {
+        version.at >= since && matches!(version.by, Author::Client(author) if !worlds.contains(&author))
+    };
+    let kind = names::secret();
+    let secrets =
+        moment.history.objects(&kind).filter(|secret| metadata(secret, "namespace") == ARGO_NAMESPACE);
+    let secrets = secrets.map(|secret| Name::of(secret).object(&names::secret()));
+    let targets = [application.clone(), project_ref(), kubeconfig_ref(cluster), cluster_ref(cluster)];
+    targets.into_iter().chain(secrets).any(|target| moment.history.versions(&target).iter().any(is_somebodys))
+}
+
+fn a_chart_goes_where_its_cluster_is(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((change, _, cluster)) = application(moment) else { return Ok(()) };
+    let server = |object: &Option<Arc<Value>>| {
+        object.as_ref().and_then(|object| object["spec"]["destination"]["server"].as_str().map(str::to_owned))
+    };
+    let Some(new) = server(&change.new).filter(|new| server(&change.old).as_ref() != Some(new)) else {
+        return Ok(());
+    };
+    let line = format!("server: {new}\n");
+    let versions = moment.history.versions(&kubeconfig_ref(&cluster)).iter();
+    let mut texts = versions
+        .filter_map(|version| version.object.as_deref().map(|secret| decoded(secret, "super-admin.conf")));
+    if stage::server(&cluster) == new || texts.any(|text| text.contains(&line)) {
+        return Ok(());
+    }
+    Err(format!("{} goes to {new}, where {cluster} has never been", change.object))
+}
+
+fn ready_means_deployed(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = by_process(moment) else {
+        return Ok(());
+    };
+    let is_ready = |object: &Value| has(object, "Ready");
+    if object.kind != names::service() || is_ready(old) || !is_ready(new) {
+        return Ok(());
+    }
+    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    let clusters = life.told.iter().filter(|(target, cluster)| {
+        target.kind == names::dpu_cluster() && !is_deleting(cluster) && !was_leaving(moment, target)
+    });
+    let name = Name::of(new);
+    let since = moment.entry.at.saturating_sub(STALE);
+    for (target, cluster) in clusters {
+        let made_for = (name.clone(), Name::of(cluster));
+        let made: Vec<ObjectRef> = moment
+            .history
+            .objects(&names::application())
+            .filter(|object| identity::of_application(object).as_ref() == Some(&made_for))
+            .map(|object| reference(&names::application(), object))
+            .collect();
+        let was_well = made.iter().any(|target| {
+            let versions = moment.history.versions(target);
+            let ends = versions.iter().skip(1).map(|next| next.at).chain([moment.entry.at]);
+            versions
+                .iter()
+                .zip(ends)
+                .any(|(version, end)| end >= since && version.object.as_deref().is_some_and(is_well))
+        });
+        if !was_well {
+            return Err(format!("{object} is called Ready, and on {} Argo CD has not said so", target.name));
+        }
+    }
+    Ok(())
+}
+
+fn is_well(application: &Value) -> bool {
+    let status = &application["status"];
+    status["sync"]["status"] == "Synced" && status["health"]["status"] == "Healthy"
+}
+
+fn has(object: &Value, condition: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|found| found["type"] == condition && found["status"] == "True")
+}
+
+fn credentials_stay_in_secrets(moment: &Moment<'_>) -> Result<(), String> {
+    match by_process(moment) {
+        Some((_, Change { object, new: Some(new), .. })) if object.kind != names::secret() => {
+            if new.to_string().contains(SECRET) {
+                return Err(format!("{object} holds something of a kubeconfig"));
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}

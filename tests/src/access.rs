@@ -1,0 +1,109 @@
+//! What accounts are granted, may do and have done, in words that can be compared: verb, API group, resource, and the only
+//! name, if there is one.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::control_plane::ControlPlane;
+
+/// Verbs, API group, resource, and the only name, if there is one.
+pub type Grant = (&'static str, &'static str, &'static str, &'static str);
+
+/// All verbs of resources.
+pub const VERBS: [&str; 8] =
+    ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+
+/// A grant in words, one for each verb.
+pub fn words((verbs, group, resource, name): Grant) -> impl Iterator<Item = String> {
+    verbs.split(' ').map(move |verb| format!("{verb} {group} {resource} {name}"))
+}
+
+/// All that the rules of roles grant, in words.
+pub fn grants<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String> {
+    let list = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let mut granted = BTreeSet::new();
+    for rule in rules {
+        for group in list(&rule["apiGroups"]) {
+            for resource in list(&rule["resources"]) {
+                for verb in list(&rule["verbs"]) {
+                    granted.insert(format!(
+                        "{verb} {group} {resource} {}",
+                        list(&rule["resourceNames"]).join(",")
+                    ));
+                }
+            }
+        }
+    }
+    granted
+}
+
+/// The API server's own account of what a user asked for, in words with the name and without, and what of it was refused.
+///
+/// # Errors
+/// If the audit log of the control plane can't be read.
+pub fn asked(plane: &ControlPlane, user: &str) -> anyhow::Result<(BTreeSet<String>, BTreeSet<String>)> {
+    let (mut allowed, mut refused) = (BTreeSet::new(), BTreeSet::new());
+    for line in std::fs::read_to_string(plane.log("audit"))?.lines() {
+        let request: Value = serde_json::from_str(line)?;
+        let object = &request["objectRef"];
+        if request["user"]["username"] != user || object.is_null() {
+            continue;
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut resource = text(&object["resource"]);
+        if let Some(subresource) = object["subresource"].as_str() {
+            resource = format!("{resource}/{subresource}");
+        }
+        let (verb, group) = (text(&request["verb"]), text(&object["apiGroup"]));
+        let is_refused = request["annotations"]["authorization.k8s.io/decision"] != "allow";
+        let words = if is_refused { &mut refused } else { &mut allowed };
+        for name in [String::new(), text(&object["name"])] {
+            words.insert(format!("{verb} {group} {resource} {name}"));
+        }
+    }
+    Ok((allowed, refused))
+}
+
+/// A `ServiceAccount` of which the API server is asked what it may do.
+pub struct Account {
+    reviews: Api<SubjectAccessReview>,
+    user: String,
+}
+
+impl Account {
+    /// The account of that name.
+    pub fn new(client: Client, namespace: &str, name: &str) -> Self {
+        Self { reviews: Api::all(client), user: format!("system:serviceaccount:{namespace}:{name}") }
+    }
+
+    /// Whether it may do this.
+    ///
+    /// # Errors
+    /// If the API server does not answer.
+    pub async fn may(
+        &self,
+        verb: &str,
+        group: &str,
+        resource: &str,
+        name: &str,
+        namespace: &str,
+    ) -> anyhow::Result<bool> {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        let review = json!({"spec": {
+            "user": self.user,
+            "groups": ["system:serviceaccounts", "system:authenticated"],
+            "resourceAttributes": {
+                "verb": verb, "group": group, "resource": resource, "subresource": subresource,
+                "name": name, "namespace": namespace,
+            },
+        }});
+        let answer = self.reviews.create(&PostParams::default(), &serde_json::from_value(review)?).await?;
+        Ok(answer.status.is_some_and(|status| status.allowed))
+    }
+}

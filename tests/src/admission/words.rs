@@ -1,0 +1,43 @@
+//! Objects and refusals in words.
+
+use kube::core::Status;
+use serde_json::Value;
+
+/// Gives the field at a path, such as `dpuClusterRef.name`, a value, or leaves it out. What is on the way is made.
+pub fn set(object: &mut Value, field: &str, value: Option<Value>) {
+    let (place, name) = match field.rsplit_once('.') {
+        Some((parents, name)) => (parents.split('.').fold(object, |place, parent| &mut place[parent]), name),
+        None => (object, field),
+    };
+    match (value, place.as_object_mut()) {
+        (Some(value), _) => place[name] = value,
+        (None, Some(fields)) => drop(fields.remove(name)),
+        (None, None) => {}
+    }
+}
+
+/// The JSON of a value; long runs of one character are told by their length.
+pub fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    let longest = text.split(|c: char| !c.is_alphanumeric()).max_by_key(|run| run.len()).unwrap_or_default();
+    if longest.len() <= 48 {
+        return text;
+    }
+    let length = match value.as_str() {
+        Some(text) => format!("{} characters", text.chars().count()),
+        None => format!("{} bytes", text.len()),
+    };
+    format!("{}… ({length})", text.chars().take(12).collect::<String>())
+}
+
+/// The code and reason of a refusal and its causes, a line for each. A real server tells them in any order.
+pub fn refusal(status: &Status) -> String {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut lines: Vec<String> =
+        causes.map(|cause| format!("{}: {} ({})", cause.field, cause.message, cause.reason)).collect();
+    if lines.is_empty() {
+        lines.push(status.message.clone());
+    }
+    lines.sort();
+    format!("{} {}\n        {}", status.code, status.reason, lines.join("\n        "))
+}

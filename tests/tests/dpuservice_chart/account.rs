@@ -1,0 +1,97 @@
+//! Whether the controller can live on what the chart grants, and needs all of it.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, ensure};
+use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, CLUSTER, SERVICE, SERVICE_NAME};
+use lockstep_sim::worlds;
+use lockstep_tests::access::asked;
+use lockstep_tests::chart::{install, named, render, start};
+use lockstep_tests::control_plane::ControlPlane;
+use lockstep_tests::dpuservice::{DPF, SERVICES, life, prepare, surround};
+use lockstep_tests::ground::eventually;
+use lockstep_tests::upstream::definitions;
+use lockstep_tests::user::User;
+use serde_json::{Value, json};
+
+use super::{ANYWHERE, DPUSERVICE, THERE, words};
+
+/// How often a cluster is lost at most.
+const ROUNDS: usize = 20;
+
+#[tokio::test]
+async fn the_controller_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyhow::Result<()> {
+    let (plane, release) = (ControlPlane::start()?, "dpuservice-lives");
+    let client = plane.client().await?;
+    prepare(&client, &definitions(&worlds::DPUSERVICE)?).await?;
+    let _worlds = surround(client.clone())?;
+    let objects = render(release, &format!("{DPUSERVICE}log: {{level: debug}}\n"))?;
+    install(&client, release, &objects).await?;
+    let program =
+        start(&plane, named(&objects, "Deployment", "dpuservice-lives-lockstep-dpuservice")?).await?;
+
+    let user = User { client };
+    life::comes(&user).await?;
+    life::changes(&user).await?;
+    life::has_kubeconfig_rotated(&user).await?;
+    let account = "system:serviceaccount:dpuservice-lives:dpuservice-lives-lockstep-dpuservice";
+    // An Event that happens again is counted on the first one, but not so soon.
+    for _ in 0..ROUNDS {
+        life::loses_a_cluster(&user).await?;
+        if asked(&plane, account)?.0.contains("patch events.k8s.io events ") {
+            break;
+        }
+    }
+    finds_names_taken(&user).await?;
+    finds_orphans(&user).await?;
+    life::is_not_alone(&user).await?;
+    life::a_cluster_leaves(&user).await?;
+    life::hushed(&life::shown(&user).await?)?;
+    life::goes(&user).await?;
+
+    let metrics = program.metrics().await?;
+    ensure!(program.metric("lockstep_actions_total", "\"forbidden\"").await? == 0, "{metrics}");
+    ensure!(program.metric("lockstep_watch_errors_total", "").await? == 0, "{metrics}");
+    life::hushed(&format!("{}\n{metrics}", program.log()))?;
+    eventually("every permission was used", async || {
+        let (allowed, refused) = asked(&plane, account)?;
+        ensure!(refused.is_empty(), "refused: {refused:#?}");
+        let wanted = words(ANYWHERE.into_iter().chain(THERE));
+        let unused: BTreeSet<&String> = wanted.difference(&allowed).collect();
+        ensure!(unused.is_empty(), "never asked for: {unused:#?}");
+        Ok(())
+    })
+    .await
+}
+
+/// The name of an Application belongs to somebody else, of whom no watch tells.
+async fn finds_names_taken(user: &User) -> anyhow::Result<()> {
+    let foreign = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+        "metadata": {"name": "guest-01", "namespace": ARGO_NAMESPACE},
+        "spec": {"project": "other", "destination": {"server": "https://other.example.com", "namespace": "other"}},
+    });
+    user.create(&foreign).await?;
+    user.create(&lockstep_tests::dpuservice::service("guest")).await?;
+    user.told(("DPUService", SERVICES, "guest"), "Ready", "True/Success").await?;
+    user.delete("DPUService", SERVICES, "guest").await?;
+    user.gone("DPUService", SERVICES, "guest").await?;
+    let kept = user.get("Application", ARGO_NAMESPACE, "guest-01").await?.context("it was removed")?;
+    ensure!(kept["metadata"].get("labels").is_none() && kept["spec"] == foreign["spec"], "{kept:#}");
+    user.delete("Application", ARGO_NAMESPACE, "guest-01").await
+}
+
+/// An Application whose service has gone without it, as after its finalizer was taken out by hand, is removed.
+async fn finds_orphans(user: &User) -> anyhow::Result<()> {
+    let sibling = user.get("Application", ARGO_NAMESPACE, "hbn-02").await?.context("no Application")?;
+    let mut labels = sibling["metadata"]["labels"].clone();
+    labels[SERVICE_NAME] = json!("ghost");
+    let annotations = json!({SERVICE: format!("{SERVICES}/ghost"), CLUSTER: format!("{DPF}/dpu-cluster-02")});
+    let orphan: Value = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+        "metadata": {"name": "ghost-02", "namespace": ARGO_NAMESPACE, "labels": labels, "annotations": annotations},
+        "spec": sibling["spec"],
+    });
+    user.create(&orphan).await?;
+    user.gone("Application", ARGO_NAMESPACE, "ghost-02").await
+}
