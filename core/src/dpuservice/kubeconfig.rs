@@ -78,10 +78,9 @@ pub fn of_secret(secret: &Value) -> Result<Connection, String> {
 
 /// Reads a kubeconfig.
 pub fn parse(bytes: &[u8]) -> Result<Connection, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is not text".to_owned())?;
-    // What the parser says quotes what it has read.
-    let kubeconfig: Kubeconfig = serde_yaml::from_str(text)
-        .map_err(|_| "it is no kubeconfig; write one anew, as YAML or JSON".to_owned())?;
+    let kubeconfig: Kubeconfig = document(bytes)
+        .and_then(|document| serde_json::from_value(document.into()).ok())
+        .ok_or("it is no kubeconfig; write one anew, as YAML or JSON")?;
     let clusters = kubeconfig.clusters.unwrap_or_default();
     let users = kubeconfig.users.unwrap_or_default();
     let contexts = kubeconfig.contexts.unwrap_or_default();
@@ -110,6 +109,11 @@ pub fn parse(bytes: &[u8]) -> Result<Connection, String> {
         }
     };
     Ok(Connection { server: server(&cluster)?, config: config(&cluster, &user)? })
+}
+
+/// The whole document, which a stand-in is made from as well. What the parser complains of quotes what it has read.
+fn document(bytes: &[u8]) -> Option<Map<String, Value>> {
+    serde_yaml::from_str(std::str::from_utf8(bytes).ok()?).ok()
 }
 
 fn server(cluster: &Map<String, Value>) -> Result<String, String> {
@@ -232,8 +236,7 @@ fn data(fields: &Map<String, Value>, field: &str) -> Result<Option<String>, Stri
 /// A kubeconfig that leads to the same decisions, for recordings: only what decisions follow from is kept, and of that
 /// credentials are hidden.
 pub fn stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
-    let document = std::str::from_utf8(bytes).ok().and_then(|text| serde_yaml::from_str::<Value>(text).ok());
-    let Some(Value::Object(document)) = document else { return hide(bytes) };
+    let Some(document) = document(bytes) else { return hide(bytes) };
     let mut kept = Map::new();
     if let Some(current) = document.get("current-context") {
         kept.insert("current-context".to_owned(), shape(current, Value::clone));

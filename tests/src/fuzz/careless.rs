@@ -60,15 +60,15 @@ impl World {
         Self { kinds, objects: BTreeMap::new(), watched: BTreeMap::new(), version: 0 }
     }
 
-    /// Puts an object of any shape where it belongs. It gets what every object in an API server has.
+    /// Puts an object of any shape where it belongs. It gets what every object in an API server has, and its name as its
+    /// uid, so that owners can be told.
     pub(super) fn put(&mut self, target: &ObjectRef, mut object: Value) {
         for part in ["", "/metadata"] {
             if let Some(part) = object.pointer_mut(part).filter(|part| !part.is_object()) {
                 *part = json!({});
             }
         }
-        self.version += 1;
-        object["metadata"]["uid"] = json!(format!("u{}", self.version));
+        object["metadata"]["uid"] = json!(target.to_string());
         self.keep(target, object);
     }
 

@@ -10,9 +10,13 @@ use serde_json::{Value, json};
 /// What nothing may show. Its bytes are a multiple of three, so that base64 that begins with it is known by that.
 pub(super) const SECRET: &str = "hunter2!!";
 
+/// The same as a number.
+const SECRET_NUMBER: u64 = 5_337_533_753;
+
 /// Whether a text shows it, as it is or in base64.
 pub(super) fn shows_secret(text: &str) -> bool {
-    text.contains(SECRET) || text.contains(&STANDARD.encode(SECRET))
+    let forms = [SECRET.to_owned(), STANDARD.encode(SECRET), SECRET_NUMBER.to_string()];
+    forms.iter().any(|form| text.contains(form))
 }
 
 /// The objects that stand under a field of a document: one, or a list of them.
@@ -62,7 +66,7 @@ pub(super) fn fill(secret: &mut Value, hidden: impl Fn(&str, &str) -> Option<Str
     }
 }
 
-/// Puts the secret at the beginning of all strings; what is base64 stays so.
+/// Puts the secret at the beginning of all strings, and in the place of numbers; what is base64 stays so.
 pub(super) fn plant(value: &mut Value) {
     match value {
         Value::String(text) if text.is_empty() => {}
@@ -72,6 +76,7 @@ pub(super) fn plant(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(plant),
         Value::Object(fields) => fields.values_mut().for_each(plant),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Number(number) => *number = SECRET_NUMBER.into(),
+        Value::Null | Value::Bool(_) => {}
     }
 }

@@ -32,16 +32,16 @@ pub fn dpuservice(data: &[u8]) {
 }
 
 fn kubeconfig(data: &[u8]) {
-    let text = String::from_utf8_lossy(data).into_owned();
-    let planted = [false, true].map(|everywhere| with_secrets(&text, everywhere));
-    for (index, text) in [Some(text), planted[0].clone(), planted[1].clone()].into_iter().enumerate() {
+    let text = String::from_utf8_lossy(data);
+    let planted = [false, true].map(|everywhere| with_secrets(&text, everywhere).map(String::into_bytes));
+    for (index, text) in [Some(data.to_vec())].into_iter().chain(planted).enumerate() {
         let Some(text) = text else { continue };
-        let read = kubeconfig::parse(text.as_bytes());
+        let read = kubeconfig::parse(&text);
         if let Ok(connection) = &read {
             let server = &connection.server;
             assert!(!server.ends_with('/') && !server.contains(char::is_control), "{server:?}");
         }
-        let stand_in = kubeconfig::stand_in(text.as_bytes(), &hide);
+        let stand_in = kubeconfig::stand_in(&text, &hide);
         // As a recording has it: the stand-in leads to the same connection, but for what is hidden.
         let expected = read.map(|connection| {
             let config = kubeconfig::config_stand_in(connection.config.to_string().as_bytes(), &hide);
@@ -77,12 +77,13 @@ fn with_secrets(kubeconfig: &str, everywhere: bool) -> Option<String> {
             plant(entries);
             continue;
         }
-        for fields in
-            entries.as_array_mut()?.iter_mut().filter_map(|entry| entry.get_mut(kind)?.as_object_mut())
-        {
-            let told = ["server", "tls-server-name"].map(|field| fields.remove_entry(field));
-            fields.values_mut().for_each(plant);
-            fields.extend(told.into_iter().flatten());
+        for body in entries.as_array_mut()?.iter_mut().filter_map(|entry| entry.get_mut(kind)) {
+            let told = ["server", "tls-server-name"]
+                .map(|field| body.as_object_mut().and_then(|fields| fields.remove_entry(field)));
+            plant(body);
+            if let Some(fields) = body.as_object_mut() {
+                fields.extend(told.into_iter().flatten());
+            }
         }
     }
     Some(document.to_string())
