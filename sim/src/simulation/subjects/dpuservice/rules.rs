@@ -313,8 +313,11 @@ fn nothing_is_left_running(moment: &Moment<'_>) -> Result<(), String> {
             && metadata(found, "namespace") == cluster.namespace
             && found["data"]["application"] == object.name
     });
-    // Another cluster may have had the name, or this one may have moved.
-    let moved = stage::server(&cluster) != old["spec"]["destination"]["server"].as_str().unwrap_or_default();
+    // Another cluster may have had the name, or this one may have moved, or be said to have.
+    let destination = old["spec"]["destination"]["server"].as_str().unwrap_or_default();
+    let kubeconfig = moment.server.object(&kubeconfig_ref(&cluster));
+    let said = kubeconfig.map(|secret| decoded(secret, "super-admin.conf")).unwrap_or_default();
+    let moved = stage::server(&cluster) != destination || !said.contains(&format!("server: {destination}\n"));
     match left {
         Some(left) if !is_deleting(there) && !moved && !was_meddled_with(moment, object, &cluster) => {
             Err(format!("{object} has gone, and on {cluster} still runs {}", metadata(left, "name")))
