@@ -10,6 +10,8 @@ mod flows;
 mod replay;
 #[path = "dpuservice/scale.rs"]
 mod scale;
+#[path = "dpuservice/servers.rs"]
+mod servers;
 #[path = "dpuservice/tolerance.rs"]
 mod tolerance;
 mod user;

@@ -15,7 +15,7 @@ use super::names::{
     self, APPLIED, ARGO_FINALIZER, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, PROJECT,
     SERVICE, SERVICE_NAME, SERVICE_NAMESPACE,
 };
-use super::report::{Report, digest_of_values};
+use super::report::{self, Report, digest_of_values};
 use super::values::values;
 use super::world::{World, identity, label_value};
 use crate::digest::{digest, shortened};
@@ -70,11 +70,6 @@ impl App {
         })
     }
 
-    /// Whether the watch shows it, which selects by a label that somebody may have taken away.
-    pub fn is_watched(&self) -> bool {
-        self.labels.get(SERVICE_NAME).is_some()
-    }
-
     /// Whether two readings mean the same.
     pub fn is_same(&self, other: &Self) -> bool {
         let mut other = Self { version: self.version, ..other.clone() };
@@ -112,12 +107,13 @@ impl App {
 /// What Argo CD tells of what it compares, of a spec.
 fn compared_part(spec: &Value) -> Value {
     let source = &spec["source"];
-    json!({
+    // Cut as the report is.
+    report::compared(&json!({
         "source": {
             "repoURL": source["repoURL"], "chart": source["chart"], "targetRevision": source["targetRevision"],
         },
         "destination": spec["destination"],
-    })
+    }))
 }
 
 /// What Applications are found by.

@@ -1,7 +1,7 @@
 //! The reconcile of a cluster: Argo CD has the Secret by which it reaches the cluster, as the cluster's kubeconfig says.
 //!
 //! ```text
-//!  begin ─┬─ services stay, and the cluster, or Applications are there ──▶ Reading ─▶ Writing
+//!  begin ─┬─ services stay, and the cluster, or Applications are there ──▶ Reading ─▶ Writing ─▶ Following
 //!         └─ the cluster goes, or the last service ──▶ Surveying ─▶ Removing
 //! ```
 //!
@@ -13,16 +13,18 @@
 //!
 //! Source: "Reconcile the secrets for each cluster"; decisions on what is shared.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::application::{self, Index};
+use super::application::{self, App, Index, application_ref};
 use super::kubeconfig;
 use super::names::{
     self, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, SECRET_TYPE, SECRET_TYPE_CLUSTER, SERVER,
 };
+use super::service::is_prepared;
 use super::source::Source;
 use super::world::{Cluster, ClusterIndex, Secret, SecretIndex, World, label_value};
 use super::{Controller, Key, lagging, project};
@@ -47,12 +49,46 @@ pub struct Found {
     pub uid: String,
     /// The server, as the kubeconfig said when it could last be used.
     pub server: Option<String>,
-    /// Whether the server is another cluster's.
-    pub is_contested: bool,
+    /// Who has that server already.
+    pub rival: Option<Rival>,
     /// Why the Secret is not as it should be.
-    pub trouble: Option<String>,
+    pub trouble: Option<Trouble>,
+    /// Whether the last try failed, which is told when the next one does too.
+    failing: bool,
     /// The version of the kubeconfig that was read, and of the Secret that it was compared with.
     compared: Option<Compared>,
+}
+
+/// A server that is about to be told to Argo CD as a cluster's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The cluster's uid.
+    uid: String,
+    server: String,
+}
+
+/// Another cluster, which has the same server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rival {
+    cluster: Name,
+    /// Whether it is there to stay.
+    stays: bool,
+}
+
+/// Why a Secret is not as it should be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// In words for people.
+    pub words: String,
+    /// Whether it may pass by itself.
+    pub passes: bool,
+}
+
+impl Trouble {
+    /// What somebody has to mend.
+    fn lasting(words: String) -> Self {
+        Self { words, passes: false }
+    }
 }
 
 /// Versions of the kubeconfig and of Argo CD's Secret.
@@ -65,6 +101,8 @@ pub enum Stage {
     Reading,
     /// The Secret is being written, after which this holds.
     Writing(Box<Found>),
+    /// Applications that are being removed are moved to the cluster's server.
+    Following,
     /// The Applications are being listed that may be left.
     Surveying,
     /// The Secret is being removed: the one of that name and version.
@@ -101,6 +139,7 @@ impl Controller {
         match stage {
             Stage::Reading => self.cluster_read(key, outcomes),
             Stage::Writing(found) => self.secret_written(key, *found, outcomes),
+            Stage::Following => self.followed(outcomes),
             Stage::Surveying => self.surveyed(key, outcomes, now),
             Stage::Removing(removed) => self.secret_removed(key, &removed, outcomes),
         }
@@ -119,9 +158,9 @@ impl Controller {
         let found =
             self.world.found.get(key).filter(|found| found.uid == cluster.uid && found.compared == versions);
         if let Some(found) = found {
-            let is_contested = found.server.as_ref().is_some_and(|server| self.rival(key, server).is_some());
-            if is_contested == found.is_contested && (existing.is_some() || found.trouble.is_some()) {
-                return Next::Done(Verdict::Converged);
+            let rival = found.server.as_ref().and_then(|server| self.rival(key, server));
+            if rival == found.rival && (existing.is_some() || found.trouble.is_some()) {
+                return self.follow(key);
             }
         }
         let reads = [Some(kubeconfig), existing.map(|(name, _)| name)].into_iter().flatten();
@@ -160,28 +199,22 @@ impl Controller {
             return Next::Done(lagging());
         }
         let compared = (Secret::read(&source).marker(), copy.as_ref().map(Secret::marker));
-        let found = Found { uid: cluster.uid, compared: Some(compared), ..self.known(key) };
+        let found = Found { compared: Some(compared), failing: false, ..self.known(key) };
         let connection = match kubeconfig::of_secret(&source) {
             Ok(connection) => connection,
             Err(complaint) => {
-                let trouble = Some(format!("Secret {kubeconfig} can't be used: {complaint}"));
-                return self.find(key, &Found { trouble, ..found });
+                let trouble =
+                    Some(Trouble::lasting(format!("Secret {kubeconfig} can't be used: {complaint}")));
+                return self.find(key, &Found { trouble, ..unclaimed(found) });
             }
         };
-        let server = connection.server.clone();
-        if let Some(rival) = self.rival(key, &server) {
-            let trouble = Some(if self.world.stays(rival).is_some() {
-                format!(
-                    "DPUCluster {rival} has the same server {server}, by which Argo CD tells clusters apart; give one of them another"
-                )
-            } else {
-                format!(
-                    "DPUCluster {rival}, which goes, has the same server {server} until nothing of it is left"
-                )
-            });
-            return self.find(key, &Found { server: Some(server), is_contested: true, trouble, ..found });
+        let server = &connection.server;
+        if let Some(rival) = self.rival(key, server) {
+            let trouble = Some(Trouble::lasting(rival.words(server)));
+            return self
+                .find(key, &Found { server: Some(server.clone()), rival: Some(rival), trouble, ..found });
         }
-        let found = Found { server: Some(server), is_contested: false, trouble: None, ..found };
+        let found = Found { server: Some(server.clone()), rival: None, trouble: None, ..found };
         // An older one that nobody has looked at yet may have the same. It wakes this one when it has been.
         if existing.is_none() && self.has_unknown_elder(key) {
             return Next::Done(Verdict::Converged);
@@ -200,6 +233,9 @@ impl Controller {
         }
         let seen = copy.as_ref().map(|copy| &*copy.uid);
         let write = create_or_apply(name.object(&names::secret()), manifest, seen);
+        // Others are looked at while the answer is awaited.
+        let claim = Claim { uid: found.uid.clone(), server: connection.server };
+        self.world.claims.insert(key.clone(), claim);
         wait(vec![write], Stage::Writing(Box::new(found)))
     }
 
@@ -209,9 +245,8 @@ impl Controller {
                 let compared =
                     found.compared.map(|(source, _)| (source, Some(Secret::read(&object).marker())));
                 self.absorb_secret(&object);
-                // Without it, no service could go on.
-                self.wake_services();
-                self.find(key, &Found { compared, ..found })
+                let _ = self.find(key, &Found { compared, ..found });
+                self.follow(key)
             }
             Some(Err(failure)) => {
                 self.fail(key, "its Secret in Argo CD's namespace can't be written", &failure)
@@ -220,52 +255,106 @@ impl Controller {
         }
     }
 
+    /// Applications that are being removed follow their cluster to its new server, as others do: at the old one Argo CD would
+    /// give them up, and leave behind what they have deployed.
+    fn follow(&mut self, key: &Name) -> Next<super::Stage> {
+        let world = &self.world;
+        let Some(server) = world.server(key).filter(|server| is_prepared(world, key, server)) else {
+            return Next::Done(Verdict::Converged);
+        };
+        let strays = world.strays(key);
+        let patches: Vec<Action> = strays
+            .map(|(name, app)| {
+                let spec = json!({ "destination": { "server": server } });
+                let patch = Arc::new(json!({ "metadata": { "uid": app.uid }, "spec": spec }));
+                Action::Patch { target: application_ref(name), subresource: None, patch }
+            })
+            .collect();
+        if patches.is_empty() {
+            return Next::Done(Verdict::Converged);
+        }
+        wait(patches, Stage::Following)
+    }
+
+    fn followed(&mut self, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        let mut failed = None;
+        for outcome in outcomes {
+            match outcome {
+                Ok(Success::Object(object)) => {
+                    self.absorb_application(&Name::of(&object), App::read(&object));
+                }
+                // It is gone.
+                Err(failure) if failure.class == Class::NotFound => {}
+                Err(failure) => failed = Some(failure),
+                Ok(_) => {}
+            }
+        }
+        match failed {
+            Some(failure) => {
+                Next::Done(Verdict::retry("moving an Application that is being removed", &failure))
+            }
+            None => Next::Done(Verdict::Converged),
+        }
+    }
+
     /// What is known of a cluster, to go on from. Another cluster of that name is another cluster.
     fn known(&self, key: &Name) -> Found {
         let uid = self.world.clusters.get(key).map(|cluster| cluster.uid.clone()).unwrap_or_default();
         let known = self.world.found.get(key).filter(|found| found.uid == uid).cloned();
-        known.unwrap_or(Found { uid, server: None, is_contested: false, trouble: None, compared: None })
+        known.unwrap_or(Found {
+            uid,
+            server: None,
+            rival: None,
+            trouble: None,
+            failing: false,
+            compared: None,
+        })
     }
 
     /// Nothing can be done until somebody mends it.
     fn complain(&mut self, key: &Name, complaint: String) -> Next<super::Stage> {
-        let found = Found { trouble: Some(complaint), compared: None, ..self.known(key) };
+        let trouble = Some(Trouble::lasting(complaint));
+        let found = Found { trouble, failing: false, compared: None, ..unclaimed(self.known(key)) };
         self.find(key, &found)
     }
 
-    /// Something failed that is tried again. What may pass by itself is told only of a cluster that nothing is known of.
+    /// Something failed that is tried again. What may pass by itself is told when it has not passed by the next try, or of a
+    /// cluster that nothing is known of.
     fn fail(&mut self, key: &Name, what: &str, failure: &Failure) -> Next<super::Stage> {
         let known = self.known(key);
-        if !failure.passes() || self.world.found.get(key).is_none_or(|found| found.uid != known.uid) {
-            let trouble = Some(format!("{what} ({})", failure.message));
-            // The answer to this is the next try.
-            let _ = self.find(key, &Found { trouble, compared: None, ..known });
-        }
+        let is_unknown = self.world.found.get(key).is_none_or(|found| found.uid != known.uid);
+        let trouble = if is_unknown || known.failing || !failure.passes() {
+            let words = format!("{what} ({})", failure.message);
+            Some(Trouble { words, passes: failure.passes() })
+        } else {
+            known.trouble.clone()
+        };
+        // What was asked for may have come about.
+        let claimed = self.world.claims.get(key).cloned();
+        // The answer to this is the next try.
+        let _ = self.find(key, &Found { trouble, failing: true, compared: None, ..known });
+        self.world.claims.extend(claimed.map(|claim| (key.clone(), claim)));
         Next::Done(Verdict::retry(what, failure))
     }
 
     /// Remembers what was found out, and wakes whoever goes by it.
     fn find(&mut self, key: &Name, found: &Found) -> Next<super::Stage> {
+        let claimed = self.world.claims.remove(key);
         let before = self.world.found.insert(key.clone(), found.clone());
         if before.as_ref().is_none_or(|before| before.uid != found.uid) {
-            let waiting = self
-                .world
-                .staying()
-                .map(|(name, _)| name)
-                .filter(|name| !self.world.found.contains_key(name));
-            let waiting: Vec<Key> = waiting.cloned().map(Key::Cluster).collect();
-            self.outbox.woken.extend(waiting);
+            self.wake_eldest_unknown();
         }
         let told = |found: &Found| (found.uid.clone(), found.trouble.clone(), used_server(found));
         if before.as_ref().map(told) != Some(told(found)) {
             self.wake_services();
             self.outbox.woken.push(Key::Project);
         }
-        let place = |found: &Found| (found.server.clone(), found.is_contested);
-        if before.as_ref().map(place) != Some(place(found)) {
-            let server = |found: &Found| found.server.clone();
-            self.wake_sharers(key, before.as_ref().and_then(server).as_deref());
-            self.wake_sharers(key, found.server.as_deref());
+        let place = |found: &Found| (found.server.clone(), found.rival.is_some());
+        if claimed.is_some() || before.as_ref().map(place) != Some(place(found)) {
+            let before = before.and_then(|before| before.server);
+            for server in [claimed.map(|claim| claim.server), before, found.server.clone()] {
+                self.wake_sharers(key, server.as_deref());
+            }
         }
         Next::Done(Verdict::Converged)
     }
@@ -290,8 +379,13 @@ impl Controller {
         }
     }
 
-    /// Whoever waits for the server of a Secret that names another one now is woken.
+    /// Services go by whether Argo CD knows a cluster by its server; others may wait for the server.
     pub(super) fn secret_changed(&mut self, before: Option<&Secret>, secret: &Secret) {
+        let told = |secret: &Secret| (secret.cluster.clone(), secret.server.clone(), secret.deleting);
+        let is_argos = secret.cluster.is_some() || before.is_some_and(|before| before.cluster.is_some());
+        if is_argos && before.map(told) != Some(told(secret)) {
+            self.wake_services();
+        }
         if let Some(Secret { cluster: Some(cluster), server, .. }) = before
             && (cluster, server) != (secret.cluster.as_ref().unwrap_or(cluster), &secret.server)
         {
@@ -299,36 +393,86 @@ impl Controller {
         }
     }
 
-    /// Whether an older cluster has not been looked at yet.
-    fn has_unknown_elder(&self, key: &Name) -> bool {
-        let mut unknown = self.world.staying().filter(|(name, cluster)| {
-            self.world.found.get(name).is_none_or(|found| found.uid != cluster.uid)
-        });
-        unknown.any(|(name, _)| name != key && self.world.is_older(name, key))
+    /// The clusters that have not been looked at yet.
+    fn unknown(&self) -> impl Iterator<Item = &Name> {
+        let is_unknown = |name: &Name, cluster: &Cluster| {
+            let uids = [
+                self.world.found.get(name).map(|found| &found.uid),
+                self.world.claims.get(name).map(|claim| &claim.uid),
+            ];
+            !uids.contains(&Some(&cluster.uid))
+        };
+        self.world.staying().filter(move |(name, cluster)| is_unknown(name, cluster)).map(|(name, _)| name)
     }
 
-    /// Another cluster that has the same server: the one that Argo CD knows by it, as long as it may be needed there, else an
-    /// older one.
-    fn rival(&self, key: &Name, server: &str) -> Option<&Name> {
-        let says = |name: &Name| self.world.found.get(name).and_then(|found| found.server.as_deref());
-        let holders =
-            || self.world.told_of(server).filter(|name| says(name).is_none_or(|said| said == server));
-        let is_older = |rival: &&Name| *rival != key && self.world.is_older(rival, key);
-        if holders().any(|holder| holder == key) {
-            return holders().find(is_older);
+    /// Whether an older cluster has not been looked at yet.
+    fn has_unknown_elder(&self, key: &Name) -> bool {
+        self.unknown().any(|name| name != key && self.world.is_older(name, key))
+    }
+
+    /// Of those that wait for their elders, the eldest waits for nobody any more.
+    pub(super) fn wake_eldest_unknown(&mut self) {
+        let eldest =
+            self.unknown().reduce(|one, other| if self.world.is_older(other, one) { other } else { one });
+        self.outbox.woken.extend(eldest.cloned().map(Key::Cluster));
+    }
+
+    /// Another cluster that has the same server: the one that Argo CD knows by it, else the one whose Secret is being written,
+    /// else, if this one never had it, an older one that waits for it too.
+    fn rival(&self, key: &Name, server: &str) -> Option<Rival> {
+        let world = &self.world;
+        let says = |name: &Name| world.found.get(name).and_then(|found| found.server.as_deref());
+        let is_older = |rival: &&Name| *rival != key && world.is_older(rival, key);
+        let rival = if world.told_of(server).any(|holder| holder == key) {
+            let mut holders =
+                world.told_of(server).filter(|name| says(name).is_none_or(|said| said == server));
+            holders.find(is_older)
+        } else {
+            let mut holders = world.told_of(server).filter(|holder| !self.waits_for(holder, server, key));
+            let sharers = || {
+                world.found.iter().filter(|(name, found)| {
+                    *name != key && found.server.as_deref() == Some(server) && world.stays(name).is_some()
+                })
+            };
+            let mut claims =
+                world.claims.iter().filter(|(name, claim)| *name != key && claim.server == server);
+            let has_claimed = world.claims.get(key).is_some_and(|claim| claim.server == server);
+            let had_it = has_claimed || world.found.get(key).and_then(used_server).as_deref() == Some(server);
+            holders
+                .next()
+                .or_else(|| claims.next().map(|(name, _)| name))
+                .or_else(|| sharers().find(|(_, found)| found.rival.is_none()).map(|(name, _)| name))
+                .or_else(|| sharers().map(|(name, _)| name).filter(|_| !had_it).find(is_older))
+        };
+        rival.map(|cluster| Rival { cluster: cluster.clone(), stays: world.stays(cluster).is_some() })
+    }
+
+    /// Whether the holder of a server waits for another server, whose holder waits in turn, and so on, down to this cluster:
+    /// somebody has to begin.
+    fn waits_for(&self, holder: &Name, server: &str, key: &Name) -> bool {
+        let (mut holder, mut held) = (holder, server);
+        for _ in 0..self.world.found.len() {
+            let said = self.world.found.get(holder).and_then(|found| found.server.as_deref());
+            let Some(wanted) = said.filter(|said| *said != held) else { return false };
+            let Some(next) = self.world.told_of(wanted).find(|next| *next != holder) else { return false };
+            if next == key {
+                return true;
+            }
+            (holder, held) = (next, wanted);
         }
-        let rivals = self.world.found.iter().filter(|(rival, found)| {
-            used_server(found).as_deref() == Some(server) && self.world.stays(rival).is_some()
-        });
-        holders().next().or_else(|| rivals.map(|(rival, _)| rival).find(is_older))
+        false
     }
 
     fn leave(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
-        if self.world.stays(key).is_none()
-            && let Some(found) = self.world.found.remove(key)
-        {
-            self.outbox.woken.push(Key::Project);
-            self.wake_sharers(key, found.server.as_deref());
+        if self.world.stays(key).is_none() {
+            let claimed = self.world.claims.remove(key).map(|claim| claim.server);
+            let found = self.world.found.remove(key);
+            if claimed.is_some() || found.is_some() {
+                self.outbox.woken.push(Key::Project);
+            }
+            for server in [claimed, found.and_then(|found| found.server)] {
+                self.wake_sharers(key, server.as_deref());
+            }
         }
         if self.world.argo_secret(key).is_none() {
             self.world.stuck.remove(key);
@@ -405,16 +549,18 @@ impl Controller {
             .secrets
             .keys_by(&SecretIndex::Cluster(key.clone()))
             .filter_map(|name| Some((name, self.world.secrets.get(name)?)));
-        let secrets: Vec<(Name, Secret)> =
-            secrets.map(|(name, secret)| (name.clone(), secret.clone())).collect();
-        let deletes =
-            secrets.iter().filter(|(_, secret)| !secret.deleting).map(|(name, secret)| Action::Delete {
-                target: name.object(&names::secret()),
-                uid: secret.uid.clone(),
-                resource_version: Some(secret.version.to_string()),
-            });
-        let removed = secrets.iter().map(|(name, secret)| (name.clone(), secret.version)).collect();
-        wait(deletes.collect(), Stage::Removing(removed))
+        let (removed, deletes) = secrets
+            .filter(|(_, secret)| !secret.deleting)
+            .map(|(name, secret)| {
+                let delete = Action::Delete {
+                    target: name.object(&names::secret()),
+                    uid: secret.uid.clone(),
+                    resource_version: Some(secret.version.to_string()),
+                };
+                ((name.clone(), secret.version), delete)
+            })
+            .unzip();
+        wait(deletes, Stage::Removing(removed))
     }
 
     fn secret_removed(
@@ -448,9 +594,29 @@ impl Controller {
     }
 }
 
-/// The server by which Argo CD knows a cluster.
+/// The server that is a cluster's own.
 pub fn used_server(found: &Found) -> Option<String> {
-    found.server.clone().filter(|_| !found.is_contested)
+    found.server.clone().filter(|_| found.rival.is_none())
+}
+
+/// What is known of a cluster that does not ask any more for a server which it never had.
+fn unclaimed(found: Found) -> Found {
+    Found { server: used_server(&found), rival: None, ..found }
+}
+
+impl Rival {
+    fn words(&self, server: &str) -> String {
+        let cluster = &self.cluster;
+        if self.stays {
+            format!(
+                "DPUCluster {cluster} has the same server {server}, by which Argo CD tells clusters apart; give one of them another"
+            )
+        } else {
+            format!(
+                "DPUCluster {cluster}, which goes, has the same server {server} until nothing of it is left"
+            )
+        }
+    }
 }
 
 /// A name for the Secret of a cluster that has none.

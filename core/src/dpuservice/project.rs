@@ -45,15 +45,21 @@ pub fn name() -> Name {
     Name::new(ARGO_NAMESPACE, PROJECT)
 }
 
-/// The servers that have to be permitted.
+/// The servers that have to be permitted: those of the clusters, and where Applications still are or have to be removed.
 fn servers(world: &World) -> BTreeSet<String> {
     let staying = world.staying().filter(|_| world.is_wanted());
     let mut servers: BTreeSet<String> =
         staying.filter_map(|(cluster, _)| world.server(cluster)).map(str::to_owned).collect();
+    let strays = world.applications.iter().filter(|(_, app)| world.is_stray(app));
+    servers.extend(strays.filter_map(|(_, app)| world.server(&app.cluster)).map(str::to_owned));
     let is_used =
         |server: &&str| world.applications.keys_by(&Index::Server((*server).to_owned())).next().is_some();
     match world.project() {
-        Some(project) => servers.extend(project.servers().filter(is_used).map(str::to_owned)),
+        // Somebody may have taken out what Argo CD still needs, but must not have put in what Applications of theirs name.
+        Some(project) => {
+            let known = project.servers.iter().map(String::as_str).chain(world.told_servers());
+            servers.extend(known.filter(is_used).map(str::to_owned));
+        }
         None => {
             servers.extend(world.applications.iter().filter_map(|(_, app)| app.server()).map(str::to_owned));
         }
@@ -61,10 +67,36 @@ fn servers(world: &World) -> BTreeSet<String> {
     servers
 }
 
+/// The servers that a project's spec permits.
+pub fn servers_of(spec: &Value) -> BTreeSet<String> {
+    let destinations = spec["destinations"].as_array().into_iter().flatten();
+    destinations.filter_map(|destination| Some(literal(destination["server"].as_str()?))).collect()
+}
+
+/// Characters that Argo CD would take for patterns, such as the brackets around an IPv6 address.
+const PATTERN: [char; 8] = ['*', '?', '[', ']', '{', '}', '\\', '!'];
+
+/// The pattern that stands for just this text.
+fn pattern(text: &str) -> String {
+    let escaped =
+        text.chars().flat_map(|letter| PATTERN.contains(&letter).then_some('\\').into_iter().chain([letter]));
+    escaped.collect()
+}
+
+/// The text that a pattern stands for, if it stands for one.
+fn literal(pattern: &str) -> String {
+    let mut letters = pattern.chars();
+    let mut text = String::new();
+    while let Some(letter) = letters.next() {
+        text.push(if letter == '\\' { letters.next().unwrap_or(letter) } else { letter });
+    }
+    text
+}
+
 /// What the AppProject should be.
 pub fn manifest(servers: &BTreeSet<String>) -> Value {
     let destinations: Vec<Value> =
-        servers.iter().map(|server| json!({ "server": server, "namespace": "*" })).collect();
+        servers.iter().map(|server| json!({ "server": pattern(server), "namespace": "*" })).collect();
     json!({
         "apiVersion": names::project().api_version(),
         "kind": names::project().kind,
@@ -85,7 +117,7 @@ pub fn manifest(servers: &BTreeSet<String>) -> Value {
 /// Whether a server is permitted by a project of ours. One that somebody has deleted does its work until Argo CD lets it go.
 pub fn permits(world: &World, server: &str) -> bool {
     let project = world.project().filter(|project| project.is_ours);
-    project.is_some_and(|project| project.servers().any(|permitted| permitted == server))
+    project.is_some_and(|project| project.servers.contains(server))
 }
 
 /// Whether the project has ceased to permit what nobody needs any more: then Secrets may go.
@@ -95,8 +127,7 @@ pub fn has_settled(world: &World) -> bool {
     if !world.is_wanted() {
         return project.deleting;
     }
-    let needed = servers(world);
-    project.servers().all(|server| needed.contains(server))
+    project.servers.is_subset(&servers(world))
 }
 
 impl Controller {
@@ -115,12 +146,19 @@ impl Controller {
             self.tell_project(None);
             return Next::Done(Verdict::Converged);
         }
-        // Once it is to go as a whole it is left as it is; without it, though, Argo CD could not remove anything.
         let is_wanted = self.world.is_wanted();
-        if (project.is_some() && !is_wanted) || (is_wanted && !self.world.is_judged()) {
+        if is_wanted && !self.world.is_judged() {
             return Next::Done(Verdict::Converged);
         }
-        let mut manifest = manifest(&servers(&self.world));
+        let mut servers = servers(&self.world);
+        // Once it is to go as a whole nothing is taken out any more; without it, though, Argo CD could not remove anything.
+        if let Some(project) = project.as_ref().filter(|_| !is_wanted) {
+            if servers.is_subset(&project.servers) {
+                return Next::Done(Verdict::Converged);
+            }
+            servers.extend(project.servers.iter().cloned());
+        }
+        let mut manifest = manifest(&servers);
         if let Some(project) = project.as_ref().filter(|project| project.deleting) {
             manifest["metadata"]["finalizers"] = json!(project.finalizers);
         }
@@ -149,7 +187,8 @@ impl Controller {
         let failure = match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
                 self.world.projects.absorb(name(), Project::read(&object));
-                self.project_changed();
+                // Not itself: should the server have changed what was written, it would be written for ever.
+                self.wake_by_project();
                 None
             }
             Some(Err(failure)) => Some(failure),
@@ -218,12 +257,20 @@ impl Controller {
         Next::Done(Verdict::Converged)
     }
 
-    /// Whoever goes by the project is woken: services that wait for a permission, clusters that wait for its end.
+    /// Whoever goes by the project is woken, and what keeps it as it should be.
     pub(super) fn project_changed(&mut self) {
+        self.wake_by_project();
+        self.outbox.woken.push(Key::Project);
+    }
+
+    /// Services wait for a permission, or for its end, and so do clusters.
+    fn wake_by_project(&mut self) {
         self.wake_services();
         self.wake_leaving_services();
         self.wake_leaving_clusters();
-        self.outbox.woken.push(Key::Project);
+        let strays = self.world.applications.iter().filter(|(_, app)| self.world.is_stray(app));
+        let left: Vec<Key> = strays.map(|(_, app)| Key::Cluster(app.cluster.clone())).collect();
+        self.outbox.woken.extend(left);
     }
 }
 

@@ -223,7 +223,7 @@ fn summary(summary: &Value) -> Value {
 }
 
 /// With a digest of the chart's values instead of these, where Argo CD tells them.
-fn compared(compared: &Value) -> Value {
+pub(super) fn compared(compared: &Value) -> Value {
     let mut kept = kept(compared, &["source", "destination"]);
     if let Some(values) = compared.pointer("/source/helm/valuesObject") {
         kept["values"] = digest_of_values(values).into();

@@ -89,6 +89,11 @@ impl Pass {
     pub fn refusals(&self) -> impl Iterator<Item = (&Name, &Failure)> {
         self.failures.iter().filter(|(_, failure)| !failure.passes())
     }
+
+    /// What failed on a cluster, and may pass by itself.
+    pub fn hitch(&self, cluster: &Name) -> Option<&Failure> {
+        self.failures.get(cluster).filter(|failure| failure.passes())
+    }
 }
 
 /// Something that the cache tells and the server is asked for, because an Application would be made or removed for it.
@@ -123,7 +128,10 @@ pub(super) fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
 
 impl Controller {
     pub(super) fn begin_service(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
-        let Some(service) = self.world.services.get(key) else { return self.begin_sweep(key) };
+        let Some(service) = self.world.services.get(key) else {
+            self.world.told.remove(key);
+            return self.begin_sweep(key);
+        };
         if service.deleting {
             return self.begin_removal(key, now);
         }
@@ -257,11 +265,11 @@ impl Controller {
     /// Where all names are taken somebody has to mend that; when an Application of others goes, services are woken.
     fn complain_of_names(&mut self, key: &Name, pass: &mut Pass) {
         let world = &self.world;
-        let has_one = |cluster: &Name| of_service(world, key).any(|(_, app)| app.cluster == *cluster);
+        let served: BTreeSet<&Name> = of_service(world, key).map(|(_, app)| &app.cluster).collect();
         let is_nameless = |cluster: &&Name| {
-            server(world, cluster, None).is_some_and(|server| is_prepared(world, cluster, server))
+            !served.contains(cluster)
+                && server(world, cluster, None).is_some_and(|server| is_prepared(world, cluster, server))
                 && application::free_name(world, key, cluster).is_none()
-                && !has_one(cluster)
         };
         let nameless: Vec<Name> =
             world.staying().map(|(cluster, _)| cluster).filter(is_nameless).cloned().collect();
@@ -332,10 +340,16 @@ impl Controller {
             DPUServiceStatus { reconciled_at: service.status.reconciled_at.clone(), ..wanted.clone() };
         let status = merge_patch(&json!(service.status), &json!(wanted));
         let Some(status) = status.filter(|_| silent != service.status) else { return Next::Done(verdict) };
-        // While Argo CD deploys, each of its steps on each cluster would be a write.
+        // While Argo CD deploys or removes, each of its steps on each cluster would be a write.
         let since = self.world.told.get(key).map_or(SETTLES, |told| now.monotonic.since(*told));
-        if changed.is_empty() && verdict == Verdict::Converged && since < SETTLES {
-            return Next::Done(Verdict::Requeue(SETTLES.saturating_sub(since)));
+        let rest = SETTLES.saturating_sub(since);
+        let again = match verdict {
+            Verdict::Converged => Some(rest),
+            Verdict::Requeue(after) => Some(after.min(rest)),
+            Verdict::Retry { .. } => None,
+        };
+        if let Some(again) = again.filter(|_| changed.is_empty() && !rest.is_zero()) {
+            return Next::Done(Verdict::Requeue(again));
         }
         let metadata = json!({
             "uid": service.uid,
@@ -366,10 +380,9 @@ impl Controller {
         }
     }
 
-    /// Takes in the answer to a read or write of an Application, and wakes others who go by it. What the watch does not show
-    /// is left out: nobody would tell when it is gone.
+    /// Takes in the answer to a read or write of an Application, and wakes others who go by it.
     pub(super) fn absorb_application(&mut self, name: &Name, app: Option<App>) {
-        let Some(app) = app.filter(App::is_watched) else { return };
+        let Some(app) = app else { return };
         let before = self.world.applications.get(name).cloned();
         if self.world.applications.absorb(name.clone(), app.clone()) {
             self.application_changed(before.as_ref(), &app);
@@ -459,7 +472,8 @@ pub fn server<'a>(world: &'a World, cluster: &Name, app: Option<&'a App>) -> Opt
 
 /// Whether Argo CD has all that it needs to deploy to a cluster.
 pub fn is_prepared(world: &World, cluster: &Name, server: &str) -> bool {
-    world.argo_secret(cluster).is_some() && project::permits(world, server)
+    let known = world.argo_secret(cluster).and_then(|(_, secret)| secret.server.as_deref());
+    known == Some(server) && project::permits(world, server)
 }
 
 pub(super) fn remove(cluster: &Name, name: &Name, app: &App) -> (Task, Action) {

@@ -77,9 +77,15 @@ pub fn awaiting_shared(world: &World, service: &Service, now: Now) -> (DPUServic
     let project = world.project().map(|_| "the AppProject".to_owned());
     let secrets =
         world.told_clusters().map(|cluster| format!("Argo CD's Secret of {}", world.title(cluster)));
+    let is_left = |name: &Name| {
+        world.secrets.get(name).is_some_and(|secret| secret.cluster.is_some() && !secret.deleting)
+            || (*name == super::project::name()
+                && world.project().is_some_and(|project| project.is_ours && !project.deleting))
+    };
     let awaited =
         format!("waiting for what services have shared to go: {}", list(project.into_iter().chain(secrets)));
-    let refused = world.irremovable.iter().map(|(name, failure)| format!("{name} ({failure})"));
+    let refused = world.irremovable.iter().filter(|(name, _)| is_left(name));
+    let refused = refused.map(|(name, failure)| format!("{name} ({failure})"));
     let refused = list(refused);
     if refused.is_empty() {
         return going(service, &awaited, false, now);
@@ -188,16 +194,16 @@ impl Seen<'_> {
             reason,
             message,
         };
-        let troubles: Vec<String> = self
-            .apps
-            .keys()
-            .filter_map(|cluster| {
-                let trouble = self.world.found.get(*cluster)?.trouble.as_ref()?;
-                Some(format!("{}: {trouble}", self.world.title(cluster)))
-            })
-            .collect();
-        let missing = self.apps.keys().filter(|cluster| self.world.argo_secret(cluster).is_none());
-        let missing: Vec<String> = missing.map(|cluster| self.world.title(cluster)).collect();
+        let (mut troubles, mut missing) = (Vec::new(), Vec::new());
+        for cluster in self.apps.keys() {
+            let title = self.world.title(cluster);
+            match self.world.found.get(*cluster).and_then(|found| found.trouble.as_ref()) {
+                Some(trouble) if trouble.passes => missing.push(format!("{title} ({})", trouble.words)),
+                Some(trouble) => troubles.push(format!("{title}: {}", trouble.words)),
+                None if self.world.argo_secret(cluster).is_none() => missing.push(title),
+                None => {}
+            }
+        }
         if troubles.is_empty() && missing.is_empty() {
             let message = format!("Argo CD has the Secrets of {} clusters", self.apps.len());
             return finding(Status::True, reason::SUCCESS, message);
@@ -237,11 +243,19 @@ impl Seen<'_> {
                 reason::AWAITING_DELETION,
                 "the AppProject was deleted; Argo CD keeps it as long as an Application names it, and then it is made anew",
             ),
-            Some(_) => finding(
-                Status::True,
-                reason::SUCCESS,
-                "the AppProject permits every cluster that can be reached",
-            ),
+            Some(project) => {
+                let is_barred = |cluster: &Name| {
+                    self.world.server(cluster).is_some_and(|server| !project.servers.contains(server))
+                };
+                let barred = self.apps.keys().filter(|cluster| is_barred(cluster));
+                let barred = list(barred.map(|cluster| self.world.title(cluster)));
+                if barred.is_empty() {
+                    let message = "the AppProject permits every cluster that can be reached";
+                    return finding(Status::True, reason::SUCCESS, message);
+                }
+                let message = format!("the AppProject does not permit these yet: {barred}");
+                finding(Status::False, reason::PENDING, &message)
+            }
         }
     }
 
@@ -291,8 +305,10 @@ impl Seen<'_> {
             (_, Some(server)) if !service::is_prepared(self.world, cluster, server) => {
                 Some(format!("{title} (waiting for its Secret and the AppProject)"))
             }
-            (None, Some(_)) => Some(format!("{title} (no Application yet)")),
-            (Some(_), Some(_)) => None,
+            (app, Some(_)) => match self.pass.hitch(cluster) {
+                Some(failure) => Some(format!("{title} (not written yet: {})", failure.message)),
+                None => app.is_none().then(|| format!("{title} (no Application yet)")),
+            },
         }
     }
 

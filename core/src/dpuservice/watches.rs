@@ -131,19 +131,11 @@ impl Control for Controller {
             Some(Source::Secrets) => {
                 let secret = Secret::read(object);
                 let before = self.world.secrets.get(&name).cloned();
-                let is_there = |secret: &Secret| (secret.cluster.clone(), secret.deleting);
-                let has_come = before.as_ref().map(is_there) != Some(is_there(&secret));
                 let concerns = secret.cluster.clone().or_else(|| before.as_ref()?.cluster.clone());
                 if self.world.secrets.observe(name.clone(), secret.clone()) {
                     self.secret_changed(before.as_ref(), &secret);
                     self.wake_readers(&name);
-                    if let Some(cluster) = concerns {
-                        self.outbox.woken.push(Key::Cluster(cluster));
-                        // Services wait for it, or can't go on.
-                        if has_come {
-                            self.wake_services();
-                        }
-                    }
+                    self.outbox.woken.extend(concerns.map(Key::Cluster));
                 }
             }
             Some(Source::Projects) => {
@@ -158,7 +150,7 @@ impl Control for Controller {
                     self.world.taken.remove(&name);
                     self.application_seen(name, &app);
                 } else {
-                    self.vanished(kind, object);
+                    self.application_vanished(&name, resource_version(object));
                     self.world.taken.insert(name);
                 }
             }
@@ -203,12 +195,7 @@ impl Control for Controller {
                 if self.world.taken.remove(&name) {
                     self.wake_services();
                 }
-                let before = self.world.applications.get(&name).cloned();
-                if self.world.applications.vanish(&name, version)
-                    && let Some(app) = before
-                {
-                    self.application_gone(&app);
-                }
+                self.application_vanished(&name, version);
             }
             None => {}
         }
@@ -227,6 +214,7 @@ impl Controller {
     /// With the first service comes what all share, and after the last it goes.
     pub(super) fn service_changed(&mut self, was_wanted: bool) {
         if was_wanted != self.world.is_wanted() {
+            self.world.irremovable.clear();
             self.wake_shared();
             self.wake_leaving_services();
         }
@@ -235,6 +223,21 @@ impl Controller {
     fn cluster_changed(&mut self, name: &Name) {
         self.outbox.woken.push(Key::Cluster(name.clone()));
         self.wake_services();
+        // Whoever waited until it had been looked at waits no more.
+        if self.world.stays(name).is_none() {
+            self.outbox.woken.push(Key::Project);
+            self.wake_eldest_unknown();
+        }
+    }
+
+    /// An Application is not there any more, or is nobody's.
+    fn application_vanished(&mut self, name: &Name, version: u64) {
+        let before = self.world.applications.get(name).cloned();
+        if self.world.applications.vanish(name, version)
+            && let Some(app) = before
+        {
+            self.application_gone(&app);
+        }
     }
 
     /// The clusters that a Secret is about.
@@ -269,7 +272,7 @@ impl Controller {
     pub(super) fn application_changed(&mut self, before: Option<&App>, app: &App) {
         let has_moved = before.is_some_and(|before| before.server() != app.server());
         let is_leaving = !self.world.is_wanted() || self.world.stays(&app.cluster).is_none();
-        if is_leaving || has_moved {
+        if is_leaving || has_moved || self.world.is_stray(app) {
             self.outbox.woken.extend([Key::Cluster(app.cluster.clone()), Key::Project]);
         }
         // It may have been made over to another.
@@ -308,11 +311,12 @@ impl Controller {
 
     /// Why something that all services share can't be removed, or that it can.
     pub(super) fn tell_leaving(&mut self, name: &Name, failure: Option<String>) {
-        if self.world.irremovable.get(name) != failure.as_ref() {
-            match failure {
-                Some(failure) => self.world.irremovable.insert(name.clone(), failure),
-                None => self.world.irremovable.remove(name),
-            };
+        let before = match &failure {
+            Some(failure) => self.world.irremovable.insert(name.clone(), failure.clone()),
+            None => self.world.irremovable.remove(name),
+        };
+        // Words that differ each time must not hasten what fails.
+        if before.is_some() != failure.is_some() {
             self.wake_leaving_services();
         }
     }

@@ -7,9 +7,10 @@ use lockstep_crds::dpuservice::{DPUServiceSpec, DPUServiceStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::application::App;
-use super::cluster::Found;
+use super::application::{App, Index};
+use super::cluster::{Claim, Found};
 use super::names::{self, ARGO_NAMESPACE, CLUSTER, FINALIZER, MANAGED_BY, MANAGER, SERVER};
+use super::project;
 use super::source::Source;
 use crate::digest::shortened;
 use crate::engine::action::{Class, Failure};
@@ -37,6 +38,9 @@ pub struct World {
     /// What was found out about each cluster.
     #[serde(with = "pairs")]
     pub found: BTreeMap<Name, Found>,
+    /// The clusters whose Secrets are being written.
+    #[serde(with = "pairs")]
+    pub claims: BTreeMap<Name, Claim>,
     /// Why the AppProject could not be written last.
     pub project_failure: Option<Failure>,
     /// The Applications of others, whose names are taken.
@@ -246,6 +250,8 @@ pub struct Project {
     pub finalizers: Vec<String>,
     /// Its spec.
     pub spec: Arc<Value>,
+    /// The servers that it permits.
+    pub servers: BTreeSet<String>,
     version: u64,
 }
 
@@ -258,6 +264,7 @@ impl Project {
             deleting: is_deleting(object),
             is_ours: label(object, MANAGED_BY) == Some(MANAGER),
             finalizers: serde_json::from_value(finalizers).unwrap_or_default(),
+            servers: project::servers_of(&object["spec"]),
             spec: Arc::new(object["spec"].clone()),
             version: resource_version(object),
         }
@@ -266,12 +273,6 @@ impl Project {
     /// Whether two readings mean the same.
     pub fn is_same(&self, other: &Self) -> bool {
         *self == Self { version: self.version, ..other.clone() }
-    }
-
-    /// The servers that it permits.
-    pub fn servers(&self) -> impl Iterator<Item = &str> {
-        let destinations = self.spec["destinations"].as_array().into_iter().flatten();
-        destinations.filter_map(|destination| destination["server"].as_str())
     }
 }
 
@@ -337,6 +338,12 @@ impl World {
         self.secrets.keys_by(&SecretIndex::Any).filter_map(|name| self.secrets.get(name)?.cluster.as_ref())
     }
 
+    /// The servers that Argo CD is told of.
+    pub fn told_servers(&self) -> impl Iterator<Item = &str> {
+        let names = self.secrets.keys_by(&SecretIndex::Any);
+        names.filter_map(|name| self.secrets.get(name)?.server.as_deref())
+    }
+
     /// The clusters that Argo CD knows by a server.
     pub fn told_of(&self, server: &str) -> impl Iterator<Item = &Name> {
         let names = self.secrets.keys_by(&SecretIndex::Server(server.to_owned()));
@@ -350,14 +357,32 @@ impl World {
         self.told_clusters().next().is_some() || self.project().is_some_and(is_kept)
     }
 
+    /// The Applications on a cluster that are being removed, and name a server that is not the cluster's any more.
+    pub fn strays<'a>(&'a self, cluster: &Name) -> impl Iterator<Item = (&'a Name, &'a App)> + use<'a> {
+        let apps = self.applications.keys_by(&Index::Cluster(cluster.clone()));
+        let apps = apps.filter_map(|name| Some((name, self.applications.get(name)?)));
+        apps.filter(|(_, app)| self.is_stray(app))
+    }
+
+    /// Whether an Application is one of these.
+    pub fn is_stray(&self, app: &App) -> bool {
+        let is_elsewhere = |server| app.server() != Some(server);
+        app.deleting
+            && self.clusters.get(&app.cluster).is_some()
+            && self.server(&app.cluster).is_some_and(is_elsewhere)
+    }
+
     /// The one AppProject.
     pub fn project(&self) -> Option<&Project> {
         self.projects.get(&Name::new(ARGO_NAMESPACE, names::PROJECT))
     }
 
-    /// The server of a cluster, as its kubeconfig said when it could last be used; none, if it is another cluster's.
+    /// The server of a cluster, as its kubeconfig said when it could last be used. Where that is another cluster's, or nothing
+    /// is known any more, the one that Argo CD knows it by.
     pub fn server(&self, cluster: &Name) -> Option<&str> {
-        self.found.get(cluster).filter(|found| !found.is_contested)?.server.as_deref()
+        let said = self.found.get(cluster).filter(|found| found.rival.is_none());
+        said.and_then(|found| found.server.as_deref())
+            .or_else(|| self.argo_secret(cluster)?.1.server.as_deref())
     }
 
     /// How a cluster is called in a status: by its name, with its namespace where several have that name.

@@ -190,23 +190,3 @@ fn what_can_not_be_removed_is_told_and_tried_at_growing_distances() {
     bench.cluster.advance(Duration::from_mins(10));
     assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
 }
-
-/// The order in which a new process looks at clusters decides nothing.
-#[test]
-fn the_older_of_two_clusters_with_one_server_has_it_after_a_restart_too() {
-    let mut bench = Bench::serving(&["z-old-01"]);
-    bench.cluster.create(&super::bench::kubeconfig(
-        DPF,
-        "a-young-02",
-        &Access::by_token(&server("z-old-01"), "t"),
-    ));
-    bench.cluster.create(&super::bench::dpu_cluster(DPF, "a-young-02"));
-    bench.settle();
-    for _ in 0..3 {
-        bench.cluster.crash(bench.cluster.processes() - 1, None);
-        bench.cluster.start(operator, true);
-        bench.settle();
-        assert_eq!(bench.in_argo("Secret"), ["z-old-01-argocd"]);
-        assert_eq!(bench.in_argo("Application"), ["hbn-01"]);
-    }
-}

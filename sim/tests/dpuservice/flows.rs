@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
+use lockstep_core::engine::machine::Note;
 use lockstep_sim::cluster::What;
 use lockstep_sim::worlds::dpu_clusters::{Access, UNREACHABLE};
 use serde_json::{Value, json};
@@ -53,6 +54,27 @@ fn at_rest_nothing_is_asked_for() {
     // Argo CD looks again and again, and writes when it did.
     bench.cluster.advance(Duration::from_hours(49));
     assert_eq!(bench.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn what_argo_cd_says_of_others_wakes_nobody() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    let metadata = json!({ "namespace": ARGO_NAMESPACE, "name": "theirs" });
+    let mut theirs = bench.application("hbn-01");
+    theirs["metadata"] = metadata;
+    theirs["spec"]["project"] = json!("theirs");
+    bench.cluster.create(&theirs);
+    bench.settle();
+    bench.story();
+    bench.notes.clear();
+    for look in 0..10 {
+        let looked = json!({ "status": { "reconciledAt": format!("2026-01-01T00:00:0{look}Z") } });
+        bench.cluster.merge("Application", ARGO_NAMESPACE, "theirs", &looked);
+        bench.settle();
+    }
+    bench.story();
+    let passes = bench.notes.iter().filter(|note| matches!(note, Note::Reconciled { .. }));
+    assert_eq!(passes.count(), 0);
 }
 
 #[test]

@@ -6,6 +6,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
+use lockstep_core::engine::action::Class;
+use lockstep_sim::cluster::Fate;
 use lockstep_sim::worlds::dpu_clusters::{Access, UNREACHABLE};
 use serde_json::{Value, json};
 
@@ -95,17 +97,31 @@ fn a_kubeconfig_that_breaks_takes_nothing_down() {
     assert_eq!(application["spec"]["source"]["targetRevision"], "v2.0.0");
 }
 
+/// A status does not say that all is well while a write is missing.
 #[test]
-fn two_clusters_with_one_server_are_told_apart_by_age() {
-    let mut bench = Bench::serving(&["dpu-01"]);
-    bench.cluster.create(&kubeconfig(DPF, "dpu-02", &Access::by_token(&server("dpu-01"), TOKEN)));
-    bench.cluster.create(&dpu_cluster(DPF, "dpu-02"));
-    bench.settle();
-    assert_eq!(bench.in_argo("Application"), ["hbn-01"]);
-    insta::assert_snapshot!("conditions_with_a_server_that_is_taken", bench.conditions("hbn"));
-    bench.cluster.delete("DPUCluster", DPF, "dpu-01");
-    bench.settle();
-    assert_eq!(bench.in_argo("Application"), ["hbn-02"]);
+fn what_could_not_be_written_yet_is_told() {
+    let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+    bench.cluster.interfere(|_, action| {
+        let is_second = action.target().is_some_and(|target| target.name == "hbn-02");
+        if is_second && action.is_write() { Fate::failed(Class::Unavailable) } else { Fate::Served }
+    });
+    let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });
+    bench.cluster.merge("DPUService", "default", "hbn", &change);
+    bench.cluster.advance(Duration::from_mins(2));
+    insta::assert_snapshot!("conditions_with_a_write_that_fails", bench.conditions("hbn"));
+    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.advance(Duration::from_mins(6));
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+
+    bench.cluster.interfere(|_, action| {
+        let is_secret = action.target().is_some_and(|target| target.name == "dpu-02-argocd");
+        if is_secret && action.is_write() { Fate::failed(Class::Unavailable) } else { Fate::Served }
+    });
+    bench.rotate("dpu-02", &Access::by_token(&server("dpu-02"), "another"));
+    bench.cluster.advance(Duration::from_mins(2));
+    insta::assert_snapshot!("conditions_with_a_secret_that_fails", bench.conditions("hbn"));
+    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.advance(Duration::from_mins(6));
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 

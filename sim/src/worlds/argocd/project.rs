@@ -48,13 +48,24 @@ pub(super) fn permits_destination(project: &Value, destination: &Destination<'_>
     is_permitted
 }
 
-/// Whether a text is like a pattern, in which a star stands for anything.
+/// Whether a text is like a pattern, in which a star stands for anything, a question mark for one character, brackets for one
+/// of those in them, and what follows a backslash for itself.
 fn is_like(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((begin, rest)) => text.strip_prefix(begin).is_some_and(|left| {
-            (0..=left.len()).filter(|at| left.is_char_boundary(*at)).any(|at| is_like(rest, &left[at..]))
-        }),
+    let mut rest = pattern.chars();
+    let begins_with =
+        |letter: char, rest: &str| text.strip_prefix(letter).is_some_and(|left| is_like(rest, left));
+    match rest.next() {
+        None => text.is_empty(),
+        Some('*') => (0..=text.len())
+            .filter(|at| text.is_char_boundary(*at))
+            .any(|at| is_like(rest.as_str(), &text[at..])),
+        Some('?') => text.chars().next().is_some_and(|any| begins_with(any, rest.as_str())),
+        Some('[') => rest
+            .as_str()
+            .split_once(']')
+            .is_some_and(|(class, rest)| class.chars().any(|letter| begins_with(letter, rest))),
+        Some('\\') => rest.next().is_some_and(|letter| begins_with(letter, rest.as_str())),
+        Some(letter) => begins_with(letter, rest.as_str()),
     }
 }
 
@@ -65,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_anything() {
+    fn patterns_are_those_of_argo_cd() {
         let table = [
             ("*", "", true),
             ("*", "https://a:6443", true),
@@ -76,6 +87,12 @@ mod tests {
             ("a*b*c", "axxbyyc", true),
             ("a*b*c", "axxcyyb", false),
             ("", "a", false),
+            ("a?c", "abc", true),
+            ("a?", "a", false),
+            ("https://[fd00::1]:6443", "https://[fd00::1]:6443", false),
+            ("https://[fd00::1]:6443", "https://f:6443", true),
+            ("https://\\[fd00::1\\]:6443", "https://[fd00::1]:6443", true),
+            ("\\*", "a", false),
         ];
         for (pattern, text, expected) in table {
             assert_eq!(is_like(pattern, text), expected, "{pattern} {text}");

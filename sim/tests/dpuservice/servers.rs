@@ -1,0 +1,265 @@
+//! Which cluster has which server: Argo CD tells clusters apart by it, so that no two ever have the same.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, CLUSTER, PROJECT};
+use lockstep_sim::cluster::Fate;
+use lockstep_sim::worlds::dpu_clusters::{Access, UNREACHABLE};
+use serde_json::{Value, json};
+
+use super::bench::{Bench, DPF, TOKEN, dpu_cluster, kubeconfig, operator, server, service};
+use super::user::User as _;
+
+/// The name of a cluster, and the server that Argo CD knows it by.
+fn told(bench: &mut Bench) -> Vec<(String, String)> {
+    let mut told: Vec<(String, String)> = bench
+        .cluster
+        .list("Secret", ARGO_NAMESPACE)
+        .iter()
+        .map(|secret| {
+            let cluster = secret["metadata"]["annotations"][CLUSTER].as_str().unwrap_or("?");
+            let server =
+                STANDARD.decode(secret["data"]["server"].as_str().unwrap_or("")).expect("it is base64");
+            let server = String::from_utf8(server).expect("it is text");
+            (cluster.rsplit('/').next().unwrap_or("?").to_owned(), server)
+        })
+        .collect();
+    told.sort();
+    told
+}
+
+fn expected(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(cluster, of)| ((*cluster).to_owned(), server(of))).collect()
+}
+
+/// A cluster joins that says it has the server of another one.
+fn join_at(bench: &mut Bench, cluster: &str, of: &str) {
+    bench.cluster.create(&kubeconfig(DPF, cluster, &Access::by_token(&server(of), TOKEN)));
+    bench.cluster.create(&dpu_cluster(DPF, cluster));
+    bench.cluster.advance(Duration::from_secs(1));
+}
+
+fn move_to(bench: &mut Bench, cluster: &str, of: &str) {
+    bench.rotate(cluster, &Access::by_token(&server(of), &format!("{TOKEN}-{cluster}")));
+}
+
+fn restart(bench: &mut Bench) {
+    bench.cluster.crash(bench.cluster.processes() - 1, None);
+    bench.cluster.start(operator, true);
+    bench.settle();
+}
+
+#[test]
+fn of_two_that_come_with_one_server_the_older_gets_it() {
+    let mut bench = Bench::new();
+    for cluster in ["z-old-01", "a-young-02"] {
+        join_at(&mut bench, cluster, "one");
+    }
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    assert_eq!(told(&mut bench), expected(&[("z-old-01", "one")]));
+    assert_eq!(bench.in_argo("Application"), ["hbn-01"]);
+    insta::assert_snapshot!("conditions_with_a_server_that_is_taken", bench.conditions("hbn"));
+    restart(&mut bench);
+    assert_eq!(told(&mut bench), expected(&[("z-old-01", "one")]));
+
+    bench.cluster.delete("DPUCluster", DPF, "z-old-01");
+    bench.settle();
+    assert_eq!(told(&mut bench), expected(&[("a-young-02", "one")]));
+    assert_eq!(bench.in_argo("Application"), ["hbn-02"]);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+#[test]
+fn who_has_a_server_keeps_it() {
+    let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+    move_to(&mut bench, "dpu-01", "dpu-02");
+    bench.settle();
+    // What runs on the older one stays where it is.
+    assert_eq!(told(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
+    let (secrets, message) = bench.condition("hbn", "ClusterSecretsReconciled");
+    assert_eq!(secrets, "False/Error", "{message}");
+    assert!(
+        message.contains("dpu-01: DPUCluster dpf-operator-system/dpu-02 has the same server"),
+        "{message}"
+    );
+
+    // Nor does a restart change that, nor that somebody deletes the Secret.
+    restart(&mut bench);
+    assert_eq!(told(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
+    bench.story();
+    bench.cluster.delete("Secret", ARGO_NAMESPACE, "dpu-02-argocd");
+    bench.cluster.advance(Duration::from_secs(300));
+    println!("{}", bench.story());
+    println!("{}", bench.conditions("hbn"));
+    bench.settle();
+    assert_eq!(told(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
+
+    move_to(&mut bench, "dpu-01", "dpu-01");
+    bench.settle();
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+/// A third may not have the server that one still has while it waits for another.
+#[test]
+fn what_one_has_is_not_free_while_it_waits() {
+    let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+    move_to(&mut bench, "dpu-01", "dpu-02");
+    bench.settle();
+    join_at(&mut bench, "dpu-03", "dpu-01");
+    bench.settle();
+    assert_eq!(told(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
+    move_to(&mut bench, "dpu-02", "elsewhere");
+    bench.settle();
+    let all = [("dpu-01", "dpu-02"), ("dpu-02", "elsewhere"), ("dpu-03", "dpu-01")];
+    assert_eq!(told(&mut bench), expected(&all));
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+#[test]
+fn clusters_may_change_places() {
+    let mut bench = Bench::serving(&["dpu-01", "dpu-02", "dpu-03"]);
+    // In a ring, and back to where two of them were.
+    for places in [["dpu-02", "dpu-03", "dpu-01"], ["dpu-03", "dpu-02", "dpu-01"]] {
+        let clusters = ["dpu-01", "dpu-02", "dpu-03"];
+        for (cluster, place) in clusters.into_iter().zip(places) {
+            move_to(&mut bench, cluster, place);
+        }
+        bench.settle();
+        let all: Vec<(&str, &str)> = clusters.into_iter().zip(places).collect();
+        assert_eq!(told(&mut bench), expected(&all));
+        for (number, place) in places.into_iter().enumerate() {
+            let application = bench.application(&format!("hbn-{:02}", number + 1));
+            assert_eq!(application["spec"]["destination"]["server"], server(place));
+        }
+        assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+    }
+}
+
+/// All of those that waited are woken at once, and one of them gets it.
+#[test]
+fn of_those_that_wait_for_a_server_one_gets_it() {
+    let mut bench = Bench::new();
+    for cluster in ["dpu-04", "dpu-03", "dpu-02", "dpu-01"] {
+        join_at(&mut bench, cluster, "one");
+    }
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    for holder in ["dpu-04", "dpu-03", "dpu-02"] {
+        assert_eq!(told(&mut bench), expected(&[(holder, "one")]));
+        let (_, message) = bench.condition("hbn", "ClusterSecretsReconciled");
+        assert!(
+            message.contains(&format!("DPUCluster dpf-operator-system/{holder} has the same")),
+            "{message}"
+        );
+        assert!(!message.contains("which goes"), "{message}");
+        bench.cluster.delete("DPUCluster", DPF, holder);
+        bench.settle();
+    }
+    assert_eq!(told(&mut bench), expected(&[("dpu-01", "one")]));
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+#[test]
+fn who_waits_for_a_server_does_so_for_the_next_service_too() {
+    let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+    move_to(&mut bench, "dpu-01", "dpu-02");
+    bench.settle();
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.settle();
+    // Argo CD does not get in where the kubeconfig of the first says that it is not any more.
+    assert_eq!(bench.in_argo("Application"), ["hbn-01"]);
+    move_to(&mut bench, "dpu-01", "dpu-01");
+    bench.settle();
+    assert_eq!(told(&mut bench), Vec::new());
+    move_to(&mut bench, "dpu-01", "dpu-02");
+    bench.settle();
+    bench.cluster.create(&service("firefly"));
+    bench.settle();
+    assert_eq!(told(&mut bench).len(), 1, "{:?}", told(&mut bench));
+    assert_eq!(bench.in_argo("Application").len(), 1);
+}
+
+/// Both come to a server that nobody had, and the writes of both are under way at once.
+#[test]
+fn two_that_move_to_one_server_do_not_both_get_it() {
+    for lost in [0, 1, 2] {
+        let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+        let mut left = lost;
+        bench.cluster.interfere(move |_, action| {
+            let is_secret = action.target().is_some_and(|target| target.kind.kind == "Secret");
+            if is_secret && action.is_write() && left > 0 {
+                left -= 1;
+                return Fate::AnswerLost;
+            }
+            Fate::Served
+        });
+        for cluster in ["dpu-01", "dpu-02"] {
+            move_to(&mut bench, cluster, "three");
+        }
+        bench.settle();
+        let told = told(&mut bench);
+        let three = told.iter().filter(|(_, at)| *at == server("three")).count();
+        assert_eq!((three, told.len()), (1, 2), "{told:?}");
+    }
+}
+
+#[test]
+fn what_is_being_removed_follows_a_cluster_that_moves() {
+    let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+    let cut_off = json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } });
+    bench.cluster.merge("DPUCluster", DPF, "dpu-01", &cut_off);
+    bench.settle();
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.cluster.advance(Duration::from_mins(1));
+    assert_eq!(bench.in_argo("Application"), ["hbn-01"], "nobody gets in there");
+    bench.story();
+    // It comes back in another place.
+    move_to(&mut bench, "dpu-01", "elsewhere");
+    bench.cluster.merge(
+        "DPUCluster",
+        DPF,
+        "dpu-01",
+        &json!({ "metadata": { "annotations": { UNREACHABLE: null } } }),
+    );
+    bench.cluster.advance(Duration::from_mins(2));
+    println!("{}", bench.story());
+    assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
+    assert_eq!(bench.runs_on("dpu-01"), Vec::<String>::new());
+}
+
+#[test]
+fn a_server_may_have_an_address_of_ipv6() {
+    let mut bench = Bench::new();
+    bench.cluster.create(&kubeconfig(DPF, "dpu-01", &Access::by_token("https://[fd00::1]:6443", TOKEN)));
+    bench.cluster.create(&dpu_cluster(DPF, "dpu-01"));
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+    let project = bench.cluster.get("AppProject", ARGO_NAMESPACE, PROJECT);
+    assert_eq!(project["spec"]["destinations"][0]["server"], "https://\\[fd00::1\\]:6443");
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.settle();
+    assert_eq!(bench.runs_on("dpu-01"), Vec::<String>::new());
+    assert_eq!(bench.in_argo("AppProject"), Vec::<String>::new());
+}
+
+#[test]
+fn a_permission_that_is_taken_away_comes_back_for_the_removal() {
+    let mut bench = Bench::serving(&["dpu-01"]);
+    let cut_off = |value: Value| json!({ "metadata": { "annotations": { UNREACHABLE: value } } });
+    bench.cluster.merge("DPUCluster", DPF, "dpu-01", &cut_off(json!("true")));
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.settle();
+    let nothing = json!({ "spec": { "destinations": [] } });
+    bench.cluster.merge("AppProject", ARGO_NAMESPACE, PROJECT, &nothing);
+    bench.settle();
+    let project = bench.cluster.get("AppProject", ARGO_NAMESPACE, PROJECT);
+    assert_eq!(project["spec"]["destinations"][0]["server"], server("dpu-01"));
+    bench.cluster.merge("DPUCluster", DPF, "dpu-01", &cut_off(Value::Null));
+    bench.settle();
+    assert_eq!(bench.runs_on("dpu-01"), Vec::<String>::new());
+    assert_eq!(bench.service("hbn"), Value::Null);
+}
