@@ -14,33 +14,31 @@
 //! Source: "Reconcile the secrets for each cluster"; decisions on what is shared.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::application::{self, App, Index, application_ref};
+use super::application::{App, Index, application_ref};
 use super::kubeconfig;
-use super::names::{
-    self, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, SECRET_TYPE, SECRET_TYPE_CLUSTER, SERVER,
-};
+use super::names;
 use super::service::is_prepared;
-use super::source::Source;
-use super::world::{Cluster, ClusterIndex, Secret, SecretIndex, World, label_value};
-use super::{Controller, Key, lagging, project};
-use crate::digest::{digest, shortened};
+use super::world::{Cluster, Secret};
+use super::{Controller, Key, lagging};
 use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::driver::{Next, Verdict};
-use crate::engine::write::{covers, create_or_apply};
-use crate::object::{Name, is_deleting};
+use crate::engine::write::create_or_apply;
+use crate::object::Name;
 use crate::time::Now;
 
-/// The longest name of a Secret.
-const NAME_MAX_BYTES: usize = 253;
-/// How long Argo CD may take to remove what it has deployed to a cluster that is gone, before it is made to give up.
-pub const GIVES_UP_AFTER: Duration = Duration::from_mins(5);
-/// After which time it is looked again whether Applications are gone that no watch has shown.
-const RECHECK: Duration = Duration::from_secs(10);
+mod leaving;
+mod secret;
+mod servers;
+
+pub use leaving::GIVES_UP_AFTER;
+pub use secret::manifest;
+use secret::{is_applied, secret_name};
+use servers::unclaimed;
+pub use servers::{Claim, Rival, used_server};
 
 /// What was found out about a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,22 +55,6 @@ pub struct Found {
     failing: bool,
     /// The version of the kubeconfig that was read, and of the Secret that it was compared with.
     compared: Option<Compared>,
-}
-
-/// A server that is about to be told to Argo CD as a cluster's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Claim {
-    /// The cluster's uid.
-    uid: String,
-    server: String,
-}
-
-/// Another cluster, which has the same server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Rival {
-    cluster: Name,
-    /// Whether it is there to stay.
-    stays: bool,
 }
 
 /// Why a Secret is not as it should be.
@@ -359,17 +341,6 @@ impl Controller {
         Next::Done(Verdict::Converged)
     }
 
-    /// Who has a cluster's server as well may have it now, or has to leave it.
-    pub(super) fn wake_sharers(&mut self, cluster: &Name, server: Option<&str>) {
-        let Some(server) = server else { return };
-        let sharers = self
-            .world
-            .found
-            .iter()
-            .filter(|(other, found)| *other != cluster && found.server.as_deref() == Some(server));
-        self.outbox.woken.extend(sharers.map(|(other, _)| Key::Cluster(other.clone())));
-    }
-
     /// Takes in a Secret that was answered.
     fn absorb_secret(&mut self, object: &Value) {
         let (name, secret) = (Name::of(object), Secret::read(object));
@@ -378,298 +349,4 @@ impl Controller {
             self.secret_changed(before.as_ref(), &secret);
         }
     }
-
-    /// Services go by whether Argo CD knows a cluster by its server; others may wait for the server.
-    pub(super) fn secret_changed(&mut self, before: Option<&Secret>, secret: &Secret) {
-        let told = |secret: &Secret| (secret.cluster.clone(), secret.server.clone(), secret.deleting);
-        let is_argos = secret.cluster.is_some() || before.is_some_and(|before| before.cluster.is_some());
-        if is_argos && before.map(told) != Some(told(secret)) {
-            self.wake_services();
-        }
-        if let Some(Secret { cluster: Some(cluster), server, .. }) = before
-            && (cluster, server) != (secret.cluster.as_ref().unwrap_or(cluster), &secret.server)
-        {
-            self.wake_sharers(cluster, server.as_deref());
-        }
-    }
-
-    /// The clusters that have not been looked at yet.
-    fn unknown(&self) -> impl Iterator<Item = &Name> {
-        let is_unknown = |name: &Name, cluster: &Cluster| {
-            let uids = [
-                self.world.found.get(name).map(|found| &found.uid),
-                self.world.claims.get(name).map(|claim| &claim.uid),
-            ];
-            !uids.contains(&Some(&cluster.uid))
-        };
-        self.world.staying().filter(move |(name, cluster)| is_unknown(name, cluster)).map(|(name, _)| name)
-    }
-
-    /// Whether an older cluster has not been looked at yet.
-    fn has_unknown_elder(&self, key: &Name) -> bool {
-        self.unknown().any(|name| name != key && self.world.is_older(name, key))
-    }
-
-    /// Of those that wait for their elders, the eldest waits for nobody any more.
-    pub(super) fn wake_eldest_unknown(&mut self) {
-        let eldest =
-            self.unknown().reduce(|one, other| if self.world.is_older(other, one) { other } else { one });
-        self.outbox.woken.extend(eldest.cloned().map(Key::Cluster));
-    }
-
-    /// Another cluster that has the same server: the one that Argo CD knows by it, else the one whose Secret is being written,
-    /// else, if this one never had it, an older one that waits for it too.
-    fn rival(&self, key: &Name, server: &str) -> Option<Rival> {
-        let world = &self.world;
-        let says = |name: &Name| world.found.get(name).and_then(|found| found.server.as_deref());
-        let is_older = |rival: &&Name| *rival != key && world.is_older(rival, key);
-        let rival = if world.told_of(server).any(|holder| holder == key) {
-            let mut holders =
-                world.told_of(server).filter(|name| says(name).is_none_or(|said| said == server));
-            holders.find(is_older)
-        } else {
-            let mut holders = world.told_of(server).filter(|holder| !self.waits_for(holder, server, key));
-            let sharers = || {
-                world.found.iter().filter(|(name, found)| {
-                    *name != key && found.server.as_deref() == Some(server) && world.stays(name).is_some()
-                })
-            };
-            let mut claims =
-                world.claims.iter().filter(|(name, claim)| *name != key && claim.server == server);
-            let has_claimed = world.claims.get(key).is_some_and(|claim| claim.server == server);
-            let had_it = has_claimed || world.found.get(key).and_then(used_server).as_deref() == Some(server);
-            holders
-                .next()
-                .or_else(|| claims.next().map(|(name, _)| name))
-                .or_else(|| sharers().find(|(_, found)| found.rival.is_none()).map(|(name, _)| name))
-                .or_else(|| sharers().map(|(name, _)| name).filter(|_| !had_it).find(is_older))
-        };
-        rival.map(|cluster| Rival { cluster: cluster.clone(), stays: world.stays(cluster).is_some() })
-    }
-
-    /// Whether the holder of a server waits for another server, whose holder waits in turn, and so on, down to this cluster:
-    /// somebody has to begin.
-    fn waits_for(&self, holder: &Name, server: &str, key: &Name) -> bool {
-        let (mut holder, mut held) = (holder, server);
-        for _ in 0..self.world.found.len() {
-            let said = self.world.found.get(holder).and_then(|found| found.server.as_deref());
-            let Some(wanted) = said.filter(|said| *said != held) else { return false };
-            let Some(next) = self.world.told_of(wanted).find(|next| *next != holder) else { return false };
-            if next == key {
-                return true;
-            }
-            (holder, held) = (next, wanted);
-        }
-        false
-    }
-
-    fn leave(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
-        if self.world.stays(key).is_none() {
-            let claimed = self.world.claims.remove(key).map(|claim| claim.server);
-            let found = self.world.found.remove(key);
-            if claimed.is_some() || found.is_some() {
-                self.outbox.woken.push(Key::Project);
-            }
-            for server in [claimed, found.and_then(|found| found.server)] {
-                self.wake_sharers(key, server.as_deref());
-            }
-        }
-        if self.world.argo_secret(key).is_none() {
-            self.world.stuck.remove(key);
-            return Next::Done(Verdict::Converged);
-        }
-        if let Some(wait) = self.awaits_applications(key, now) {
-            return Next::Done(wait);
-        }
-        // Its end, or its change, wakes this one. Where Argo CD is made to give up, it need not be waited for.
-        if !self.world.stuck.contains_key(key) && !project::has_settled(&self.world) {
-            self.outbox.woken.push(Key::Project);
-            return Next::Done(Verdict::Converged);
-        }
-        let survey = application::survey(application::selector([CLUSTER_NAMESPACE, CLUSTER_NAME], key));
-        // That DPF has it no more is asked of the server, before what runs there is given up.
-        let asked = self
-            .world
-            .stuck
-            .contains_key(key)
-            .then(|| Action::Get { target: key.object(&names::dpu_cluster()), metadata_only: true });
-        wait([Some(survey), asked].into_iter().flatten().collect(), Stage::Surveying)
-    }
-
-    /// The Applications come first. Only where their cluster is gone they need not be waited for without end: what they have
-    /// deployed is lost with it.
-    fn awaits_applications(&mut self, key: &Name, now: Now) -> Option<Verdict> {
-        let index = Index::Cluster(key.clone());
-        let apps: Vec<bool> = self
-            .world
-            .applications
-            .keys_by(&index)
-            .filter_map(|name| Some(self.world.applications.get(name)?.deleting))
-            .collect();
-        if apps.is_empty() {
-            self.world.stuck.remove(key);
-            return None;
-        }
-        let is_gone =
-            self.world.clusters.get(key).is_none() && !self.world.refused.contains_key(&Source::Clusters);
-        if !is_gone || apps.contains(&false) {
-            self.world.stuck.remove(key);
-            return Some(Verdict::Converged);
-        }
-        let since = *self.world.stuck.entry(key.clone()).or_insert(now.monotonic);
-        let left = GIVES_UP_AFTER.saturating_sub(now.monotonic.since(since));
-        (!left.is_zero()).then_some(Verdict::Requeue(left))
-    }
-
-    fn surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<super::Stage> {
-        let mut outcomes = outcomes.into_iter();
-        let found = match application::surveyed(outcomes.next()) {
-            Ok(found) => found,
-            Err(Some(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
-            Err(None) => return Next::Done(lagging()),
-        };
-        match outcomes.next() {
-            Some(Ok(_)) => return Next::Done(lagging()),
-            Some(Err(failure)) if failure.class != Class::NotFound => {
-                return Next::Done(Verdict::retry("reading the DPUCluster", &failure));
-            }
-            _ => {}
-        }
-        // Much may have changed in the meantime.
-        if self.world.is_wanted() && self.world.stays(key).is_some() {
-            return Next::Done(lagging());
-        }
-        let is_given_up = self.world.stuck.contains_key(key) && self.awaits_applications(key, now).is_none();
-        let mut left = found.into_iter().filter(|(_, app)| app.cluster == *key);
-        if left.any(|(_, app)| !(app.deleting && is_given_up)) {
-            return Next::Done(Verdict::Requeue(RECHECK));
-        }
-        let secrets = self
-            .world
-            .secrets
-            .keys_by(&SecretIndex::Cluster(key.clone()))
-            .filter_map(|name| Some((name, self.world.secrets.get(name)?)));
-        let (removed, deletes) = secrets
-            .filter(|(_, secret)| !secret.deleting)
-            .map(|(name, secret)| {
-                let delete = Action::Delete {
-                    target: name.object(&names::secret()),
-                    uid: secret.uid.clone(),
-                    resource_version: Some(secret.version.to_string()),
-                };
-                ((name.clone(), secret.version), delete)
-            })
-            .unzip();
-        wait(deletes, Stage::Removing(removed))
-    }
-
-    fn secret_removed(
-        &mut self,
-        key: &Name,
-        removed: &[(Name, u64)],
-        outcomes: Vec<Outcome>,
-    ) -> Next<super::Stage> {
-        let mut failed = None;
-        for ((name, version), outcome) in removed.iter().zip(outcomes) {
-            let told = outcome.as_ref().err().map(|failure| failure.message.clone());
-            self.tell_leaving(name, told);
-            match outcome {
-                Ok(Success::Object(object)) if is_deleting(&object) => {
-                    self.absorb_secret(&object);
-                }
-                Ok(_) => {
-                    let server = self.world.secrets.get(name).and_then(|secret| secret.server.clone());
-                    self.world.secrets.removed(name.clone(), *version);
-                    self.wake_sharers(key, server.as_deref());
-                    self.wake_leaving_services();
-                }
-                // NotFound too: it was there a moment ago. The watch tells when it is gone.
-                Err(failure) => failed = Some(failure),
-            }
-        }
-        match failed {
-            Some(failure) => Next::Done(Verdict::retry("removing a cluster's Secret", &failure)),
-            None => Next::Done(Verdict::Converged),
-        }
-    }
-}
-
-/// The server that is a cluster's own.
-pub fn used_server(found: &Found) -> Option<String> {
-    found.server.clone().filter(|_| found.rival.is_none())
-}
-
-/// What is known of a cluster that does not ask any more for a server which it never had.
-fn unclaimed(found: Found) -> Found {
-    Found { server: used_server(&found), rival: None, ..found }
-}
-
-impl Rival {
-    fn words(&self, server: &str) -> String {
-        let cluster = &self.cluster;
-        if self.stays {
-            format!(
-                "DPUCluster {cluster} has the same server {server}, by which Argo CD tells clusters apart; give one of them another"
-            )
-        } else {
-            format!(
-                "DPUCluster {cluster}, which goes, has the same server {server} until nothing of it is left"
-            )
-        }
-    }
-}
-
-/// A name for the Secret of a cluster that has none.
-///
-/// The cluster's name, if no older one has the same and nobody else the Secret; else with a digest that no other cluster has.
-fn secret_name(world: &World, cluster: &Name) -> Name {
-    let plain =
-        Name::new(ARGO_NAMESPACE, &format!("{}-argocd", shortened(&cluster.name, NAME_MAX_BYTES - 7)));
-    let mut named = world.clusters.keys_by(&ClusterIndex::Named(cluster.name.clone()));
-    let is_contested = named.any(|other| other != cluster && world.is_older(other, cluster));
-    if !is_contested && world.secrets.get(&plain).is_none() {
-        return plain;
-    }
-    let digest = &digest(&json!([cluster]))[..8];
-    let name = format!("{}-{digest}-argocd", shortened(&cluster.name, NAME_MAX_BYTES - 16));
-    Name::new(ARGO_NAMESPACE, &name)
-}
-
-/// What the Secret of a cluster should be.
-pub fn manifest(cluster: &Name, name: &Name, connection: &kubeconfig::Connection) -> Value {
-    // By which name Argo CD shows it. Only the one whose Secret bears its plain name is shown by it.
-    let is_plain = name.name == format!("{}-argocd", cluster.name);
-    let title = if is_plain { cluster.name.clone() } else { cluster.to_string() };
-    json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "namespace": name.namespace,
-            "name": name.name,
-            "labels": {
-                SECRET_TYPE: SECRET_TYPE_CLUSTER,
-                CLUSTER_NAME: label_value(&cluster.name),
-                CLUSTER_NAMESPACE: label_value(&cluster.namespace),
-            },
-            "annotations": { CLUSTER: cluster.to_string(), SERVER: connection.server },
-        },
-        "type": "Opaque",
-        "data": {
-            "name": encoded(&title),
-            "server": encoded(&connection.server),
-            "config": encoded(&connection.config.to_string()),
-        },
-    })
-}
-
-fn encoded(text: &str) -> String {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.encode(text)
-}
-
-fn is_applied(existing: &Value, manifest: &Value) -> bool {
-    covers(&existing["data"], &manifest["data"])
-        && ["labels", "annotations"]
-            .iter()
-            .all(|field| covers(&existing["metadata"][*field], &manifest["metadata"][*field]))
 }

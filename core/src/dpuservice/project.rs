@@ -279,3 +279,16 @@ fn is_applied(project: &Project, manifest: &Value) -> bool {
     let is_held = project.deleting || project.finalizers.iter().any(|held| held == ARGO_FINALIZER);
     covers(&project.spec, &manifest["spec"]) && is_held
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documented_project_permits_the_servers_of_clusters() {
+        let servers = ["https://10.0.0.1:6443", "https://[fd00::1]:6443"].map(str::to_owned).into();
+        let manifest = manifest(&servers);
+        assert_eq!(servers_of(&manifest["spec"]), servers);
+        insta::assert_yaml_snapshot!(manifest);
+    }
+}

@@ -245,3 +245,19 @@ fn the_documented_service_becomes_the_documented_application() {
     let cluster = Name::new("default", "dpu-cluster-01");
     insta::assert_yaml_snapshot!(manifest(&Name::of(&object), &spec, &cluster, "https://1.1.1.2:6443"));
 }
+
+/// What is kept of a report is cut, and so is what it is compared with.
+#[test]
+fn a_long_url_is_current_once_argo_cd_has_looked() {
+    let url = |end: &str| format!("https://charts.example.com/{}{end}", "a".repeat(2000));
+    let (service, cluster) = (Name::new("default", "hbn"), Name::new("dpf", "dpu-01"));
+    let source = Source { repo_url: url("1"), ..Source::default() };
+    let spec = DPUServiceSpec { source, ..DPUServiceSpec::default() };
+    let mut object = manifest(&service, &spec, &cluster, &url("2"));
+    let compared =
+        json!({ "source": object["spec"]["source"], "destination": object["spec"]["destination"] });
+    object["status"] = json!({ "sync": { "status": "Synced", "comparedTo": compared } });
+    assert!(App::read(&object).expect("it is ours").is_current());
+    object["status"]["sync"]["comparedTo"]["source"]["targetRevision"] = json!("another");
+    assert!(!App::read(&object).expect("it is ours").is_current());
+}
