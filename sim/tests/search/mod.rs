@@ -49,7 +49,7 @@ impl Searched {
         let struck = &self.summary().struck;
         // A read that falsely says "not found" is none of the faults: no API server lies so.
         let is_a_lie = |fault: &str, action: &str| {
-            fault == Class::NotFound.name() && matches!(action, "get" | "discover")
+            fault == Class::NotFound.name() && matches!(action, "get" | "list" | "discover")
         };
         let simulation = Simulation::new(self.subject);
         let search = self.search(self.seeds);

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::common::{Extra, NoFinalizer, TellsSecrets, change, deaf, decoded, is};
 use super::requests::{StatusAlways, TimesMove};
-use super::{Bug, Flaw, plant};
+use super::{Asked, Bug, Flaw, plant};
 use crate::simulation::history::reference;
 
 const fn bug(
@@ -51,6 +51,16 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<ProjectFirst>,
     ),
     bug("permits_too_little", "The AppProject does not permit the last cluster.", plant::<PermitsTooLittle>),
+    bug(
+        "tells_of_one_server",
+        "Argo CD's Secrets all name the server of the first cluster.",
+        plant::<TellsOneServer>,
+    ),
+    bug(
+        "takes_failures_for_done",
+        "What could not be written to an Application is taken for written.",
+        plant::<FailuresAreDone>,
+    ),
     bug("knows_one_server", "An Application goes to where the first one went.", plant::<OneServer>),
     bug("never_syncs", "Applications have no sync policy.", plant::<NeverSyncs>),
     bug("owns_secrets", "Argo CD's Secrets are owned by a service of another namespace.", plant::<Owns>),
@@ -239,6 +249,45 @@ impl Flaw for OneServer {
             let server = &mut manifest["spec"]["destination"]["server"];
             *server = self.0.get_or_insert_with(|| server.clone()).clone();
         });
+        None
+    }
+}
+
+#[derive(Default)]
+struct TellsOneServer(Option<Value>);
+
+impl Flaw for TellsOneServer {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        change(request, "Secret", |manifest| {
+            let server = &mut manifest["data"]["server"];
+            *server = self.0.get_or_insert_with(|| server.clone()).clone();
+        });
+        None
+    }
+}
+
+#[derive(Default)]
+struct FailuresAreDone {
+    asked: Asked,
+    known: Known,
+}
+
+impl Flaw for FailuresAreDone {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        self.known.absorb(&event, "");
+        let asked = self.asked.answered(&event);
+        let applied = asked.filter(|action| is(action, "apply", "Application"));
+        let known = applied.and_then(|action| self.known.objects.get(action.target()?).cloned());
+        Some(match (event, known) {
+            (Event::Finished { id, outcome: Err(_) }, Some(known)) => {
+                Event::Finished { id, outcome: Ok(Success::Object(known)) }
+            }
+            (event, _) => event,
+        })
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        self.asked.note(request);
         None
     }
 }

@@ -1,5 +1,6 @@
 //! What the controller may change, and what must hold at every step.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,8 +75,13 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: a_chart_goes_where_its_cluster_is,
     },
     Invariant {
+        name: "a_server_has_one_secret",
+        sentence: "No two clusters that stay are known to Argo CD by one server for long.",
+        holds: a_server_has_one_secret,
+    },
+    Invariant {
         name: "ready_means_deployed",
-        sentence: "A service is called Ready only if Argo CD has called each of its Applications synced and healthy.",
+        sentence: "A service is called Ready, as it is now, only if Argo CD has called each of its Applications synced and healthy, with its version.",
         holds: ready_means_deployed,
     },
     Invariant {
@@ -359,14 +365,40 @@ fn a_chart_goes_where_its_cluster_is(moment: &Moment<'_>) -> Result<(), String> 
     Err(format!("{} goes to {new}, where {cluster} has never been", change.object))
 }
 
+fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
+    if by_process(moment).is_none() {
+        return Ok(());
+    }
+    let lasts = |target: &ObjectRef| {
+        let last = moment.history.versions(target).last();
+        last.is_none_or(|version| version.object.is_some() && version.at + STALE < moment.entry.at)
+    };
+    let mut known: BTreeMap<String, Name> = BTreeMap::new();
+    for secret in moment.server.objects(&names::secret()) {
+        let is_argos = metadata(&secret, "namespace") == ARGO_NAMESPACE;
+        let Some(cluster) = identity::of_secret(&secret).filter(|_| is_argos) else { continue };
+        let server = decoded(&secret, "server");
+        let targets = [reference(&names::secret(), &secret), cluster_ref(&cluster), kubeconfig_ref(&cluster)];
+        if server.is_empty() || is_leaving(moment.server.object(&targets[1])) || !targets.iter().all(lasts) {
+            continue;
+        }
+        if let Some(other) = known.insert(server.clone(), cluster.clone()) {
+            return Err(format!("Argo CD knows both {other} and {cluster} by {server}"));
+        }
+    }
+    Ok(())
+}
+
 fn ready_means_deployed(moment: &Moment<'_>) -> Result<(), String> {
     let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = by_process(moment) else {
         return Ok(());
     };
-    let is_ready = |object: &Value| has(object, "Ready");
-    if object.kind != names::service() || is_ready(old) || !is_ready(new) {
+    let told = |object: &Value| has(object, "Ready").then(|| object["status"]["observedGeneration"].clone());
+    if object.kind != names::service() || told(new).is_none() || told(old) == told(new) {
         return Ok(());
     }
+    let is_current = new["status"]["observedGeneration"] == new["metadata"]["generation"];
+    let version = is_current.then(|| &new["spec"]["source"]["version"]);
     let Some(life) = moment.history.life(process) else { return Ok(()) };
     let clusters = life.told.iter().filter(|(target, cluster)| {
         target.kind == names::dpu_cluster() && !is_deleting(cluster) && !was_leaving(moment, target)
@@ -387,7 +419,7 @@ fn ready_means_deployed(moment: &Moment<'_>) -> Result<(), String> {
             versions
                 .iter()
                 .zip(ends)
-                .any(|(version, end)| end >= since && version.object.as_deref().is_some_and(is_well))
+                .any(|(it, end)| end >= since && it.object.as_deref().is_some_and(|it| is_well(it, version)))
         });
         if !was_well {
             return Err(format!("{object} is called Ready, and on {} Argo CD has not said so", target.name));
@@ -396,9 +428,12 @@ fn ready_means_deployed(moment: &Moment<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn is_well(application: &Value) -> bool {
+/// Whether an Application is synced and healthy, and of a version.
+fn is_well(application: &Value, version: Option<&Value>) -> bool {
     let status = &application["status"];
-    status["sync"]["status"] == "Synced" && status["health"]["status"] == "Healthy"
+    status["sync"]["status"] == "Synced"
+        && status["health"]["status"] == "Healthy"
+        && version.is_none_or(|version| application["spec"]["source"]["targetRevision"] == *version)
 }
 
 fn has(object: &Value, condition: &str) -> bool {
