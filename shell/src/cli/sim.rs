@@ -30,9 +30,9 @@ mod report;
 /// Searches for failures of the controllers, by simulation
 ///
 /// Each seed is one run: from it follows a plan of faults (lost answers, crashes, stale watches, two leaders, ...) and of
-/// what users and other controllers do. For an hour of simulated time the controller goes through the storm; then nothing
-/// goes wrong any more, and it must reach the desired state and write nothing further. What must hold is checked at every
-/// step. The same seed gives the same run on every machine, and the hash tells whether it did.
+/// what users and other controllers do. For as long as --duration says, in simulated time, the controller goes through the
+/// storm; then nothing goes wrong any more, and it must reach the desired state and write nothing further. What must hold
+/// is checked at every step. The same seed gives the same run on every machine, and the hash tells whether it did.
 ///
 /// The first failure ends the search. Its plan is cut down to the least that still fails, and written to files together
 /// with what happened; the commands that run it again are printed.
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     faults: Vec<String>,
 
     /// How long things go wrong in each run, in simulated time, such as 90s, 10m or 1h [default: as
-    /// long as the controller needs, mostly 1h]
+    /// long as the controller needs: 15m to 1h]
     #[arg(long, value_name = "DURATION", value_parser = input::duration)]
     duration: Option<Duration>,
 

@@ -18,12 +18,29 @@ fn is_quoted(excerpt: &str, file: &str) -> bool {
     })
 }
 
+/// Paragraphs of one word in capitals: places that were to be filled in.
+fn left_open(text: &str) -> Vec<&str> {
+    let is_placeholder = |paragraph: &&str| {
+        paragraph.len() > 1 && paragraph.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_')
+    };
+    text.split("\n\n").map(str::trim).filter(is_placeholder).collect()
+}
+
+/// A file of the project.
+fn read(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+#[test]
+fn nothing_in_the_guide_was_left_open() {
+    let guide = read("docs/simulating-a-controller.md");
+    assert_eq!(left_open(&guide), [""; 0]);
+    assert_eq!(left_open("one\n\nTWO\n\nTHREE words\n\n- FOUR\n\nFIVE_SIX\n"), ["TWO", "FIVE_SIX"]);
+}
+
 #[test]
 fn every_block_of_rust_in_the_guide_stands_in_the_file_that_it_names() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
-    let read = |path: &str| {
-        std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-    };
     let guide = read("docs/simulating-a-controller.md");
     let mut quotes = 0;
     for block in guide.split("```rust").skip(1) {

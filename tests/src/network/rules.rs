@@ -59,8 +59,8 @@ pub fn leased(facts: &Facts) -> Result<(), String> {
     Ok(())
 }
 
-/// **Quiet.** From this time on operators write nothing but their lease. Left out are Kubernetes Events: that a label names
-/// no class is told again, as a count, at each resync.
+/// **Quiet.** From this time on operators write nothing but their lease. Left out are Kubernetes Events, which nothing
+/// depends on.
 pub fn quiet(facts: &Facts, from: Duration) -> Result<(), String> {
     match facts.iter().find(|(at, fact)| *at >= from && is_write_of_operator(fact)) {
         Some((at, fact)) => Err(format!("at {at:?} a write though nothing has changed: {fact:?}")),
