@@ -227,7 +227,7 @@ impl Controller {
                 let delete = Action::Delete {
                     target: name().object(&names::project()),
                     uid: project.uid.clone(),
-                    resource_version: None,
+                    resource_version: Some(project.resource_version().to_string()),
                 };
                 wait(vec![delete], Stage::Removing)
             }

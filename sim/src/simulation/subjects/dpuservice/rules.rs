@@ -161,11 +161,16 @@ fn was_leaving(moment: &Moment<'_>, target: &ObjectRef) -> bool {
         || recent.any(|(version, _)| is_leaving(version.object.as_ref()))
 }
 
-/// How long there has been an object that was made in this run.
+/// How long an object that was made in this run has been there.
 fn age(moment: &Moment<'_>, target: &ObjectRef) -> Duration {
-    let versions = moment.history.versions(target);
-    let born = versions.iter().rev().take_while(|version| version.object.is_some()).last();
-    moment.entry.at.saturating_sub(born.map_or(Duration::ZERO, |version| version.at))
+    lasts(moment, target, |_| true)
+}
+
+/// How long it has been so.
+fn lasts(moment: &Moment<'_>, target: &ObjectRef, is_so: impl Fn(&Value) -> bool) -> Duration {
+    let versions = moment.history.versions(target).iter().rev();
+    let since = versions.take_while(|version| version.object.as_deref().is_some_and(&is_so)).last();
+    moment.entry.at.saturating_sub(since.map_or(Duration::ZERO, |version| version.at))
 }
 
 /// The Applications that services find by their label, and whom they were made for.
@@ -262,7 +267,7 @@ fn the_project_outlives_the_applications(moment: &Moment<'_>) -> Result<(), Stri
     };
     let left = applications(moment)
         .into_iter()
-        .find(|(target, object, ..)| age(moment, target) > REQUEST && needs(object));
+        .find(|(target, object, ..)| needs(object) && lasts(moment, target, needs) > REQUEST);
     match left {
         Some((left, ..)) => {
             Err(format!("the AppProject ceased to permit {lost:?}, and {left} is still there"))
@@ -369,7 +374,7 @@ fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
     if by_process(moment).is_none() {
         return Ok(());
     }
-    let lasts = |target: &ObjectRef| {
+    let is_settled = |target: &ObjectRef| {
         let last = moment.history.versions(target).last();
         last.is_none_or(|version| version.object.is_some() && version.at + STALE < moment.entry.at)
     };
@@ -379,7 +384,10 @@ fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
         let Some(cluster) = identity::of_secret(&secret).filter(|_| is_argos) else { continue };
         let server = decoded(&secret, "server");
         let targets = [reference(&names::secret(), &secret), cluster_ref(&cluster), kubeconfig_ref(&cluster)];
-        if server.is_empty() || is_leaving(moment.server.object(&targets[1])) || !targets.iter().all(lasts) {
+        if server.is_empty()
+            || is_leaving(moment.server.object(&targets[1]))
+            || !targets.iter().all(is_settled)
+        {
             continue;
         }
         if let Some(other) = known.insert(server.clone(), cluster.clone()) {
