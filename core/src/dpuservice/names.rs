@@ -15,7 +15,7 @@ pub const ARGO_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 /// Keeps a DPUService until its Applications are gone.
 pub const FINALIZER: &str = "dpu.nvidia.com/dpuservice";
 
-/// The name of the DPUService that an Application was made for. It selects the Applications that are watched.
+/// The name of the DPUService that an Application was made for. Surveys select by it.
 pub const SERVICE_NAME: &str = "dpu.nvidia.com/dpu-service-name";
 /// The namespace of that DPUService.
 pub const SERVICE_NAMESPACE: &str = "dpu.nvidia.com/dpu-service-namespace";
