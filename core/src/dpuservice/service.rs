@@ -36,6 +36,7 @@ use super::application::{self, App, Place, application_ref, of_service};
 use super::names::{self, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
 use super::world::{Cluster, Service, World, service_ref};
 use super::{Controller, lagging, project, removal, status, sweep};
+use crate::digest::digest;
 use crate::engine::action::{Action, Class, Failure, Outcome, Subresource, Success};
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::finalizer;
@@ -75,8 +76,9 @@ pub struct Pass {
     gone: BTreeSet<Name>,
     /// Clusters that have more than one Application indeed.
     doubled: BTreeSet<Name>,
-    /// What was tried.
-    tried: BTreeSet<Task>,
+    /// What was tried, with a digest of what was to be written: much may have changed in the meantime.
+    #[serde(with = "pairs")]
+    tried: BTreeMap<Task, String>,
     /// Whether the cache turned out to lag behind the cluster.
     lags: bool,
     /// What failed, by cluster.
@@ -252,13 +254,16 @@ impl Controller {
             return self.report(key, &pass, now);
         };
         let missing = missing(&self.world, key, spec, &pass);
+        let is_new = |(task, action): &(Task, Action)| pass.tried.get(task) != Some(&mark(action));
         let (tasks, actions): (Vec<Task>, Vec<Action>) =
-            missing.into_iter().filter(|(task, _)| !pass.tried.contains(task)).take(AT_A_TIME).unzip();
+            missing.into_iter().filter(is_new).take(AT_A_TIME).unzip();
         if tasks.is_empty() {
             self.complain_of_names(key, &mut pass);
             return self.report(key, &pass, now);
         }
-        pass.tried.extend(tasks.iter().cloned());
+        pass.tried.extend(tasks.iter().cloned().zip(actions.iter().map(mark)));
+        // What was tried before with something else counts no more.
+        pass.failures.retain(|cluster, _| tasks.iter().all(|task| task.cluster != *cluster));
         wait(actions, Stage::Acting(pass, tasks))
     }
 
@@ -395,6 +400,14 @@ impl Controller {
         let version = crate::engine::cache::Cached::resource_version(&app);
         self.world.applications.removed(name.clone(), version);
         self.application_gone(&app);
+    }
+}
+
+/// What tells a write from others of the same Application.
+fn mark(action: &Action) -> String {
+    match action {
+        Action::Create { manifest, .. } | Action::Apply { manifest, .. } => digest(manifest),
+        _ => String::new(),
     }
 }
 

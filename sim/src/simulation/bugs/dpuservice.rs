@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lockstep_core::dpuservice::names::{CLUSTER_NAME, FINALIZER};
+use lockstep_core::dpuservice::names::{CLUSTER_NAME, FINALIZER, SERVICE_NAME};
 use lockstep_core::engine::action::{Action, Outcome, Request, Subresource, Success};
 use lockstep_core::engine::finalizer;
 use lockstep_core::engine::machine::{Event, Machine, Step};
@@ -26,7 +26,7 @@ const fn bug(
 pub(super) const BUGS: &[Bug] = &[
     bug(
         "takes_applications_over",
-        "An Application is applied, over whatever has the name.",
+        "An Application is applied, over whatever has the name, and whose that is nobody looks at.",
         plant::<TakesOver>,
     ),
     bug(
@@ -93,6 +93,16 @@ pub(super) const BUGS: &[Bug] = &[
 struct TakesOver;
 
 impl Flaw for TakesOver {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let is_theirs = match &event {
+            Event::Observed { kind, object } => {
+                kind.kind == "Application" && label(object, SERVICE_NAME).is_none()
+            }
+            _ => false,
+        };
+        (!is_theirs).then_some(event)
+    }
+
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         if let Action::Create { target, manifest } = &request.action
             && target.kind.kind == "Application"

@@ -16,6 +16,9 @@ use crate::worlds::look::Look;
 /// How many entries a history has, unless its Application says otherwise.
 const HISTORY: i64 = 10;
 
+/// How often an operation is tried again, as its `retry` says.
+const RETRIES: u64 = 5;
+
 /// Begins to sync what is out of sync, if the Application wants that.
 pub(super) fn begin(look: &mut Look<'_>, target: &ObjectRef, application: &Value, found: &Found<'_>) {
     let policy = &application["spec"]["syncPolicy"];
@@ -42,7 +45,7 @@ pub(super) fn begin(look: &mut Look<'_>, target: &ObjectRef, application: &Value
     if look.after(target, "begin to sync") {
         let mut wanted = application.clone();
         wanted["operation"] =
-            json!({ "initiatedBy": { "automated": true }, "retry": { "limit": 5 }, "sync": sync });
+            json!({ "initiatedBy": { "automated": true }, "retry": { "limit": RETRIES }, "sync": sync });
         wanted["status"].as_object_mut().map(|status| status.remove("operationState"));
         look.keep(target, application, &wanted);
     }
@@ -60,7 +63,15 @@ pub(super) fn go_on(look: &mut Look<'_>, target: &ObjectRef, application: &Value
     match compared {
         Compared::Invalid(wrong) => end(look, &mut wanted, "Failed", &wrong.join("; "), None),
         Compared::Failed(failures) => {
-            wanted["status"]["operationState"]["message"] = failures.join("; ").into();
+            let (why, tries) = (failures.join("; "), state["retryCount"].as_u64().unwrap_or(0));
+            wanted["status"]["operationState"]["message"] = why.clone().into();
+            if look.after(target, "try again") {
+                if tries < RETRIES {
+                    wanted["status"]["operationState"]["retryCount"] = (tries + 1).into();
+                } else {
+                    end(look, &mut wanted, "Error", &why, None);
+                }
+            }
         }
         Compared::Done(found) => match unmet(application, found) {
             Some(trouble) => end(look, &mut wanted, "Failed", &trouble, Some(found)),

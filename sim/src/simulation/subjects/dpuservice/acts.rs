@@ -23,7 +23,7 @@ use crate::worlds::dpu_clusters::{UNREACHABLE, release};
 pub(super) const ACTS: &[Act] = &[
     Act::new("create a service", "user", 12, create_service),
     Act::new("delete a service", "user", 6, delete_service),
-    Act::new("choose a version", "user", 5, choose_version),
+    Act::new("choose a version", "user", 12, choose_version),
     Act::new("change values", "user", 4, change_values),
     Act::new("let a service go", "user", 1, let_service_go),
     Act::new("create a cluster", "admin", 8, create_cluster),
@@ -276,9 +276,14 @@ fn strip_project(hand: &mut dyn Hand, _: &mut Random) {
     hand.merge(&project_ref(), &json!({ "metadata": { "labels": { MANAGED_BY: null } } }));
 }
 
-/// Somebody makes an object of a name that the controller would use.
+/// Somebody makes an object of a name that the controller would use, for a service that is not there yet if there is one.
 fn squat(hand: &mut dyn Hand, random: &mut Random) {
-    let (service, cluster) = (some_service(random).name, some_cluster(random).name);
+    let is_missing = |service: &(&str, &str)| {
+        hand.server().object(&stage::name(*service).object(&names::service())).is_none()
+    };
+    let missing: Vec<_> = SERVICES.into_iter().filter(is_missing).collect();
+    let (_, service) = random.pick(if missing.is_empty() { &SERVICES } else { &missing });
+    let cluster = some_cluster(random).name;
     let metadata =
         |name: &str| json!({ "namespace": ARGO_NAMESPACE, "name": name, "annotations": { SQUATTER: "yes" } });
     match random.below(5) {

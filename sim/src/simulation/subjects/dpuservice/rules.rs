@@ -80,6 +80,16 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: a_server_has_one_secret,
     },
     Invariant {
+        name: "nothing_has_an_owner_elsewhere",
+        sentence: "No owner reference is written into Argo CD's namespace, for which the garbage collector would delete.",
+        holds: nothing_has_an_owner_elsewhere,
+    },
+    Invariant {
+        name: "reconciled_means_written",
+        sentence: "ApplicationsReconciled is True, of a service as it is now, only if each cluster has had its Application with its version.",
+        holds: reconciled_means_written,
+    },
+    Invariant {
         name: "ready_means_deployed",
         sentence: "A service is called Ready, as it is now, only if Argo CD has called each of its Applications synced and healthy, with its version.",
         holds: ready_means_deployed,
@@ -384,10 +394,12 @@ fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
         let Some(cluster) = identity::of_secret(&secret).filter(|_| is_argos) else { continue };
         let server = decoded(&secret, "server");
         let targets = [reference(&names::secret(), &secret), cluster_ref(&cluster), kubeconfig_ref(&cluster)];
-        if server.is_empty()
-            || is_leaving(moment.server.object(&targets[1]))
-            || !targets.iter().all(is_settled)
-        {
+        // Of two that change places one may come to be stuck half-way.
+        let kubeconfig = moment.server.object(&targets[2]);
+        let is_usable =
+            kubeconfig.is_some_and(|it| decoded(it, "super-admin.conf").contains("server: https"));
+        let stays = is_usable && !is_leaving(moment.server.object(&targets[1]));
+        if server.is_empty() || !stays || !targets.iter().all(is_settled) {
             continue;
         }
         if let Some(other) = known.insert(server.clone(), cluster.clone()) {
@@ -397,51 +409,97 @@ fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn ready_means_deployed(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = by_process(moment) else {
-        return Ok(());
-    };
-    let told = |object: &Value| has(object, "Ready").then(|| object["status"]["observedGeneration"].clone());
-    if object.kind != names::service() || told(new).is_none() || told(old) == told(new) {
-        return Ok(());
-    }
-    let is_current = new["status"]["observedGeneration"] == new["metadata"]["generation"];
-    let version = is_current.then(|| &new["spec"]["source"]["version"]);
-    let Some(life) = moment.history.life(process) else { return Ok(()) };
-    let clusters = life.told.iter().filter(|(target, cluster)| {
-        target.kind == names::dpu_cluster() && !is_deleting(cluster) && !was_leaving(moment, target)
-    });
-    let name = Name::of(new);
-    let since = moment.entry.at.saturating_sub(STALE);
-    for (target, cluster) in clusters {
-        let made_for = (name.clone(), Name::of(cluster));
-        let made: Vec<ObjectRef> = moment
-            .history
-            .objects(&names::application())
-            .filter(|object| identity::of_application(object).as_ref() == Some(&made_for))
-            .map(|object| reference(&names::application(), object))
-            .collect();
-        let was_well = made.iter().any(|target| {
-            let versions = moment.history.versions(target);
-            let ends = versions.iter().skip(1).map(|next| next.at).chain([moment.entry.at]);
-            versions
-                .iter()
-                .zip(ends)
-                .any(|(it, end)| end >= since && it.object.as_deref().is_some_and(|it| is_well(it, version)))
-        });
-        if !was_well {
-            return Err(format!("{object} is called Ready, and on {} Argo CD has not said so", target.name));
-        }
+fn nothing_has_an_owner_elsewhere(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old, new: Some(new), .. })) = by_process(moment) else { return Ok(()) };
+    let owners = |object: &Value| object["metadata"]["ownerReferences"].clone();
+    let is_argos = object.namespace.as_deref() == Some(ARGO_NAMESPACE);
+    if is_argos && owners(new).is_array() && old.as_deref().map(owners) != Some(owners(new)) {
+        return Err(format!("{object} is owned by {}", owners(new)));
     }
     Ok(())
 }
 
-/// Whether an Application is synced and healthy, and of a version.
-fn is_well(application: &Value, version: Option<&Value>) -> bool {
+/// A service of which a process has just told that a condition is True, or is so for another generation.
+fn told_anew<'a>(moment: &'a Moment<'_>, condition: &str) -> Option<(usize, &'a ObjectRef, &'a Value)> {
+    let (process, Change { object, old: Some(old), new: Some(new), .. }) = by_process(moment)? else {
+        return None;
+    };
+    let told =
+        |object: &Value| has(object, condition).then(|| object["status"]["observedGeneration"].clone());
+    (object.kind == names::service() && told(new).is_some() && told(old) != told(new))
+        .then_some((process, object, &**new))
+}
+
+/// Whether, on each cluster that stays, the Application of a service was so at some instant that a process may still believe in. Else
+/// the cluster where it was not.
+fn everywhere(
+    moment: &Moment<'_>,
+    process: usize,
+    service: &Value,
+    is_so: impl Fn(&Value) -> bool,
+) -> Option<String> {
+    let life = moment.history.life(process)?;
+    let clusters = life.told.iter().filter(|(target, cluster)| {
+        target.kind == names::dpu_cluster() && !is_deleting(cluster) && !was_leaving(moment, target)
+    });
+    let (name, kind) = (Name::of(service), names::application());
+    let since = moment.entry.at.saturating_sub(STALE);
+    for (target, cluster) in clusters {
+        let made_for = (name.clone(), Name::of(cluster));
+        let mut made = moment
+            .history
+            .objects(&kind)
+            .filter(|object| identity::of_application(object).as_ref() == Some(&made_for))
+            .map(|object| reference(&kind, object));
+        let was_so = made.any(|target| {
+            let versions = moment.history.versions(&target);
+            let ends = versions.iter().skip(1).map(|next| next.at).chain([moment.entry.at]);
+            versions
+                .iter()
+                .zip(ends)
+                .any(|(version, end)| end >= since && version.object.as_deref().is_some_and(&is_so))
+        });
+        if !was_so {
+            return Some(format!("{made_for:?}"));
+        }
+    }
+    None
+}
+
+/// The version that a service asks for, if its status speaks of the service as it is.
+fn told_version(service: &Value) -> Option<&Value> {
+    let is_current = service["status"]["observedGeneration"] == service["metadata"]["generation"];
+    is_current.then(|| &service["spec"]["source"]["version"])
+}
+
+fn is_of(application: &Value, version: Option<&Value>) -> bool {
+    version.is_none_or(|version| application["spec"]["source"]["targetRevision"] == *version)
+}
+
+fn reconciled_means_written(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, object, new)) = told_anew(moment, "ApplicationsReconciled") else { return Ok(()) };
+    let version = told_version(new);
+    match everywhere(moment, process, new, |application| is_of(application, version)) {
+        Some(cluster) => {
+            Err(format!("the Applications of {object} are said to be as it says, but not that on {cluster}"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn ready_means_deployed(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, object, new)) = told_anew(moment, "Ready") else { return Ok(()) };
+    let version = told_version(new);
+    match everywhere(moment, process, new, |application| is_well(application) && is_of(application, version))
+    {
+        Some(cluster) => Err(format!("{object} is called Ready, and on {cluster} Argo CD has not said so")),
+        None => Ok(()),
+    }
+}
+
+fn is_well(application: &Value) -> bool {
     let status = &application["status"];
-    status["sync"]["status"] == "Synced"
-        && status["health"]["status"] == "Healthy"
-        && version.is_none_or(|version| application["spec"]["source"]["targetRevision"] == *version)
+    status["sync"]["status"] == "Synced" && status["health"]["status"] == "Healthy"
 }
 
 fn has(object: &Value, condition: &str) -> bool {
