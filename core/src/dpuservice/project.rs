@@ -242,7 +242,7 @@ impl Controller {
             }
             // NotFound too: it was there a moment ago. The watch tells when it is gone.
             Some(Err(failure)) => {
-                self.tell_leaving(&name(), Some(failure.message.clone()));
+                self.tell_leaving(&name(), Some(&failure.message));
                 return Next::Done(Verdict::retry("removing the AppProject", &failure));
             }
             _ => {

@@ -310,9 +310,9 @@ impl Controller {
     }
 
     /// Why something that all services share can't be removed, or that it can.
-    pub(super) fn tell_leaving(&mut self, name: &Name, failure: Option<String>) {
-        let before = match &failure {
-            Some(failure) => self.world.irremovable.insert(name.clone(), failure.clone()),
+    pub(super) fn tell_leaving(&mut self, name: &Name, failure: Option<&str>) {
+        let before = match failure {
+            Some(failure) => self.world.irremovable.insert(name.clone(), failure.to_owned()),
             None => self.world.irremovable.remove(name),
         };
         // Words that differ each time must not hasten what fails.

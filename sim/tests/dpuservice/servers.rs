@@ -89,11 +89,7 @@ fn who_has_a_server_keeps_it() {
     // Nor does a restart change that, nor that somebody deletes the Secret.
     restart(&mut bench);
     assert_eq!(told(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
-    bench.story();
     bench.cluster.delete("Secret", ARGO_NAMESPACE, "dpu-02-argocd");
-    bench.cluster.advance(Duration::from_secs(300));
-    println!("{}", bench.story());
-    println!("{}", bench.conditions("hbn"));
     bench.settle();
     assert_eq!(told(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
 
@@ -215,7 +211,6 @@ fn what_is_being_removed_follows_a_cluster_that_moves() {
     bench.cluster.delete("DPUService", "default", "hbn");
     bench.cluster.advance(Duration::from_mins(1));
     assert_eq!(bench.in_argo("Application"), ["hbn-01"], "nobody gets in there");
-    bench.story();
     // It comes back in another place.
     move_to(&mut bench, "dpu-01", "elsewhere");
     bench.cluster.merge(
@@ -225,7 +220,6 @@ fn what_is_being_removed_follows_a_cluster_that_moves() {
         &json!({ "metadata": { "annotations": { UNREACHABLE: null } } }),
     );
     bench.cluster.advance(Duration::from_mins(2));
-    println!("{}", bench.story());
     assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
     assert_eq!(bench.runs_on("dpu-01"), Vec::<String>::new());
 }

@@ -132,7 +132,7 @@ impl Controller {
     ) -> Next<crate::dpuservice::Stage> {
         let mut failed = None;
         for ((name, version), outcome) in removed.iter().zip(outcomes) {
-            let told = outcome.as_ref().err().map(|failure| failure.message.clone());
+            let told = outcome.as_ref().err().map(|failure| failure.message.as_str());
             self.tell_leaving(name, told);
             match outcome {
                 Ok(Success::Object(object)) if is_deleting(&object) => {

@@ -444,7 +444,7 @@ fn everywhere(
     });
     let (name, kind) = (Name::of(service), names::application());
     let since = moment.entry.at.saturating_sub(STALE);
-    for (target, cluster) in clusters {
+    for (_, cluster) in clusters {
         let made_for = (name.clone(), Name::of(cluster));
         let mut made = moment
             .history
@@ -460,7 +460,7 @@ fn everywhere(
                 .any(|(version, end)| end >= since && version.object.as_deref().is_some_and(&is_so))
         });
         if !was_so {
-            return Some(format!("{made_for:?}"));
+            return Some(Name::of(cluster).to_string());
         }
     }
     None
