@@ -12,6 +12,8 @@ mod objects;
 mod reasons;
 #[path = "bridge/replay.rs"]
 mod replay;
+#[path = "bridge/scale.rs"]
+mod scale;
 #[path = "bridge/scenarios.rs"]
 mod scenarios;
 #[path = "bridge/validation.rs"]

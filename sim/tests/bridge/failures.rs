@@ -129,6 +129,21 @@ fn any_single_failure_of_a_rotation_leads_to_the_same_world() {
 }
 
 #[test]
+fn any_single_failure_of_a_move_leads_to_the_same_world() {
+    any_single_failure_leads_to_the_same_world("move");
+}
+
+#[test]
+fn any_single_failure_while_the_dpucluster_is_lost_leads_to_the_same_world() {
+    any_single_failure_leads_to_the_same_world("lose the DPUCluster");
+}
+
+#[test]
+fn any_single_failure_while_the_hosted_cluster_is_lost_leads_to_the_same_world() {
+    any_single_failure_leads_to_the_same_world("lose the HostedCluster");
+}
+
+#[test]
 fn any_single_failure_of_a_deletion_leads_to_the_same_world() {
     any_single_failure_leads_to_the_same_world("delete");
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::{Class, Failure};
 use lockstep_sim::cluster::Fate;
+use lockstep_sim::worlds;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, RESYNC};
 use super::objects::{
-    DPF, NAMESPACE, PASSWORD, SSH_KEY, UPGRADE, bridge, docker_config, dpu_cluster, secret,
+    DPF, NAMESPACE, PASSWORD, SSH_KEY, UPGRADE, bridge, docker_config, dpu_cluster, pool, secret,
 };
 
 #[test]
@@ -206,6 +207,62 @@ fn a_bridge_can_go_though_hypershift_and_dpf_are_gone() {
     assert_eq!(bench.bridge("prod"), Value::Null);
     let kubeconfig = "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig";
     assert_eq!(bench.get("Secret", DPF, kubeconfig), Value::Null);
+}
+
+/// Nothing has to be installed before the Bridge is.
+#[test]
+fn a_kind_that_comes_later_is_picked_up() {
+    for kind in ["DPUCluster", "HostedCluster", "NodePool", "IPAddressPool"] {
+        let mut bench = Bench::without(&[kind]);
+        bench.provide(kind);
+        bench.create(&bridge("prod"));
+        bench.cluster.advance(Duration::from_mins(3));
+        assert_eq!(bench.phase("prod"), "Pending", "{kind}");
+        let definitions = worlds::definitions(&worlds::BRIDGE);
+        for definition in definitions.iter().filter(|it| it["spec"]["names"]["kind"] == kind) {
+            bench.create(definition);
+        }
+        bench.cluster.advance(Duration::from_mins(1));
+        match kind {
+            "DPUCluster" => bench.create(&dpu_cluster("dpus")),
+            "IPAddressPool" => bench.create(&pool("vips", "192.0.2.0/24")),
+            _ => {}
+        }
+        bench.cluster.advance(Duration::from_mins(10));
+        assert_eq!(bench.phase("prod"), "Ready", "{kind}: {:#}", bench.bridge("prod")["status"]);
+    }
+}
+
+#[test]
+fn what_a_deletion_waits_for_is_told() {
+    let mut bench = super::scenarios::hosted_cluster_held();
+    bench.delete("DPFHCPBridge", NAMESPACE, "prod");
+    bench.cluster.advance(Duration::from_mins(10));
+    let waits = "waiting for HostedCluster dpf-hcp-bridge-system/prod to be gone";
+    assert_eq!(bench.bridge("prod")["status"]["message"], waits);
+    let (ready, message) = bench.condition("prod", "Ready");
+    assert_eq!((ready.as_str(), message.as_str()), ("False/WaitingForControlPlane", waits));
+    assert_eq!(bench.phase("prod"), "Deleting");
+
+    // HyperShift goes in the middle of it, and with it what was held.
+    bench.merge("HostedCluster", NAMESPACE, "prod", &json!({ "metadata": { "finalizers": null } }));
+    bench.delete("CustomResourceDefinition", "", "hostedclusters.hypershift.openshift.io");
+    bench.cluster.advance(Duration::from_mins(3));
+    assert_eq!(bench.bridge("prod"), Value::Null);
+}
+
+#[test]
+fn what_may_not_be_cleaned_up_is_told_and_left() {
+    let mut bench = Bench::ready();
+    bench.cluster.interfere(|_, action| {
+        let is_dpfs = action.target().is_some_and(|target| target.kind.kind == "DPUCluster");
+        if is_dpfs && action.is_write() { Fate::failed(Class::Forbidden) } else { Fate::Served }
+    });
+    bench.delete("DPFHCPBridge", NAMESPACE, "prod");
+    bench.settle();
+    assert_eq!(bench.bridge("prod"), Value::Null);
+    let told = "Warning CleanupForbidden: the DPUCluster's reference to the kubeconfig is left as it is";
+    assert!(bench.events().contains(told), "{}", bench.events());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Every reason of every condition, with what brings it about: the table is a snapshot, and each line of it is run.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::bench::Bench;
@@ -24,6 +25,9 @@ const fn line(
 ) -> Line {
     Line { condition, reason, scenario, phase, run }
 }
+
+/// What HyperShift says, and the Bridge only reads.
+const HYPERSHIFTS: &[&str] = &["Blocked"];
 
 const TABLE: &[Line] = &[
     line("DPUClusterValid", "True/DPUClusterFound", "Ready", "the DPUCluster exists", Bench::ready),
@@ -54,6 +58,20 @@ const TABLE: &[Line] = &[
         "Pending",
         "the CRD of DPUClusters is missing",
         when::dpu_clusters_unserved,
+    ),
+    line(
+        "DPUClusterValid",
+        "False/DPUClusterNotSpecified",
+        "Failed",
+        "the bridge is older than the rule that it names a DPUCluster",
+        when::dpu_cluster_not_specified,
+    ),
+    line(
+        "SpecApplied",
+        "Unknown/UpdatePending",
+        "Ready",
+        "the API server does not take an upgrade yet",
+        when::update_delayed,
     ),
     line("PrerequisitesMet", "True/AllMet", "Ready", "everything is there", Bench::ready),
     line(
@@ -358,6 +376,22 @@ fn every_reason_has_a_scenario() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     insta::assert_snapshot!("reasons", table);
+}
+
+/// The names of all reasons that the Bridge knows, from where they are defined.
+fn reasons() -> Vec<&'static str> {
+    let names = include_str!("../../../core/src/bridge/names.rs");
+    let (_, reasons) = names.split_once("pub mod reason").expect("there is a module of reasons");
+    let values = reasons.lines().filter_map(|line| line.split_once("&str = \"")?.1.strip_suffix("\";"));
+    values.collect()
+}
+
+#[test]
+fn no_reason_is_left_out() {
+    let told = TABLE.iter().filter_map(|line| line.reason.split_once('/')).map(|(_, reason)| reason);
+    let told: BTreeSet<&str> = told.chain(HYPERSHIFTS.iter().copied()).collect();
+    let missing: Vec<&str> = reasons().into_iter().filter(|reason| !told.contains(reason)).collect();
+    assert!(reasons().len() > 30 && missing.is_empty(), "{missing:?}");
 }
 
 #[test]

@@ -66,6 +66,33 @@ pub(super) fn dpu_cluster_lost() -> Bench {
     after(|bench| bench.delete("DPUCluster", DPF, "dpus"))
 }
 
+/// An object from a time when the definition did not demand a spec.
+pub(super) fn dpu_cluster_not_specified() -> Bench {
+    let mut bench = Bench::new();
+    let crd = "dpfhcpbridges.dpf.hcp.bridge.com";
+    let mut definition = bench.get("CustomResourceDefinition", "", crd);
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
+    let versions = json!({ "spec": { "versions": definition["spec"]["versions"] } });
+    bench.merge("CustomResourceDefinition", "", crd, &versions);
+    let mut nameless = bridge("prod");
+    nameless["spec"].as_object_mut().expect("an object").remove("dpuClusterRef");
+    bench.create(&nameless);
+    bench.cluster.advance(Duration::from_mins(1));
+    bench
+}
+
+/// The API server does not take an upgrade yet.
+pub(super) fn update_delayed() -> Bench {
+    after(|bench| {
+        bench.cluster.interfere(|_, action| {
+            let is_cluster = action.target().is_some_and(|target| target.kind.kind == "HostedCluster");
+            if is_cluster && action.is_write() { Fate::failed(Class::Unavailable) } else { Fate::Served }
+        });
+        bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
+    })
+}
+
 pub(super) fn dpu_clusters_forbidden() -> Bench {
     let mut bench = Bench::new();
     bench.forbid_watch("DPUCluster");
@@ -206,15 +233,21 @@ pub(super) fn creation_forbidden() -> Bench {
     with(|bench| refuse(bench, Class::Forbidden, |action| is(action, "create", "HostedCluster")))
 }
 
-pub(super) fn hosted_cluster_deleted() -> Bench {
+/// Somebody else holds the HostedCluster back.
+pub(super) fn hosted_cluster_held() -> Bench {
     after(|bench| {
-        // Somebody else holds it back.
         let finalizers = bench.get("HostedCluster", NAMESPACE, "prod")["metadata"]["finalizers"].clone();
         let mut finalizers = finalizers.as_array().cloned().unwrap_or_default();
         finalizers.push(json!("example.com/hold"));
         bench.merge("HostedCluster", NAMESPACE, "prod", &json!({ "metadata": { "finalizers": finalizers } }));
-        bench.delete("HostedCluster", NAMESPACE, "prod");
     })
+}
+
+pub(super) fn hosted_cluster_deleted() -> Bench {
+    let mut bench = hosted_cluster_held();
+    bench.delete("HostedCluster", NAMESPACE, "prod");
+    bench.cluster.advance(Duration::from_mins(3));
+    bench
 }
 
 pub(super) fn foreign_node_pool() -> Bench {

@@ -50,23 +50,44 @@ fn validate_dpucluster_not_found() {
 
 #[test]
 fn validate_dpucluster_not_specified() {
-    // An object from a time when the definition did not demand a spec.
-    let mut bench = Bench::new();
-    let crd = "dpfhcpbridges.dpf.hcp.bridge.com";
-    let mut definition = bench.get("CustomResourceDefinition", "", crd);
-    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
-    let versions = json!({ "spec": { "versions": definition["spec"]["versions"] } });
-    bench.merge("CustomResourceDefinition", "", crd, &versions);
-    let mut nameless = bridge("prod");
-    nameless["spec"].as_object_mut().expect("an object").remove("dpuClusterRef");
-    bench.create(&nameless);
-    bench.cluster.advance(Duration::from_mins(1));
+    let mut bench = super::scenarios::dpu_cluster_not_specified();
     assert_eq!(condition(&mut bench).0, "False/DPUClusterNotSpecified");
     let event = "Warning DPUClusterNotSpecified: spec.dpuClusterRef.name and namespace are required";
     assert!(bench.events().contains(event), "{}", bench.events());
     assert_eq!(bench.bridge("prod")["status"]["observedGeneration"], 1);
     assert_eq!(last_result(&mut bench), ReconcileResult::Converged);
+}
+
+/// Of each result, how often it was counted and how often its duration was.
+#[test]
+fn each_validation_is_counted_with_its_result() {
+    let count = |bench: &mut Bench, result: &str| {
+        bench.transitions();
+        let counted = |metric: &str| {
+            let measures = bench.notes.iter().filter_map(|note| match note {
+                Note::Measured(measure) => Some(measure),
+                _ => None,
+            });
+            measures.filter(|measure| measure.metric == metric && measure.labels == [result]).count()
+        };
+        let total = counted("dpfhcpbridge_dpucluster_validation_total");
+        assert_eq!(counted("dpfhcpbridge_dpucluster_validation_duration_seconds"), total);
+        total
+    };
+    let mut bench = Bench::new();
+    bench.delete("DPUCluster", DPF, "dpus");
+    bench.settle();
+    bench.create(&bridge("prod"));
+    bench.settle();
+    assert!(count(&mut bench, "not_found") > 0);
+    assert_eq!((count(&mut bench, "success"), count(&mut bench, "error")), (0, 0));
+    bench.create(&dpu_cluster("dpus"));
+    bench.settle();
+    assert!(count(&mut bench, "success") > 0);
+    let mut bench = unreadable(Class::Forbidden);
+    bench.cluster.advance(Duration::from_mins(1));
+    assert!(count(&mut bench, "error") > 0);
+    assert_eq!(count(&mut bench, "not_found"), 0);
 }
 
 /// A bridge that can't read its DPUCluster.

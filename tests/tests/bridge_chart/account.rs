@@ -51,6 +51,20 @@ async fn the_bridge_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyh
     let metrics = program.metrics().await?;
     ensure!(program.metric("lockstep_actions_total", "\"forbidden\"").await? == 0, "{metrics}");
     ensure!(program.metric("lockstep_watch_errors_total", "").await? == 0, "{metrics}");
+    for result in ["success", "not_found"] {
+        let holding = format!("result=\"{result}\"");
+        let total = program.metric("dpfhcpbridge_dpucluster_validation_total", &holding).await?;
+        ensure!(total > 0, "{result}: {metrics}");
+        // The buckets of the specification, and whatever is slower.
+        for bucket in ["0.01", "0.05", "0.1", "0.5", "1", "5", "+Inf"] {
+            let has_bucket = metrics.lines().any(|line| {
+                line.starts_with("dpfhcpbridge_dpucluster_validation_duration_seconds_bucket")
+                    && line.contains(&holding)
+                    && line.contains(&format!("le=\"{bucket}\""))
+            });
+            ensure!(has_bucket, "{result}, {bucket}: {metrics}");
+        }
+    }
     life::hushed(&format!("{}\n{}\n{metrics}", program.log(), life::shown(&tenant).await?))?;
     eventually("every permission was used but those of the specification alone", async || {
         let (allowed, refused) = asked(&plane, user)?;
