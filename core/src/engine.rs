@@ -16,7 +16,7 @@
 //! | [`lease`] | leader election |
 //! | [`recording`] | a run written down, replayed and compared |
 //! | [`wire`] | how actions and answers look over HTTP |
-//! | [`write`] | writes that leave alone what belongs to others |
+//! | [`write`](mod@write) | writes that leave alone what belongs to others |
 
 pub mod action;
 pub mod backoff;

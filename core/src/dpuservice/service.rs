@@ -9,11 +9,11 @@
 //!
 //! | step of the specification | where |
 //! | --- | --- |
-//! | 1. deletion | [`removal`](super::removal) |
+//! | 1. deletion | [`removal`] |
 //! | 2. finalizer | *Entering* |
-//! | 3. clusters | watched; [`status`](super::status) tells which are not ready |
+//! | 3. clusters | watched; [`status`] tells which are not ready |
 //! | 4. Secrets | [`cluster`](super::cluster), a reconcile of its own for each cluster, since all services share them |
-//! | 5. AppProject | [`project`](super::project), likewise |
+//! | 5. AppProject | [`project`], likewise |
 //! | 6. Applications | *Proving*, *Acting* |
 //! | 7. status, 8. one patch | *Reporting* |
 //!

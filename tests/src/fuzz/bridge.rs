@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::careless::{self, World};
 use super::documents::{SECRET, fill, named, objects, plant, shows_secret};
 
-/// Takes the bytes as the JSON of a world: under each field of [`world`] one object, or a list of them.
+/// Takes the bytes as the JSON of a world: under each kind one object, or a list of them.
 pub fn bridge(data: &[u8]) {
     let Ok(document) = serde_json::from_slice::<Value>(data) else { return };
     if !document.is_object() {
