@@ -183,16 +183,13 @@ impl Controller {
         now: Now,
     ) -> Next<pass::Stage> {
         if let (Some((thing, _)), Some(outcome)) = (removal.steps.pop_front(), outcomes.into_iter().next()) {
-            let is_gone = match &outcome {
-                Ok(Success::Object(_)) => thing == Thing::Reference,
-                Ok(_) => true,
-                Err(_) => false,
-            };
             match outcome {
-                _ if is_gone => removal.left.retain(|left| *left != thing),
+                // It is still going.
+                Ok(Success::Object(_)) if thing != Thing::Reference => {}
+                Ok(_) => removal.left.retain(|left| *left != thing),
                 // It was there a moment ago, so that it is read once more before that is believed.
-                Err(failure) if failure.class != Class::NotFound => removal.failures.push((thing, failure)),
-                _ => {}
+                Err(failure) if failure.class == Class::NotFound => {}
+                Err(failure) => removal.failures.push((thing, failure)),
             }
         }
         self.remove_next(key, removal, now)

@@ -125,6 +125,8 @@ pub enum Index {
     Cluster(Name),
     /// The server that they deploy to.
     Server(String),
+    /// That they are being deleted.
+    Deleting,
 }
 
 impl Cached for App {
@@ -139,6 +141,7 @@ impl Cached for App {
         [Index::Service(self.service.clone()), Index::Cluster(self.cluster.clone())]
             .into_iter()
             .chain(server)
+            .chain(self.deleting.then_some(Index::Deleting))
             .collect()
     }
 }

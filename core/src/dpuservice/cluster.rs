@@ -37,8 +37,8 @@ mod servers;
 pub use leaving::GIVES_UP_AFTER;
 pub use secret::manifest;
 use secret::{is_applied, secret_name};
-use servers::unclaimed;
-pub use servers::{Claim, Rival, used_server};
+pub use servers::{Claim, Rival};
+use servers::{unclaimed, used_server};
 
 /// What was found out about a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -244,8 +244,8 @@ impl Controller {
         let Some(server) = world.server(key).filter(|server| is_prepared(world, key, server)) else {
             return Next::Done(Verdict::Converged);
         };
-        let strays = world.strays(key);
-        let patches: Vec<Action> = strays
+        let patches: Vec<Action> = world
+            .strays(&Index::Cluster(key.clone()))
             .map(|(name, app)| {
                 let spec = json!({ "destination": { "server": server } });
                 let patch = Arc::new(json!({ "metadata": { "uid": app.uid }, "spec": spec }));
@@ -311,17 +311,22 @@ impl Controller {
         } else {
             known.trouble.clone()
         };
-        // What was asked for may have come about.
-        let claimed = self.world.claims.get(key).cloned();
-        // The answer to this is the next try.
-        let _ = self.find(key, &Found { trouble, failing: true, compared: None, ..known });
-        self.world.claims.extend(claimed.map(|claim| (key.clone(), claim)));
+        // A claim stays: what was asked for may have come about.
+        self.learn(key, &Found { trouble, failing: true, compared: None, ..known });
         Next::Done(Verdict::retry(what, failure))
     }
 
-    /// Remembers what was found out, and wakes whoever goes by it.
+    /// Nothing is under way any more, and this was found out.
     fn find(&mut self, key: &Name, found: &Found) -> Next<super::Stage> {
-        let claimed = self.world.claims.remove(key);
+        if let Some(claim) = self.world.claims.remove(key) {
+            self.wake_sharers(key, Some(&claim.server));
+        }
+        self.learn(key, found);
+        Next::Done(Verdict::Converged)
+    }
+
+    /// Remembers what was found out, and wakes whoever goes by it.
+    fn learn(&mut self, key: &Name, found: &Found) {
         let before = self.world.found.insert(key.clone(), found.clone());
         if before.as_ref().is_none_or(|before| before.uid != found.uid) {
             self.wake_eldest_unknown();
@@ -332,13 +337,10 @@ impl Controller {
             self.outbox.woken.push(Key::Project);
         }
         let place = |found: &Found| (found.server.clone(), found.rival.is_some());
-        if claimed.is_some() || before.as_ref().map(place) != Some(place(found)) {
-            let before = before.and_then(|before| before.server);
-            for server in [claimed.map(|claim| claim.server), before, found.server.clone()] {
-                self.wake_sharers(key, server.as_deref());
-            }
+        if before.as_ref().map(place) != Some(place(found)) {
+            self.wake_sharers(key, before.as_ref().and_then(|before| before.server.as_deref()));
+            self.wake_sharers(key, found.server.as_deref());
         }
-        Next::Done(Verdict::Converged)
     }
 
     /// Takes in a Secret that was answered.

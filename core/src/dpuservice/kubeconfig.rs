@@ -239,7 +239,7 @@ pub fn stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
     let Some(document) = document(bytes) else { return hide(bytes) };
     let mut kept = Map::new();
     if let Some(current) = document.get("current-context") {
-        kept.insert("current-context".to_owned(), shape(current, Value::clone));
+        kept.insert("current-context".to_owned(), shape(current));
     }
     for (list, kind) in [("contexts", "context"), ("clusters", "cluster"), ("users", "user")] {
         let Some(entries) = document.get(list) else { continue };
@@ -259,7 +259,7 @@ fn named(entry: &Value, kind: &str, hide: Hide<'_>) -> Value {
     let Some(fields) = entry.as_object() else { return json!(0) };
     let mut kept = Map::new();
     if let Some(name) = fields.get("name") {
-        kept.insert("name".to_owned(), shape(name, Value::clone));
+        kept.insert("name".to_owned(), shape(name));
     }
     if let Some(Value::Object(body)) = fields.get(kind) {
         let mut body = body.clone();
@@ -273,13 +273,9 @@ fn named(entry: &Value, kind: &str, hide: Hide<'_>) -> Value {
     kept.into()
 }
 
-/// A text as it is to be shown; of anything else, that it is something else.
-fn shape(value: &Value, text: impl FnOnce(&Value) -> Value) -> Value {
-    match value {
-        Value::String(_) => text(value),
-        Value::Null => Value::Null,
-        _ => json!(0),
-    }
+/// A text as it is; of anything else, that it is something else.
+fn shape(value: &Value) -> Value {
+    if value.is_string() || value.is_null() { value.clone() } else { json!(0) }
 }
 
 /// The same for the `config` of Argo CD's Secret.

@@ -50,7 +50,7 @@ fn servers(world: &World) -> BTreeSet<String> {
     let staying = world.staying().filter(|_| world.is_wanted());
     let mut servers: BTreeSet<String> =
         staying.filter_map(|(cluster, _)| world.server(cluster)).map(str::to_owned).collect();
-    let strays = world.applications.iter().filter(|(_, app)| world.is_stray(app));
+    let strays = world.strays(&Index::Deleting);
     servers.extend(strays.filter_map(|(_, app)| world.server(&app.cluster)).map(str::to_owned));
     let is_used =
         |server: &&str| world.applications.keys_by(&Index::Server((*server).to_owned())).next().is_some();
@@ -268,7 +268,7 @@ impl Controller {
         self.wake_services();
         self.wake_leaving_services();
         self.wake_leaving_clusters();
-        let strays = self.world.applications.iter().filter(|(_, app)| self.world.is_stray(app));
+        let strays = self.world.strays(&Index::Deleting);
         let left: Vec<Key> = strays.map(|(_, app)| Key::Cluster(app.cluster.clone())).collect();
         self.outbox.woken.extend(left);
     }

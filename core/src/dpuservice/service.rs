@@ -33,16 +33,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::application::{self, App, Place, application_ref, of_service};
-use super::names::{self, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
+use super::names::{self, APPLIED, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
 use super::world::{Cluster, Service, World, service_ref};
 use super::{Controller, lagging, project, removal, status, sweep};
-use crate::digest::digest;
 use crate::engine::action::{Action, Class, Failure, Outcome, Subresource, Success};
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::finalizer;
 use crate::engine::pairs;
 use crate::engine::write::merge_patch;
-use crate::object::{Name, is_deleting, metadata};
+use crate::object::{Name, annotation, is_deleting, metadata};
 use crate::time::Now;
 
 /// How long a status stands at least, unless a condition changes.
@@ -76,7 +75,7 @@ pub struct Pass {
     gone: BTreeSet<Name>,
     /// Clusters that have more than one Application indeed.
     doubled: BTreeSet<Name>,
-    /// What was tried, with a digest of what was to be written: much may have changed in the meantime.
+    /// What was tried, with the digest of what was to be applied: much may have changed in the meantime.
     #[serde(with = "pairs")]
     tried: BTreeMap<Task, String>,
     /// Whether the cache turned out to lag behind the cluster.
@@ -403,12 +402,10 @@ impl Controller {
     }
 }
 
-/// What tells a write from others of the same Application.
+/// What tells an apply from others of the same Application.
 fn mark(action: &Action) -> String {
-    match action {
-        Action::Create { manifest, .. } | Action::Apply { manifest, .. } => digest(manifest),
-        _ => String::new(),
-    }
+    let Action::Apply { manifest, .. } = action else { return String::new() };
+    annotation(manifest, APPLIED).unwrap_or_default().to_owned()
 }
 
 /// The Applications of a service by cluster, those first that stay.

@@ -357,9 +357,9 @@ impl World {
         self.told_clusters().next().is_some() || self.project().is_some_and(is_kept)
     }
 
-    /// The Applications on a cluster that are being removed, and name a server that is not the cluster's any more.
-    pub fn strays<'a>(&'a self, cluster: &Name) -> impl Iterator<Item = (&'a Name, &'a App)> + use<'a> {
-        let apps = self.applications.keys_by(&Index::Cluster(cluster.clone()));
+    /// Of these Applications those that are being removed, and name a server that is not their cluster's any more.
+    pub fn strays<'a>(&'a self, among: &Index) -> impl Iterator<Item = (&'a Name, &'a App)> + use<'a> {
+        let apps = self.applications.keys_by(among);
         let apps = apps.filter_map(|name| Some((name, self.applications.get(name)?)));
         apps.filter(|(_, app)| self.is_stray(app))
     }

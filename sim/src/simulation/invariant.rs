@@ -29,6 +29,17 @@ pub struct Moment<'a> {
     pub entry: &'a Entry,
 }
 
+impl<'a> Moment<'a> {
+    /// The change that a process makes, if one does, and which.
+    pub fn by_process(&self) -> Option<(usize, &'a Change)> {
+        let What::Changed(change) = &self.entry.what else { return None };
+        match change.by {
+            Author::Process(process) => Some((process, change)),
+            Author::Client(_) | Author::ControlPlane => None,
+        }
+    }
+}
+
 /// Something that must hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Invariant {
@@ -102,19 +113,8 @@ const WRITES_MAX: usize = 18;
 /// How many more there may be for everything else that happens in that minute.
 const WRITES_FOR_EACH_STIR: usize = 3;
 
-/// A change made by a process.
-fn changed_by_process(entry: &Entry) -> Option<(usize, &Change)> {
-    match &entry.what {
-        What::Changed(change) => match change.by {
-            Author::Process(process) => Some((process, change)),
-            Author::Client(_) | Author::ControlPlane => None,
-        },
-        _ => None,
-    }
-}
-
 fn nothing_foreign_is_touched(moment: &Moment<'_>) -> Result<(), String> {
-    match changed_by_process(moment.entry) {
+    match moment.by_process() {
         Some((_, change)) => moment.subject.may_change(change, moment.server, moment.history),
         None => Ok(()),
     }
@@ -242,8 +242,7 @@ fn conditions(object: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn transition_times_move_with_the_status(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = changed_by_process(moment.entry)
-    else {
+    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
         return Ok(());
     };
     if old["status"]["conditions"] == new["status"]["conditions"] {
@@ -266,7 +265,7 @@ fn transition_times_move_with_the_status(moment: &Moment<'_>) -> Result<(), Stri
 }
 
 fn observed_generation_exists(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old, new: Some(new), .. })) = changed_by_process(moment.entry) else {
+    let Some((_, Change { object, old, new: Some(new), .. })) = moment.by_process() else {
         return Ok(());
     };
     if old.as_ref().is_some_and(|old| old["status"] == new["status"]) {

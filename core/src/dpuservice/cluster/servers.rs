@@ -27,7 +27,7 @@ pub struct Rival {
 }
 
 /// The server that is a cluster's own.
-pub fn used_server(found: &Found) -> Option<String> {
+pub(super) fn used_server(found: &Found) -> Option<String> {
     found.server.clone().filter(|_| found.rival.is_none())
 }
 

@@ -5,7 +5,7 @@ use lockstep_core::bridge::phase::Phase;
 use lockstep_core::object::{ObjectRef, controller_uid, is_deleting, label, metadata};
 use serde_json::Value;
 
-use crate::cluster::{Author, Change, What};
+use crate::cluster::{Change, What};
 use crate::simulation::history::History;
 use crate::simulation::invariant::{Invariant, Moment, is_deletion};
 
@@ -110,16 +110,6 @@ fn is_bridge(history: &History, uid: &str) -> bool {
     history.objects(&names::bridge()).any(|bridge| metadata(bridge, "uid") == uid)
 }
 
-fn by_process<'a>(moment: &'a Moment<'_>) -> Option<(usize, &'a Change)> {
-    match &moment.entry.what {
-        What::Changed(change) => match change.by {
-            Author::Process(process) => Some((process, change)),
-            Author::Client(_) | Author::ControlPlane => None,
-        },
-        _ => None,
-    }
-}
-
 fn is_cluster(object: &ObjectRef) -> bool {
     object.kind == names::hosted_cluster() || object.kind == names::node_pool()
 }
@@ -130,7 +120,7 @@ fn bridge_of(moment: &Moment<'_>, uid: &str) -> Option<std::sync::Arc<Value>> {
 }
 
 fn a_cluster_goes_only_with_its_bridge(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, change)) = by_process(moment) else { return Ok(()) };
+    let Some((_, change)) = moment.by_process() else { return Ok(()) };
     if !is_cluster(&change.object) || !is_deletion(change) {
         return Ok(());
     }
@@ -144,7 +134,7 @@ fn a_cluster_goes_only_with_its_bridge(moment: &Moment<'_>) -> Result<(), String
 }
 
 fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: None, new: Some(new), .. })) = by_process(moment) else {
+    let Some((_, Change { object, old: None, new: Some(new), .. })) = moment.by_process() else {
         return Ok(());
     };
     let Some(uid) = controller_uid(new) else { return Ok(()) };
@@ -157,7 +147,7 @@ fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn the_finalizer_goes_last(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), new, .. })) = by_process(moment) else { return Ok(()) };
+    let Some((_, Change { object, old: Some(old), new, .. })) = moment.by_process() else { return Ok(()) };
     let is_held = |object: &Value| lockstep_core::engine::finalizer::is_held(object, FINALIZER);
     let went = object.kind == names::bridge() && is_held(old) && !new.as_deref().is_some_and(is_held);
     if !went {
@@ -174,7 +164,7 @@ fn the_finalizer_goes_last(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn phases_follow_the_table(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = by_process(moment) else {
+    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
         return Ok(());
     };
     let phase = |object: &Value| object["status"]["phase"].as_str().and_then(Phase::read);
@@ -195,7 +185,7 @@ fn phases_follow_the_table(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn ready_means_available(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = by_process(moment) else {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
         return Ok(());
     };
     let is_ready = |object: &Value| conditions(object, condition::READY, "True");

@@ -136,20 +136,9 @@ pub(super) fn may_change(change: &Change) -> Result<(), String> {
     }
 }
 
-/// A change that a process has made.
-fn by_process<'a>(moment: &'a Moment<'_>) -> Option<(usize, &'a Change)> {
-    match &moment.entry.what {
-        What::Changed(change) => match change.by {
-            Author::Process(process) => Some((process, change)),
-            Author::Client(_) | Author::ControlPlane => None,
-        },
-        _ => None,
-    }
-}
-
 /// An Application that a process has just changed, as it was or is, with whom it was made for.
 fn application<'a>(moment: &'a Moment<'_>) -> Option<(&'a Change, Name, Name)> {
-    let (_, change) = by_process(moment)?;
+    let (_, change) = moment.by_process()?;
     let object = change.new.as_ref().or(change.old.as_ref())?;
     let (service, cluster) = identity::of_application(object)?;
     (change.object.kind == names::application()).then_some((change, service, cluster))
@@ -226,7 +215,7 @@ fn an_application_is_made_once(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn what_was_taken_over_is_left_alone(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), .. })) = by_process(moment) else { return Ok(()) };
+    let Some((_, Change { object, old: Some(old), .. })) = moment.by_process() else { return Ok(()) };
     if object.kind != names::application() || identity::of_application(old).is_some() {
         return Ok(());
     }
@@ -243,7 +232,7 @@ fn what_was_taken_over_is_left_alone(moment: &Moment<'_>) -> Result<(), String> 
 }
 
 fn a_secret_outlives_its_applications(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, change)) = by_process(moment).filter(|(_, change)| is_deletion(change)) else {
+    let Some((_, change)) = moment.by_process().filter(|(_, change)| is_deletion(change)) else {
         return Ok(());
     };
     let cluster = change.old.as_deref().and_then(identity::of_secret);
@@ -259,7 +248,7 @@ fn a_secret_outlives_its_applications(moment: &Moment<'_>) -> Result<(), String>
 }
 
 fn the_project_outlives_the_applications(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, change)) = by_process(moment).filter(|(_, change)| change.object == project_ref()) else {
+    let Some((_, change)) = moment.by_process().filter(|(_, change)| change.object == project_ref()) else {
         return Ok(());
     };
     let permitted = |object: Option<&Value>| {
@@ -305,7 +294,7 @@ fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn the_finalizer_goes_last(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), new, .. })) = by_process(moment) else { return Ok(()) };
+    let Some((_, Change { object, old: Some(old), new, .. })) = moment.by_process() else { return Ok(()) };
     let held = |object: &Value| finalizer::is_held(object, FINALIZER);
     if object.kind != names::service() || !held(old) || new.as_deref().is_some_and(held) {
         return Ok(());
@@ -381,7 +370,7 @@ fn a_chart_goes_where_its_cluster_is(moment: &Moment<'_>) -> Result<(), String> 
 }
 
 fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
-    if by_process(moment).is_none() {
+    if moment.by_process().is_none() {
         return Ok(());
     }
     let is_settled = |target: &ObjectRef| {
@@ -410,7 +399,7 @@ fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn nothing_has_an_owner_elsewhere(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old, new: Some(new), .. })) = by_process(moment) else { return Ok(()) };
+    let Some((_, Change { object, old, new: Some(new), .. })) = moment.by_process() else { return Ok(()) };
     let owners = |object: &Value| object["metadata"]["ownerReferences"].clone();
     let is_argos = object.namespace.as_deref() == Some(ARGO_NAMESPACE);
     if is_argos && owners(new).is_array() && old.as_deref().map(owners) != Some(owners(new)) {
@@ -421,7 +410,7 @@ fn nothing_has_an_owner_elsewhere(moment: &Moment<'_>) -> Result<(), String> {
 
 /// A service of which a process has just told that a condition is True, or is so for another generation.
 fn told_anew<'a>(moment: &'a Moment<'_>, condition: &str) -> Option<(usize, &'a ObjectRef, &'a Value)> {
-    let (process, Change { object, old: Some(old), new: Some(new), .. }) = by_process(moment)? else {
+    let (process, Change { object, old: Some(old), new: Some(new), .. }) = moment.by_process()? else {
         return None;
     };
     let told =
@@ -508,7 +497,7 @@ fn has(object: &Value, condition: &str) -> bool {
 }
 
 fn credentials_stay_in_secrets(moment: &Moment<'_>) -> Result<(), String> {
-    match by_process(moment) {
+    match moment.by_process() {
         Some((_, Change { object, new: Some(new), .. })) if object.kind != names::secret() => {
             if new.to_string().contains(SECRET) {
                 return Err(format!("{object} holds something of a kubeconfig"));
