@@ -8,7 +8,7 @@ use lockstep_core::engine::machine::{Event, Machine, Step};
 use lockstep_core::object::{ObjectRef, metadata};
 use serde_json::{Value, json};
 
-use super::common::{NoFinalizer, TellsSecrets, change, deaf, is};
+use super::common::{Deaf, DpuClusters, NoFinalizer, Secrets, TellsSecrets, Unheard, change, is};
 use super::requests::{StatusAlways, TimesMove, status_patch};
 use super::{Bug, Flaw, plant};
 use crate::simulation::history::reference;
@@ -46,9 +46,9 @@ pub(super) const BUGS: &[Bug] = &[
     bug("phases_jump", "A phase goes back to Pending.", plant::<PhasesJump>),
     bug("never_injects", "The DPUCluster is never told of its kubeconfig.", plant::<NeverInjects>),
     bug("copies_once", "A Secret that is rotated is not handed on.", plant::<CopiesOnce>),
-    bug("deaf_to_secrets", "Changes of Secrets go unseen.", plant::<DeafToSecrets>),
-    bug("deaf_to_dpuclusters", "Changes of DPUClusters go unseen.", plant::<DeafToDpuClusters>),
-    bug("deaf_to_hostedclusters", "Changes of HostedClusters go unseen.", plant::<DeafToHostedClusters>),
+    bug("deaf_to_secrets", "Changes of Secrets go unseen.", plant::<Deaf<Secrets>>),
+    bug("deaf_to_dpuclusters", "Changes of DPUClusters go unseen.", plant::<Deaf<DpuClusters>>),
+    bug("deaf_to_hostedclusters", "Changes of HostedClusters go unseen.", plant::<Deaf<HostedClusters>>),
     bug("no_owner", "HostedClusters are made without their owner.", plant::<NoOwner>),
     bug("leaves_the_kubeconfig", "The kubeconfig stays when the bridge goes.", plant::<LeavesKubeconfig>),
     bug("ready_too_early", "A HostedCluster is taken for available once it exists.", plant::<ReadyTooEarly>),
@@ -164,31 +164,10 @@ impl Flaw for CopiesOnce {
     }
 }
 
-#[derive(Default)]
-struct DeafToSecrets(bool);
+struct HostedClusters;
 
-impl Flaw for DeafToSecrets {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        deaf(event, "Secret", &mut self.0)
-    }
-}
-
-#[derive(Default)]
-struct DeafToDpuClusters(bool);
-
-impl Flaw for DeafToDpuClusters {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        deaf(event, "DPUCluster", &mut self.0)
-    }
-}
-
-#[derive(Default)]
-struct DeafToHostedClusters(bool);
-
-impl Flaw for DeafToHostedClusters {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        deaf(event, "HostedCluster", &mut self.0)
-    }
+impl Unheard for HostedClusters {
+    const KIND: &'static str = "HostedCluster";
 }
 
 #[derive(Default)]

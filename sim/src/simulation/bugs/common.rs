@@ -1,6 +1,7 @@
 //! What the bugs of several controllers have in common.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -29,20 +30,50 @@ pub(super) fn change(request: &mut Request, kind: &str, change: impl FnOnce(&mut
     }
 }
 
+/// A kind that may go unheard.
+pub(super) trait Unheard {
+    const KIND: &'static str;
+}
+
+pub(super) struct Secrets;
+
+impl Unheard for Secrets {
+    const KIND: &'static str = "Secret";
+}
+
+pub(super) struct DpuClusters;
+
+impl Unheard for DpuClusters {
+    const KIND: &'static str = "DPUCluster";
+}
+
 /// Once a kind has been listed, nothing more is heard of it.
-pub(super) fn deaf(event: Event, to: &str, listed: &mut bool) -> Option<Event> {
-    match &event {
-        Event::ListStarted { kind }
-        | Event::Observed { kind, .. }
-        | Event::Vanished { kind, .. }
-        | Event::ListCompleted { kind }
-            if kind.kind == to =>
-        {
-            let is_lost = *listed;
-            *listed |= matches!(event, Event::ListCompleted { .. });
-            (!is_lost).then_some(event)
+pub(super) struct Deaf<K> {
+    listed: bool,
+    to: PhantomData<K>,
+}
+
+impl<K> Default for Deaf<K> {
+    fn default() -> Self {
+        Self { listed: false, to: PhantomData }
+    }
+}
+
+impl<K: Unheard> Flaw for Deaf<K> {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::ListStarted { kind }
+            | Event::Observed { kind, .. }
+            | Event::Vanished { kind, .. }
+            | Event::ListCompleted { kind }
+                if kind.kind == K::KIND =>
+            {
+                let is_lost = self.listed;
+                self.listed |= matches!(event, Event::ListCompleted { .. });
+                (!is_lost).then_some(event)
+            }
+            _ => Some(event),
         }
-        _ => Some(event),
     }
 }
 

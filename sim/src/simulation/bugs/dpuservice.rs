@@ -10,7 +10,9 @@ use lockstep_core::engine::machine::{Event, Machine, Step};
 use lockstep_core::object::{ObjectRef, annotation, is_deleting, label, metadata};
 use serde_json::{Value, json};
 
-use super::common::{Extra, NoFinalizer, TellsSecrets, change, deaf, decoded, is};
+use super::common::{
+    Deaf, DpuClusters, Extra, NoFinalizer, Secrets, TellsSecrets, Unheard, change, decoded, is,
+};
 use super::requests::{StatusAlways, TimesMove};
 use super::{Asked, Bug, Flaw, plant};
 use crate::simulation::history::reference;
@@ -68,9 +70,9 @@ pub(super) const BUGS: &[Bug] = &[
     bug("annotates_credentials", "Credentials are written to Applications.", plant::<Annotates>),
     bug("leaves_applications", "Applications of clusters that go stay.", plant::<LeavesApplications>),
     bug("leaves_secrets", "Argo CD's Secrets stay.", plant::<LeavesSecrets>),
-    bug("deaf_to_kubeconfigs", "Credentials that are rotated go unseen.", plant::<DeafToSecrets>),
-    bug("deaf_to_clusters", "Clusters that come and go, go unseen.", plant::<DeafToClusters>),
-    bug("deaf_to_argo", "What Argo CD says goes unseen.", plant::<DeafToApplications>),
+    bug("deaf_to_kubeconfigs", "Credentials that are rotated go unseen.", plant::<Deaf<Secrets>>),
+    bug("deaf_to_clusters", "Clusters that come and go, go unseen.", plant::<Deaf<DpuClusters>>),
+    bug("deaf_to_argo", "What Argo CD says goes unseen.", plant::<Deaf<Applications>>),
     bug(
         "well_before_argo_says_so",
         "What Argo CD has not looked at yet is taken for well.",
@@ -172,49 +174,56 @@ impl Flaw for LetsGo {
     }
 }
 
+/// Removes something of a cluster too early.
 #[derive(Default)]
-struct GivesUp {
+struct Eager {
     known: Known,
-    lost: Option<String>,
+    given_up: Option<String>,
 }
+
+impl Eager {
+    /// Gives a cluster up that is seen to be so.
+    fn hear(&mut self, event: &Event, is_so: impl Fn(&Value) -> bool) {
+        if let Some((target, cluster)) = self.known.absorb(event, "DPUCluster")
+            && is_so(&cluster)
+        {
+            self.given_up = Some(target.name);
+        }
+    }
+
+    /// Removes the objects of a kind that were made for it.
+    fn remove(&mut self, step: &mut Step, kind: &str) {
+        if let Some(cluster) = self.given_up.take() {
+            self.known.remove(step, kind, |object| label(object, CLUSTER_NAME) == Some(&cluster));
+        }
+    }
+}
+
+#[derive(Default)]
+struct GivesUp(Eager);
 
 impl Flaw for GivesUp {
     fn event(&mut self, event: Event) -> Option<Event> {
-        if let Some((target, cluster)) = self.known.absorb(&event, "DPUCluster")
-            && cluster["status"]["phase"] == "NotReady"
-        {
-            self.lost = Some(target.name);
-        }
+        self.0.hear(&event, |cluster| cluster["status"]["phase"] == "NotReady");
         Some(event)
     }
 
     fn step(&mut self, step: &mut Step) {
-        if let Some(lost) = self.lost.take() {
-            self.known.remove(step, "Application", |object| label(object, CLUSTER_NAME) == Some(&lost));
-        }
+        self.0.remove(step, "Application");
     }
 }
 
 #[derive(Default)]
-struct SecretFirst {
-    known: Known,
-    gone: Option<String>,
-}
+struct SecretFirst(Eager);
 
 impl Flaw for SecretFirst {
     fn event(&mut self, event: Event) -> Option<Event> {
-        if let Some((target, cluster)) = self.known.absorb(&event, "DPUCluster")
-            && is_deleting(&cluster)
-        {
-            self.gone = Some(target.name);
-        }
+        self.0.hear(&event, is_deleting);
         Some(event)
     }
 
     fn step(&mut self, step: &mut Step) {
-        if let Some(gone) = self.gone.take() {
-            self.known.remove(step, "Secret", |object| label(object, CLUSTER_NAME) == Some(&gone));
-        }
+        self.0.remove(step, "Secret");
     }
 }
 
@@ -391,31 +400,10 @@ impl Flaw for LeavesSecrets {
     }
 }
 
-#[derive(Default)]
-struct DeafToSecrets(bool);
+struct Applications;
 
-impl Flaw for DeafToSecrets {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        deaf(event, "Secret", &mut self.0)
-    }
-}
-
-#[derive(Default)]
-struct DeafToClusters(bool);
-
-impl Flaw for DeafToClusters {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        deaf(event, "DPUCluster", &mut self.0)
-    }
-}
-
-#[derive(Default)]
-struct DeafToApplications(bool);
-
-impl Flaw for DeafToApplications {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        deaf(event, "Application", &mut self.0)
-    }
+impl Unheard for Applications {
+    const KIND: &'static str = "Application";
 }
 
 #[derive(Default)]

@@ -1,0 +1,99 @@
+//! What services are told of must be so.
+
+use lockstep_core::dpuservice::names;
+use lockstep_core::object::{Name, ObjectRef, is_deleting};
+use serde_json::Value;
+
+use super::super::identity;
+use super::{STALE, was_leaving};
+use crate::cluster::Change;
+use crate::simulation::history::reference;
+use crate::simulation::invariant::Moment;
+
+/// A service of which a process has just told that a condition is True, or is so for another generation.
+fn told_anew<'a>(moment: &'a Moment<'_>, condition: &str) -> Option<(usize, &'a ObjectRef, &'a Value)> {
+    let (process, Change { object, old: Some(old), new: Some(new), .. }) = moment.by_process()? else {
+        return None;
+    };
+    let told =
+        |object: &Value| has(object, condition).then(|| object["status"]["observedGeneration"].clone());
+    (object.kind == names::service() && told(new).is_some() && told(old) != told(new))
+        .then_some((process, object, &**new))
+}
+
+/// Whether, on each cluster that stays, the Application of a service was so at some instant that a process may still believe in. Else
+/// the cluster where it was not.
+fn everywhere(
+    moment: &Moment<'_>,
+    process: usize,
+    service: &Value,
+    is_so: impl Fn(&Value) -> bool,
+) -> Option<String> {
+    let life = moment.history.life(process)?;
+    let clusters = life.told.iter().filter(|(target, cluster)| {
+        target.kind == names::dpu_cluster() && !is_deleting(cluster) && !was_leaving(moment, target)
+    });
+    let (name, kind) = (Name::of(service), names::application());
+    let since = moment.entry.at.saturating_sub(STALE);
+    for (_, cluster) in clusters {
+        let made_for = (name.clone(), Name::of(cluster));
+        let mut made = moment
+            .history
+            .objects(&kind)
+            .filter(|object| identity::of_application(object).as_ref() == Some(&made_for))
+            .map(|object| reference(&kind, object));
+        let was_so = made.any(|target| {
+            let versions = moment.history.versions(&target);
+            let ends = versions.iter().skip(1).map(|next| next.at).chain([moment.entry.at]);
+            versions
+                .iter()
+                .zip(ends)
+                .any(|(version, end)| end >= since && version.object.as_deref().is_some_and(&is_so))
+        });
+        if !was_so {
+            return Some(Name::of(cluster).to_string());
+        }
+    }
+    None
+}
+
+/// The version that a service asks for, if its status speaks of the service as it is.
+fn told_version(service: &Value) -> Option<&Value> {
+    let is_current = service["status"]["observedGeneration"] == service["metadata"]["generation"];
+    is_current.then(|| &service["spec"]["source"]["version"])
+}
+
+fn is_of(application: &Value, version: Option<&Value>) -> bool {
+    version.is_none_or(|version| application["spec"]["source"]["targetRevision"] == *version)
+}
+
+pub(super) fn reconciled_means_written(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, object, new)) = told_anew(moment, "ApplicationsReconciled") else { return Ok(()) };
+    let version = told_version(new);
+    match everywhere(moment, process, new, |application| is_of(application, version)) {
+        Some(cluster) => {
+            Err(format!("the Applications of {object} are said to be as it says, but not that on {cluster}"))
+        }
+        None => Ok(()),
+    }
+}
+
+pub(super) fn ready_means_deployed(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, object, new)) = told_anew(moment, "Ready") else { return Ok(()) };
+    let version = told_version(new);
+    match everywhere(moment, process, new, |application| is_well(application) && is_of(application, version))
+    {
+        Some(cluster) => Err(format!("{object} is called Ready, and on {cluster} Argo CD has not said so")),
+        None => Ok(()),
+    }
+}
+
+fn is_well(application: &Value) -> bool {
+    let status = &application["status"];
+    status["sync"]["status"] == "Synced" && status["health"]["status"] == "Healthy"
+}
+
+fn has(object: &Value, condition: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|found| found["type"] == condition && found["status"] == "True")
+}
