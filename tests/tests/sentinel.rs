@@ -78,7 +78,7 @@ async fn a_crash_of_the_broker_loses_no_event() -> anyhow::Result<()> {
 /// With each page three rows come: before all, in the middle, and after all.
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_come_while_pages_are_read_move_none_out_of_sight() -> anyhow::Result<()> {
-    const CLUSTERS: usize = 20_000;
+    const CLUSTERS: usize = 100_000;
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };
     let world = World::new("page_limits", CLUSTERS).await?;
     let queue = Queue::bind(broker, &world.namespace).await?;
@@ -106,6 +106,9 @@ async fn rows_that_come_while_pages_are_read_move_none_out_of_sight() -> anyhow:
     world.state().set_weather(Some(insert));
     world.config.create(&world.spec(&broker.url())).await?;
     let sentinel = world.sentinel().await?;
+    for published in [25_000, 50_000, 75_000] {
+        reaches(&sentinel, PUBLISHED, published).await?;
+    }
     reaches(&sentinel, CYCLES, 1).await?;
     let counts = counted(queue.drain().await?);
     let missing = before.iter().filter(|id| !counts.contains_key(*id)).count();
