@@ -113,7 +113,7 @@ impl Connection {
     fn is_open(&self) -> bool {
         match self {
             Self::RabbitMq(connection) => connection.is_open(),
-            Self::PubSub(_) => true,
+            Self::PubSub(connection) => connection.is_open(),
         }
     }
 

@@ -4,6 +4,7 @@
 #
 #   build.sh         lockstep-control-plane, etcd, kube-apiserver, kubectl
 #   build.sh helm    helm
+#   build.sh pubsub  lockstep-pubsub
 #
 # KUBEBUILDER_ASSETS, if set, names a directory with etcd and kube-apiserver to use instead of building these.
 # LOCKSTEP_CACHE names the cache; the default is ~/.cache/lockstep.
@@ -61,12 +62,17 @@ build_helm() {
   (cd helm && go_build -ldflags "-s -w" -o "$1/helm" helm.sh/helm/v4/cmd/helm)
 }
 
+build_pubsub() {
+  (cd pubsub && go_build -ldflags "-s -w" -o "$1/lockstep-pubsub" .)
+}
+
 what="${1:-control-plane}"
 tags=""
 case "$what" in
   control-plane) sources=(go.mod go.sum ./*.go); tags="${KUBEBUILDER_ASSETS:+assets}" ;;
   helm) sources=(helm/go.mod helm/go.sum) ;;
-  *) fail "what is '$what'? Give nothing or helm" ;;
+  pubsub) sources=(pubsub/go.mod pubsub/go.sum pubsub/*.go) ;;
+  *) fail "what is '$what'? Give nothing, helm or pubsub" ;;
 esac
 if [ -n "$tags" ]; then
   for program in etcd kube-apiserver; do

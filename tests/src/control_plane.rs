@@ -142,6 +142,11 @@ pub fn helm() -> anyhow::Result<PathBuf> {
     Ok(build(&["helm"])?.join("helm"))
 }
 
+/// Builds the Pub/Sub of [`crate::pubsub`] if need be and returns the path of the program.
+pub(crate) fn pubsub() -> anyhow::Result<PathBuf> {
+    Ok(build(&["pubsub"])?.join("lockstep-pubsub"))
+}
+
 /// Runs `build.sh`, whose progress goes to standard error, and returns the directory that it names.
 fn build(arguments: &[&str]) -> anyhow::Result<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane/build.sh");

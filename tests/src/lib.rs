@@ -15,6 +15,7 @@ pub mod fuzz;
 pub mod ground;
 pub mod network;
 pub mod program;
+pub mod pubsub;
 pub mod queue;
 pub mod rabbitmq;
 pub mod raw;

@@ -79,15 +79,25 @@ impl World {
         spec
     }
 
-    /// Starts its Sentinel.
-    pub async fn sentinel(&self) -> anyhow::Result<Program> {
+    /// The command of its Sentinel.
+    pub fn command(&self) -> anyhow::Result<Command> {
         let mut command = Command::new(program()?);
         command
             .args(["sentinel", "--config=shard", "--namespace", &self.namespace])
             .args(["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"])
             .env("LOCKSTEP_LOG_FORMAT", "json")
             .env("LOCKSTEP_LOG_LEVEL", "debug");
+        Ok(command)
+    }
+
+    /// Starts a command, as [`World::command`] gives it, perhaps with more to it.
+    pub async fn start(&self, command: Command) -> anyhow::Result<Program> {
         Program::start(command, &Ground::embedded().kubeconfig()?).await
+    }
+
+    /// Starts its Sentinel.
+    pub async fn sentinel(&self) -> anyhow::Result<Program> {
+        self.start(self.command()?).await
     }
 
     /// What the fleet's host serves.

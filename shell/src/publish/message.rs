@@ -2,6 +2,7 @@
 //! without reading them.
 
 use cloudevents::{EventBuilder as _, EventBuilderV10};
+use jiff::Timestamp;
 use lockstep_core::engine::action::{Class, Failure};
 use lockstep_core::engine::broker::{CloudEvent, DATA_CONTENT_TYPE};
 
@@ -33,11 +34,22 @@ pub(super) fn attributes(event: &CloudEvent) -> impl Iterator<Item = (&'static s
         ("type", event.r#type.clone()),
         ("source", event.source.clone()),
         ("id", event.id.clone()),
-        ("time", event.time.to_string()),
+        ("time", time(event.time)),
         ("datacontenttype", DATA_CONTENT_TYPE.to_owned()),
     ]
     .into_iter()
     .chain(event.traceparent.clone().map(|traceparent| (TRACEPARENT, traceparent)))
+}
+
+/// A time with as many digits as the body has: none, or thousandths, millionths, billionths of a second.
+fn time(time: Timestamp) -> String {
+    let precision = match time.subsec_nanosecond() {
+        0 => 0,
+        nanoseconds if nanoseconds % 1_000_000 == 0 => 3,
+        nanoseconds if nanoseconds % 1_000 == 0 => 6,
+        _ => 9,
+    };
+    format!("{time:.precision$}")
 }
 
 /// The failure of an event that no broker can take.
@@ -55,5 +67,24 @@ pub(super) fn example() -> CloudEvent {
         time: "2025-10-21T12:00:00Z".parse().expect("a time"),
         traceparent: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
         data: serde_json::json!({ "resourceId": "cls-abc", "generation": 5 }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn body_and_attributes_say_the_same() {
+        for time in ["00Z", "00.72Z", "00.720001Z", "00.720000001Z", "59.999Z"] {
+            let time = format!("2025-10-21T12:00:{time}").parse().unwrap();
+            let event = CloudEvent { time, ..example() };
+            let body: Value = serde_json::from_slice(&body(&event).unwrap()).unwrap();
+            for (name, value) in attributes(&event) {
+                assert_eq!(body[name], value.as_str(), "{name}");
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Publishes to Google Cloud Pub/Sub.
 
 use std::error::Error as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::{FutureExt as _, maybe_done};
 use google_cloud_auth::credentials::anonymous;
@@ -24,6 +25,8 @@ const EMULATOR: &str = "PUBSUB_EMULATOR_HOST";
 pub(super) struct Connection {
     topic: Topic,
     publisher: Publisher,
+    /// Whether the service or the topic turned out to be gone: the client would go on for ever.
+    is_lost: AtomicBool,
 }
 
 impl Connection {
@@ -36,7 +39,11 @@ impl Connection {
             Ok(publisher) => publisher?,
             Err(_) => return Err(topic.silent()),
         };
-        Ok(Self { topic, publisher })
+        Ok(Self { topic, publisher, is_lost: AtomicBool::new(false) })
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.is_lost.load(Ordering::Relaxed)
     }
 
     /// Sends all events, then awaits what the service says of each.
@@ -46,8 +53,16 @@ impl Connection {
             let answer = async move { sent?.await.map(drop).map_err(|error| self.topic.refused(&error)) };
             maybe_done(answer.boxed())
         });
-        let results = super::settle(sendings.collect()).await;
-        results.into_iter().map(|result| result.unwrap_or_else(|| Err(self.topic.unanswered()))).collect()
+        let results = super::settle(sendings.collect()).await.into_iter();
+        let results: Vec<_> =
+            results.map(|result| result.unwrap_or_else(|| Err(self.topic.unanswered()))).collect();
+        let is_gone = |failure: &Failure| {
+            matches!(failure.class, Class::Unavailable | Class::Unknown | Class::NotFound)
+        };
+        if results.iter().filter_map(|result| result.as_ref().err()).any(is_gone) {
+            self.is_lost.store(true, Ordering::Relaxed);
+        }
+        results
     }
 
     async fn reach(topic: &Topic, emulator: Option<&str>) -> Result<Publisher, Failure> {

@@ -125,7 +125,7 @@ fn see(topic: &str) -> Response<Body> {
 async fn connect(host: &str, topic: &str) -> Result<Connection, Failure> {
     let topic = Topic(format!("projects/fleet/topics/{topic}"));
     let publisher = Connection::reach(&topic, Some(host)).await?;
-    Ok(Connection { topic, publisher })
+    Ok(Connection { topic, publisher, is_lost: AtomicBool::new(false) })
 }
 
 #[tokio::test]
