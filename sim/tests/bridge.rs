@@ -2,6 +2,7 @@
 
 #[path = "bridge/bench.rs"]
 mod bench;
+mod every_failure;
 #[path = "bridge/failures.rs"]
 mod failures;
 #[path = "bridge/flows.rs"]
@@ -10,6 +11,7 @@ mod flows;
 mod objects;
 #[path = "bridge/reasons.rs"]
 mod reasons;
+mod recorded;
 #[path = "bridge/replay.rs"]
 mod replay;
 #[path = "bridge/scale.rs"]

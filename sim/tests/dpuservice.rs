@@ -2,10 +2,12 @@
 
 #[path = "dpuservice/bench.rs"]
 mod bench;
+mod every_failure;
 #[path = "dpuservice/failures.rs"]
 mod failures;
 #[path = "dpuservice/flows.rs"]
 mod flows;
+mod recorded;
 #[path = "dpuservice/replay.rs"]
 mod replay;
 #[path = "dpuservice/scale.rs"]

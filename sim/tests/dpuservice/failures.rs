@@ -4,20 +4,13 @@ use std::time::Duration;
 
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
 use lockstep_core::engine::action::{Action, Class};
-use lockstep_sim::cluster::Fate;
+use lockstep_sim::cluster::{Cluster, Fate};
 use lockstep_sim::worlds::dpu_clusters::Access;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, operator, server, service};
+use super::every_failure::{Flow, LATER, Stage, assert_same, leads_to_the_same_world, run};
 use super::user::User as _;
-
-/// Longer than any single failure is waited out, and than Argo CD takes to deploy and remove.
-const LATER: Duration = Duration::from_mins(12);
-/// How many more requests a failure may cost.
-const MORE: usize = 30;
-
-/// Something that users do, in a world that is at rest before.
-type Flow = (&'static str, fn() -> Bench, fn(&mut Bench));
 
 fn two() -> Bench {
     Bench::serving(&["dpu-01", "dpu-02"])
@@ -31,7 +24,7 @@ fn nothing() -> Bench {
     bench
 }
 
-const FLOWS: &[Flow] = &[
+const FLOWS: &[Flow<Bench>] = &[
     ("create", nothing, |bench| bench.cluster.create(&service("hbn"))),
     ("change", two, |bench| {
         let change =
@@ -47,111 +40,77 @@ const FLOWS: &[Flow] = &[
     ("delete", two, |bench| bench.cluster.delete("DPUService", "default", "hbn")),
 ];
 
-/// What matters of the world in the end.
-fn world(bench: &mut Bench) -> Value {
-    let service = bench.service("hbn");
-    let conditions = service["status"]["conditions"].as_array().into_iter().flatten();
-    let mut conditions: Vec<Value> =
-        conditions.map(|it| json!([it["type"], it["status"], it["reason"], it["message"]])).collect();
-    conditions.sort_by_key(Value::to_string);
-    let mut specs = |kind: &str, part: &str| -> Value {
-        let objects = bench.cluster.list(kind, ARGO_NAMESPACE);
-        let specs = objects.iter().map(|it| (it["metadata"]["name"].to_string(), it[part].clone()));
-        specs.collect::<serde_json::Map<String, Value>>().into()
-    };
-    json!({
-        "conditions": conditions,
-        "rollout": service["status"]["rollout"],
-        "sync": service["status"]["sync"],
-        "applications": specs("Application", "spec"),
-        "secrets": specs("Secret", "data"),
-        "projects": specs("AppProject", "spec"),
-        "runs": [bench.runs_on("dpu-01"), bench.runs_on("dpu-02"), bench.runs_on("dpu-03")],
-    })
-}
-
-/// Runs a flow in which this happens to the request of that number; returns how many requests there were.
-fn run(flow: &Flow, fate: Option<(u64, Fate)>) -> (Bench, usize) {
-    let (_, begin, act) = flow;
-    let mut bench = begin();
-    bench.cluster.journal.clear();
-    bench.cluster.interfere(move |number, _| match &fate {
-        Some((at, fate)) if *at == number => fate.clone(),
-        _ => Fate::Served,
-    });
-    act(&mut bench);
-    bench.cluster.advance(LATER);
-    let requests = bench.cluster.carried().count();
-    (bench, requests)
-}
-
-/// Whether such a failure is one that no API server gives.
-fn is_a_lie(action: &Action, fate: &Fate) -> bool {
-    *fate == Fate::failed(Class::NotFound) && !action.is_write()
-}
-
-/// Lets each request of a flow fail, in each way.
-fn any_single_failure_leads_to_the_same_world(name: &str) {
-    let flow = FLOWS.iter().find(|(flow, ..)| *flow == name).expect("a flow");
-    let (mut calm, requests) = run(flow, None);
-    let actions: Vec<Action> = calm.cluster.carried().map(|(_, carried)| carried.action.clone()).collect();
-    let expected = world(&mut calm);
-    let failures = Class::ALL.into_iter().map(Fate::failed);
-    let fates = [Fate::AnswerLost, Fate::CrashedBefore, Fate::CrashedAfter].into_iter().chain(failures);
-    let fates: Vec<Fate> = fates.collect();
-    let mut runs = 0;
-    for (at, action) in (0..).zip(&actions) {
-        for fate in fates.iter().filter(|fate| !is_a_lie(action, fate)) {
-            let (mut bench, needed) = run(flow, Some((at, fate.clone())));
-            let target = action.target().map(ToString::to_string).unwrap_or_default();
-            let what = format!("{name}: {fate:?} at request {at}, {} {target}", action.name());
-            assert_eq!(world(&mut bench), expected, "{what}");
-            assert!(needed <= requests + MORE, "{what}: {needed} requests instead of {requests}");
-            runs += 1;
-        }
+impl Stage for Bench {
+    fn cluster(&mut self) -> &mut Cluster {
+        &mut self.cluster
     }
-    assert!(runs > 10, "{runs}");
+
+    fn world(&mut self) -> Value {
+        let service = self.service("hbn");
+        let conditions = service["status"]["conditions"].as_array().into_iter().flatten();
+        let mut conditions: Vec<Value> =
+            conditions.map(|it| json!([it["type"], it["status"], it["reason"], it["message"]])).collect();
+        conditions.sort_by_key(Value::to_string);
+        let mut specs = |kind: &str, part: &str| -> Value {
+            let objects = self.cluster.list(kind, ARGO_NAMESPACE);
+            let specs = objects.iter().map(|it| (it["metadata"]["name"].to_string(), it[part].clone()));
+            specs.collect::<serde_json::Map<String, Value>>().into()
+        };
+        json!({
+            "conditions": conditions,
+            "rollout": service["status"]["rollout"],
+            "sync": service["status"]["sync"],
+            "applications": specs("Application", "spec"),
+            "secrets": specs("Secret", "data"),
+            "projects": specs("AppProject", "spec"),
+            "runs": [self.runs_on("dpu-01"), self.runs_on("dpu-02"), self.runs_on("dpu-03")],
+        })
+    }
+
+    fn is_sure(action: &Action) -> bool {
+        !action.is_write()
+    }
 }
 
 #[test]
 fn any_single_failure_of_a_creation_leads_to_the_same_world() {
-    any_single_failure_leads_to_the_same_world("create");
+    leads_to_the_same_world(FLOWS, "create");
 }
 
 #[test]
 fn any_single_failure_of_a_change_leads_to_the_same_world() {
-    any_single_failure_leads_to_the_same_world("change");
+    leads_to_the_same_world(FLOWS, "change");
 }
 
 #[test]
 fn any_single_failure_of_a_rotation_leads_to_the_same_world() {
-    any_single_failure_leads_to_the_same_world("rotate");
-    any_single_failure_leads_to_the_same_world("move");
+    leads_to_the_same_world(FLOWS, "rotate");
+    leads_to_the_same_world(FLOWS, "move");
 }
 
 #[test]
 fn any_single_failure_while_clusters_join_and_leave_leads_to_the_same_world() {
-    any_single_failure_leads_to_the_same_world("join");
-    any_single_failure_leads_to_the_same_world("leave");
+    leads_to_the_same_world(FLOWS, "join");
+    leads_to_the_same_world(FLOWS, "leave");
 }
 
 #[test]
 fn any_single_failure_of_a_deletion_leads_to_the_same_world() {
-    any_single_failure_leads_to_the_same_world("delete");
+    leads_to_the_same_world(FLOWS, "delete");
 }
 
 #[test]
 fn two_leaders_at_once_make_one_world() {
     for flow in FLOWS {
         let (mut calm, _) = run(flow, None);
-        let expected = world(&mut calm);
+        let expected = calm.world();
         let (_, begin, act) = flow;
         let mut bench = begin();
         bench.cluster.start(operator, true);
         bench.settle();
         act(&mut bench);
         bench.cluster.advance(LATER);
-        assert_eq!(world(&mut bench), expected, "{}", flow.0);
+        assert_same(&bench.world(), &expected, flow.0);
         bench.story();
         bench.cluster.advance(Duration::from_mins(21));
         assert_eq!(bench.writes(), Vec::<String>::new(), "{}: both are at rest", flow.0);

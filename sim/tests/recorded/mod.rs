@@ -1,0 +1,52 @@
+//! A run is recorded without its secrets, and the recording leads to the same decisions.
+
+use lockstep_core::engine::machine::{Event, Machine};
+use lockstep_core::engine::operator::{Config, Control, Operator};
+use lockstep_core::engine::recording::learn::{Learner, News};
+use lockstep_core::engine::recording::{FORMAT, Header, Line, Origin, Recordable, Replay, Taken};
+use lockstep_core::time::Now;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// Records what a machine does with what it takes in, looks for the secrets, and takes the steps again. Returns how many lines the
+/// recording has.
+pub(crate) fn replays<C>(config: &Config, taken: Vec<(Now, Event)>, secrets: &[&str]) -> usize
+where
+    Operator<C>: Recordable,
+    C: Control + DeserializeOwned + 'static,
+    C::Key: DeserializeOwned,
+    C::Stage: DeserializeOwned,
+{
+    let mut machine = Operator::<C>::new(config.clone());
+    let mut learner = Learner::new([7; 32], machine.traits());
+    let mut lines: Vec<Vec<u8>> = Vec::new();
+    for (number, (now, event)) in (1..).zip(taken) {
+        if let Some(News { rewrites: true, .. }) = learner.learn(&event) {
+            let state = machine.checkpoint()().expect("a state is JSON");
+            lines.push(learner.redactor().line(&Line::Checkpoint(state)).expect("a line is JSON"));
+        }
+        let gave = machine.step(event.clone(), now);
+        let line = Line::Step(Taken { number, now, event, gave });
+        lines.push(learner.redactor().line(&line).expect("a line is JSON"));
+    }
+    let text = String::from_utf8(lines.concat()).expect("a recording is text");
+    for secret in secrets {
+        assert!(!text.contains(secret), "{secret} stands in the recording");
+    }
+    let header = Header {
+        format: FORMAT,
+        program: String::new(),
+        machine: machine.name().to_owned(),
+        config: json!(config),
+        segment: 0,
+    };
+    let revive = |origin: Origin<'_>| {
+        Operator::<C>::revive(origin).map(|machine| Box::new(machine) as Box<dyn Machine>)
+    };
+    let mut replay = Replay::new(&header, revive).expect("a configuration");
+    let read = text.lines().map(|line| serde_json::from_str::<Line>(line).expect("a line"));
+    let differs = replay.run(read).expect("a state");
+    let told = differs.map(|again| json!({ "recorded": again.taken, "now": again.differs }));
+    assert_eq!(told.unwrap_or(Value::Null), Value::Null);
+    lines.len()
+}
