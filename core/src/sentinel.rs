@@ -48,7 +48,7 @@ use event::Ids;
 use load::{Loaded, Loader};
 use metrics::{Shard, operation};
 use publish::Link;
-use status::{Conditions, Finding};
+use status::Conditions;
 
 /// The least time that it may go without a step: busy machines are not taken for stuck ones.
 const PATIENCE_MIN: Duration = Duration::from_secs(10);
@@ -93,6 +93,8 @@ pub struct Sentinel {
     is_acting: bool,
     /// What was wrong with resources in the last cycle.
     malformed: BTreeSet<String>,
+    /// Shards that were watched before, of which events are still in flight.
+    former: Vec<Shard>,
     /// Whether a list was ever read to its end.
     has_polled: bool,
     /// Whether the broker was ever connected.
@@ -129,6 +131,7 @@ impl Sentinel {
             ids: Ids::default(),
             is_acting: false,
             malformed: BTreeSet::new(),
+            former: Vec::new(),
             has_polled: false,
             has_connected: false,
         }
@@ -157,9 +160,21 @@ impl Sentinel {
             Some(Asked::Page { cycle }) => self.fetched(cycle, outcome, now, step),
             Some(Asked::Publish { cycle, batch, loaded }) => {
                 self.published(cycle, batch, &loaded, outcome, now, step);
+                self.forget(step);
             }
             Some(Asked::Status(status)) => self.status_written(*status, outcome, now, step),
         }
+    }
+
+    /// Ends the metrics of shards that are not watched any more, once nothing is left to be counted.
+    fn forget(&mut self, step: &mut Step) {
+        let is_counted = |shard: &Shard| {
+            let of_shard =
+                |asked: &Asked| matches!(asked, Asked::Publish { loaded, .. } if loaded.shard == *shard);
+            self.asked.values().any(of_shard)
+        };
+        let over = self.former.extract_if(.., |shard| !is_counted(shard));
+        step.notes.extend(over.flat_map(|shard| shard.forgotten()));
     }
 
     /// Begins whatever may begin now.
@@ -168,6 +183,7 @@ impl Sentinel {
         self.read_secret(now, step);
         self.begin_cycle(now);
         self.connect(now, step);
+        self.visit(now, step);
         self.fetch(now, step);
         self.publish(now, step);
         self.end_cycle(now, step);
@@ -189,27 +205,9 @@ impl Sentinel {
         self.malformed = cycle.malformed;
         let loaded = &cycle.loaded;
         let took = now.monotonic.since(cycle.began);
-        self.next_poll = now.monotonic + loaded.config.poll_interval;
+        self.next_poll = (now.monotonic + loaded.config.poll_interval).max(cycle.pager.not_before());
         step.notes.push(loaded.shard.took(took));
         let tally = cycle.tally;
-        if cycle.pager.is_complete() {
-            self.has_polled = true;
-            let finding = match tally.malformed {
-                0 => Finding::valid(
-                    status::FLEET_REACHABLE,
-                    "FleetListed",
-                    "the last poll brought the whole list",
-                ),
-                n => Finding::valid(
-                    status::FLEET_REACHABLE,
-                    "MalformedResources",
-                    format!(
-                        "the last poll brought the whole list, but {n} of its resources can't be understood; the log names them"
-                    ),
-                ),
-            };
-            self.find(finding, now, step);
-        }
         let finding = self.publishing(cycle.pager.is_complete(), tally.failed);
         self.find(finding, now, step);
         let message = format!(

@@ -49,9 +49,10 @@ impl Health {
         millis(now) < self.state.stuck_at.load(Ordering::Relaxed)
     }
 
-    /// Something woke the loop: it is due now.
-    pub(crate) fn woken(&self, now: Monotonic) {
-        self.state.stuck_at.store(millis(now + STALLED_AFTER), Ordering::Relaxed);
+    /// Something woke the loop: it is due now, and has to turn before its patience ends, if it has one.
+    pub(crate) fn woken(&self, now: Monotonic, patience: Option<Duration>) {
+        let stuck_at = now + patience.unwrap_or(STALLED_AFTER);
+        self.state.stuck_at.store(millis(stuck_at), Ordering::Relaxed);
     }
 
     /// The loop has turned at `now` and next has to at the deadline, if there is one; sooner than its patience ends, if it
@@ -88,7 +89,7 @@ mod tests {
     fn an_idle_loop_is_alive_and_an_overdue_one_is_not() {
         let health = Health::new("test");
         assert!(health.is_alive(at(1_000_000)));
-        health.woken(at(100));
+        health.woken(at(100), None);
         assert!(health.is_alive(at(159)));
         assert!(!health.is_alive(at(160)));
         health.turned(at(100), Some(at(1_000)), None, true);
@@ -100,5 +101,8 @@ mod tests {
         health.turned(at(1_000), Some(at(2_000)), Some(Duration::from_secs(15)), true);
         assert!(health.is_alive(at(1_014)));
         assert!(!health.is_alive(at(1_015)));
+        health.woken(at(1_015), Some(Duration::from_secs(15)));
+        assert!(health.is_alive(at(1_029)));
+        assert!(!health.is_alive(at(1_030)));
     }
 }

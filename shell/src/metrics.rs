@@ -192,6 +192,12 @@ impl Metrics {
             (Some(Family::Histogram(histogram)), Amount::Observe(took)) => {
                 histogram.with_label_values(&labels).observe(took.as_secs_f64());
             }
+            // An error says that there is no such series.
+            (Some(Family::Counter(counter)), Amount::Forget) => drop(counter.remove_label_values(&labels)),
+            (Some(Family::Gauge(gauge)), Amount::Forget) => drop(gauge.remove_label_values(&labels)),
+            (Some(Family::Histogram(histogram)), Amount::Forget) => {
+                drop(histogram.remove_label_values(&labels));
+            }
             _ => debug_assert!(false, "{measure:?} is not declared so"),
         }
     }

@@ -133,7 +133,7 @@ impl Driver {
     fn turn(&mut self, event: Event) {
         let name = self.machine.name();
         let now = self.clock.now();
-        self.health.woken(now.monotonic);
+        self.health.woken(now.monotonic, self.machine.patience());
         match &event {
             Event::Finished { id, .. } => self.requests.ended(*id),
             Event::WatchFailed { kind, failure } => self.observer.watch_failed(name, kind, failure),

@@ -141,6 +141,8 @@ pub enum Amount {
     Set(u64),
     /// A histogram takes in a duration, in seconds.
     Observe(Duration),
+    /// What the labels speak of is no more: the series ends.
+    Forget,
 }
 
 /// A metric of a controller's own.

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use lockstep_crds::sentinel::LastCycle;
 
+use super::fleet::Resource;
 use super::load::Loaded;
 use super::pager::Pager;
 use crate::engine::backoff::Backoff;
@@ -59,6 +60,10 @@ pub struct Cycle {
     pub tally: LastCycle,
     /// What was wrong with resources.
     pub malformed: BTreeSet<String>,
+    /// Resources of the last page that were not looked at yet.
+    pub unvisited: VecDeque<Resource>,
+    /// Whether it was told that the whole list has come.
+    pub is_listed: bool,
     ready: VecDeque<Batch>,
     retrying: BTreeMap<(Monotonic, u64), Batch>,
     retries: u64,
@@ -86,6 +91,8 @@ impl Cycle {
             is_fetching: false,
             tally: LastCycle::default(),
             malformed: BTreeSet::new(),
+            unvisited: VecDeque::new(),
+            is_listed: false,
             ready: VecDeque::new(),
             retrying: BTreeMap::new(),
             retries: 0,
@@ -96,12 +103,19 @@ impl Cycle {
 
     /// Whether everything was visited and nothing is left to be published.
     pub fn is_done(&self) -> bool {
-        self.pager.is_done() && !self.is_fetching && self.held == 0
+        self.pager.is_done() && !self.is_fetching && self.unvisited.is_empty() && self.held == 0
     }
 
     /// Whether there is room for a page.
     pub fn has_room(&self) -> bool {
-        !self.is_fetching && self.held < HELD_MAX
+        !self.is_fetching && self.unvisited.is_empty() && self.held < HELD_MAX
+    }
+
+    /// The next resources to look at. A page may be as long as the whole list, and events are much larger than what they are
+    /// made from.
+    pub fn visit(&mut self) -> Option<Vec<Resource>> {
+        let has_more = self.held < HELD_MAX && !self.unvisited.is_empty();
+        has_more.then(|| self.unvisited.drain(..BATCH.min(self.unvisited.len())).collect())
     }
 
     /// Takes in events that are due.

@@ -3,18 +3,24 @@
 //! Source: HyperFleet Sentinel, "Resource Watcher", "Status Tracking". The dialect `search` is that of the released API
 //! (0.3): paging, a search language, and conditions instead of a phase.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::selector::{Selector, quoted};
+use crate::engine::conditions::cut;
 
 /// How many resources a page holds: the most that the released API gives out at a time.
 pub const PAGE_SIZE: usize = 100;
+/// So many of a page's mistakes are told, each in so many bytes.
+const PROBLEMS_MAX: usize = 20;
+const PROBLEM_MAX_BYTES: usize = 256;
 
 /// How the API is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,8 +92,12 @@ pub struct Resource {
 pub struct Page {
     /// The resources that could be understood.
     pub resources: Vec<Resource>,
-    /// What is wrong with the others: `item 3 (id cls-1): …`.
+    /// How many could not be.
+    pub spoiled: usize,
+    /// What is wrong with the first of these: `item 3 (id cls-1): …`.
     pub malformed: Vec<String>,
+    /// The id of the last item, if that is one of these and has one.
+    pub trailing: Option<String>,
     /// How many items it holds.
     pub items: usize,
     /// How many there are in all, if the API tells.
@@ -152,39 +162,88 @@ fn encode(text: &str, into: &mut String) {
 /// Reads a page. Items that can't be understood are told apart and spoil nothing else; an error says why there is no page
 /// at all.
 pub fn read(text: &str, dialect: Dialect) -> Result<Page, String> {
-    let raw = raw_page(text)?;
-    let mut page = Page { items: raw.items.len(), total: raw.total, ..Page::default() };
-    page.resources.reserve(raw.items.len());
-    for (index, item) in raw.items.into_iter().enumerate() {
-        match resource(item, dialect) {
-            Ok(resource) => page.resources.push(resource),
-            Err(problem) => page.malformed.push(format!("item {index}{problem}")),
-        }
-    }
+    let trimmed = text.trim_start();
+    let begins = || trimmed.chars().take(40).collect::<String>();
+    let mut page = Page::default();
+    let reading = match trimmed.as_bytes().first() {
+        None => return Err("the answer is empty, where a list of resources was asked for".to_owned()),
+        Some(b'{') => Reading { page: &mut page, dialect, is_item_list: false },
+        Some(b'[') => Reading { page: &mut page, dialect, is_item_list: true },
+        Some(_) => return Err(format!("the answer is not JSON; it begins with {:?}", begins())),
+    };
+    let mut text = serde_json::Deserializer::from_str(trimmed);
+    let read = reading.deserialize(&mut text).and_then(|()| text.end());
+    read.map_err(|error| {
+        format!("the answer is no list of resources ({error}); it begins with {:?}", begins())
+    })?;
     Ok(page)
 }
 
-#[derive(Deserialize)]
-#[serde(expecting = "an object with items")]
-struct RawPage<'a> {
-    total: Option<u64>,
-    #[serde(borrow)]
-    items: Vec<&'a RawValue>,
+/// Takes a page in, item by item: an answer may have millions.
+struct Reading<'p> {
+    page: &'p mut Page,
+    dialect: Dialect,
+    /// Whether it is at the items, or at the object that holds them.
+    is_item_list: bool,
 }
 
-fn raw_page(text: &str) -> Result<RawPage<'_>, String> {
-    let trimmed = text.trim_start();
-    let begins = || trimmed.chars().take(40).collect::<String>();
-    let no_list = |error: serde_json::Error| {
-        format!("the answer is no list of resources ({error}); it begins with {:?}", begins())
-    };
-    match trimmed.as_bytes().first() {
-        None => Err("the answer is empty, where a list of resources was asked for".to_owned()),
-        Some(b'{') => serde_json::from_str(trimmed).map_err(no_list),
-        Some(b'[') => {
-            serde_json::from_str(trimmed).map(|items| RawPage { total: None, items }).map_err(no_list)
+impl<'de> DeserializeSeed<'de> for Reading<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        if self.is_item_list { from.deserialize_seq(self) } else { from.deserialize_map(self) }
+    }
+}
+
+impl<'de> Visitor<'de> for Reading<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_item_list { "a list of resources" } else { "an object with items" })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        let mut has_items = false;
+        while let Some(field) = fields.next_key::<Cow<'de, str>>()? {
+            match &*field {
+                "total" => self.page.total = fields.next_value()?,
+                "items" if has_items => return Err(A::Error::duplicate_field("items")),
+                "items" => {
+                    has_items = true;
+                    let items = Reading { page: &mut *self.page, dialect: self.dialect, is_item_list: true };
+                    fields.next_value_seed(items)?;
+                }
+                _ => drop(fields.next_value::<IgnoredAny>()?),
+            }
         }
-        Some(_) => Err(format!("the answer is not JSON; it begins with {:?}", begins())),
+        if has_items { Ok(()) } else { Err(A::Error::missing_field("items")) }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while let Some(item) = items.next_element::<&RawValue>()? {
+            self.page.take(item, self.dialect);
+        }
+        Ok(())
+    }
+}
+
+impl Page {
+    fn take(&mut self, item: &RawValue, dialect: Dialect) {
+        let index = self.items;
+        self.items += 1;
+        match resource(item, dialect) {
+            Ok(resource) => {
+                self.resources.push(resource);
+                self.trailing = None;
+            }
+            Err(problem) => {
+                self.spoiled += 1;
+                self.trailing = id(item).filter(|id| !id.is_empty());
+                if self.malformed.len() < PROBLEMS_MAX {
+                    self.malformed.push(cut(format!("item {index}{problem}"), PROBLEM_MAX_BYTES));
+                }
+            }
+        }
     }
 }
 
@@ -269,12 +328,14 @@ fn resource(item: &RawValue, dialect: Dialect) -> Result<Resource, String> {
     })
 }
 
-/// The id of an item that can't be understood, if it has one.
 fn named(item: &RawValue) -> String {
-    let id = serde_json::from_str::<Value>(item.get())
-        .ok()
-        .and_then(|item| Some(item.get("id")?.as_str()?.to_owned()));
-    id.map(|id| format!(" (id {id})")).unwrap_or_default()
+    id(item).map(|id| format!(" (id {id})")).unwrap_or_default()
+}
+
+/// The id of an item that can't be understood, if it has one.
+fn id(item: &RawValue) -> Option<String> {
+    let item: Value = serde_json::from_str(item.get()).ok()?;
+    Some(item.get("id")?.as_str()?.to_owned())
 }
 
 #[cfg(test)]

@@ -189,6 +189,10 @@ impl Sentinel {
         if is_same {
             return;
         }
+        self.former.retain(|former| *former != loaded.shard);
+        self.former
+            .extend(before.as_ref().map(|before| before.shard.clone()).filter(|it| *it != loaded.shard));
+        self.forget(step);
         step.notes.extend(loaded.shard.all());
         if before.is_some() {
             step.notes.push(loaded.shard.count(RELOADS, 1));

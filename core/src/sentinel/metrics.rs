@@ -123,15 +123,23 @@ impl Shard {
 
     /// Every counter at where it stands, so that all series exist from the start.
     pub fn all(&self) -> Vec<Note> {
-        let mut notes = [PUBLISHED, BROKER_ERRORS, RELOADS, REPUBLISHED, MALFORMED]
-            .map(|metric| self.count(metric, 0))
-            .to_vec();
-        notes.extend(["ready", "not_ready"].map(|state| self.count_of(SKIPPED, state, 0)));
-        notes.extend(
-            [operation::FETCH_RESOURCES, operation::CONFIG_LOAD]
-                .map(|label| self.count_of(API_ERRORS, label, 0)),
-        );
-        notes
+        self.counters(Amount::Add(0)).collect()
+    }
+
+    /// The end of every series: nobody watches this shard any more.
+    pub fn forgotten(&self) -> Vec<Note> {
+        let others = [PENDING, DURATION].map(|metric| self.measure(metric, None, Amount::Forget));
+        self.counters(Amount::Forget).chain(others).collect()
+    }
+
+    fn counters(&self, by: Amount) -> impl Iterator<Item = Note> {
+        let plain = [PUBLISHED, RELOADS, REPUBLISHED, MALFORMED].map(|metric| (metric, None));
+        let states = ["ready", "not_ready"].map(|state| (SKIPPED, Some(state)));
+        let operations = [operation::FETCH_RESOURCES, operation::CONFIG_LOAD]
+            .map(|operation| (API_ERRORS, Some(operation)));
+        let broker = [(BROKER_ERRORS, Some(self.broker_type))];
+        let all = plain.into_iter().chain(states).chain(operations).chain(broker);
+        all.map(move |(metric, extra)| self.measure(metric, extra, by))
     }
 
     fn measure(&self, metric: &'static str, extra: Option<&'static str>, by: Amount) -> Note {

@@ -15,11 +15,15 @@ use crate::engine::backoff::Backoff;
 use crate::random::Random;
 use crate::time::Monotonic;
 
-/// A page that fails so often is passed over.
+/// A page that fails so often is passed over. Those that follow one that was passed over are tried once.
 const ATTEMPTS: u32 = 3;
+/// After so many pages in a row that were passed over, one more that fails tells that it is not the pages.
+const PASSED_OVER_MAX: u32 = 5;
 
 /// How long a page that failed is left alone.
 const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(250), max: Duration::from_secs(2) };
+/// The longest that the API is left alone because it asks for that: who waits for a day looks dead.
+const WISH_MAX: Duration = Duration::from_mins(5);
 
 /// Where one cycle is in its list.
 #[derive(Debug)]
@@ -29,13 +33,17 @@ pub struct Pager {
     /// When the page may be asked for (again).
     not_before: Monotonic,
     failures: u32,
-    /// Whether the page before this one was passed over.
-    passed_over: bool,
+    /// How many pages before this one were passed over in a row.
+    passed_over: u32,
     /// Whether any page is missing.
     has_gaps: bool,
     is_done: bool,
     /// The ids that have come (as hashes): all of them where pages have numbers, else those of the last page.
     seen: BTreeSet<u64>,
+    /// Whether any page but the first has brought something that had not come before.
+    is_moving: bool,
+    /// How many items the last page had.
+    size: u64,
     /// How many items have come, those that came twice included.
     items: u64,
     total: Option<u64>,
@@ -60,10 +68,12 @@ impl Pager {
             place: Place { after: None, page: 1 },
             not_before: Monotonic::START,
             failures: 0,
-            passed_over: false,
+            passed_over: 0,
             has_gaps: false,
             is_done: false,
             seen: BTreeSet::new(),
+            is_moving: false,
+            size: PAGE_SIZE as u64,
             items: 0,
             total: None,
         }
@@ -84,39 +94,45 @@ impl Pager {
         (!self.is_done).then_some((&self.place, self.not_before))
     }
 
+    /// The API is to be left alone until then.
+    pub fn not_before(&self) -> Monotonic {
+        self.not_before
+    }
+
     /// Takes a page in: resources that came before are taken out of it. An error says that the list leads nowhere.
     pub fn took(&mut self, page: &mut Page) -> Result<(), String> {
-        (self.failures, self.passed_over) = (0, false);
+        (self.failures, self.passed_over) = (0, 0);
         let before = page.resources.len();
-        let last = page.resources.last().map(|resource| resource.id.clone());
+        let last = page.trailing.take().or_else(|| page.resources.last().map(|resource| resource.id.clone()));
         let mut came = BTreeSet::new();
         page.resources.retain(|resource| {
             let id = hash(&resource.id);
             came.insert(id) && !self.seen.contains(&id)
         });
         let is_stale = before > 0 && page.resources.is_empty();
-        match self.dialect {
+        self.size = page.items.max(1) as u64;
+        let misunderstood = match self.dialect {
             Dialect::Search => {
                 self.seen = came;
-                if is_stale {
-                    (self.is_done, self.has_gaps) = (true, true);
-                    return Err(
-                        "the API gave the same page twice: it seems not to understand search=".to_owned()
-                    );
-                }
                 self.go_on_by_id(page, last);
+                is_stale.then_some("search")
             }
             Dialect::Labels => {
+                let is_first = self.place.page == 1;
+                self.is_moving |= !is_first && !is_stale;
                 self.seen.append(&mut came);
                 self.go_on_by_number(page, is_stale);
+                (self.is_done && page.total.is_some() && !is_first && !self.is_moving).then_some("page")
             }
-        }
-        Ok(())
+        };
+        let Some(parameter) = misunderstood else { return Ok(()) };
+        (self.is_done, self.has_gaps) = (true, true);
+        Err(format!("the API gave the same page twice: it seems not to understand {parameter}="))
     }
 
     fn go_on_by_id(&mut self, page: &Page, last: Option<String>) {
         let items = page.items as u64;
-        let passed = (self.place.page - 1) * PAGE_SIZE as u64;
+        let passed = (self.place.page - 1) * self.size;
         self.is_done = match page.total {
             Some(total) => items == 0 || passed + items >= total,
             None => page.items < PAGE_SIZE,
@@ -140,12 +156,11 @@ impl Pager {
             None => page.items != PAGE_SIZE || is_stale,
             Some(total) => page.items == 0 || self.items >= total,
         };
-        let size = page.items.max(1) as u64;
-        let back = gone.div_ceil(size).min(self.place.page - 1);
+        let back = gone.div_ceil(self.size).min(self.place.page - 1);
         if gone > 0 && back > 0 {
             // What stood at the head of this page may now stand at the end of the one before.
             self.place.page -= back;
-            self.items = self.items.saturating_sub((back + 1) * size);
+            self.items = self.items.saturating_sub((back + 1) * self.size);
             self.is_done = false;
         } else {
             self.place.page += 1;
@@ -155,24 +170,22 @@ impl Pager {
     /// Takes in that a page failed.
     pub fn failed(&mut self, failure: &Failure, now: Monotonic, random: &mut Random) -> Setback {
         self.failures += 1;
-        let is_hopeless = match failure.class {
-            Class::Forbidden | Class::NotFound | Class::Gone => true,
-            // After a page that was passed over, one more that fails tells that it is not the page.
-            _ => self.passed_over,
-        };
-        if is_hopeless {
+        let wish = failure.retry_after.unwrap_or_default().min(WISH_MAX);
+        self.not_before = now + BACKOFF.delay(self.failures, random).max(wish);
+        if matches!(failure.class, Class::Forbidden | Class::NotFound | Class::Gone)
+            || self.passed_over == PASSED_OVER_MAX
+        {
             (self.is_done, self.has_gaps) = (true, true);
             return Setback::GivenUp;
         }
-        let wish = failure.retry_after.unwrap_or_default();
-        self.not_before = now + BACKOFF.delay(self.failures, random).max(wish);
-        if self.failures < ATTEMPTS {
+        if self.failures < ATTEMPTS && self.passed_over == 0 {
             return Setback::Again;
         }
-        (self.failures, self.passed_over) = (0, true);
+        self.failures = 0;
+        self.passed_over += 1;
         self.has_gaps = true;
         self.place.page += 1;
-        self.items += PAGE_SIZE as u64;
+        self.items += self.size;
         Setback::PassedOver
     }
 }

@@ -327,3 +327,77 @@ fn at_the_end_nothing_new_is_begun_and_confirms_are_counted() {
     assert!(counted, "{:?}", step.notes);
     assert_eq!(sentinel.deadline(), None);
 }
+
+/// A Sentinel whose publications nobody answers yet, each with what it measured so far.
+fn unanswered(page: &Success) -> (Sentinel, Now, VecDeque<Request>, Vec<Note>) {
+    let Bench { mut sentinel, .. } = Bench::new(confirmed);
+    let now = Bench::new(confirmed).now();
+    let object =
+        json!({ "metadata": { "uid": "u1", "generation": 1, "resourceVersion": "1" }, "spec": spec() });
+    let first = sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now);
+    let (mut asked, mut notes) = (VecDeque::from(first.requests), first.notes);
+    let mut publications = VecDeque::new();
+    while let Some(request) = asked.pop_front() {
+        let outcome = match &request.action {
+            Action::Publish { .. } => {
+                publications.push_back(request);
+                continue;
+            }
+            Action::Fetch { .. } => Ok(page.clone()),
+            action => confirmed(action),
+        };
+        let step = sentinel.step(Event::Finished { id: request.id, outcome }, now);
+        asked.extend(step.requests);
+        notes.extend(step.notes);
+    }
+    (sentinel, now, publications, notes)
+}
+
+#[test]
+fn the_metrics_of_a_shard_end_once_nothing_of_it_is_in_flight() {
+    let series = |notes: &[Note], ends: bool| -> BTreeSet<String> {
+        let measures = notes.iter().filter_map(|note| match note {
+            Note::Measured(measure) if (measure.by == Amount::Forget) == ends => Some(measure),
+            _ => None,
+        });
+        let of_shard = measures.filter(|measure| measure.labels[0] == "region=us-east");
+        of_shard.map(|measure| format!("{} {:?}", measure.metric, measure.labels)).collect()
+    };
+    let (mut sentinel, now, mut publications, mut notes) = unanswered(&page());
+    let mut changed = spec();
+    changed["shardSelector"] = json!({ "matchLabels": { "region": "eu" } });
+    let object =
+        json!({ "metadata": { "uid": "u1", "generation": 2, "resourceVersion": "2" }, "spec": changed });
+    let step = sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now);
+    assert!(series(&step.notes, true).is_empty(), "events are in flight");
+    let publication = publications.pop_front().expect("events were published");
+    let outcome = confirmed(&publication.action);
+    let step = sentinel.step(Event::Finished { id: publication.id, outcome }, now);
+    // One cycle has begun and never ended.
+    let took = format!("{} {:?}", metrics::DURATION, ["region=us-east", "clusters"]);
+    notes.extend(step.notes.iter().cloned());
+    let mut begun = series(&notes, false);
+    begun.insert(took);
+    assert_eq!(series(&step.notes, true), begun);
+}
+
+#[test]
+fn a_page_as_long_as_the_list_is_looked_at_as_events_are_confirmed() {
+    let item = |number: usize| json!({ "id": format!("{number:05}"), "labels": { "region": "us-east" } });
+    let items: Vec<Value> = (0..9000).map(item).collect();
+    let (mut sentinel, now, mut publications, _) =
+        unanswered(&Success::Document(json!({ "items": items }).to_string().into()));
+    let held = |sentinel: &Sentinel| sentinel.cycle.as_ref().map_or(0, Cycle::held);
+    assert_eq!((held(&sentinel), publications.len()), (3000, 20));
+    let mut published = 0;
+    while let Some(publication) = publications.pop_front() {
+        published += 100;
+        let outcome = confirmed(&publication.action);
+        let step = sentinel.step(Event::Finished { id: publication.id, outcome }, now);
+        let publishes = |request: &Request| matches!(request.action, Action::Publish { .. });
+        publications.extend(step.requests.into_iter().filter(publishes));
+        assert!(held(&sentinel) <= 3000);
+    }
+    assert_eq!(published, 9000);
+    assert!(sentinel.cycle.is_none(), "the cycle has ended");
+}

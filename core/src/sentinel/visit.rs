@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use super::cycle::Cycle;
 use super::decision::{self, Decision};
+use super::fleet::{self, Resource};
 use super::metrics::{self, operation};
 use super::pager::Setback;
 use super::status::{self, Finding};
-use super::{Asked, Sentinel, event, fleet};
+use super::{Asked, Sentinel, event};
 use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::machine::{Note, Step};
 use crate::time::Now;
@@ -43,13 +44,46 @@ impl Sentinel {
             Err(failure) => Err((None, failure)),
         };
         match page {
-            Ok(page) => self.visit(&mut cycle, page, now, step),
+            Ok(page) => {
+                self.leave_out(&mut cycle, page.malformed, page.spoiled, step);
+                cycle.unvisited = page.resources.into();
+            }
             Err((reason, failure)) => self.page_failed(&mut cycle, reason, &failure, now, step),
         }
-        if cycle.pager.is_complete() {
-            step.notes.push(cycle.loaded.shard.pending(cycle.tally.resources));
+        self.cycle = Some(cycle);
+        self.visit(now, step);
+    }
+
+    /// Looks at what has come, as long as there is room for the events.
+    pub(super) fn visit(&mut self, now: Now, step: &mut Step) {
+        let Some(mut cycle) = self.cycle.take() else { return };
+        while let Some(resources) = cycle.visit() {
+            self.decide(&mut cycle, resources, now, step);
+        }
+        if !cycle.is_listed && cycle.pager.is_complete() && cycle.unvisited.is_empty() {
+            cycle.is_listed = true;
+            self.listed(&cycle, now, step);
         }
         self.cycle = Some(cycle);
+    }
+
+    /// The whole list has come.
+    fn listed(&mut self, cycle: &Cycle, now: Now, step: &mut Step) {
+        self.has_polled = true;
+        step.notes.push(cycle.loaded.shard.pending(cycle.tally.resources));
+        let finding = match cycle.tally.malformed {
+            0 => {
+                Finding::valid(status::FLEET_REACHABLE, "FleetListed", "the last poll brought the whole list")
+            }
+            n => Finding::valid(
+                status::FLEET_REACHABLE,
+                "MalformedResources",
+                format!(
+                    "the last poll brought the whole list, but {n} of its resources can't be understood; the log names them"
+                ),
+            ),
+        };
+        self.find(finding, now, step);
     }
 
     fn page_failed(
@@ -72,7 +106,8 @@ impl Sentinel {
             Setback::GivenUp => "the list could not be read; the next poll tries again",
         };
         let message = format!("{what}: {failure}");
-        if setback == Setback::Again {
+        // How long it takes until the API lets itself be asked again may be long.
+        if setback == Setback::Again && failure.retry_after.is_none() {
             step.notes.push(Note::Warning { message });
             return;
         }
@@ -85,13 +120,13 @@ impl Sentinel {
         self.trouble(Finding::broken(status::FLEET_REACHABLE, reason, message), now, step);
     }
 
-    /// Decides on each resource of a page.
-    fn visit(&mut self, cycle: &mut Cycle, page: fleet::Page, now: Now, step: &mut Step) {
+    /// Decides on each of these resources.
+    fn decide(&mut self, cycle: &mut Cycle, resources: Vec<Resource>, now: Now, step: &mut Step) {
         let loaded = Arc::clone(&cycle.loaded);
         let config = &loaded.config;
-        let mut due = Vec::with_capacity(page.resources.len());
+        let mut due = Vec::with_capacity(resources.len());
         let (mut ready, mut not_ready) = (0_usize, 0_usize);
-        for resource in page.resources {
+        for resource in resources {
             // What the server could not filter is filtered here.
             if resource.labels.as_ref().is_some_and(|labels| !config.selector.matches(labels)) {
                 continue;
@@ -118,24 +153,29 @@ impl Sentinel {
                 step.notes.push(loaded.shard.count_of(metrics::SKIPPED, state, skipped));
             }
         }
-        if !page.malformed.is_empty() {
-            cycle.tally.malformed += page.malformed.len() as u64;
-            step.notes.push(loaded.shard.count(metrics::MALFORMED, page.malformed.len()));
-            for problem in page.malformed {
-                // What was told in the last cycle is known.
-                if !self.malformed.contains(&problem) {
-                    let message = format!("a resource is left out because it can't be understood: {problem}");
-                    step.notes.push(Note::Warning { message });
-                }
-                cycle.malformed.insert(problem);
-            }
-        }
         cycle.push(due);
+    }
+
+    /// Tells of resources that can't be understood.
+    fn leave_out(&self, cycle: &mut Cycle, problems: Vec<String>, count: usize, step: &mut Step) {
+        if count == 0 {
+            return;
+        }
+        cycle.tally.malformed += count as u64;
+        step.notes.push(cycle.loaded.shard.count(metrics::MALFORMED, count));
+        for problem in problems {
+            // What was told in the last cycle is known.
+            if !self.malformed.contains(&problem) {
+                let message = format!("a resource is left out because it can't be understood: {problem}");
+                step.notes.push(Note::Warning { message });
+            }
+            cycle.malformed.insert(problem);
+        }
     }
 }
 
 /// A decision in words.
-fn told(resource: &fleet::Resource, decision: Decision) -> String {
+fn told(resource: &Resource, decision: Decision) -> String {
     let state = if resource.is_ready { "ready" } else { "not ready" };
     match decision {
         Decision::Publish => format!("{}: {}, {state}", resource.id, decision::BACKOFF_EXPIRED),

@@ -42,7 +42,7 @@ fn configuration(text: &str) {
 
 fn answer(text: &str, dialect: Dialect) {
     let Ok(mut page) = fleet::read(text, dialect) else { return };
-    assert_eq!(page.resources.len() + page.malformed.len(), page.items);
+    assert_eq!(page.resources.len() + page.spoiled, page.items);
     assert!(page.resources.iter().all(|resource| !resource.id.is_empty()));
     let backoffs =
         Backoffs { ready: std::time::Duration::MAX, not_ready: std::time::Duration::from_secs(10) };

@@ -34,7 +34,7 @@ impl Fleet {
             .take(PAGE_SIZE)
             .map(|id| Resource { id, ..Resource::default() })
             .collect();
-        Page { items: resources.len(), resources, malformed: Vec::new(), total }
+        Page { items: resources.len(), resources, total, ..Page::default() }
     }
 }
 
@@ -121,30 +121,72 @@ fn an_api_that_ignores_the_search_leads_nowhere() {
 }
 
 #[test]
-fn a_page_that_keeps_failing_is_passed_over_and_two_end_the_list() {
+fn an_api_that_ignores_page_numbers_leads_nowhere() {
+    let mut pager = Pager::new(Dialect::Labels);
+    let page = Fleet::of(250).page(Dialect::Labels, &Place { after: None, page: 1 });
+    pager.took(&mut page.clone()).unwrap();
+    pager.took(&mut page.clone()).unwrap();
+    let error = pager.took(&mut page.clone()).unwrap_err();
+    assert!(error.contains("page="), "{error}");
+    assert!(pager.is_done() && !pager.is_complete());
+}
+
+/// Reads a list of which the pages fail that are told by their first row; returns what came and how often was asked.
+fn read_around(dialect: Dialect, fleet: &Fleet, bad: &[usize], failure: &Failure) -> (Vec<String>, usize) {
+    let (mut pager, mut found, mut asked) = (Pager::new(dialect), Vec::new(), 0);
+    let mut random = Random::from_seed(1);
+    while let Some((place, _)) = pager.next() {
+        asked += 1;
+        let mut page = fleet.page(dialect, place);
+        let first = page.resources.first().map(|resource| resource.id.clone());
+        if bad.iter().any(|bad| first.as_ref() == Some(&fleet.ids[bad * PAGE_SIZE])) {
+            pager.failed(failure, NOW, &mut random);
+            continue;
+        }
+        pager.took(&mut page).unwrap();
+        found.extend(page.resources.into_iter().map(|resource| resource.id));
+    }
+    assert_eq!(pager.is_complete(), bad.is_empty());
+    (found, asked)
+}
+
+#[test]
+fn pages_that_keep_failing_hold_back_no_others() {
+    let failure = Failure::new(Class::Unavailable, "500");
+    for dialect in [Dialect::Search, Dialect::Labels] {
+        let fleet = Fleet::of(1150);
+        for bad in [&[1][..], &[2, 3], &[0, 1, 2, 3, 4], &[3, 4, 5, 6, 7, 9], &[10, 11]] {
+            let (found, asked) = read_around(dialect, &fleet, bad, &failure);
+            let good = (0..12).filter(|page| !bad.contains(page));
+            let good: Vec<String> =
+                good.flat_map(|page| fleet.ids[page * PAGE_SIZE..].iter().take(PAGE_SIZE).cloned()).collect();
+            assert_eq!(found, good, "{dialect:?} {bad:?}");
+            assert!(asked <= 12 + 2 * bad.len(), "{dialect:?} {bad:?}: {asked}");
+        }
+    }
+}
+
+#[test]
+fn an_api_that_is_away_is_given_up() {
     let mut random = Random::from_seed(1);
     let failure = Failure::new(Class::Unavailable, "503");
-    for dialect in [Dialect::Search, Dialect::Labels] {
-        let mut pager = Pager::new(dialect);
-        let fleet = Fleet::of(450);
-        pager.took(&mut fleet.page(dialect, pager.next().unwrap().0)).unwrap();
-        let setbacks = [(); 3].map(|()| pager.failed(&failure, NOW, &mut random));
-        assert_eq!(setbacks, [Setback::Again, Setback::Again, Setback::PassedOver]);
-        assert!(pager.next().unwrap().1 > NOW);
-        let mut found = Vec::new();
-        while let Some((place, _)) = pager.next() {
-            let mut page = fleet.page(dialect, place);
-            pager.took(&mut page).unwrap();
-            found.extend(page.resources.into_iter().map(|resource| resource.id));
-        }
-        assert_eq!(found, fleet.ids[200..], "{dialect:?}");
-        assert!(!pager.is_complete());
-    }
     let mut pager = Pager::new(Dialect::Labels);
-    let setbacks = [(); 4].map(|()| pager.failed(&failure, NOW, &mut random));
-    assert_eq!(setbacks[3], Setback::GivenUp);
+    let setbacks: Vec<Setback> =
+        std::iter::from_fn(|| (!pager.is_done()).then(|| pager.failed(&failure, NOW, &mut random))).collect();
+    let (again, over) = (Setback::Again, Setback::PassedOver);
+    assert_eq!(setbacks, [again, again, over, over, over, over, over, Setback::GivenUp]);
     let forbidden = Failure::new(Class::Forbidden, "401");
     assert_eq!(Pager::new(Dialect::Labels).failed(&forbidden, NOW, &mut random), Setback::GivenUp);
+}
+
+#[test]
+fn the_last_row_is_known_though_it_can_not_be_understood() {
+    let mut pager = Pager::new(Dialect::Search);
+    let mut page = Fleet::of(250).page(Dialect::Search, &Place { after: None, page: 1 });
+    page.resources.pop();
+    page.trailing = Some("000099".to_owned());
+    pager.took(&mut page).unwrap();
+    assert_eq!(pager.next().unwrap().0.after.as_deref(), Some("000099"));
 }
 
 #[test]
@@ -154,6 +196,10 @@ fn the_wish_of_the_server_is_heeded() {
     let failure = Failure { retry_after: Some(wish), ..Failure::new(Class::Throttled, "429") };
     pager.failed(&failure, NOW, &mut Random::from_seed(1));
     assert_eq!(pager.next().unwrap().1, NOW + wish);
+    // Whoever asks for a day is not left alone for a day.
+    let failure = Failure { retry_after: Some(Duration::from_hours(24)), ..failure };
+    pager.failed(&failure, NOW, &mut Random::from_seed(1));
+    assert_eq!(pager.next().unwrap().1, NOW + WISH_MAX);
 }
 
 proptest! {
