@@ -99,6 +99,11 @@ pub fn machine(name: &str, config: &Config) -> Option<Box<dyn Recordable + Send>
     }
 }
 
+/// How many objects the controller of that name works on at a time, unless the user wants another number.
+pub fn concurrency(name: &str) -> u16 {
+    if name == lockstep_crds::bridge::CONTROLLER { bridge::CONCURRENCY } else { 16 }
+}
+
 /// Why no machine can be made as a recording asks for.
 #[derive(Debug, thiserror::Error)]
 pub enum Unrevivable {

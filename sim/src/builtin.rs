@@ -107,6 +107,11 @@ pub fn reset_fields(resource: &Resource, subresource: Option<&str>) -> &'static 
     strategy::reset_fields(resource, subresource)
 }
 
+/// Whether an object may be created with a status.
+pub fn keeps_new_status(resource: &Resource) -> bool {
+    strategy::keeps_new_status(resource)
+}
+
 /// Whether a PUT to a name that does not exist creates the object.
 pub fn creates_on_update(resource: &Resource) -> bool {
     strategy::creates_on_update(resource)

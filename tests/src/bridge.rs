@@ -26,13 +26,20 @@ use crate::ground::{install_crds, on_runtime};
 use crate::raw::Raw;
 use crate::registry::{self, Guard};
 use crate::upstream::definitions;
+use crate::user::User;
 use crate::watched::Watched;
 
 pub mod life;
 pub mod objects;
+pub mod storm;
 mod tenant;
+pub mod validation;
 
+use objects::node;
 pub use tenant::Tenant;
+
+/// Where node ports are reached.
+pub const NODE_ADDRESS: &str = "198.51.100.7";
 
 /// Everything around the Bridge; it ends when this is dropped.
 #[derive(Debug)]
@@ -42,7 +49,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Installs the definitions and HyperShift, and lets the worlds run on the current runtime.
+    /// Installs the definitions and HyperShift, adds a Node, and lets the worlds run on the current runtime.
     pub async fn start(client: Client, definitions: Vec<Value>) -> anyhow::Result<Self> {
         for definition in &definitions {
             install_crd(&client, definition).await?;
@@ -50,6 +57,7 @@ impl Surroundings {
         for object in hypershift::installation() {
             apply(&client, &object).await?;
         }
+        User { client: client.clone() }.create(&node("worker", NODE_ADDRESS)).await?;
         let clock = Clock::start(jiff::Timestamp::now);
         let mut manager = Manager::new(client, clock, 1, Metrics::new(Registry::new())?);
         for world in worlds::controllers(&worlds::BRIDGE, Pace::BRISK, 1) {

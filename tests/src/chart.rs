@@ -37,6 +37,33 @@ pub fn render(release: &str, values: &str) -> anyhow::Result<Vec<Value>> {
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
+/// Values by which one of the controllers runs alone, with everything set and switched on.
+pub fn everything(controller: &str) -> String {
+    format!(
+        "
+namespaceclass: {{enabled: false}}
+commonLabels: {{team: platform}}
+metrics:
+  serviceMonitor: {{enabled: true, labels: {{release: prometheus}}}}
+  prometheusRule: {{enabled: true}}
+  dashboard: {{enabled: true}}
+{controller}:
+  enabled: true
+  replicas: 3
+  concurrency: 4
+  resync: 1h
+  extraArgs: [--context=other]
+  env: [{{name: LOCKSTEP_LOG_LEVEL, value: debug}}]
+  serviceAccount: {{name: somebody, annotations: {{a: b}}}}
+  podAnnotations: {{a: b}}
+  podLabels: {{a: b}}
+  nodeSelector: {{kubernetes.io/os: linux}}
+  tolerations: [{{operator: Exists}}]
+  priorityClassName: system-cluster-critical
+"
+    )
+}
+
 /// Applies one object and returns what the API server made of it.
 pub async fn apply(client: &Client, object: &Value) -> anyhow::Result<DynamicObject> {
     let object: DynamicObject = serde_json::from_value(object.clone())?;

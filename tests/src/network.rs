@@ -3,14 +3,17 @@
 //! ```text
 //!   users ──────────┐                    the model of the API server, its garbage collector and
 //!   operator-1 ─────┼── simulated TCP ── namespace controller, behind the HTTP host that
-//!   operator-2 ─────┘                    `lockstep dev` uses
+//!   operator-2 ─────┤                    `lockstep dev` uses
+//!   around ─────────┘
 //! ```
 //!
-//! A seed gives all of it: what users do, how slow messages are, and which faults happen when ([`plan`]). After two minutes
-//! of trouble nothing goes wrong any more; then the world must become the desired one ([`world`]) within a time that follows
-//! from the plan ([`Plan::settled_by`]), and stay so without a single write over a further resync. Rules that hold at every moment are in [`rules`]. Time is
+//! Each controller has a [`scene`]: its users, the systems around it, the desired world. A seed gives all the rest: what users
+//! do, how slow messages are, and which faults happen when ([`plan`]). After two minutes of trouble nothing goes wrong any
+//! more; then the world must become the desired one within a time that follows from the plan ([`Plan::settled_by`]) and the
+//! scene, and stay so without a single write over a further resync. Rules that hold at every moment are in [`rules`]. Time is
 //! virtual, one thread runs everything, and the same seed gives the same trace, byte for byte ([`trace`]).
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -18,19 +21,24 @@ use lockstep_core::random::Random;
 use lockstep_sim::apiserver::ApiServer;
 use turmoil::{Builder, Sim};
 
+pub mod beyond;
 pub mod client;
 pub mod faulty;
 pub mod operator;
 pub mod plan;
 pub mod rules;
+pub mod scene;
 pub mod server;
+pub mod stage;
 pub mod trace;
 pub mod users;
 pub mod world;
 
+use beyond::Beyond;
 use faulty::Bug;
 use operator::Host;
 use plan::{Fault, LURKS, Plan, TROUBLE};
+use scene::Scene;
 use trace::Trace;
 
 /// How far the simulated network moves in one step; what hosts say to one another arrives in the next step at the earliest.
@@ -58,21 +66,23 @@ pub struct Report {
     pub elapsed: Duration,
     /// Writes of former leaders that arrived while another one led.
     pub late_writes: usize,
+    /// How often operators wrote what, by method and kind.
+    pub writes: BTreeMap<String, usize>,
     /// What happened, for people; empty unless it was asked for.
     pub timeline: String,
 }
 
 /// Runs a seed, with a bug in the shell if one is given.
-pub fn run(seed: u64, bug: Option<Bug>, timeline: bool) -> Report {
+pub fn run(scene: Scene, seed: u64, bug: Option<Bug>, timeline: bool) -> Report {
     let mut random = Random::from_seed(seed);
     let plan = Plan::draw(&mut random);
-    run_plan(plan, random, bug, timeline)
+    run_plan(scene, plan, random, bug, timeline)
 }
 
 /// Runs a plan; everything that it leaves open follows from the random bits.
-pub fn run_plan(plan: Plan, mut random: Random, bug: Option<Bug>, timeline: bool) -> Report {
+pub fn run_plan(scene: Scene, plan: Plan, mut random: Random, bug: Option<Bug>, timeline: bool) -> Report {
     let trace = Trace::new(timeline);
-    let mut run = Run::new(plan.clone(), bug, &mut random, &trace);
+    let mut run = Run::new(scene, plan.clone(), bug, &mut random, &trace);
     let (settled_after, violated) = match run.play() {
         Ok(settled_after) => (settled_after, None),
         Err(violated) => (Duration::ZERO, Some(violated)),
@@ -86,12 +96,15 @@ pub fn run_plan(plan: Plan, mut random: Random, bug: Option<Bug>, timeline: bool
         settled_after,
         elapsed: run.sim.elapsed(),
         late_writes: trace.facts(rules::late_writes),
+        writes: trace.facts(rules::writes),
         timeline: trace.timeline(),
     }
 }
 
 struct Run {
     sim: Sim<'static>,
+    scene: Scene,
+    beyond: Beyond,
     plan: Plan,
     hosts: [Host; 2],
     state: lockstep_sim::host::State,
@@ -101,7 +114,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(plan: Plan, bug: Option<Bug>, random: &mut Random, trace: &Trace) -> Self {
+    fn new(scene: Scene, plan: Plan, bug: Option<Bug>, random: &mut Random, trace: &Trace) -> Self {
         let mut sim = Builder::new()
             .rng_seed(random.bits())
             .epoch(UNIX_EPOCH)
@@ -111,17 +124,17 @@ impl Run {
             .tcp_capacity(4096)
             .simulation_duration(Duration::from_hours(24))
             .build();
-        let state = server::state(trace);
+        let beyond = scene.beyond();
+        let state = server::state(scene.prepared(&beyond), trace);
         let served = state.clone();
         sim.host(server::HOST, move || server::run(served.clone()));
-        let hosts = [1, 2].map(|number| Host::new(number, random.bits(), bug, trace));
+        let hosts = [1, 2].map(|number| Host::new(number, random.bits(), bug, (scene, &beyond), trace));
         for host in &hosts {
             let program = host.clone();
             sim.host(host.name(), move || program.clone().run());
         }
-        let random = Random::from_seed(random.bits());
-        sim.client("users", async move { users::act(client::client("users")?, random).await });
-        Self { sim, plan, hosts, state, trace: trace.clone(), ends: Vec::new() }
+        scene.populate(&mut sim, &state, &beyond, random.bits(), trace);
+        Self { sim, scene, beyond, plan, hosts, state, trace: trace.clone(), ends: Vec::new() }
     }
 
     /// Plays the plan; returns how long it took the world to settle.
@@ -141,6 +154,7 @@ impl Run {
         }
         self.end_those_due(Duration::MAX);
         self.trace.record("faults", "none from here on", &[]);
+        self.scene.calm(&self.state, &self.beyond, &self.trace);
         let settled = self.settle()?;
         // A leader may have begun with its resync interval at any time until now.
         let quiet_until = self.sim.elapsed() + operator::RESYNC + LOOK;
@@ -148,13 +162,18 @@ impl Run {
             self.step()?;
         }
         self.trace.facts(|facts| rules::quiet(facts, settled))?;
-        match world::undesired(&self.state) {
+        match self.undesired() {
             None => Ok(settled.saturating_sub(self.plan.heard_by())),
             Some(wrong) => Err(format!("the world did not stay as it was: {wrong}")),
         }
     }
 
+    fn undesired(&self) -> Option<String> {
+        self.scene.undesired(&self.state, &self.beyond, &self.trace)
+    }
+
     fn settle(&mut self) -> Result<Duration, String> {
+        let settled_by = self.plan.settled_by() + self.scene.bound();
         loop {
             let look = self.sim.elapsed() + LOOK;
             while self.sim.elapsed() < look {
@@ -162,11 +181,11 @@ impl Run {
             }
             let now = self.sim.elapsed();
             let busy = self.trace.facts(rules::last_write).max(self.plan.heard_by());
-            let (rested, overdue) = (now.saturating_sub(busy) >= REST, now >= self.plan.settled_by());
+            let (rested, overdue) = (now.saturating_sub(busy) >= REST, now >= settled_by);
             if !rested && !overdue {
                 continue;
             }
-            match (self.trace.facts(rules::leader), world::undesired(&self.state)) {
+            match (self.trace.facts(rules::leader), self.undesired()) {
                 (Some(_), None) if rested => return Ok(now),
                 _ if !overdue => {}
                 (None, _) => return Err(format!("nobody leads at {now:?}")),

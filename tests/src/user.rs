@@ -132,8 +132,13 @@ fn collection(kind: &str, namespace: &str) -> anyhow::Result<String> {
         "DPUCluster" => ("apis/provisioning.dpu.nvidia.com/v1alpha1", "dpuclusters"),
         "IPAddressPool" => ("apis/metallb.io/v1beta1", "ipaddresspools"),
         "Secret" => ("api/v1", "secrets"),
+        "Service" => ("api/v1", "services"),
         "Event" => ("apis/events.k8s.io/v1", "events"),
         "Namespace" => return Ok("/api/v1/namespaces".to_owned()),
+        "Node" => return Ok("/api/v1/nodes".to_owned()),
+        "CustomResourceDefinition" => {
+            return Ok("/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned());
+        }
         "StorageClass" => return Ok("/apis/storage.k8s.io/v1/storageclasses".to_owned()),
         other => bail!("{other} is not known here"),
     };

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use http::Request;
 use kube::Config;
 use kube::client::{Body, ClientBuilder};
+use lockstep_core::bridge;
 use lockstep_core::engine::machine::Note;
 use lockstep_core::engine::operator;
 use lockstep_shell::clock::Clock;
@@ -40,8 +41,7 @@ impl Watched {
             request
         });
         let client = ClientBuilder::try_from(config)?.with_layer(&layer).build();
-        // The parallelism that the Bridge's specification names.
-        let (concurrency, resync) = (5, Duration::from_mins(10));
+        let (concurrency, resync) = (bridge::CONCURRENCY.into(), Duration::from_mins(10));
         let settings = operator::Config { concurrency, resync, instance: format!("{controller}-0"), seed: 1 };
         let metrics = Metrics::new(Registry::new())?;
         let mut manager = Manager::new(client, Clock::start(jiff::Timestamp::now), 1, metrics.clone());

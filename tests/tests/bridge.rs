@@ -28,6 +28,7 @@ macro_rules! on_both_grounds {
 
 on_both_grounds!(
     lifecycle::a_bridge_lives = 10,
+    lifecycle::a_bridge_on_node_ports = 15,
     validation::dpucluster_validation_end_to_end = 11,
     validation::dpucluster_deletion = 12,
     validation::field_indexing = 13,

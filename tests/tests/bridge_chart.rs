@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, ensure};
 use lockstep_tests::access::{self, Account, Grant, grants};
-use lockstep_tests::chart::{install, is_crd, is_foreign, named, render};
+use lockstep_tests::chart::{everything, install, is_crd, is_foreign, named, render};
 use lockstep_tests::control_plane::ControlPlane;
 use serde_json::{Value, json};
 
@@ -18,28 +18,6 @@ const SPECIFIED: &str = include_str!("bridge/specified-role.yaml");
 const BRIDGE: &str = "
 namespaceclass: {enabled: false}
 bridge: {enabled: true}
-";
-
-const EVERYTHING: &str = "
-namespaceclass: {enabled: false}
-commonLabels: {team: platform}
-metrics:
-  serviceMonitor: {enabled: true, labels: {release: prometheus}}
-  prometheusRule: {enabled: true}
-  dashboard: {enabled: true}
-bridge:
-  enabled: true
-  replicas: 3
-  concurrency: 4
-  resync: 1h
-  extraArgs: [--context=other]
-  env: [{name: LOCKSTEP_LOG_LEVEL, value: debug}]
-  serviceAccount: {name: somebody, annotations: {a: b}}
-  podAnnotations: {a: b}
-  podLabels: {a: b}
-  nodeSelector: {kubernetes.io/os: linux}
-  tolerations: [{operator: Exists}]
-  priorityClassName: system-cluster-critical
 ";
 
 /// What the account may do anywhere.
@@ -93,7 +71,12 @@ fn the_specified_role_is_bound_to_its_account() -> anyhow::Result<()> {
         assert_eq!(binding["subjects"], account);
     }
     let arguments = pod["containers"][0]["args"].as_array().context("no args")?;
-    for argument in ["--controllers=bridge", "--leader-elect", "--lease-name=bridge-role-lockstep-bridge"] {
+    for argument in [
+        "--controllers=bridge",
+        "--concurrency=5",
+        "--leader-elect",
+        "--lease-name=bridge-role-lockstep-bridge",
+    ] {
         assert!(arguments.contains(&json!(argument)), "{argument}: {arguments:?}");
     }
     Ok(())
@@ -112,7 +95,7 @@ fn the_roles_grant_this_and_no_more() -> anyhow::Result<()> {
 async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;
     let client = plane.client().await?;
-    let objects = render("bridge-everything", EVERYTHING)?;
+    let objects = render("bridge-everything", &everything("bridge"))?;
     install(&client, "bridge-everything", &objects).await?;
 
     let foreign = objects.iter().filter(|object| is_foreign(object)).count();

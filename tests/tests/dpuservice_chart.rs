@@ -9,35 +9,13 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, ensure};
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
 use lockstep_tests::access::{self, Account, Grant, grants};
-use lockstep_tests::chart::{apply, install, is_crd, is_foreign, named, render};
+use lockstep_tests::chart::{apply, everything, install, is_crd, is_foreign, named, render};
 use lockstep_tests::control_plane::ControlPlane;
 use serde_json::{Value, json};
 
 const DPUSERVICE: &str = "
 namespaceclass: {enabled: false}
 dpuservice: {enabled: true}
-";
-
-const EVERYTHING: &str = "
-namespaceclass: {enabled: false}
-commonLabels: {team: platform}
-metrics:
-  serviceMonitor: {enabled: true, labels: {release: prometheus}}
-  prometheusRule: {enabled: true}
-  dashboard: {enabled: true}
-dpuservice:
-  enabled: true
-  replicas: 3
-  concurrency: 4
-  resync: 1h
-  extraArgs: [--context=other]
-  env: [{name: LOCKSTEP_LOG_LEVEL, value: debug}]
-  serviceAccount: {name: somebody, annotations: {a: b}}
-  podAnnotations: {a: b}
-  podLabels: {a: b}
-  nodeSelector: {kubernetes.io/os: linux}
-  tolerations: [{operator: Exists}]
-  priorityClassName: system-cluster-critical
 ";
 
 const ALERTS: &str = include_str!("../../deploy/lockstep/files/alerts.yaml");
@@ -106,7 +84,7 @@ fn the_roles_grant_this_and_no_more() -> anyhow::Result<()> {
 async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;
     let client = plane.client().await?;
-    let objects = render(ARGO_NAMESPACE, EVERYTHING)?;
+    let objects = render(ARGO_NAMESPACE, &everything("dpuservice"))?;
     install(&client, ARGO_NAMESPACE, &objects).await?;
     let roles: BTreeSet<&str> = objects
         .iter()

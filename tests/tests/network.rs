@@ -1,7 +1,8 @@
-//! The real shell and the real kube client on a simulated network: a hundred seeds, each twice.
+//! The real shell and the real kube client on a simulated network: a hundred seeds of NamespaceClass and some of the other
+//! controllers, each twice.
 //!
 //! `LOCKSTEP_NETWORK_SEED=17 cargo test -p lockstep-tests --test network replay -- --nocapture` plays one seed and prints
-//! what happened, line by line.
+//! what happened, line by line; `LOCKSTEP_NETWORK_CONTROLLER=bridge` one of another controller.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -13,13 +14,17 @@ use anyhow::{Context as _, ensure};
 use lockstep_core::random::Random;
 use lockstep_tests::network::faulty::Bug;
 use lockstep_tests::network::plan::{Fault, Plan};
+use lockstep_tests::network::scene::{self, Scene};
 use lockstep_tests::network::{self, Report};
 
-/// The seeds that are tried.
+/// The seeds that are tried with NamespaceClass.
 const SEEDS: u64 = 100;
+/// And with each of the controllers that have a whole world around them.
+const STAGED_SEEDS: u64 = 8;
 
-/// The seed to play instead, and how the trace's hash is announced.
+/// The seed to play instead, with which controller, and how the trace's hash is announced.
 const VARIABLE: &str = "LOCKSTEP_NETWORK_SEED";
+const CONTROLLER: &str = "LOCKSTEP_NETWORK_CONTROLLER";
 const HASH: &str = "trace hash ";
 
 /// Each bug of a shell shows within so many seeds.
@@ -27,18 +32,49 @@ const BUG_SEEDS: u64 = 150;
 
 #[test]
 fn whatever_the_network_does_the_world_becomes_the_desired_one_and_the_trace_follows_from_the_seed() {
+    check_coverage(search(Scene::Classes, SEEDS).values());
+}
+
+#[test]
+fn whatever_the_network_does_bridges_get_their_clusters() {
+    let writes = writes(&search(scene::BRIDGE, STAGED_SEEDS));
+    for write in [
+        "POST hostedclusters",
+        "POST nodepools",
+        "POST secrets",
+        "PATCH services",
+        "PATCH dpuclusters",
+        "DELETE hostedclusters",
+    ] {
+        assert!(writes.get(write) > Some(&0), "{write}: {writes:?}");
+    }
+    assert!(writes["POST hostedclusters"] as u64 >= STAGED_SEEDS, "{writes:?}");
+}
+
+#[test]
+fn whatever_the_network_does_services_get_to_their_clusters() {
+    let writes = writes(&search(scene::DPUSERVICE, STAGED_SEEDS));
+    for write in ["POST applications", "PATCH applications", "DELETE applications", "POST secrets"] {
+        assert!(writes.get(write) > Some(&0), "{write}: {writes:?}");
+    }
+    assert!(writes["POST applications"] as u64 >= STAGED_SEEDS, "{writes:?}");
+}
+
+/// Tries seeds, each twice.
+fn search(scene: Scene, seeds: u64) -> BTreeMap<u64, Report> {
     let reports = Mutex::new(BTreeMap::new());
     let next = AtomicU64::new(0);
     let work = || loop {
         let seed = next.fetch_add(1, Ordering::SeqCst);
-        if seed >= SEEDS {
+        if seed >= seeds {
             return;
         }
-        let report = network::run(seed, None, false);
+        let report = network::run(scene, seed, None, false);
         if let Some(violated) = &report.violated {
-            panic!("seed {seed}: {violated}\nplan: {:?}\nreplay: {}", report.faults, replay_command(seed));
+            let replay = replay_command(scene, seed);
+            panic!("seed {seed}: {violated}\nplan: {:?}\nreplay: {replay}", report.faults);
         }
-        let again = network::run(seed, None, false);
+        let again = network::run(scene, seed, None, false);
         assert_eq!(report.hash, again.hash, "seed {seed} gives another trace the second time");
         reports.lock().expect("no panic while it is held").insert(seed, report);
     };
@@ -48,8 +84,17 @@ fn whatever_the_network_does_the_world_becomes_the_desired_one_and_the_trace_fol
         }
     });
     let reports = reports.into_inner().expect("no panic while it was held");
-    assert_eq!(reports.len() as u64, SEEDS);
-    check_coverage(reports.values());
+    assert_eq!(reports.len() as u64, seeds);
+    reports
+}
+
+/// All writes of operators, counted.
+fn writes(reports: &BTreeMap<u64, Report>) -> BTreeMap<String, usize> {
+    let mut writes = BTreeMap::new();
+    for (write, count) in reports.values().flat_map(|report| &report.writes) {
+        *writes.entry(write.clone()).or_insert(0) += count;
+    }
+    writes
 }
 
 /// The search is worth something only if everything that can go wrong does.
@@ -73,7 +118,7 @@ fn a_write_that_arrives_after_its_leader_was_replaced_does_no_harm() {
             (Duration::from_mins(1), Fault::Hold(2, held)),
         ];
         let plan = Plan { latency: Duration::from_millis(200), faults };
-        let report = network::run_plan(plan, Random::from_seed(seed), None, false);
+        let report = network::run_plan(Scene::Classes, plan, Random::from_seed(seed), None, false);
         assert_eq!(report.violated, None, "seed {seed}");
         late += report.late_writes;
     }
@@ -84,7 +129,7 @@ fn a_write_that_arrives_after_its_leader_was_replaced_does_no_harm() {
 fn each_bug_of_a_shell_is_found() {
     for bug in Bug::ALL {
         let found = (0..BUG_SEEDS).find_map(|seed| {
-            let violated = network::run(seed, Some(bug), false).violated?;
+            let violated = network::run(Scene::Classes, seed, Some(bug), false).violated?;
             Some((seed + 1, violated))
         });
         let (seeds, violated) = found.unwrap_or_else(|| panic!("{bug:?} is not found in {BUG_SEEDS} seeds"));
@@ -92,10 +137,25 @@ fn each_bug_of_a_shell_is_found() {
     }
 }
 
+/// The searches of the other controllers find bugs as well; more of them would take too long here.
+#[test]
+fn bugs_of_a_shell_are_found_with_every_controller() {
+    for (scene, bug) in [
+        (scene::BRIDGE, Bug::DeadWatch),
+        (scene::BRIDGE, Bug::NoRelist),
+        (scene::BRIDGE, Bug::ForgetsRequests),
+        (scene::DPUSERVICE, Bug::ForgetsRequests),
+    ] {
+        let found =
+            (0..STAGED_SEEDS).any(|seed| network::run(scene, seed, Some(bug), false).violated.is_some());
+        assert!(found, "{bug:?} is not found with {} in {STAGED_SEEDS} seeds", scene.controller());
+    }
+}
+
 #[test]
 fn another_process_gives_the_same_trace() -> anyhow::Result<()> {
     const SEED: u64 = 3;
-    let here = network::run(SEED, None, false).hash;
+    let here = network::run(Scene::Classes, SEED, None, false).hash;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--exact", "replay", "--nocapture"]).env(VARIABLE, SEED.to_string());
     let told = String::from_utf8(command.output()?.stdout)?;
@@ -109,7 +169,9 @@ fn another_process_gives_the_same_trace() -> anyhow::Result<()> {
 fn replay() {
     let Ok(seed) = std::env::var(VARIABLE) else { return };
     let seed = seed.parse().unwrap_or_else(|_| panic!("{VARIABLE} must be a number, not {seed:?}"));
-    let report = network::run(seed, None, true);
+    let controller = std::env::var(CONTROLLER).unwrap_or_else(|_| Scene::Classes.controller().to_owned());
+    let scene = Scene::of(&controller).unwrap_or_else(|| panic!("{CONTROLLER} is {controller:?}"));
+    let report = network::run(scene, seed, None, true);
     println!("\n{}", report.timeline);
     println!("plan: {:?}", report.faults);
     println!("settled {:?} after all could hear again; {:?} in all", report.settled_after, report.elapsed);
@@ -117,6 +179,9 @@ fn replay() {
     assert_eq!(report.violated, None, "seed {seed}");
 }
 
-fn replay_command(seed: u64) -> String {
-    format!("{VARIABLE}={seed} cargo test -p lockstep-tests --test network replay -- --nocapture")
+fn replay_command(scene: Scene, seed: u64) -> String {
+    let controller = scene.controller();
+    format!(
+        "{CONTROLLER}={controller} {VARIABLE}={seed} cargo test -p lockstep-tests --test network replay -- --nocapture"
+    )
 }

@@ -1,5 +1,8 @@
 //! A run that was recorded against a live API server is replayed: the same actions, and no secret in the file.
 
+#[path = "replay/bridge.rs"]
+mod bridge;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,6 +24,8 @@ use lockstep_tests::program;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
+
+use bridge::the_life_of_a_bridge_replays;
 
 /// The program, built once for all tests.
 fn program() -> &'static Path {
@@ -60,9 +65,9 @@ impl Site {
         Ok(Self { client, kubeconfig: plane.kubeconfig(), folder, _host: None, _alone: alone })
     }
 
-    fn run(&self, max_size: &str) -> anyhow::Result<Operator> {
+    fn run(&self, controller: &str, max_size: &str) -> anyhow::Result<Operator> {
         let mut command = Command::new(program());
-        command.args(["run", "--controllers", "namespaceclass", "--record", "run.jsonl"]);
+        command.args(["run", "--controllers", controller, "--record", "run.jsonl"]);
         command.args(["--record-max-size", max_size, "--kubeconfig"]).arg(&self.kubeconfig);
         command.args(["--metrics-bind-address", "0", "--health-probe-bind-address", "0"]);
         let child = command.env_remove("KUBECONFIG").current_dir(self.folder.path()).stdin(Stdio::null());
@@ -175,7 +180,7 @@ fn hides(text: &str, secrets: &[&str]) {
 async fn a_class_update_replays_to_the_same_actions(site: Site) -> anyhow::Result<()> {
     let secrets = ["s3cret of \"old\"", "tr0ub4dor&3", "n3w horse battery", "4 staples, correct"];
     let [old_raw, old_encoded, new_raw, new_encoded] = secrets;
-    let operator = site.run("64Mi")?;
+    let operator = site.run("namespaceclass", "64Mi")?;
     let address = format!("postgres://app:{old_raw}@db");
     site.define("replay", &[secret("login", old_raw, old_encoded), config_map("address", &address)]).await?;
     for namespace in ["replay-one", "replay-two"] {
@@ -209,7 +214,7 @@ async fn a_class_update_replays_to_the_same_actions(site: Site) -> anyhow::Resul
 }
 
 async fn every_segment_of_a_long_run_replays(site: Site) -> anyhow::Result<()> {
-    let operator = site.run("256Ki")?;
+    let operator = site.run("namespaceclass", "256Ki")?;
     let mut secrets = Vec::new();
     let file =
         |number: usize| if number == 0 { "run.jsonl".to_owned() } else { format!("run.jsonl.{number}") };
@@ -255,4 +260,8 @@ macro_rules! on_both {
     };
 }
 
-on_both!(a_class_update_replays_to_the_same_actions, every_segment_of_a_long_run_replays);
+on_both!(
+    a_class_update_replays_to_the_same_actions,
+    every_segment_of_a_long_run_replays,
+    the_life_of_a_bridge_replays,
+);

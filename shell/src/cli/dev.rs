@@ -176,13 +176,14 @@ async fn control(
 }
 
 fn add_controllers(manager: &mut Manager, sets: &[CrdSet]) -> anyhow::Result<()> {
-    let settings = Config {
-        concurrency: 16,
-        resync: std::time::Duration::from_mins(10),
-        instance: process::instance(),
-        seed: process::seed(),
-    };
+    let (instance, seed) = (process::instance(), process::seed());
     for set in sets {
+        let settings = Config {
+            concurrency: controllers::concurrency(set.controller).into(),
+            resync: std::time::Duration::from_mins(10),
+            instance: instance.clone(),
+            seed,
+        };
         let Some(machine) = controllers::machine(set.controller, &settings) else {
             bail!("this build of lockstep does not hold the controller {:?}", set.controller);
         };

@@ -70,15 +70,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", env = "LOCKSTEP_LOG_FORMAT")]
     log_format: logging::Format,
 
-    /// Most objects that each controller works on at a time
+    /// Most objects that each controller works on at a time [default: 5 for bridge, 16 for the others]
     #[arg(
         long,
         value_name = "N",
-        default_value = "16",
         value_parser = clap::value_parser!(u16).range(1..=1024),
         env = "LOCKSTEP_CONCURRENCY"
     )]
-    concurrency: u16,
+    concurrency: Option<u16>,
 
     /// How often everything is looked at again, such as 90s, 10m or 1h
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = resync, env = "LOCKSTEP_RESYNC")]
@@ -131,10 +130,17 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         let (client, namespace) = connect(&args, &sets).await?;
         let clock = Clock::start(jiff::Timestamp::now);
         let metrics = Metrics::new(prometheus::Registry::new())?;
-        let settings = settings(&args);
-        let mut manager = Manager::new(client, clock.clone(), settings.seed, metrics.clone());
+        let (instance, seed) = (process::instance(), process::seed());
+        let mut manager = Manager::new(client, clock.clone(), seed, metrics.clone());
         let mut recording = None;
         for set in &sets {
+            let concurrency = args.concurrency.unwrap_or_else(|| controllers::concurrency(set.controller));
+            let settings = Config {
+                concurrency: concurrency.into(),
+                resync: args.resync,
+                instance: instance.clone(),
+                seed,
+            };
             let machine = controllers::machine(set.controller, &settings).with_context(|| {
                 format!("this build of lockstep does not hold the controller {:?}", set.controller)
             })?;
@@ -149,7 +155,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         }
         if args.leader_elect {
             let namespace = args.namespace.as_deref().unwrap_or(&namespace);
-            manager.elect(Box::new(Election::new(namespace, &args.lease_name, settings.instance)));
+            manager.elect(Box::new(Election::new(namespace, &args.lease_name, instance)));
         }
         let routes = [
             (bind("metrics", &args.metrics_bind_address).await?, serve::metrics_routes(metrics)),
@@ -240,11 +246,6 @@ pub(super) async fn bind(what: &str, address: &Address) -> anyhow::Result<Option
         info!(address = %listener.local_addr()?, "serving {what}");
     }
     Ok(listener)
-}
-
-fn settings(args: &Args) -> Config {
-    let concurrency = usize::from(args.concurrency);
-    Config { concurrency, resync: args.resync, instance: process::instance(), seed: process::seed() }
 }
 
 fn resync(text: &str) -> Result<Duration, String> {

@@ -94,6 +94,7 @@ pub(super) fn apply_defaults(scope: &Scope, object: &mut Value) {
 /// Takes out of a new object what the endpoint does not set, before its fields get managers.
 pub(super) fn reset_create(scope: &Scope, object: &mut Value) {
     match &scope.version().origin {
+        Origin::Builtin(resource) if builtin::keeps_new_status(resource) => {}
         Origin::Builtin(resource) => {
             for field in builtin::reset_fields(resource, None) {
                 take(object, field);

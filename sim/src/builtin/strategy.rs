@@ -54,6 +54,11 @@ pub(super) fn reset_fields(resource: &Resource, subresource: Option<&str>) -> &'
     }
 }
 
+/// Kinds that may be created with a status: a kubelet registers its Node with its addresses.
+pub(super) fn keeps_new_status(resource: &Resource) -> bool {
+    (resource.group, resource.kind) == ("", "Node")
+}
+
 /// Kinds that a PUT may create.
 pub(super) fn creates_on_update(resource: &Resource) -> bool {
     match resource.group {
@@ -86,8 +91,7 @@ fn content(object: &Value) -> Map<String, Value> {
 
 /// Prepares a new object.
 pub(super) fn create(resource: &Resource, object: &mut Value) {
-    let has_status = resource.subresources.contains(&"status");
-    if has_status {
+    if resource.subresources.contains(&"status") && !keeps_new_status(resource) {
         remove(object, "status");
     }
     admit(resource, object);
@@ -113,6 +117,7 @@ pub(super) fn create(resource: &Resource, object: &mut Value) {
 /// What the admission plugins do that are on by default and need nothing else to know.
 fn admit(resource: &Resource, object: &mut Value) {
     match (resource.group, resource.kind) {
+        ("", "Node") => admit_node(object),
         ("", "Pod") => admit_pod(object),
         ("", "PersistentVolumeClaim") => protect(object, "kubernetes.io/pvc-protection"),
         ("", "PersistentVolume") => protect(object, "kubernetes.io/pv-protection"),
@@ -125,6 +130,16 @@ fn protect(object: &mut Value, finalizer: &str) {
         Value::Array(present) if present.iter().any(|given| given == finalizer) => {}
         Value::Array(present) => present.push(finalizer.into()),
         absent => *absent = json!([finalizer]),
+    }
+}
+
+/// Nothing is scheduled to a Node that has not been seen ready.
+fn admit_node(node: &mut Value) {
+    let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
+    match &mut node["spec"]["taints"] {
+        Value::Array(present) if present.iter().any(|given| *given == taint) => {}
+        Value::Array(present) => present.push(taint),
+        absent => *absent = json!([taint]),
     }
 }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use lockstep_core::engine::action::{Action, Outcome};
 
 /// The world beyond Kubernetes. It sees the time only when something happens to it.
-pub trait Outside: Any {
+pub trait Outside: Any + Send {
     /// Carries out an action that is no request to Kubernetes.
     fn carry_out(&mut self, process: usize, action: &Action, now: Timestamp) -> Outcome;
 

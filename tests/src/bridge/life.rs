@@ -5,8 +5,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::Tenant;
 use super::objects::{SSH_KEY, dpu_cluster, secret};
+use super::{NODE_ADDRESS, Tenant};
 
 /// What of the Secrets in a bridge's life nobody may be told: both passwords, also as a pull secret has them, the SSH key,
 /// and what the world of HyperShift puts into a kubeconfig for the client's key.
@@ -21,12 +21,32 @@ const HUSH: [&str; 6] = [
 
 /// The bridge.
 pub const NAME: &str = "prod";
-const DPUS: &str = "dpus";
+pub(super) const DPUS: &str = "dpus";
 
-/// It is made before its DPUCluster, and becomes ready once that is there.
+/// It is reached through the load balancer.
 pub async fn comes(tenant: &Tenant) -> anyhow::Result<()> {
+    let endpoint = becomes_ready(tenant, &tenant.bridge(NAME, DPUS)).await?;
+    ensure!(endpoint == format!("https://{}:6443", tenant.address), "{endpoint}");
+    tenant.told(NAME, "ServiceExposureReady", "True/LoadBalancerReady").await?;
+    Ok(())
+}
+
+/// It is reached at the Node.
+pub async fn comes_on_node_ports(tenant: &Tenant) -> anyhow::Result<()> {
+    let endpoint = becomes_ready(tenant, &tenant.bridge_on_node_ports(NAME, DPUS)).await?;
+    let place = format!("{}-{NAME}", tenant.namespace);
+    let service = tenant.get("Service", &place, "kube-apiserver").await?.unwrap_or_default();
+    let port = &service["spec"]["ports"][0]["nodePort"];
+    ensure!(port.is_u64() && endpoint == format!("https://{NODE_ADDRESS}:{port}"), "{endpoint}: {service:#}");
+    ensure!(service["metadata"]["annotations"]["metallb.io/loadBalancerIPs"].is_null(), "{service:#}");
+    tenant.told(NAME, "ServiceExposureReady", "True/NodePortReady").await?;
+    Ok(())
+}
+
+/// It is made before its DPUCluster, and becomes ready once that is there. Returns where its API server is.
+async fn becomes_ready(tenant: &Tenant, bridge: &Value) -> anyhow::Result<String> {
     tenant.provide().await?;
-    tenant.create(&tenant.bridge(NAME, DPUS)).await?;
+    tenant.create(bridge).await?;
     tenant.told(NAME, "DPUClusterValid", "False/DPUClusterNotFound").await?;
     tenant.phase(NAME, "Pending").await?;
     ensure!(tenant.get("HostedCluster", &tenant.namespace, NAME).await?.is_none());
@@ -34,17 +54,17 @@ pub async fn comes(tenant: &Tenant) -> anyhow::Result<()> {
     tenant.phase(NAME, "Provisioning").await?;
     let bridge = tenant.phase(NAME, "Ready").await?;
     let status = &bridge["status"];
-    ensure!(status["apiEndpoint"] == format!("https://{}:6443", tenant.address), "{status:#}");
     ensure!(
         status["hostedClusterRef"]["name"] == NAME && status["nodePoolRef"]["name"] == NAME,
         "{status:#}"
     );
     ensure!(status["kubeconfigSecretRef"]["name"] == format!("{NAME}-admin-kubeconfig"), "{status:#}");
-    has_kubeconfig(tenant).await
+    has_kubeconfig(tenant).await?;
+    Ok(status["apiEndpoint"].as_str().unwrap_or_default().to_owned())
 }
 
 /// The DPUCluster has the hosted cluster's kubeconfig, with which DPF reaches it.
-async fn has_kubeconfig(tenant: &Tenant) -> anyhow::Result<()> {
+pub(super) async fn has_kubeconfig(tenant: &Tenant) -> anyhow::Result<()> {
     let (dpus, copy) = (tenant.dpus(), copy_of_kubeconfig(tenant));
     let place = ("DPUCluster", dpus.as_str(), DPUS);
     tenant

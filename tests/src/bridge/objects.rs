@@ -38,6 +38,16 @@ pub fn pool(name: &str, range: &str) -> Value {
     })
 }
 
+/// A Node at an address.
+pub fn node(name: &str, address: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": { "name": name },
+        "status": { "addresses": [{ "type": "InternalIP", "address": address }] },
+    })
+}
+
 /// A Secret.
 pub fn secret(namespace: &str, name: &str, key: &str, content: &str) -> Value {
     json!({

@@ -79,6 +79,14 @@ impl Tenant {
         })
     }
 
+    /// The same, reached through node ports.
+    pub fn bridge_on_node_ports(&self, name: &str, dpu_cluster: &str) -> Value {
+        let mut bridge = self.bridge(name, dpu_cluster);
+        bridge["spec"]["exposeThroughLoadBalancer"] = json!(false);
+        bridge["spec"]["metalLBVirtualIP"] = json!("");
+        bridge
+    }
+
     /// Changes the spec of a bridge.
     pub async fn change(&self, bridge: &str, spec: &Value) -> anyhow::Result<()> {
         self.merge("DPFHCPBridge", &self.namespace, bridge, &json!({ "spec": spec })).await

@@ -19,8 +19,10 @@ use lockstep_shell::shutdown;
 use prometheus::Registry;
 use tokio::sync::Notify;
 
+use super::beyond::{Answered, Beyond};
 use super::client::client;
 use super::faulty::{Bug, Faulty};
+use super::scene::Scene;
 use super::server;
 use super::trace::{Fact, Process, Trace};
 
@@ -44,19 +46,29 @@ pub struct Host {
     pub terminate: Arc<Notify>,
     /// The bug that its shell has, if any.
     pub bug: Option<Bug>,
+    scene: Scene,
+    beyond: Beyond,
     starts: Arc<AtomicU32>,
     trace: Trace,
 }
 
 impl Host {
     /// A host of which nothing has run yet.
-    pub fn new(number: usize, seed: u64, bug: Option<Bug>, trace: &Trace) -> Self {
+    pub fn new(
+        number: usize,
+        seed: u64,
+        bug: Option<Bug>,
+        (scene, beyond): (Scene, &Beyond),
+        trace: &Trace,
+    ) -> Self {
         Self {
             number,
             seed,
             skew_ms: Arc::default(),
             terminate: Arc::default(),
             bug,
+            scene,
+            beyond: beyond.clone(),
             starts: Arc::default(),
             trace: trace.clone(),
         }
@@ -85,8 +97,7 @@ impl Host {
         let _ended = Ended { process, trace: self.trace.clone() };
         let instance = process.to_string();
         let client = client(&instance)?;
-        // The worlds that the other controllers need are not there.
-        let sets = controllers::select_running(&[lockstep_crds::namespaceclass::CONTROLLER.to_owned()])?;
+        let sets = controllers::select_running(&[self.scene.controller().to_owned()])?;
         let executor = Executor::new(client.clone(), "run");
         let missing = controllers::missing(&executor, &controllers::kinds(&sets)).await;
         if !missing.map_err(|failure| anyhow::anyhow!("cannot reach the server: {failure}"))?.is_empty() {
@@ -102,7 +113,8 @@ impl Host {
         let mut manager = Manager::new(client, clock, seed, Metrics::new(Registry::new())?);
         for set in &sets {
             let machine = controllers::machine(set.controller, &settings).context("a controller")?;
-            manager.add(self.watched(process, machine));
+            let machine = self.watched(process, machine);
+            manager.add(Box::new(Answered::new(machine, self.beyond.clone(), self.number)));
         }
         if self.bug != Some(Bug::NoElection) {
             let election = Election::new("default", "lockstep", instance);

@@ -94,6 +94,18 @@ fn is_write_of_operator(fact: &Fact) -> bool {
     agent.starts_with("operator-") && !what.contains("/events.k8s.io/")
 }
 
+/// How often the server carried out which writes for operators, by method and plural of the kind.
+pub fn writes(facts: &Facts) -> BTreeMap<String, usize> {
+    let mut writes = BTreeMap::new();
+    for (_, fact) in facts.iter().filter(|(_, fact)| is_write_of_operator(fact)) {
+        let Fact::Written(_, what) = fact else { continue };
+        let (method, path) = what.split_once(' ').unwrap_or_default();
+        let mut parts = path.split('/').skip_while(|part| *part != "namespaces").skip(2);
+        *writes.entry(format!("{method} {}", parts.next().unwrap_or(path))).or_insert(0) += 1;
+    }
+    writes
+}
+
 /// How many writes the server carried out for a process after another one had begun to lead.
 pub fn late_writes(facts: &Facts) -> usize {
     let mut leader: Option<String> = None;

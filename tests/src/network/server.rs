@@ -34,10 +34,8 @@ pub fn time(trace: &Trace) -> Timestamp {
     EPOCH.checked_add::<jiff::SignedDuration>(elapsed).unwrap_or(Timestamp::MAX)
 }
 
-/// A server with our CRDs and what is there from the start, whose requests are put into the trace.
-pub fn state(trace: &Trace) -> State {
-    static PREPARED: OnceLock<ApiServer> = OnceLock::new();
-    let server = PREPARED.get_or_init(prepared).clone();
+/// A server whose requests are put into the trace.
+pub fn state(server: ApiServer, trace: &Trace) -> State {
     let (clock, witness) = (trace.clone(), trace.clone());
     let witness = move |_: Timestamp, request: &Request<Bytes>, response: &Response| {
         served(&witness, request, response);
@@ -95,7 +93,13 @@ fn send(server: &mut ApiServer, request: &Request<Bytes>, now: Timestamp) -> Val
     }
 }
 
-fn prepared() -> ApiServer {
+/// A server with our CRDs and an object of another controller.
+pub fn prepared() -> ApiServer {
+    static PREPARED: OnceLock<ApiServer> = OnceLock::new();
+    PREPARED.get_or_init(prepare).clone()
+}
+
+fn prepare() -> ApiServer {
     let mut server = ApiServer::new(&Options { seed: 1, start: EPOCH, ..Options::default() });
     let mut post = |path: &str, object: &Value| {
         let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");

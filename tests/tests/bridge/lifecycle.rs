@@ -19,6 +19,27 @@ pub(crate) async fn a_bridge_lives(site: &Site, number: u8) -> anyhow::Result<()
     life::hushed(&site.bridge.told()?)
 }
 
+pub(crate) async fn a_bridge_on_node_ports(site: &Site, number: u8) -> anyhow::Result<()> {
+    let tenant = site.tenant("node-ports", number).await?;
+    life::comes_on_node_ports(&tenant).await?;
+    for (kind, name) in
+        [("HostedCluster", "hosted_cluster_on_node_ports"), ("NodePool", "node_pool_on_node_ports")]
+    {
+        let object = tenant.get(kind, &tenant.namespace, life::NAME).await?.unwrap_or_default();
+        let mut spec = object["spec"].clone();
+        // The registry stands at another port each time.
+        ensure!(spec["release"]["image"] == tenant.image("4.19.3"), "{object:#}");
+        spec["release"]["image"] = json!("ocp/release:4.19.3");
+        for drawn_by_hypershift in ["infraID", "clusterID"] {
+            spec.as_object_mut().and_then(|spec| spec.remove(drawn_by_hypershift));
+        }
+        insta::assert_json_snapshot!(name, spec);
+    }
+    life::is_upgraded(&tenant).await?;
+    life::loses_its_dpu_cluster(&tenant).await?;
+    life::goes(&tenant).await
+}
+
 /// Whatever wakes the Bridge without giving it anything to do: it finds all of it as it should be.
 async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Result<()> {
     let (namespace, dpus) = (tenant.namespace.as_str(), tenant.dpus());

@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 
 use anyhow::ensure;
+use kube::Client;
 use lockstep_sim::worlds;
 use lockstep_tests::access::asked;
-use lockstep_tests::bridge::{Surroundings, Tenant, life};
+use lockstep_tests::bridge::{Surroundings, Tenant, life, storm, validation};
 use lockstep_tests::chart::{install, named, render, start};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::ground::eventually;
+use lockstep_tests::program::Program;
 use lockstep_tests::upstream::definitions;
+use serde_json::Value;
 
 use super::{BRIDGE, wanted};
 
@@ -25,16 +28,47 @@ const UNUSED: [&str; 4] = [
 /// How often the DPUCluster is lost at most.
 const ROUNDS: usize = 20;
 
+/// The Bridge as the chart deploys it.
+struct Deployed {
+    plane: ControlPlane,
+    client: Client,
+    definitions: Vec<Value>,
+    surroundings: Surroundings,
+    program: Program,
+}
+
+impl Deployed {
+    /// Installs all that is around it, and a release of this name.
+    async fn start(release: &str) -> anyhow::Result<Self> {
+        let plane = ControlPlane::start()?;
+        let client = plane.client().await?;
+        let definitions = definitions(&worlds::BRIDGE)?;
+        let surroundings = Surroundings::start(client.clone(), definitions.clone()).await?;
+        let objects = render(release, &format!("{BRIDGE}log: {{level: debug}}\n"))?;
+        install(&client, release, &objects).await?;
+        let deployment = named(&objects, "Deployment", &format!("{release}-lockstep-bridge"))?;
+        let program = start(&plane, deployment).await?;
+        Ok(Self { plane, client, definitions, surroundings, program })
+    }
+
+    async fn tenant(&self, name: &str, number: u8) -> anyhow::Result<Tenant> {
+        Tenant::move_in(self.client.clone(), name, number, self.surroundings.repository()).await
+    }
+}
+
+#[tokio::test]
+async fn dpucluster_validation_with_the_deployed_bridge() -> anyhow::Result<()> {
+    let deployed = Deployed::start("bridge-validates").await?;
+    validation::end_to_end(&deployed.tenant("end-to-end", 10).await?).await?;
+    validation::deletion(&deployed.tenant("deletion", 11).await?).await?;
+    validation::real_cluster(&deployed.tenant("real-cluster", 12).await?).await
+}
+
 #[tokio::test]
 async fn the_bridge_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyhow::Result<()> {
-    let (plane, release) = (ControlPlane::start()?, "bridge-lives");
-    let client = plane.client().await?;
-    let surroundings = Surroundings::start(client.clone(), definitions(&worlds::BRIDGE)?).await?;
-    let objects = render(release, &format!("{BRIDGE}log: {{level: debug}}\n"))?;
-    install(&client, release, &objects).await?;
-    let program = start(&plane, named(&objects, "Deployment", "bridge-lives-lockstep-bridge")?).await?;
-
-    let tenant = Tenant::move_in(client, "lives", 10, surroundings.repository()).await?;
+    let deployed = Deployed::start("bridge-lives").await?;
+    let Deployed { plane, program, definitions, .. } = &deployed;
+    let tenant = deployed.tenant("lives", 10).await?;
     life::comes(&tenant).await?;
     life::is_upgraded(&tenant).await?;
     life::has_secrets_rotated(&tenant).await?;
@@ -42,15 +76,29 @@ async fn the_bridge_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyh
     // An Event that happens again is counted on the first one, but not so soon.
     for _ in 0..ROUNDS {
         life::loses_its_dpu_cluster(&tenant).await?;
-        if asked(&plane, user)?.0.contains("patch events.k8s.io events ") {
+        if asked(plane, user)?.0.contains("patch events.k8s.io events ") {
             break;
         }
     }
     life::goes(&tenant).await?;
+    let balanced = deployed.tenant("balanced", 11).await?;
+    life::comes(&balanced).await?;
+    let on_node_ports = deployed.tenant("ports", 12).await?;
+    life::comes_on_node_ports(&on_node_ports).await?;
+    life::is_upgraded(&on_node_ports).await?;
+    let metrics = program.metrics().await?;
+    ensure!(program.metric("lockstep_watch_errors_total", "").await? == 0, "{metrics}");
+
+    let tenants = [&balanced, &on_node_ports];
+    storm::breaks(&tenants, definitions).await?;
+    storm::passes(&tenants, definitions).await?;
+    for tenant in tenants {
+        life::goes(tenant).await?;
+    }
 
     let metrics = program.metrics().await?;
     ensure!(program.metric("lockstep_actions_total", "\"forbidden\"").await? == 0, "{metrics}");
-    ensure!(program.metric("lockstep_watch_errors_total", "").await? == 0, "{metrics}");
+    ensure!(program.metric("lockstep_watch_errors_total", "\"forbidden\"").await? == 0, "{metrics}");
     for result in ["success", "not_found"] {
         let holding = format!("result=\"{result}\"");
         let total = program.metric("dpfhcpbridge_dpucluster_validation_total", &holding).await?;
@@ -67,7 +115,7 @@ async fn the_bridge_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyh
     }
     life::hushed(&format!("{}\n{}\n{metrics}", program.log(), life::shown(&tenant).await?))?;
     eventually("every permission was used but those of the specification alone", async || {
-        let (allowed, refused) = asked(&plane, user)?;
+        let (allowed, refused) = asked(plane, user)?;
         ensure!(refused.is_empty(), "refused: {refused:#?}");
         let unused: BTreeSet<String> = wanted().difference(&allowed).cloned().collect();
         ensure!(unused == UNUSED.map(str::to_owned).into(), "never asked for: {unused:#?}");

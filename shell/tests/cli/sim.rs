@@ -1,0 +1,135 @@
+//! `lockstep sim`.
+
+use std::process::Output;
+
+use super::{folder, run, succeeds};
+
+/// Fails as a wrong use, with the whole story in the first line on stderr.
+fn misused(output: &Output, parts: &[&str]) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert_eq!(output.stdout, b"");
+    let story = stderr.split("\n\n").next().unwrap();
+    for part in parts {
+        assert!(story.contains(part), "{part:?} is not in {stderr}");
+    }
+}
+
+fn object(output: &Output) -> serde_json::Value {
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(stdout.lines().count(), 1, "{stdout}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+#[test]
+fn sim_finds_nothing_and_goes_the_same_way_twice() {
+    let folder = folder();
+    let args = ["sim", "--seeds", "0..20", "--duration", "10m", "--json"];
+    let first = run(folder.path(), &args);
+    assert_eq!(succeeds(&first).lines().count(), 1);
+    assert_eq!(String::from_utf8_lossy(&first.stderr), "");
+    let one = object(&first);
+    assert_eq!(one["failures"], serde_json::json!([]));
+    assert_eq!(one["runs"], 80);
+    assert_eq!(one["controllers"], serde_json::json!(["bridge", "dpuservice", "namespaceclass", "sentinel"]));
+    assert!(one["steps"].as_u64() > Some(1000) && one["requests"].as_u64() > Some(100), "{one}");
+    // The storm of each run, and the calm after it.
+    assert!(one["simulatedSeconds"].as_f64() > Some(20.0 * 600.0), "{one}");
+    assert!(one["faults"]["act"]["-"].as_u64() > Some(20), "{one}");
+    assert!(!folder.path().join("lockstep-failures").exists());
+
+    let again = object(&run(folder.path(), &[&args[..], &["--jobs", "1"]].concat()));
+    for field in ["hash", "runs", "steps", "requests", "faults", "simulatedSeconds"] {
+        assert_eq!(one[field], again[field], "{field}");
+    }
+    let other = object(&run(folder.path(), &["sim", "--seeds", "1..3", "--duration", "10m", "--json"]));
+    assert_ne!(one["hash"], other["hash"]);
+}
+
+#[test]
+fn sim_sums_up_for_people() {
+    let folder = folder();
+    let told = succeeds(&run(
+        folder.path(),
+        &["sim", "--seeds", "0..2", "--faults", "pause,conflict", "--duration", "5m"],
+    ));
+    for part in ["runs         8", "simulated ", "h a minute", "hash ", "act ", "nothing failed"] {
+        assert!(told.contains(part), "{part:?} is not in {told}");
+    }
+    assert!(!told.contains("handover"), "{told}");
+}
+
+#[test]
+fn sim_tells_what_is_wrong_with_what_it_was_asked() {
+    let folder = folder();
+    let sim = |args: &[&str]| run(folder.path(), &[&["sim"], args].concat());
+    misused(&sim(&["--seeds", "17"]), &["--seeds", "17", "a range such as 0..1000"]);
+    misused(&sim(&["--seeds", "3..3"]), &["--seeds", "3..3", "empty"]);
+    misused(&sim(&["--controller", "x"]), &["--controller", "'x'", "namespaceclass"]);
+    misused(&sim(&["--faults", "pause,rain"]), &["--faults", "'rain'", "crash_after", "time_travel"]);
+    misused(&sim(&["--duration", "soon"]), &["--duration", "soon", "10m"]);
+    misused(&sim(&["--jobs", "0"]), &["--jobs"]);
+    misused(&sim(&["--plan", "x.json", "--seeds", "0..1"]), &["x.json"]);
+    misused(&sim(&["--plan", "missing.json"]), &["--plan", "missing.json", "No such file"]);
+    misused(&sim(&["--plan", "."]), &["--plan", "directory"]);
+
+    let plan = folder.path().join("plan.json");
+    let fault = |what: &str, rest: &str| {
+        format!(
+            "{{\"controller\": \"namespaceclass\", \"seed\": 1, \"stormyMs\": 60000, \"faults\": [\n\
+             {{\"what\": {what}, \"fromMs\": 1, \"untilMs\": 2, \"perMille\": 1, \"times\": 1{rest}}}]}}"
+        )
+    };
+    for (content, parts) in [
+        ("{\n  \"controller\": 1\n}".to_owned(), &["plan.json", "line 2 column 17"][..]),
+        (r#"{"controller": "namespaceclass"}"#.to_owned(), &["missing field `seed`", "line 1"]),
+        (
+            r#"{"controller": "x", "seed": 1, "stormyMs": 1, "faults": []}"#.to_owned(),
+            &["\"x\"", "namespaceclass"],
+        ),
+        (fault(r#"{"kind": "rain"}"#, ""), &["rain", "watch_cut", "line 2"]),
+        (fault(r#"{"kind": "act", "name": "dance", "seed": 1}"#, ""), &["\"dance\"", "there are: "]),
+        (fault(r#"{"kind": "watch_cut"}"#, ", \"aim\": \"dance\""), &["\"dance\"", "apply"]),
+        (fault(r#"{"kind": "pause", "by_ms": 18446744073709551615}"#, ""), &["by_ms", "week"]),
+    ] {
+        std::fs::write(&plan, content).unwrap();
+        misused(&sim(&["--plan", "plan.json"]), parts);
+    }
+}
+
+#[test]
+fn sim_runs_the_plan_of_a_file() {
+    let folder = folder();
+    let plan = r#"{"controller": "namespaceclass", "seed": 7, "stormyMs": 60000, "faults": [
+        {"what": {"kind": "watch_cut"}, "fromMs": 1000, "untilMs": 1000, "perMille": 1000, "times": 1}]}"#;
+    std::fs::write(folder.path().join("plan.json"), plan).unwrap();
+    let one = object(&run(folder.path(), &["sim", "--plan", "plan.json", "--json"]));
+    assert_eq!(one["failures"], serde_json::json!([]));
+    assert_eq!(one["runs"], 1);
+    assert_eq!(one["faults"], serde_json::json!({"watch_cut": {"-": 1}}));
+}
+
+#[test]
+fn sim_finds_a_planted_bug_and_tells_of_a_plan_that_fails() {
+    let folder = folder();
+    let table = run(folder.path(), &["sim", "--planted", "wrong_namespace", "--duration", "5m", "--json"]);
+    let found = &object(&table)["bugs"][0];
+    assert_eq!((table.status.code(), &found["bug"]), (Some(0), &"wrong_namespace".into()), "{found}");
+    assert!(found["seedsNeeded"].as_u64() >= Some(1) && found["invariant"].is_string(), "{found}");
+    misused(&run(folder.path(), &["sim", "--planted", "rain"]), &["'rain'", "no_label", "all"]);
+
+    // Nothing goes wrong and nobody acts: the bug shows on the stage as it is.
+    let plan = r#"{"controller": "namespaceclass", "seed": 7, "stormyMs": 60000, "faults": []}"#;
+    std::fs::write(folder.path().join("quiet.json"), plan).unwrap();
+    let args = ["sim", "--plan", "quiet.json", "--planted", "wrong_namespace", "--out", "seen", "--json"];
+    let failed = run(folder.path(), &args);
+    assert_eq!(failed.status.code(), Some(1));
+    let failure = &object(&failed)["failures"][0];
+    assert_eq!(failure["replay"], "lockstep sim --plan quiet.json --planted wrong_namespace");
+    assert_eq!(
+        failure["files"],
+        serde_json::json!(["seen/quiet.txt", "seen/quiet.html", "seen/quiet.jsonl"])
+    );
+    let text = std::fs::read_to_string(folder.path().join("seen/quiet.txt")).unwrap();
+    assert!(text.contains(failure["sentence"].as_str().unwrap()), "{text}");
+}

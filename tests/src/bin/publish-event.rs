@@ -1,0 +1,34 @@
+//! Publishes one event to a RabbitMQ and prints how that went: `publish-event <URL> <exchange>`.
+//!
+//! A process of its own, for what comes from the environment.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use lockstep_core::engine::broker::{Broker, CloudEvent, Confidential};
+use lockstep_shell::publish::Publisher;
+use serde_json::Value;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let url = arguments.next().context("no URL")?;
+    let exchange = arguments.next().context("no exchange")?;
+    let broker =
+        Arc::new(Broker::RabbitMq { url: Confidential::new(&url), exchange, routing_key: String::new() });
+    let event = CloudEvent {
+        id: "00000001".to_owned(),
+        r#type: "com.redhat.hyperfleet.cluster.reconcile".to_owned(),
+        source: "hyperfleet-sentinel".to_owned(),
+        time: Timestamp::UNIX_EPOCH,
+        traceparent: None,
+        data: Value::Null,
+    };
+    let publisher = Publisher::default();
+    match publisher.connect(&broker).await {
+        Ok(_) => println!("{:?}", publisher.publish(&broker, &[event]).await),
+        Err(failure) => println!("{:?}: {}", failure.class, failure.message),
+    }
+    Ok(())
+}

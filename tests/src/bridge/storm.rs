@@ -1,0 +1,42 @@
+//! What is around the Bridge is uninstalled while bridges are ready, kinds and all, and comes back.
+
+use lockstep_core::object::metadata;
+use serde_json::Value;
+
+use super::Tenant;
+use super::life::{DPUS, NAME, has_kubeconfig};
+use super::objects::{dpu_cluster, pool};
+use crate::chart::install_crd;
+
+/// The definitions go, and with them the hosted clusters.
+pub async fn breaks(tenants: &[&Tenant], definitions: &[Value]) -> anyhow::Result<()> {
+    let [tenant, ..] = tenants else { return Ok(()) };
+    for definition in definitions {
+        tenant.delete("CustomResourceDefinition", "", metadata(definition, "name")).await?;
+    }
+    for definition in definitions {
+        tenant.gone("CustomResourceDefinition", "", metadata(definition, "name")).await?;
+    }
+    for tenant in tenants {
+        tenant.told(NAME, "DPUClusterValid", "False/DPUClusterAccessError").await?;
+        tenant.phase(NAME, "Failed").await?;
+    }
+    Ok(())
+}
+
+/// The definitions come back, and what users had; the hosted clusters are made anew.
+pub async fn passes(tenants: &[&Tenant], definitions: &[Value]) -> anyhow::Result<()> {
+    let [tenant, ..] = tenants else { return Ok(()) };
+    for definition in definitions {
+        install_crd(&tenant.client, definition).await?;
+    }
+    for tenant in tenants {
+        tenant.create(&pool(&tenant.namespace, &format!("{}/32", tenant.address))).await?;
+        tenant.create(&dpu_cluster(&tenant.dpus(), DPUS)).await?;
+    }
+    for tenant in tenants {
+        tenant.phase(NAME, "Ready").await?;
+        has_kubeconfig(tenant).await?;
+    }
+    Ok(())
+}

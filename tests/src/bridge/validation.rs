@@ -1,0 +1,61 @@
+//! The integration and end-to-end tests that the specification of the DPUCluster validation names, but for the one that counts
+//! passes: they look from outside, at whatever runs the Bridge.
+
+use anyhow::ensure;
+
+use super::Tenant;
+use super::objects::dpu_cluster;
+
+const NAME: &str = "prod";
+const VALID: &str = "DPUClusterValid";
+
+/// Waits until the DPUCluster is told to be there, or not.
+async fn found(tenant: &Tenant, is_found: bool) -> anyhow::Result<()> {
+    let dpus = tenant.dpus();
+    let (told, said, event) = if is_found {
+        let event = format!("Normal DPUClusterValidated: DPUCluster '{dpus}/dpus' validated successfully");
+        ("True/DPUClusterFound", "found", event)
+    } else {
+        let event = format!("Warning DPUClusterNotFound: Referenced DPUCluster '{dpus}/dpus' not found");
+        ("False/DPUClusterNotFound", "not found", event)
+    };
+    let message = tenant.told(NAME, VALID, told).await?;
+    ensure!(message == format!("DPUCluster 'dpus' {said} in namespace '{dpus}'"), "{message}");
+    tenant.event(NAME, &event).await
+}
+
+/// `TestIntegration_DPUClusterValidation_EndToEnd`.
+pub async fn end_to_end(tenant: &Tenant) -> anyhow::Result<()> {
+    tenant.create(&tenant.bridge(NAME, "dpus")).await?;
+    found(tenant, false).await?;
+    tenant.create(&dpu_cluster(&tenant.dpus(), "dpus")).await?;
+    found(tenant, true).await
+}
+
+/// `TestIntegration_DPUClusterDeletion`.
+pub async fn deletion(tenant: &Tenant) -> anyhow::Result<()> {
+    tenant.create(&dpu_cluster(&tenant.dpus(), "dpus")).await?;
+    tenant.create(&tenant.bridge(NAME, "dpus")).await?;
+    tenant.told(NAME, VALID, "True/DPUClusterFound").await?;
+    tenant.delete("DPUCluster", &tenant.dpus(), "dpus").await?;
+    found(tenant, false).await
+}
+
+/// `TestE2E_DPUClusterValidation_RealCluster`.
+pub async fn real_cluster(tenant: &Tenant) -> anyhow::Result<()> {
+    let namespace = tenant.namespace.as_str();
+    tenant.provide().await?;
+    // A DPUCluster of that name, but in the wrong namespace.
+    tenant.create(&dpu_cluster(namespace, "dpus")).await?;
+    tenant.create(&tenant.bridge(NAME, "dpus")).await?;
+    tenant.told(NAME, VALID, "False/DPUClusterNotFound").await?;
+    tenant.phase(NAME, "Pending").await?;
+    ensure!(tenant.get("HostedCluster", namespace, NAME).await?.is_none(), "it is made all the same");
+    ensure!(tenant.get("NodePool", namespace, NAME).await?.is_none(), "it is made all the same");
+    tenant.create(&dpu_cluster(&tenant.dpus(), "dpus")).await?;
+    tenant.told(NAME, VALID, "True/DPUClusterFound").await?;
+    tenant.phase(NAME, "Ready").await?;
+    let cluster = tenant.get("HostedCluster", namespace, NAME).await?.unwrap_or_default();
+    ensure!(cluster["metadata"]["labels"]["dpf.hcp.bridge.com/bridge-name"] == NAME, "{cluster:#}");
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! What lies beyond Kubernetes answers past the network, which has Kubernetes only.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Action, Request};
+use lockstep_core::engine::machine::{Deadline, Event, Machine, Metric, Step};
+use lockstep_core::time::{Monotonic, Now};
+use lockstep_sim::cluster::Outside;
+
+/// How long an answer takes.
+const LATENCY: Duration = Duration::from_millis(300);
+
+/// What lies beyond Kubernetes, if anything does. All hosts share it.
+#[derive(Clone, Default)]
+pub struct Beyond(Option<Arc<Mutex<Box<dyn Outside>>>>);
+
+impl Beyond {
+    /// Shares it.
+    pub fn new(outside: Option<Box<dyn Outside>>) -> Self {
+        Self(outside.map(|outside| Arc::new(Mutex::new(outside))))
+    }
+
+    /// Locks it; none if nothing is there.
+    pub fn lock(&self) -> Option<MutexGuard<'_, Box<dyn Outside>>> {
+        self.0.as_ref().map(|outside| outside.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A machine that is answered what it asks of a container registry.
+pub struct Answered {
+    machine: Box<dyn Machine + Send>,
+    beyond: Beyond,
+    host: usize,
+    /// What was asked for, and when the answer comes.
+    asked: VecDeque<(Monotonic, Request)>,
+}
+
+impl Answered {
+    /// Answers the machine of a host.
+    pub fn new(machine: Box<dyn Machine + Send>, beyond: Beyond, host: usize) -> Self {
+        Self { machine, beyond, host, asked: VecDeque::new() }
+    }
+
+    /// Hands an event on, and keeps what is not for the shell.
+    fn pass_on(&mut self, event: Event, now: Now, into: &mut Step) {
+        let Step { requests, notes } = self.machine.step(event, now);
+        let (asked, requests): (Vec<_>, Vec<_>) =
+            requests.into_iter().partition(|request| matches!(request.action, Action::FindImage { .. }));
+        self.asked.extend(asked.into_iter().map(|request| (now.monotonic + LATENCY, request)));
+        into.requests.extend(requests);
+        into.notes.extend(notes);
+    }
+}
+
+impl Machine for Answered {
+    fn name(&self) -> &'static str {
+        self.machine.name()
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Step {
+        let mut step = Step::default();
+        self.pass_on(event, now, &mut step);
+        while self.asked.front().is_some_and(|(at, _)| *at <= now.monotonic) {
+            let Some((_, request)) = self.asked.pop_front() else { break };
+            let mut outside = self.beyond.lock().expect("it is asked where it is");
+            let outcome = outside.carry_out(self.host, &request.action, now.wall.timestamp());
+            drop(outside);
+            self.pass_on(Event::Finished { id: request.id, outcome }, now, &mut step);
+        }
+        step
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        let answer = self.asked.front().map(|(at, _)| Deadline { at: *at, reason: "an answer comes" });
+        [self.machine.deadline(), answer].into_iter().flatten().min_by_key(|deadline| deadline.at)
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        self.machine.queue_depths()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.machine.is_synced()
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        self.machine.metrics()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.machine.patience()
+    }
+}

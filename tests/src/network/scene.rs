@@ -1,0 +1,116 @@
+//! What the operators control in a run, and the world that it is in.
+
+use std::time::Duration;
+
+use lockstep_core::random::Random;
+use lockstep_sim::apiserver::{ApiServer, Options};
+use lockstep_sim::host::State;
+use lockstep_sim::simulation::subjects::{bridge, dpuservice};
+use lockstep_sim::simulation::{Subject, World};
+use lockstep_sim::worlds::{self, System};
+use turmoil::Sim;
+
+use super::beyond::Beyond;
+use super::stage::{self, Direct};
+use super::trace::Trace;
+use super::{client, server, users, world};
+
+/// A controller with its world.
+#[derive(Clone, Copy)]
+pub enum Scene {
+    /// NamespaceClass: users define classes and label namespaces ([`users`], [`world`]).
+    Classes,
+    /// A controller on its stage of the model level, where people do what they do there ([`stage`]), with these systems on a
+    /// host of their own.
+    Staged(&'static dyn Subject, &'static [System]),
+}
+
+/// The Bridge, HyperShift, DPF and MetalLB around it.
+pub const BRIDGE: Scene = Scene::Staged(&bridge::Bridge, &worlds::BRIDGE);
+/// The DPUService controller, DPF, clusters of DPUs and Argo CD around it.
+pub const DPUSERVICE: Scene = Scene::Staged(&dpuservice::DpuService, &worlds::DPUSERVICE);
+
+impl Scene {
+    /// The scene of a controller of this name.
+    pub fn of(controller: &str) -> Option<Self> {
+        [Self::Classes, BRIDGE, DPUSERVICE].into_iter().find(|scene| scene.controller() == controller)
+    }
+
+    /// The controller's name.
+    pub fn controller(self) -> &'static str {
+        match self {
+            Self::Classes => lockstep_crds::namespaceclass::CONTROLLER,
+            Self::Staged(subject, _) => subject.name(),
+        }
+    }
+
+    /// What lies beyond Kubernetes.
+    pub fn beyond(self) -> Beyond {
+        match self {
+            Self::Classes => Beyond::default(),
+            Self::Staged(subject, _) => Beyond::new(subject.outside()),
+        }
+    }
+
+    /// A server with what is there from the start.
+    pub fn prepared(self, beyond: &Beyond) -> ApiServer {
+        match self {
+            Self::Classes => server::prepared(),
+            Self::Staged(subject, _) => {
+                let mut server =
+                    ApiServer::new(&Options { seed: 1, start: server::EPOCH, ..Options::default() });
+                let mut hand = Direct { server: &mut server, outside: beyond.lock(), now: server::EPOCH };
+                subject.prepare(&mut hand);
+                drop(hand);
+                server
+            }
+        }
+    }
+
+    /// Brings in the users, and the systems around the controller.
+    pub fn populate(self, sim: &mut Sim<'_>, state: &State, beyond: &Beyond, seed: u64, trace: &Trace) {
+        let random = Random::from_seed(seed);
+        match self {
+            Self::Classes => {
+                sim.client("users", async move { users::act(client::client("users")?, random).await });
+            }
+            Self::Staged(subject, systems) => {
+                let clock = trace.clone();
+                sim.host(stage::HOST, move || stage::around(systems, seed, clock.clone()));
+                let (state, beyond, trace) = (state.clone(), beyond.clone(), trace.clone());
+                sim.client("users", stage::act(subject, state, beyond, random, trace));
+            }
+        }
+    }
+
+    /// What users do once nothing goes wrong any more.
+    pub fn calm(self, state: &State, beyond: &Beyond, trace: &Trace) {
+        if let Self::Staged(subject, _) = self {
+            stage::by_hand(state, beyond, trace, |hand| subject.calm(hand));
+        }
+    }
+
+    /// How long what is around the controller may take once the world is calm.
+    pub fn bound(self) -> Duration {
+        match self {
+            Self::Classes => Duration::ZERO,
+            Self::Staged(subject, _) => subject.bound(),
+        }
+    }
+
+    /// The first thing that is not as it should be in the end.
+    pub fn undesired(self, state: &State, beyond: &Beyond, trace: &Trace) -> Option<String> {
+        match self {
+            Self::Classes => world::undesired(state),
+            Self::Staged(subject, _) => state.with_server(|server| {
+                let outside = beyond.lock();
+                let world = World {
+                    server,
+                    outside: outside.as_deref().map(|outside| &**outside),
+                    now: server::time(trace),
+                };
+                subject.differences(&world).into_iter().next()
+            }),
+        }
+    }
+}

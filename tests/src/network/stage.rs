@@ -1,0 +1,117 @@
+//! Who acts on a stage of the model level: people, past the network, and the systems around the controller, on a host of
+//! their own for which nothing goes wrong.
+
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use jiff::Timestamp;
+use lockstep_core::random::Random;
+use lockstep_shell::clock::Clock;
+use lockstep_shell::manager::Manager;
+use lockstep_shell::metrics::Metrics;
+use lockstep_shell::shutdown;
+use lockstep_sim::apiserver::{ApiServer, Response};
+use lockstep_sim::cluster::Outside;
+use lockstep_sim::host::State;
+use lockstep_sim::simulation::{Act, Hand, Subject};
+use lockstep_sim::worlds::{self, Pace, System};
+use prometheus::Registry;
+use serde_json::Value;
+
+use super::beyond::Beyond;
+use super::client::client;
+use super::plan::TROUBLE;
+use super::server;
+use super::trace::Trace;
+
+/// The host of the systems around the controller.
+pub const HOST: &str = "around";
+
+/// People stop so long before the trouble does.
+const LAST_ACT: Duration = Duration::from_secs(10);
+
+/// Runs the systems.
+pub async fn around(systems: &'static [System], seed: u64, trace: Trace) -> turmoil::Result {
+    let clock = Clock::start(move || server::time(&trace));
+    let mut manager = Manager::new(client(HOST)?, clock, seed, Metrics::new(Registry::new())?);
+    for world in worlds::controllers(systems, Pace::BRISK, seed) {
+        manager.add(world);
+    }
+    let (_trigger, stopping) = shutdown::channel();
+    Ok(manager.run(stopping).await?)
+}
+
+/// Acts until the trouble is over.
+pub async fn act(
+    subject: &'static dyn Subject,
+    state: State,
+    beyond: Beyond,
+    mut random: Random,
+    trace: Trace,
+) -> turmoil::Result {
+    let began = tokio::time::Instant::now();
+    let pace = random.pick(&[2000, 6000, 15_000]);
+    loop {
+        tokio::time::sleep(Duration::from_millis(random.below(pace))).await;
+        if began.elapsed() + LAST_ACT > TROUBLE {
+            return Ok(());
+        }
+        let act = draw(subject.acts(), &mut random);
+        trace.record("users", act.name, &[]);
+        by_hand(&state, &beyond, &trace, |hand| (act.run)(hand, &mut random));
+    }
+}
+
+fn draw<'a>(acts: &'a [Act], random: &mut Random) -> &'a Act {
+    let total = acts.iter().map(|act| u64::from(act.weight)).sum();
+    let mut left = random.below(total);
+    let drawn = acts.iter().find(|act| match left.checked_sub(act.weight.into()) {
+        Some(rest) => {
+            left = rest;
+            false
+        }
+        None => true,
+    });
+    drawn.unwrap_or(&acts[0])
+}
+
+/// Lets somebody do something, as of now.
+pub fn by_hand(state: &State, beyond: &Beyond, trace: &Trace, deed: impl FnOnce(&mut dyn Hand)) {
+    let now = server::time(trace);
+    state.with_server(|server| deed(&mut Direct { server, outside: beyond.lock(), now }));
+}
+
+/// A client that needs no network.
+pub struct Direct<'a> {
+    /// The server.
+    pub server: &'a mut ApiServer,
+    /// What lies beyond Kubernetes.
+    pub outside: Option<MutexGuard<'a, Box<dyn Outside>>>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+impl Hand for Direct<'_> {
+    fn server(&self) -> &ApiServer {
+        self.server
+    }
+
+    fn outside(&mut self) -> Option<(&mut dyn Outside, Timestamp)> {
+        Some((&mut ***self.outside.as_mut()?, self.now))
+    }
+
+    fn send(&mut self, method: Method, path: &str, media_type: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+        let request = Request::builder().method(method).uri(path).header("content-type", media_type);
+        let request = request.header("accept", "application/json").header("user-agent", "users");
+        let request = request.body(body).expect("a request");
+        match self.server.handle(&request, self.now) {
+            Response::Complete(answer) => {
+                (answer.status().as_u16(), serde_json::from_slice(answer.body()).unwrap_or_default())
+            }
+            Response::Watch(head, _) => (head.status().as_u16(), Value::Null),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The recorded life of a bridge, whose Secrets pass through the Bridge.
+
+use anyhow::ensure;
+use lockstep_sim::worlds;
+use lockstep_tests::bridge::{Surroundings, Tenant, life};
+use lockstep_tests::upstream::definitions;
+
+use super::Site;
+
+pub(crate) async fn the_life_of_a_bridge_replays(site: Site) -> anyhow::Result<()> {
+    let surroundings = Surroundings::start(site.client.clone(), definitions(&worlds::BRIDGE)?).await?;
+    let operator = site.run("bridge", "64Mi")?;
+    let tenant = Tenant::move_in(site.client.clone(), "replay", 10, surroundings.repository()).await?;
+    life::comes(&tenant).await?;
+    life::has_secrets_rotated(&tenant).await?;
+    life::goes(&tenant).await?;
+    operator.terminate()?;
+
+    let text = site.read("run.jsonl")?;
+    life::hushed(&text)?;
+    // That the Secrets are in it at all, with stand-ins for what they hold.
+    for written in ["prod-pull-secret", "prod-ssh-key", "replay-prod-dpucluster-kubeconfig"] {
+        ensure!(text.contains(&format!("\"name\":\"{written}\"")), "{written}: {text}");
+    }
+    for key in [".dockerconfigjson", "ssh-publickey", "id_rsa.pub", "kubeconfig", "super-admin.conf"] {
+        ensure!(text.contains(&format!("\"{key}\":")), "{key}: {text}");
+    }
+    let header = text.lines().next().unwrap_or_default();
+    ensure!(header.contains("\"concurrency\":5,"), "{header}");
+    let steps = text.lines().filter(|line| line.starts_with(r#"{"step":"#)).count();
+    ensure!(steps > 100 && site.replays("run.jsonl")? == u64::try_from(steps)?, "{steps}");
+    Ok(())
+}
