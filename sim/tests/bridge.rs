@@ -2,12 +2,18 @@
 
 #[path = "bridge/bench.rs"]
 mod bench;
+#[path = "bridge/changes.rs"]
+mod changes;
 #[path = "bridge/failures.rs"]
 mod failures;
 #[path = "bridge/flows.rs"]
 mod flows;
 #[path = "bridge/objects.rs"]
 mod objects;
+#[path = "bridge/phases.rs"]
+mod phases;
+#[path = "bridge/prerequisites.rs"]
+mod prerequisites;
 #[path = "bridge/reasons.rs"]
 mod reasons;
 #[path = "bridge/replay.rs"]
