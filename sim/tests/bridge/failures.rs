@@ -5,10 +5,12 @@ use std::time::Duration;
 use lockstep_core::engine::action::{Action, Class};
 use lockstep_core::engine::machine::Note;
 use lockstep_sim::cluster::Fate;
+use lockstep_sim::worlds::hypershift;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
 use super::objects::{DPF, NAMESPACE, RELEASE, UPGRADE, bridge, docker_config, dpu_cluster, secret};
+use super::prerequisites;
 
 /// Longer than any single failure is waited out, and than a control plane takes to come and go.
 const LATER: Duration = Duration::from_mins(12);
@@ -174,6 +176,7 @@ fn what_was_missing_wakes_the_bridge_when_it_comes() {
         ("IPAddressPool", "metallb-system", pool("vips", "192.0.2.0/24")),
         ("Secret", NAMESPACE, pull_secret()),
         ("Secret", NAMESPACE, ssh_secret()),
+        ("Deployment", "hypershift", operator()),
     ];
     for (kind, namespace, object) in missing {
         let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
@@ -186,6 +189,41 @@ fn what_was_missing_wakes_the_bridge_when_it_comes() {
         // Long before the next resync.
         bench.cluster.advance(Duration::from_mins(1));
         assert_eq!(bench.phase("prod"), "Ready", "{kind} {name}: {:#}", bench.bridge("prod")["status"]);
+    }
+}
+
+/// HyperShift's Deployment, as it is installed.
+fn operator() -> Value {
+    let mut installation = hypershift::installation().into_iter();
+    installation.find(|object| object["kind"] == "Deployment").expect("a Deployment")
+}
+
+#[test]
+fn what_did_not_work_wakes_the_bridge_when_it_does() {
+    let starts = |bench: &mut Bench| {
+        bench.merge("Deployment", "hypershift", "operator", &json!({ "spec": { "replicas": 1 } }));
+    };
+    let serves = |bench: &mut Bench| {
+        let everybody = json!({ "spec": { "serviceAllocation": null } });
+        bench.merge("IPAddressPool", "metallb-system", "vips", &everybody);
+    };
+    let is_told = |bench: &mut Bench| {
+        let addresses = json!([{ "type": "ExternalIP", "address": "198.51.100.7" }]);
+        bench.merge("Node", "", "worker-1/status", &json!({ "status": { "addresses": addresses } }));
+    };
+    let goes = |bench: &mut Bench| bench.delete("DPFHCPBridge", prerequisites::OTHER, "system-prod");
+    let table: [(fn() -> Bench, &dyn Fn(&mut Bench)); 4] = [
+        (prerequisites::hypershift_down, &starts),
+        (prerequisites::pool_of_others, &serves),
+        (prerequisites::node_missing, &is_told),
+        (prerequisites::shared_namespace, &goes),
+    ];
+    for (index, (begin, mend)) in table.into_iter().enumerate() {
+        let mut bench = begin();
+        assert_ne!(bench.phase("prod"), "Ready", "{index}");
+        mend(&mut bench);
+        bench.cluster.advance(Duration::from_mins(1));
+        assert_eq!(bench.phase("prod"), "Ready", "{index}: {:#}", bench.bridge("prod")["status"]);
     }
 }
 

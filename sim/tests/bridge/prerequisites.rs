@@ -84,7 +84,7 @@ fn storage_class_missing() -> Bench {
     with(|bench| bench.delete("StorageClass", "", "ceph-rbd"))
 }
 
-fn hypershift_down() -> Bench {
+pub(super) fn hypershift_down() -> Bench {
     with(|bench| {
         bench.merge("Deployment", "hypershift", "operator", &json!({ "spec": { "replicas": 0 } }));
     })
@@ -176,7 +176,7 @@ fn node_pools_unserved() -> Bench {
     unserved("NodePool")
 }
 
-fn node_missing() -> Bench {
+pub(super) fn node_missing() -> Bench {
     with_spec(&json!({ "exposeThroughLoadBalancer": false, "metalLBVirtualIP": "" }), |bench| {
         bench.create(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "worker-1" } }));
     })
@@ -214,7 +214,7 @@ fn pull_reference_empty() -> Bench {
     with_spec(&json!({ "pullSecretRef": { "name": "" } }), |_| {})
 }
 
-fn pool_of_others() -> Bench {
+pub(super) fn pool_of_others() -> Bench {
     with(|bench| {
         let allocation = json!({ "spec": { "serviceAllocation": { "namespaces": ["web"] } } });
         bench.merge("IPAddressPool", "metallb-system", "vips", &allocation);
