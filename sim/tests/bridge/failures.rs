@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Class};
 use lockstep_core::engine::machine::Note;
-use lockstep_sim::cluster::Fate;
+use lockstep_sim::cluster::{Fate, Hop, Weather};
 use lockstep_sim::worlds::hypershift;
 use serde_json::{Value, json};
 
@@ -148,6 +148,42 @@ fn any_single_failure_while_the_hosted_cluster_is_lost_leads_to_the_same_world()
 #[test]
 fn any_single_failure_of_a_deletion_leads_to_the_same_world() {
     any_single_failure_leads_to_the_same_world("delete");
+}
+
+/// The DPUCluster's patch is under way for long.
+struct SlowPatch;
+
+impl Weather for SlowPatch {
+    fn delay(&mut self, _: Duration, _: usize, hop: Hop<'_>) -> Duration {
+        match hop {
+            Hop::Request(Action::Patch { target, .. }) if target.kind.kind == "DPUCluster" => {
+                Duration::from_secs(10)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// DPF's definition does not let one kubeconfig be replaced by another, so that the patch needs no precondition.
+#[test]
+fn a_kubeconfig_that_somebody_gives_at_the_last_moment_stays() {
+    for is_watched in [true, false] {
+        let mut bench = Bench::new();
+        if !is_watched {
+            bench.forbid_watch("DPUCluster");
+        }
+        bench.cluster.weather = Box::new(SlowPatch);
+        bench.create(&bridge("prod"));
+        // HyperShift has made the kubeconfig, and the DPUCluster is about to be told.
+        bench.cluster.advance(Duration::from_secs(8));
+        let copy = bench.get("Secret", DPF, "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig");
+        let told = bench.get("DPUCluster", DPF, "dpus")["spec"]["kubeconfig"].clone();
+        assert_eq!((copy.is_null(), told), (false, Value::Null));
+        bench.merge("DPUCluster", DPF, "dpus", &json!({ "spec": { "kubeconfig": "theirs" } }));
+        bench.cluster.advance(Duration::from_mins(3));
+        assert_eq!(bench.get("DPUCluster", DPF, "dpus")["spec"]["kubeconfig"], "theirs");
+        assert_eq!(bench.condition("prod", "KubeconfigInjected").0, "False/DPUClusterHasItsOwn");
+    }
 }
 
 #[test]

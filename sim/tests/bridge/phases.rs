@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::json;
+use lockstep_sim::worlds::hypershift;
+use serde_json::{Value, json};
 
 use super::bench::Bench;
 use super::objects::{DPF, NAMESPACE, RELEASE, bridge, docker_config, dpu_cluster, pull_secret, secret};
@@ -38,6 +39,7 @@ const FLOWS: &[Flow] = &[
     ("provisioning_loses_its_dpucluster", provisioning_loses_its_dpucluster),
     ("provisioning_takes_too_long_and_goes_on", provisioning_takes_too_long_and_goes_on),
     ("ready_fails_and_recovers", ready_fails_and_recovers),
+    ("ready_comes_and_goes", ready_comes_and_goes),
     ("pending_is_deleted", pending_is_deleted),
     ("provisioning_is_deleted", provisioning_is_deleted),
     ("ready_is_deleted", ready_is_deleted),
@@ -115,6 +117,16 @@ fn ready_fails_and_recovers() -> Bench {
     write(&mut bench, "{");
     comes_to(&mut bench, "Failed", SOON);
     write(&mut bench, &docker_config("another-password"));
+    comes_to(&mut bench, "Ready", SOON);
+    bench
+}
+
+/// The control plane serves, and does not, and serves again.
+fn ready_comes_and_goes() -> Bench {
+    let mut bench = Bench::ready();
+    when::ail(&mut bench, &json!(hypershift::FLAPPING));
+    bench.cluster.advance(Duration::from_secs(10));
+    when::ail(&mut bench, &Value::Null);
     comes_to(&mut bench, "Ready", SOON);
     bench
 }

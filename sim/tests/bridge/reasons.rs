@@ -135,6 +135,22 @@ const TABLE: &[Line] = &[
         "somebody deletes the HostedCluster, which takes its time",
         when::hosted_cluster_deleted,
     ),
+    line("HostedClusterAvailable", "True/AsExpected", "Ready", "the control plane serves", Bench::ready),
+    line(
+        "HostedClusterProgressing",
+        "False/Blocked",
+        "Failed",
+        "HyperShift can't go on with the image",
+        when::blocked,
+    ),
+    line("HostedClusterDegraded", "False/AsExpected", "Ready", "the control plane is whole", Bench::ready),
+    line(
+        "HostedClusterDegraded",
+        "True/UnavailableReplicas",
+        "Ready",
+        "the control plane has lost replicas, and serves all the same",
+        when::degraded,
+    ),
     line(
         "NodePoolReady",
         "True/NodesReady",
@@ -291,7 +307,7 @@ fn every_reason_has_a_scenario() {
         if (found.0.as_str(), found.1.as_str()) != (*reason, *phase) {
             wrong.push(format!("{condition}: {scenario}: {found:?}, not {reason}, {phase}: {message}"));
         }
-        writeln!(table, "{condition:<21} {reason:<33} {phase:<12}  {scenario}\n    {message}")
+        writeln!(table, "{condition:<24} {reason:<33} {phase:<12}  {scenario}\n    {message}")
             .expect("a string takes it");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockstep_core::engine::action::{Action, Class};
 use lockstep_sim::cluster::Fate;
 use lockstep_sim::worlds::dpu_clusters::Access;
-use lockstep_sim::worlds::hypershift::HyperShift;
+use lockstep_sim::worlds::hypershift::{self, HyperShift};
 use lockstep_sim::worlds::registry::Health;
 use serde_json::{Value, json};
 
@@ -243,6 +243,20 @@ pub(super) fn blocked() -> Bench {
         let image = images[objects::RELEASE].clone();
         images.insert(bad.to_owned(), image);
     })
+}
+
+/// Something befalls the control plane of a ready bridge.
+pub(super) fn ailing(how: &str) -> Bench {
+    after(|bench| ail(bench, &json!(how)))
+}
+
+pub(super) fn ail(bench: &mut Bench, how: &Value) {
+    let ails = json!({ "metadata": { "annotations": { hypershift::AILS: how } } });
+    bench.merge("HostedCluster", NAMESPACE, "prod", &ails);
+}
+
+pub(super) fn degraded() -> Bench {
+    ailing(hypershift::DEGRADED)
 }
 
 pub(super) fn control_plane_down() -> Bench {
