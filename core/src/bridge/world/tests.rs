@@ -148,7 +148,10 @@ proptest! {
                 let has_default = ["/sshKeySecretRef/name", "/pullSecretRef/name", "/metalLBVirtualIP"];
                 prop_assert!(has_default.contains(&leaf), "{} is missing", leaf);
             }
-            (Ok(spec), Some(other)) => prop_assert_eq!(json!(spec).pointer(leaf), Some(&other)),
+            (Ok(spec), Some(other)) => {
+                let read = json!(spec);
+                prop_assert_eq!(read.pointer(leaf), Some(&other));
+            }
             (Err(problem), None) => {
                 let missing = format!("spec{}: missing field `{field}`", parent.replace('/', "."));
                 prop_assert_eq!(problem, missing);
