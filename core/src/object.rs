@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -136,6 +137,15 @@ pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 /// A field that holds a text which is not empty, by its JSON pointer.
 pub fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// Reads a field of an object, such as `spec`. An error names the field that is not as it should be, by its path.
+pub fn read<T: DeserializeOwned>(object: &Value, field: &str) -> Result<T, String> {
+    serde_path_to_error::deserialize(&object[field]).map_err(|error| {
+        let path = error.path().to_string();
+        let place = if path == "." { field.to_owned() } else { format!("{field}.{path}") };
+        format!("{place}: {}", error.into_inner())
+    })
 }
 
 /// Whether the object has been asked to go (its deletion timestamp is set).

@@ -2,6 +2,8 @@
 
 #[path = "bridge/bench.rs"]
 mod bench;
+#[path = "bridge/changes.rs"]
+mod changes;
 mod every_failure;
 #[path = "bridge/failures.rs"]
 mod failures;
@@ -9,6 +11,10 @@ mod failures;
 mod flows;
 #[path = "bridge/objects.rs"]
 mod objects;
+#[path = "bridge/phases.rs"]
+mod phases;
+#[path = "bridge/prerequisites.rs"]
+mod prerequisites;
 #[path = "bridge/reasons.rs"]
 mod reasons;
 mod recorded;

@@ -73,6 +73,7 @@ pub fn target(conditions: &[Condition]) -> Phase {
     let is_created = is(condition::HOSTED_CLUSTER_CREATED, "True");
     let was_ready = is(condition::PROVISIONED, "True");
     let is_broken = because(condition::PREREQUISITES_MET, reason::INVALID)
+        || because(condition::DPU_CLUSTER_VALID, reason::DPU_CLUSTER_NOT_SPECIFIED)
         || because(condition::HOSTED_CLUSTER_CREATED, reason::CREATION_FAILED)
         || because(condition::NODE_POOL_READY, reason::NODE_POOL_CREATION_FAILED)
         || because(condition::HOSTED_CLUSTER_PROGRESSING, reason::BLOCKED)

@@ -16,6 +16,7 @@ use super::world::{Bridge, Index, Seen, World};
 use super::{BACKOFF, Controller, RECONCILER, metrics};
 use crate::engine::action::{Action, Failure, Scope};
 use crate::engine::backoff::Backoff;
+use crate::engine::cache::Cached as _;
 use crate::engine::machine::Metric;
 use crate::engine::operator::{Control, Outbox};
 use crate::engine::recording::Traits;
@@ -156,14 +157,10 @@ impl Controller {
 
     /// Whoever waits for what this bridge has.
     fn wake_rivals(&mut self, bridge: Option<&Bridge>) {
-        let Some(bridge) = bridge else { return };
-        if let Some(dpu_cluster) = &bridge.dpu_cluster {
-            self.wake_by(&Index::DpuCluster(dpu_cluster.clone()));
-        }
-        if let Ok(spec) = &bridge.spec
-            && !spec.metal_lb_virtual_ip.is_empty()
-        {
-            self.wake_by(&Index::Vip(spec.metal_lb_virtual_ip.clone()));
+        for index in bridge.map(Bridge::indexes).unwrap_or_default() {
+            if matches!(index, Index::DpuCluster(_) | Index::Vip(_) | Index::ControlPlane(_)) {
+                self.wake_by(&index);
+            }
         }
     }
 

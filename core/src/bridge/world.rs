@@ -18,7 +18,7 @@ use crate::engine::action::{Class, Failure};
 use crate::engine::cache::{Cache, Cached};
 use crate::engine::finalizer;
 use crate::engine::pairs;
-use crate::object::{Name, ObjectRef, is_deleting, metadata, resource_version, text};
+use crate::object::{self, Name, ObjectRef, is_deleting, metadata, resource_version, text};
 
 /// Everything that watches and answers have shown.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -134,8 +134,8 @@ impl Bridge {
             created: metadata(object, "creationTimestamp").to_owned(),
             deleting: is_deleting(object),
             dpu_cluster: dpu_cluster.map(|(namespace, name)| Name::new(namespace, name)),
-            spec: serde_json::from_value(object["spec"].clone()).map_err(|error| error.to_string()),
-            status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
+            spec: object::read(object, "spec"),
+            status: object::read(object, "status").unwrap_or_default(),
             metadata: Arc::new(serde_json::json!({ "metadata": trimmed })),
             name: Name::of(object),
         }
@@ -264,3 +264,7 @@ impl World {
 pub fn bridge_ref(name: &Name) -> ObjectRef {
     name.object(&names::bridge())
 }
+
+#[cfg(test)]
+#[path = "world/tests.rs"]
+mod tests;

@@ -16,7 +16,9 @@ use crate::digest::shortened;
 use crate::engine::action::{Class, Failure};
 use crate::engine::cache::{Cache, Cached};
 use crate::engine::{finalizer, pairs};
-use crate::object::{Name, ObjectRef, annotation, is_deleting, label, metadata, resource_version, text};
+use crate::object::{
+    self, Name, ObjectRef, annotation, is_deleting, label, metadata, resource_version, text,
+};
 use crate::time::Monotonic;
 
 /// Everything that watches and answers have shown.
@@ -84,8 +86,8 @@ impl Service {
             uid: metadata(object, "uid").to_owned(),
             generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
             deleting: is_deleting(object),
-            spec: serde_json::from_value(object["spec"].clone()).map_err(|error| error.to_string()),
-            status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
+            spec: object::read(object, "spec"),
+            status: object::read(object, "status").unwrap_or_default(),
             metadata: Arc::new(serde_json::json!({ "metadata": trimmed })),
         }
     }

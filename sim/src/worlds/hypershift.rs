@@ -6,7 +6,7 @@
 //! ```
 //!
 //! No Pod of a control plane runs; whatever takes time takes the time of the [`Pace`](super::Pace). Nodes never join, so
-//! `status.version` never completes.
+//! `status.version` never completes. What may befall a control plane is written on its HostedCluster: [`AILS`], [`STUCK`].
 
 use std::sync::Arc;
 
@@ -34,6 +34,15 @@ pub const NAMESPACE: &str = "hypershift";
 pub const OPERATOR: &str = "operator";
 /// The ConfigMap that tells which versions it can host.
 pub const SUPPORTED_VERSIONS: &str = "supported-versions";
+
+/// On a HostedCluster, with the value [`DEGRADED`] or [`FLAPPING`]: its control plane has lost replicas.
+pub const AILS: &str = "worlds.lockstep/ails";
+/// It serves all the same.
+pub const DEGRADED: &str = "degraded";
+/// It comes and goes.
+pub const FLAPPING: &str = "flapping";
+/// On a HostedCluster, with the value `true`: it is not taken down completely, however long one waits.
+pub const STUCK: &str = "worlds.lockstep/stuck";
 
 /// The kind of hosted clusters.
 pub fn hosted_cluster_kind() -> Arc<Kind> {

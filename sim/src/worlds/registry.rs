@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Success};
 use lockstep_core::engine::broker::Confidential;
-use lockstep_core::engine::image::FoundImage;
+use lockstep_core::engine::image::{FoundImage, ImageReference};
 
 use crate::cluster::Outside;
 
@@ -42,8 +42,9 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Looks for an image as whoever has these credentials.
+    /// Looks for an image as whoever has these credentials. No registry is asked for what is no reference.
     pub fn find(&self, reference: &str, credentials: Option<&str>) -> Result<FoundImage, Failure> {
+        ImageReference::parse(reference).map_err(|problem| Failure::new(Class::Invalid, problem))?;
         let refused = || {
             Failure::new(Class::Forbidden, "unauthorized: access to the requested resource is not authorized")
         };
@@ -79,6 +80,9 @@ impl Outside for Registry {
 mod tests {
     use super::*;
 
+    const BY_DIGEST: &str =
+        "r.example/a@sha256:0000000000000000000000000000000000000000000000000000000000000001";
+
     fn image(credentials: Option<&str>) -> Image {
         let (digest, release) = ("sha256:01".to_owned(), Some("4.19.0".to_owned()));
         Image { digest, release, credentials: credentials.map(str::to_owned) }
@@ -86,7 +90,7 @@ mod tests {
 
     #[test]
     fn an_image_is_found_by_who_may_pull_it() {
-        let images = [("r.example/a:4.19.0", None), ("r.example/a@sha256:01", Some("me:secret"))];
+        let images = [("r.example/a:4.19.0", None), (BY_DIGEST, Some("me:secret"))];
         let images = images.map(|(reference, credentials)| (reference.to_owned(), image(credentials)));
         let mut registry = Registry { images: images.into(), health: Health::Up };
         let mut class = |health, reference, credentials| {
@@ -95,10 +99,11 @@ mod tests {
         };
         let release = Some("4.19.0".to_owned());
         assert_eq!(class(Health::Up, "r.example/a:4.19.0", None), Ok(None));
-        assert_eq!(class(Health::Up, "r.example/a@sha256:01", Some("me:secret")), Ok(release));
-        assert_eq!(class(Health::Up, "r.example/a@sha256:01", Some("me:wrong")), Err(Class::Forbidden));
-        assert_eq!(class(Health::Up, "r.example/a@sha256:01", None), Err(Class::Forbidden));
+        assert_eq!(class(Health::Up, BY_DIGEST, Some("me:secret")), Ok(release));
+        assert_eq!(class(Health::Up, BY_DIGEST, Some("me:wrong")), Err(Class::Forbidden));
+        assert_eq!(class(Health::Up, BY_DIGEST, None), Err(Class::Forbidden));
         assert_eq!(class(Health::Up, "r.example/b:1", None), Err(Class::NotFound));
+        assert_eq!(class(Health::Down, "r.example/A:4.19.0", None), Err(Class::Invalid));
         assert_eq!(class(Health::Down, "r.example/a:4.19.0", None), Err(Class::Unavailable));
         assert_eq!(class(Health::Forbidden, "r.example/a:4.19.0", None), Err(Class::Forbidden));
     }

@@ -1,6 +1,6 @@
 //! A cluster with the worlds and the Bridge in it, and what users do to it.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -11,11 +11,13 @@ use lockstep_core::engine::action::{Class, Failure};
 use lockstep_core::engine::machine::{Deadline, Event, Machine, Note, Step};
 use lockstep_core::engine::operator::Config;
 use lockstep_core::time::Now;
-use lockstep_sim::cluster::{Author, Change, Cluster, What};
+use lockstep_sim::cluster::{Cluster, What};
+use lockstep_sim::worlds::hypershift::{self, HyperShift};
 use lockstep_sim::worlds::registry::{Image, Registry};
-use lockstep_sim::worlds::{self, Pace, hypershift};
+use lockstep_sim::worlds::{self, Level, Pace, System};
 use serde_json::{Value, json};
 
+use super::changes::{difference, edge};
 use super::objects::{
     DPF, NAMESPACE, PASSWORD, RELEASE, UPGRADE, dpu_cluster, pool, pull_secret, ssh_secret, storage_class,
 };
@@ -31,6 +33,8 @@ pub(crate) struct Bench {
     pub(crate) notes: Vec<Note>,
     /// All that it took in.
     pub(crate) taken: Vec<(Now, Event)>,
+    /// From which phase to which other bridges went.
+    pub(crate) edges: BTreeSet<(String, String)>,
 }
 
 /// How often every bridge is looked at again.
@@ -160,7 +164,22 @@ impl Bench {
 
     /// Lets the world that looks after a kind do nothing any more.
     pub(crate) fn silence(&mut self, kind: &str) {
-        self.cluster.pause(world_of(kind), Duration::from_hours(1000));
+        self.silence_for(kind, Duration::from_hours(1000));
+    }
+
+    /// The same for a while.
+    pub(crate) fn silence_for(&mut self, kind: &str, time: Duration) {
+        self.cluster.pause(world_of(kind), time);
+    }
+
+    /// From now on bridges may be written that their definition would refuse, as if they were older than it.
+    pub(crate) fn admit_anything(&mut self) {
+        let crd = "dpfhcpbridges.dpf.hcp.bridge.com";
+        let mut definition = self.get("CustomResourceDefinition", "", crd);
+        let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
+        let versions = json!({ "spec": { "versions": definition["spec"]["versions"] } });
+        self.merge("CustomResourceDefinition", "", crd, &versions);
     }
 
     /// Sets a condition of the HostedCluster or NodePool prod.
@@ -182,7 +201,18 @@ impl Bench {
 
     /// The same without the definitions of these kinds, and without anything that a user brings.
     pub(crate) fn without(kinds: &[&str]) -> Self {
-        let mut bench = Self { cluster: Cluster::new(1), operator: 0, notes: Vec::new(), taken: Vec::new() };
+        Self::around(kinds, HyperShift::default())
+    }
+
+    /// The same with a HyperShift that is set up so.
+    pub(crate) fn around(kinds: &[&str], hypershift: HyperShift) -> Self {
+        let mut bench = Self {
+            cluster: Cluster::new(1),
+            operator: 0,
+            notes: Vec::new(),
+            taken: Vec::new(),
+            edges: BTreeSet::new(),
+        };
         let crds = lockstep_crds::all();
         for crd in crds.iter().filter(|set| set.controller == "bridge").flat_map(|set| &set.crds) {
             bench.create(&serde_json::to_value(crd).expect("a definition is JSON"));
@@ -208,8 +238,11 @@ impl Bench {
         let images = [(RELEASE, "4.19.0"), (UPGRADE, "4.20.1")];
         let images = images.map(|(reference, release)| (reference.to_owned(), image(release)));
         bench.cluster.outside = Some(Box::new(Registry { images: images.into(), ..Registry::default() }));
-        for world in worlds::controllers(&worlds::BRIDGE, Pace::BRISK, 1) {
-            bench.cluster.start_foreign(world);
+        for system in worlds::BRIDGE {
+            bench.cluster.start_foreign(match system {
+                System::HyperShift => Box::new(Level::new(hypershift, Pace::BRISK, 1)),
+                other => other.controller(Pace::BRISK, 1),
+            });
         }
         bench.operator = bench.cluster.start(operator, true);
         if kinds.is_empty() {
@@ -283,6 +316,15 @@ impl Bench {
         self.bridge(name)["status"]["phase"].as_str().unwrap_or("none").to_owned()
     }
 
+    /// The name of the bridge that a scenario is about: prod, or the only one.
+    pub(crate) fn subject(&mut self) -> String {
+        let path = collection("DPFHCPBridge", NAMESPACE);
+        let (_, list) = self.send(Method::GET, &path, "application/json", &Value::Null);
+        let mut names = list["items"].as_array().into_iter().flatten();
+        let names: Vec<&str> = names.by_ref().filter_map(|it| it["metadata"]["name"].as_str()).collect();
+        if names.contains(&"prod") { "prod".to_owned() } else { names.concat() }
+    }
+
     /// The status, reason and message of a condition.
     pub(crate) fn condition(&mut self, bridge: &str, name: &str) -> (String, String) {
         let bridge = self.bridge(bridge);
@@ -314,10 +356,13 @@ impl Bench {
                     let failed = carried.failed.map(|class| format!(": {class}")).unwrap_or_default();
                     format!("asks for {}{target}{failed}", action.name())
                 }
-                What::Changed(change) => match difference(&change) {
-                    Some(what) => what,
-                    None => continue,
-                },
+                What::Changed(change) => {
+                    self.edges.extend(edge(&change));
+                    match difference(&change) {
+                        Some(what) => what,
+                        None => continue,
+                    }
+                }
                 What::Stepped { now, event, step, .. } => {
                     self.taken.push((now, event));
                     self.notes.extend(step.notes);
@@ -352,44 +397,4 @@ impl Bench {
             .collect::<Vec<_>>()
             .join("\n")
     }
-}
-
-/// What a change did to a bridge, or to what it made.
-fn difference(change: &Change) -> Option<String> {
-    let kind = change.object.kind.kind.as_str();
-    if kind != "DPFHCPBridge" {
-        let by_us = matches!(change.by, Author::Process(_));
-        return (by_us && change.new.is_none()).then(|| format!("{} is gone", change.object));
-    }
-    let name = &change.object.name;
-    let Some(new) = &change.new else { return Some(format!("{name} is gone")) };
-    let (old, new) = (change.old.as_deref().map(facts).unwrap_or_default(), facts(new));
-    let mut lines = Vec::new();
-    for (fact, value) in &new {
-        if old.get(fact) != Some(value) {
-            lines.push(format!("{fact}={value}"));
-        }
-    }
-    lines.extend(old.keys().filter(|fact| !new.contains_key(*fact)).map(|fact| format!("no {fact}")));
-    (!lines.is_empty()).then(|| format!("{name}: {}", lines.join(", ")))
-}
-
-fn facts(object: &Value) -> BTreeMap<String, String> {
-    let mut facts = BTreeMap::new();
-    let status = &object["status"];
-    for condition in status["conditions"].as_array().into_iter().flatten() {
-        let text = |field: &str| condition[field].as_str().unwrap_or("?").to_owned();
-        facts.insert(text("type"), format!("{}/{}", text("status"), text("reason")));
-    }
-    for field in ["phase", "apiEndpoint", "ingressEndpoint"] {
-        if let Some(value) = status[field].as_str() {
-            facts.insert(field.to_owned(), value.to_owned());
-        }
-    }
-    for field in ["hostedClusterRef", "nodePoolRef", "kubeconfigSecretRef"] {
-        if let Some(value) = status[field]["name"].as_str() {
-            facts.insert(field.to_owned(), value.to_owned());
-        }
-    }
-    facts
 }

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::Action;
 use lockstep_core::engine::machine::Note;
-use lockstep_sim::cluster::Cluster;
+use lockstep_sim::cluster::{Cluster, Hop, Weather};
+use lockstep_sim::worlds::hypershift;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
 use super::every_failure::{Flow, LATER, Stage, assert_same, leads_to_the_same_world, run};
 use super::objects::{DPF, NAMESPACE, RELEASE, UPGRADE, bridge, docker_config, dpu_cluster, secret};
+use super::prerequisites;
 
 const FLOWS: &[Flow<Bench>] = &[
     ("create", Bench::new, |bench| bench.create(&bridge("prod"))),
@@ -93,6 +95,42 @@ fn any_single_failure_of_a_deletion_leads_to_the_same_world() {
     leads_to_the_same_world(FLOWS, "delete");
 }
 
+/// The DPUCluster's patch is under way for long.
+struct SlowPatch;
+
+impl Weather for SlowPatch {
+    fn delay(&mut self, _: Duration, _: usize, hop: Hop<'_>) -> Duration {
+        match hop {
+            Hop::Request(Action::Patch { target, .. }) if target.kind.kind == "DPUCluster" => {
+                Duration::from_secs(10)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// DPF's definition does not let one kubeconfig be replaced by another, so that the patch needs no precondition.
+#[test]
+fn a_kubeconfig_that_somebody_gives_at_the_last_moment_stays() {
+    for is_watched in [true, false] {
+        let mut bench = Bench::new();
+        if !is_watched {
+            bench.forbid_watch("DPUCluster");
+        }
+        bench.cluster.weather = Box::new(SlowPatch);
+        bench.create(&bridge("prod"));
+        // HyperShift has made the kubeconfig, and the DPUCluster is about to be told.
+        bench.cluster.advance(Duration::from_secs(8));
+        let copy = bench.get("Secret", DPF, "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig");
+        let told = bench.get("DPUCluster", DPF, "dpus")["spec"]["kubeconfig"].clone();
+        assert_eq!((copy.is_null(), told), (false, Value::Null));
+        bench.merge("DPUCluster", DPF, "dpus", &json!({ "spec": { "kubeconfig": "theirs" } }));
+        bench.cluster.advance(Duration::from_mins(3));
+        assert_eq!(bench.get("DPUCluster", DPF, "dpus")["spec"]["kubeconfig"], "theirs");
+        assert_eq!(bench.condition("prod", "KubeconfigInjected").0, "False/DPUClusterHasItsOwn");
+    }
+}
+
 #[test]
 fn two_leaders_at_once_make_one_world() {
     for flow in FLOWS {
@@ -119,6 +157,7 @@ fn what_was_missing_wakes_the_bridge_when_it_comes() {
         ("IPAddressPool", "metallb-system", pool("vips", "192.0.2.0/24")),
         ("Secret", NAMESPACE, pull_secret()),
         ("Secret", NAMESPACE, ssh_secret()),
+        ("Deployment", "hypershift", operator()),
     ];
     for (kind, namespace, object) in missing {
         let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
@@ -131,6 +170,41 @@ fn what_was_missing_wakes_the_bridge_when_it_comes() {
         // Long before the next resync.
         bench.cluster.advance(Duration::from_mins(1));
         assert_eq!(bench.phase("prod"), "Ready", "{kind} {name}: {:#}", bench.bridge("prod")["status"]);
+    }
+}
+
+/// HyperShift's Deployment, as it is installed.
+fn operator() -> Value {
+    let mut installation = hypershift::installation().into_iter();
+    installation.find(|object| object["kind"] == "Deployment").expect("a Deployment")
+}
+
+#[test]
+fn what_did_not_work_wakes_the_bridge_when_it_does() {
+    let starts = |bench: &mut Bench| {
+        bench.merge("Deployment", "hypershift", "operator", &json!({ "spec": { "replicas": 1 } }));
+    };
+    let serves = |bench: &mut Bench| {
+        let everybody = json!({ "spec": { "serviceAllocation": null } });
+        bench.merge("IPAddressPool", "metallb-system", "vips", &everybody);
+    };
+    let is_told = |bench: &mut Bench| {
+        let addresses = json!([{ "type": "ExternalIP", "address": "198.51.100.7" }]);
+        bench.merge("Node", "", "worker-1/status", &json!({ "status": { "addresses": addresses } }));
+    };
+    let goes = |bench: &mut Bench| bench.delete("DPFHCPBridge", prerequisites::OTHER, "system-prod");
+    let table: [(fn() -> Bench, &dyn Fn(&mut Bench)); 4] = [
+        (prerequisites::hypershift_down, &starts),
+        (prerequisites::pool_of_others, &serves),
+        (prerequisites::node_missing, &is_told),
+        (prerequisites::shared_namespace, &goes),
+    ];
+    for (index, (begin, mend)) in table.into_iter().enumerate() {
+        let mut bench = begin();
+        assert_ne!(bench.phase("prod"), "Ready", "{index}");
+        mend(&mut bench);
+        bench.cluster.advance(Duration::from_mins(1));
+        assert_eq!(bench.phase("prod"), "Ready", "{index}: {:#}", bench.bridge("prod")["status"]);
     }
 }
 

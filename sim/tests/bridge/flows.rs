@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::{Class, Failure};
 use lockstep_sim::cluster::Fate;
-use lockstep_sim::worlds;
+use lockstep_sim::worlds::{self, hypershift};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, RESYNC};
@@ -248,6 +248,28 @@ fn what_a_deletion_waits_for_is_told() {
     bench.merge("HostedCluster", NAMESPACE, "prod", &json!({ "metadata": { "finalizers": null } }));
     bench.delete("CustomResourceDefinition", "", "hostedclusters.hypershift.openshift.io");
     bench.cluster.advance(Duration::from_mins(3));
+    assert_eq!(bench.bridge("prod"), Value::Null);
+}
+
+/// HyperShift may take tens of minutes.
+#[test]
+fn a_teardown_that_takes_long_is_awaited() {
+    let mut bench = Bench::ready();
+    let stuck = |stuck: Value| json!({ "metadata": { "annotations": { hypershift::STUCK: stuck } } });
+    bench.merge("HostedCluster", NAMESPACE, "prod", &stuck(json!("true")));
+    bench.delete("DPFHCPBridge", NAMESPACE, "prod");
+    bench.cluster.advance(Duration::from_mins(5));
+    let status = bench.bridge("prod")["status"].clone();
+    assert_eq!(status["phase"], "Deleting");
+    assert_eq!(status["message"], "waiting for HostedCluster dpf-hcp-bridge-system/prod to be gone");
+    bench.cluster.journal.clear();
+    bench.cluster.advance(Duration::from_hours(1));
+    assert_eq!(bench.bridge("prod")["status"], status);
+    let carried: Vec<_> = bench.cluster.carried().map(|(_, carried)| carried.action.name()).collect();
+    assert!(carried.iter().all(|action| *action == "get"), "{carried:?}");
+    assert_eq!(carried.len(), 360 * 4, "four things are looked for every 10 s");
+    bench.merge("HostedCluster", NAMESPACE, "prod", &stuck(Value::Null));
+    bench.cluster.advance(Duration::from_mins(1));
     assert_eq!(bench.bridge("prod"), Value::Null);
 }
 

@@ -5,20 +5,19 @@ use std::time::Duration;
 use lockstep_core::engine::action::{Action, Class};
 use lockstep_sim::cluster::Fate;
 use lockstep_sim::worlds::dpu_clusters::Access;
+use lockstep_sim::worlds::hypershift::{self, HyperShift};
 use lockstep_sim::worlds::registry::Health;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
-use super::objects::{
-    self, DPF, NAMESPACE, UPGRADE, VIP, bridge, docker_config, dpu_cluster, secret, storage_class,
-};
+use super::objects::{self, DPF, NAMESPACE, UPGRADE, VIP, bridge, dpu_cluster, secret};
 
 /// A bridge in a world that was changed before it came.
 pub(super) fn with(change: impl FnOnce(&mut Bench)) -> Bench {
     with_spec(&json!({}), change)
 }
 
-fn with_spec(spec: &Value, change: impl FnOnce(&mut Bench)) -> Bench {
+pub(super) fn with_spec(spec: &Value, change: impl FnOnce(&mut Bench)) -> Bench {
     let mut bench = Bench::new();
     change(&mut bench);
     bench.cluster.advance(Duration::from_secs(30));
@@ -40,7 +39,7 @@ fn after(change: impl FnOnce(&mut Bench)) -> Bench {
 }
 
 /// A bridge in a world that lacks the definitions of some kinds.
-fn unserved(kind: &str) -> Bench {
+pub(super) fn unserved(kind: &str) -> Bench {
     let mut bench = Bench::without(&[kind]);
     bench.provide(kind);
     bench.create(&bridge("prod"));
@@ -69,12 +68,7 @@ pub(super) fn dpu_cluster_lost() -> Bench {
 /// An object from a time when the definition did not demand a spec.
 pub(super) fn dpu_cluster_not_specified() -> Bench {
     let mut bench = Bench::new();
-    let crd = "dpfhcpbridges.dpf.hcp.bridge.com";
-    let mut definition = bench.get("CustomResourceDefinition", "", crd);
-    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
-    let versions = json!({ "spec": { "versions": definition["spec"]["versions"] } });
-    bench.merge("CustomResourceDefinition", "", crd, &versions);
+    bench.admit_anything();
     let mut nameless = bridge("prod");
     nameless["spec"].as_object_mut().expect("an object").remove("dpuClusterRef");
     bench.create(&nameless);
@@ -106,41 +100,8 @@ pub(super) fn dpu_clusters_unserved() -> Bench {
     unserved("DPUCluster")
 }
 
-pub(super) fn pull_secret_missing() -> Bench {
-    with(|bench| bench.delete("Secret", NAMESPACE, "pull"))
-}
-
-pub(super) fn storage_class_missing() -> Bench {
-    with(|bench| bench.delete("StorageClass", "", "ceph-rbd"))
-}
-
-pub(super) fn hypershift_down() -> Bench {
-    with(|bench| {
-        bench.merge("Deployment", "hypershift", "operator", &json!({ "spec": { "replicas": 0 } }));
-    })
-}
-
-pub(super) fn hypershift_unserved() -> Bench {
-    unserved("HostedCluster")
-}
-
-pub(super) fn pool_missing() -> Bench {
-    with(|bench| bench.delete("IPAddressPool", "metallb-system", "vips"))
-}
-
-pub(super) fn pools_unserved() -> Bench {
-    unserved("IPAddressPool")
-}
-
-pub(super) fn in_use() -> Bench {
-    with_spec(&json!({ "metalLBVirtualIP": "192.0.2.11" }), |bench| {
-        bench.create(&bridge("older"));
-        bench.cluster.advance(Duration::from_mins(3));
-    })
-}
-
-pub(super) fn own_kubeconfig() -> Bench {
-    with(|bench| bench.merge("DPUCluster", DPF, "dpus", &json!({ "spec": { "kubeconfig": "theirs" } })))
+pub(super) fn registry_down() -> Bench {
+    with(|bench| bench.registry().health = Health::Down)
 }
 
 pub(super) fn own_kubeconfig_ready() -> Bench {
@@ -152,61 +113,6 @@ pub(super) fn own_kubeconfig_ready() -> Bench {
         bench.merge("DPUCluster", DPF, "dpus", &json!({ "spec": { "kubeconfig": "theirs" } }));
         bench.cluster.advance(Duration::from_mins(3));
     })
-}
-
-pub(super) fn malformed_ssh_key() -> Bench {
-    with(|bench| bench.merge("Secret", NAMESPACE, "ssh", &json!({ "data": { "ssh-publickey": "bm8ga2V5" } })))
-}
-
-pub(super) fn malformed_pull_secret() -> Bench {
-    with(|bench| {
-        bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": { ".dockerconfigjson": "e30=" } }));
-    })
-}
-
-pub(super) fn static_storage_class() -> Bench {
-    with_spec(&json!({ "etcdStorageClass": "by-hand" }), |bench| {
-        bench.create(&storage_class("by-hand", "kubernetes.io/no-provisioner"));
-    })
-}
-
-pub(super) fn outside_the_pool() -> Bench {
-    with_spec(&json!({ "metalLBVirtualIP": "198.51.100.1" }), |_| {})
-}
-
-pub(super) fn no_such_image() -> Bench {
-    with_spec(&json!({ "ocpReleaseImage": "registry.example.com/ocp-release:4.19.9-multi" }), |_| {})
-}
-
-pub(super) fn registry_refuses() -> Bench {
-    with(|bench| {
-        let other = secret("pull", ".dockerconfigjson", &docker_config("not-this-one"));
-        bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": other["data"] }));
-    })
-}
-
-pub(super) fn registry_down() -> Bench {
-    with(|bench| bench.registry().health = Health::Down)
-}
-
-pub(super) fn unsupported_version() -> Bench {
-    let old = "registry.example.com/ocp-release:4.3.0-multi";
-    with_spec(&json!({ "ocpReleaseImage": old }), |bench| {
-        let images = &mut bench.registry().images;
-        let image = images[objects::RELEASE].clone();
-        images.insert(old.to_owned(), image);
-    })
-}
-
-pub(super) fn name_with_a_dot() -> Bench {
-    let mut bench = Bench::new();
-    bench.create(&bridge("a.b"));
-    bench.cluster.advance(Duration::from_mins(3));
-    bench
-}
-
-pub(super) fn copy_of_others() -> Bench {
-    with(|bench| bench.create(&secret("prod-pull-secret", ".dockerconfigjson", "{}")))
 }
 
 pub(super) fn immutable_changed() -> Bench {
@@ -275,6 +181,14 @@ pub(super) fn node_ports() -> Bench {
     })
 }
 
+pub(super) fn without_routes() -> Bench {
+    let mut bench = Bench::around(&[], HyperShift { routes: false });
+    bench.provide("");
+    bench.create(&bridge("prod"));
+    bench.cluster.advance(Duration::from_mins(3));
+    bench
+}
+
 pub(super) fn load_balancer_pending() -> Bench {
     with(|bench| bench.silence("IPAddressPool"))
 }
@@ -329,6 +243,20 @@ pub(super) fn blocked() -> Bench {
         let image = images[objects::RELEASE].clone();
         images.insert(bad.to_owned(), image);
     })
+}
+
+/// Something befalls the control plane of a ready bridge.
+pub(super) fn ailing(how: &str) -> Bench {
+    after(|bench| ail(bench, &json!(how)))
+}
+
+pub(super) fn ail(bench: &mut Bench, how: &Value) {
+    let ails = json!({ "metadata": { "annotations": { hypershift::AILS: how } } });
+    bench.merge("HostedCluster", NAMESPACE, "prod", &ails);
+}
+
+pub(super) fn degraded() -> Bench {
+    ailing(hypershift::DEGRADED)
 }
 
 pub(super) fn control_plane_down() -> Bench {

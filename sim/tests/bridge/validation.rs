@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Class};
+use lockstep_core::engine::action::{Action, Class, Failure};
 use lockstep_core::engine::machine::{Note, ReconcileResult};
 use lockstep_sim::cluster::Fate;
 use serde_json::json;
@@ -58,6 +58,38 @@ fn validate_dpucluster_not_specified() {
     assert_eq!(last_result(&mut bench), ReconcileResult::Converged);
 }
 
+/// A reference with an empty part is none ("Extract DPUCluster NamespacedName"), and somebody has to mend it.
+#[test]
+fn validate_dpucluster_not_specified_completely() {
+    for reference in [
+        json!({ "name": "", "namespace": DPF }),
+        json!({ "name": "dpus", "namespace": "" }),
+        json!({ "name": "", "namespace": "" }),
+    ] {
+        let mut bench = Bench::new();
+        bench.admit_anything();
+        let mut wanted = bridge("prod");
+        wanted["spec"]["dpuClusterRef"] = reference.clone();
+        bench.create(&wanted);
+        bench.settle();
+        let (found, message) = condition(&mut bench);
+        assert_eq!(found, "False/DPUClusterNotSpecified", "{reference}");
+        assert!(
+            message.ends_with("dpuClusterRef.name and dpuClusterRef.namespace are required"),
+            "{message}"
+        );
+        assert_eq!(bench.condition("prod", "Ready"), ("False/ValidationFailed".to_owned(), message));
+        assert_eq!(bench.phase("prod"), "Failed", "{reference}");
+        assert!(bench.get("HostedCluster", NAMESPACE, "prod").is_null(), "{reference}");
+        let event = "Warning DPUClusterNotSpecified: spec.dpuClusterRef.name and namespace are required";
+        assert!(bench.events().contains(event), "{}", bench.events());
+        assert_eq!(last_result(&mut bench), ReconcileResult::Converged);
+        bench.change("prod", &json!({ "dpuClusterRef": { "name": "dpus", "namespace": DPF } }));
+        bench.settle();
+        assert_eq!(bench.phase("prod"), "Ready", "{reference}");
+    }
+}
+
 /// Of each result, how often it was counted and how often its duration was.
 #[test]
 fn each_validation_is_counted_with_its_result() {
@@ -92,12 +124,17 @@ fn each_validation_is_counted_with_its_result() {
 
 /// A bridge that can't read its DPUCluster.
 fn unreadable(class: Class) -> Bench {
+    unanswered(Failure::new(class, "injected"))
+}
+
+/// A bridge whose reads of its DPUCluster are answered so.
+fn unanswered(failure: Failure) -> Bench {
     let mut bench = Bench::new();
     bench.forbid_watch("DPUCluster");
     bench.cluster.interfere(move |_, action: &Action| {
         let is_read =
             action.name() == "get" && action.target().is_some_and(|it| it.kind.kind == "DPUCluster");
-        if is_read { Fate::failed(class) } else { Fate::Served }
+        if is_read { Fate::Failed(failure.clone()) } else { Fate::Served }
     });
     bench.create(&bridge("prod"));
     bench
@@ -139,6 +176,44 @@ fn who_is_denied_waits_from_half_a_minute_to_five() {
 }
 
 #[test]
+fn who_meets_no_such_kind_waits_from_half_a_minute_to_five() {
+    backs_off(&mut super::scenarios::unserved("DPUCluster"), &[30, 60, 120, 240, 300]);
+}
+
+/// A server that names a time knows better than any table.
+#[test]
+fn who_is_told_to_wait_waits_as_long_as_that() {
+    let wish = Duration::from_secs(100);
+    let busy = Failure { retry_after: Some(wish), ..Failure::new(Class::Throttled, "too many requests") };
+    let is_heeded = |mut bench: Bench| {
+        bench.cluster.advance(Duration::from_mins(20));
+        bench.transitions();
+        let failed = bench.notes.iter().filter_map(|note| match note {
+            Note::Reconciled { result: ReconcileResult::Failed { retry_after, .. }, .. } => {
+                Some(*retry_after)
+            }
+            _ => None,
+        });
+        let delays: Vec<Duration> = failed.collect();
+        assert!(delays.len() > 10 && delays.iter().all(|delay| *delay == wish), "{delays:?}");
+    };
+    let mut bench = unanswered(busy.clone());
+    bench.cluster.advance(Duration::from_secs(10));
+    let (found, message) = condition(&mut bench);
+    assert_eq!(found, "False/DPUClusterAccessError");
+    assert!(message.ends_with("too many requests"), "{message}");
+    is_heeded(bench);
+
+    let mut bench = Bench::new();
+    bench.cluster.interfere(move |_, action| match action.name() {
+        "patch_status" => Fate::Failed(busy.clone()),
+        _ => Fate::Served,
+    });
+    bench.create(&bridge("prod"));
+    is_heeded(bench);
+}
+
+#[test]
 fn who_meets_no_server_waits_from_five_seconds_to_a_minute() {
     backs_off(&mut unreadable(Class::Unavailable), &[5, 10, 20, 40, 60, 60]);
 }
@@ -168,12 +243,7 @@ fn validate_dpucluster_status_update_failure() {
 fn validate_dpucluster_spec_change() {
     // The definition forbids it; an object that was changed all the same is followed.
     let mut bench = Bench::new();
-    let crd = "dpfhcpbridges.dpf.hcp.bridge.com";
-    let mut definition = bench.get("CustomResourceDefinition", "", crd);
-    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
-    let versions = json!({ "spec": { "versions": definition["spec"]["versions"] } });
-    bench.merge("CustomResourceDefinition", "", crd, &versions);
+    bench.admit_anything();
     let mut other = dpu_cluster("others");
     other["metadata"]["namespace"] = json!(NAMESPACE);
     bench.create(&other);

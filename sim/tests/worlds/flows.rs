@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use lockstep_sim::worlds;
-use lockstep_sim::worlds::hypershift::HyperShift;
+use lockstep_sim::worlds::hypershift::{self, HyperShift};
 use serde_json::{Value, json};
 
 use super::bench::Bench;
@@ -109,6 +109,43 @@ fn a_bad_image_blocks() {
         assert_eq!(history.len(), 1, "{tag}");
     }
     insta::assert_snapshot!("blocked", bench.transitions());
+}
+
+/// What befalls a control plane, by the annotations of its HostedCluster.
+fn befalls(bench: &mut Bench, what: &str, value: &Value) {
+    bench.merge("HostedCluster", "prod", &json!({ "metadata": { "annotations": { what: value } } }));
+}
+
+#[test]
+fn a_control_plane_ails_and_recovers() {
+    let mut bench = available();
+    bench.transitions();
+    befalls(&mut bench, hypershift::AILS, &json!(hypershift::DEGRADED));
+    bench.settle();
+    let cluster = bench.get("HostedCluster", "prod");
+    assert_eq!(condition(&cluster, "Degraded"), "True/UnavailableReplicas");
+    assert_eq!(condition(&cluster, "Available"), "True/AsExpected");
+    befalls(&mut bench, hypershift::AILS, &json!(hypershift::FLAPPING));
+    bench.advance(Duration::from_secs(6));
+    befalls(&mut bench, hypershift::AILS, &Value::Null);
+    bench.settle();
+    let cluster = bench.get("HostedCluster", "prod");
+    assert_eq!(condition(&cluster, "Degraded"), "False/AsExpected");
+    assert_eq!(condition(&cluster, "Available"), "True/AsExpected");
+    insta::assert_snapshot!("ails", bench.transitions());
+}
+
+#[test]
+fn a_teardown_is_stuck_until_it_is_not() {
+    let mut bench = available();
+    befalls(&mut bench, hypershift::STUCK, &json!("true"));
+    bench.delete("HostedCluster", "prod");
+    bench.advance(Duration::from_hours(1));
+    assert!(bench.get("NodePool", "prod").is_null());
+    assert!(!bench.get("HostedCluster", "prod").is_null());
+    befalls(&mut bench, hypershift::STUCK, &Value::Null);
+    bench.settle();
+    assert!(bench.get("HostedCluster", "prod").is_null());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Mistakes that a Bridge could make.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockstep_core::engine::action::{Action, ActionId, Class, Failure, Outcome, Request, Success};
@@ -8,7 +8,7 @@ use lockstep_core::engine::machine::{Event, Machine, Step};
 use lockstep_core::object::{ObjectRef, metadata};
 use serde_json::{Value, json};
 
-use super::common::{Deaf, DpuClusters, NoFinalizer, Secrets, TellsSecrets, Unheard, change, is};
+use super::common::{Deaf, DpuClusters, Extra, NoFinalizer, Secrets, TellsSecrets, Unheard, change, is};
 use super::requests::{StatusAlways, TimesMove, status_patch};
 use super::{Bug, Flaw, plant};
 use crate::simulation::history::reference;
@@ -53,6 +53,23 @@ pub(super) const BUGS: &[Bug] = &[
     bug("leaves_the_kubeconfig", "The kubeconfig stays when the bridge goes.", plant::<LeavesKubeconfig>),
     bug("ready_too_early", "A HostedCluster is taken for available once it exists.", plant::<ReadyTooEarly>),
     bug("never_asks_for_the_address", "MetalLB is not asked for the address.", plant::<NeverAsks>),
+    bug("marks_the_service", "HyperShift's Service is given a label.", plant::<MarksService>),
+    bug(
+        "takes_the_dpucluster_over",
+        "A kubeconfig that somebody else gave a DPUCluster is removed, to make room.",
+        plant::<TakesDpuClusterOver>,
+    ),
+    bug(
+        "names_hypershifts_kubeconfig",
+        "The DPUCluster is told of HyperShift's Secret and not of its copy.",
+        plant::<NamesHyperShifts>,
+    ),
+    bug(
+        "disconnects_the_dpucluster",
+        "When a HostedCluster goes, its DPUCluster loses its kubeconfig.",
+        plant::<Disconnects>,
+    ),
+    bug("hides_degradation", "A degraded HostedCluster is called sound.", plant::<HidesDegradation>),
     bug("tells_secrets", "What is read is told in the log.", plant::<TellsSecrets>),
     bug("writes_status_at_every_pass", "The status is written, changed or not.", plant::<StatusAlways>),
     bug("moves_transition_times", "lastTransitionTime is set at every write.", plant::<TimesMove>),
@@ -217,5 +234,116 @@ struct NeverAsks;
 impl Flaw for NeverAsks {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         is(&request.action, "patch", "Service").then_some(Ok(Success::Done))
+    }
+}
+
+#[derive(Default)]
+struct MarksService;
+
+impl Flaw for MarksService {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Patch { target, patch, .. } = &mut request.action
+            && target.kind.kind == "Service"
+        {
+            let mut marked = Value::clone(patch);
+            marked["metadata"]["labels"] = json!({ "dpf.hcp.bridge.com/bridge-name": "x" });
+            *patch = Arc::new(marked);
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+struct TakesDpuClusterOver {
+    taken: BTreeSet<ObjectRef>,
+    extra: Extra,
+}
+
+impl Flaw for TakesDpuClusterOver {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Event::Observed { kind, object } = &event
+            && kind.kind == "DPUCluster"
+            && object["spec"]["kubeconfig"].as_str().is_some_and(|it| !it.ends_with("-dpucluster-kubeconfig"))
+        {
+            self.taken.insert(reference(kind, object));
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        for target in std::mem::take(&mut self.taken) {
+            self.extra.ask(step, disconnect(target));
+        }
+    }
+}
+
+/// Takes a DPUCluster its kubeconfig.
+fn disconnect(target: ObjectRef) -> Action {
+    let patch = Arc::new(json!({ "spec": { "kubeconfig": null } }));
+    Action::Patch { target, subresource: None, patch }
+}
+
+#[derive(Default)]
+struct NamesHyperShifts;
+
+impl Flaw for NamesHyperShifts {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Patch { target, patch, .. } = &mut request.action
+            && target.kind.kind == "DPUCluster"
+            && patch["spec"]["kubeconfig"].is_string()
+        {
+            let mut changed = Value::clone(patch);
+            changed["spec"]["kubeconfig"] = json!("prod-admin-kubeconfig");
+            *patch = Arc::new(changed);
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+struct Disconnects {
+    connected: BTreeSet<ObjectRef>,
+    has_lost: bool,
+    extra: Extra,
+}
+
+impl Flaw for Disconnects {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::Observed { kind, object } if kind.kind == "DPUCluster" => {
+                self.connected.insert(reference(kind, object));
+            }
+            Event::Vanished { kind, .. } if kind.kind == "HostedCluster" => self.has_lost = true,
+            _ => {}
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        if std::mem::take(&mut self.has_lost) {
+            for target in &self.connected {
+                self.extra.ask(step, disconnect(target.clone()));
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct HidesDegradation;
+
+impl Flaw for HidesDegradation {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let Event::Observed { kind, object } = event else { return Some(event) };
+        if kind.kind != "HostedCluster" {
+            return Some(Event::Observed { kind, object });
+        }
+        let mut object = Value::clone(&object);
+        for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
+            if condition["type"] == "Degraded" {
+                condition["status"] = json!("False");
+                condition["reason"] = json!("AsExpected");
+            }
+        }
+        Some(Event::Observed { kind, object: Arc::new(object) })
     }
 }

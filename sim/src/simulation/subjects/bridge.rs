@@ -67,8 +67,8 @@ impl Subject for Bridge {
         rules::INVARIANTS
     }
 
-    fn may_change(&self, change: &Change, _: &ApiServer, history: &History) -> Result<(), String> {
-        rules::may_change(change, history)
+    fn may_change(&self, change: &Change, server: &ApiServer, history: &History) -> Result<(), String> {
+        rules::may_change(change, server, history)
     }
 
     fn backoffs(&self) -> &'static [Backoff] {

@@ -1,13 +1,13 @@
 //! What the status of a HostedCluster tells.
 
 use lockstep_core::engine::conditions::Status::{False, True, Unknown};
-use lockstep_core::object::ObjectRef;
+use lockstep_core::object::{ObjectRef, annotation};
 use serde_json::{Value, json};
 
-use super::api_server_service;
 use super::control_plane::kubeconfig;
 use super::endpoint::{Endpoint, endpoint, strategy};
 use super::judge::Trouble;
+use super::{AILS, FLAPPING, api_server_service};
 use crate::worlds::look::Look;
 use crate::worlds::status::{Findings, is_true};
 
@@ -35,7 +35,7 @@ pub(super) fn of(
         }
         (Some((reason, message)), Ok(_)) => findings.set("Available", False, reason, message),
     }
-    findings.set("Degraded", False, "AsExpected", "The control plane is as it should be.");
+    health(look, target, cluster, &mut findings);
     if is_available {
         findings.set("IgnitionEndpointAvailable", True, "AsExpected", "Ignition is served.");
     }
@@ -65,6 +65,22 @@ pub(super) fn of(
     }
     status["conditions"] = json!(findings.into_conditions());
     status
+}
+
+/// That a control plane ails, or does no longer, shows after a while.
+fn health(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value, findings: &mut Findings) {
+    let (ails, was_degraded) = (annotation(cluster, AILS).is_some(), is_true(cluster, "Degraded"));
+    let turns = ails != was_degraded && look.after(target, "health");
+    if was_degraded != turns {
+        findings.set(
+            "Degraded",
+            True,
+            "UnavailableReplicas",
+            "kube-apiserver deployment has 1 unavailable replicas",
+        );
+    } else {
+        findings.set("Degraded", False, "AsExpected", "The control plane is as it should be.");
+    }
 }
 
 /// Whether a status tells where the API server is reached.
@@ -116,6 +132,7 @@ fn infrastructure(
     let serves =
         stands(look, "KubeAPIServerAvailable", ["AsExpected", "WaitingForAvailable"], reached && etcd);
     let has_kubeconfig = cluster["status"]["kubeconfig"]["name"].is_string();
+    let drops = was_available && annotation(cluster, AILS) == Some(FLAPPING) && look.after(target, "flap");
     if !is_built {
         Some(("WaitingForAvailable", "The control plane is being set up."))
     } else if !is_reached
@@ -129,7 +146,7 @@ fn infrastructure(
         Some(("EtcdWaitingForQuorum", "etcd has no quorum yet."))
     } else if !has_kubeconfig {
         Some(("KubeconfigWaitingForCreate", "The kubeconfig is not there yet."))
-    } else if !serves || !(was_available || look.after(target, "Available")) {
+    } else if !serves || drops || !(was_available || look.after(target, "Available")) {
         Some(("ComponentsNotAvailable", "Some components are not available yet."))
     } else {
         None

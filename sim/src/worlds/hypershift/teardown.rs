@@ -2,10 +2,10 @@
 
 use lockstep_core::engine::action::Action;
 use lockstep_core::engine::finalizer;
-use lockstep_core::object::{ObjectRef, is_deleting, metadata};
+use lockstep_core::object::{ObjectRef, annotation, is_deleting, metadata};
 use serde_json::Value;
 
-use super::{FINALIZER, api_server_service, node_pool_kind};
+use super::{FINALIZER, STUCK, api_server_service, node_pool_kind};
 use crate::worlds::look::Look;
 use crate::worlds::{namespace_kind, reference};
 
@@ -32,7 +32,7 @@ pub(super) fn tend(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value) {
             return;
         }
     }
-    if look.long_after(target, "teardown") {
+    if annotation(cluster, STUCK) != Some("true") && look.long_after(target, "teardown") {
         look.ask(let_go);
     }
 }

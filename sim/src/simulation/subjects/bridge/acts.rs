@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use lockstep_core::bridge::names;
-use lockstep_core::object::{Kind, ObjectRef, is_deleting};
+use lockstep_core::object::{Kind, ObjectRef, annotation, is_deleting, metadata};
 use lockstep_core::random::Random;
 use serde_json::{Value, json};
 
 use super::stage::{
-    self, DPF, DPU_CLUSTERS, IMAGES, NAMESPACE, PULL_SECRETS, SSH_SECRETS, STORAGE_CLASS, VIPS,
+    self, DPF, DPU_CLUSTERS, IMAGES, KUBECONFIG_OF_OTHERS, NAMESPACE, PULL_SECRETS, SSH_SECRETS,
+    STORAGE_CLASS, VIPS,
 };
 use crate::simulation::history::reference;
 use crate::simulation::invariant::SECRET;
 use crate::simulation::subject::{Act, Hand};
+use crate::worlds::hypershift;
 use crate::worlds::registry::Health;
 
 /// Who may have a bridge: as many as there are DPUClusters, and one that has to wait.
@@ -37,6 +39,9 @@ pub(super) const ACTS: &[Act] = &[
     Act::new("put the registry out of order", "admin", 4, disturb_registry),
     Act::new("delete a DPUCluster", "admin", 3, delete_dpu_cluster),
     Act::new("create a DPUCluster", "admin", 4, create_dpu_cluster),
+    Act::new("give a DPUCluster a kubeconfig", "admin", 2, give_kubeconfig),
+    Act::new("let a control plane ail", "other controller", 4, let_ail),
+    Act::new("hold a teardown up", "other controller", 2, hold_teardown_up),
     Act::new("delete a HostedCluster", "other controller", 2, delete_hosted_cluster),
     Act::new("delete a NodePool", "other controller", 2, delete_node_pool),
     Act::new("edit a HostedCluster", "other controller", 3, edit_hosted_cluster),
@@ -81,6 +86,14 @@ pub(super) fn settle(hand: &mut dyn Hand) {
             if object["metadata"]["annotations"]["squatter"].is_string() {
                 hand.delete(&reference(&kind, &object));
             }
+        }
+    }
+    for object in hand.server().objects(&names::hosted_cluster()) {
+        let name = metadata(&object, "name");
+        befall(hand, name, hypershift::STUCK, None);
+        // A control plane that is degraded serves all the same; one that comes and goes never rests.
+        if annotation(&object, hypershift::AILS) == Some(hypershift::FLAPPING) {
+            befall(hand, name, hypershift::AILS, Some(hypershift::DEGRADED));
         }
     }
     for (index, name) in BRIDGES.into_iter().enumerate() {
@@ -196,8 +209,35 @@ fn create_dpu_cluster(hand: &mut dyn Hand, random: &mut Random) {
     stage::restore_dpu_cluster(hand, random.pick(&DPU_CLUSTERS));
 }
 
+/// Somebody else gives it one, or takes away what it has.
+fn give_kubeconfig(hand: &mut dyn Hand, random: &mut Random) {
+    let name = random.pick(&DPU_CLUSTERS);
+    let kubeconfig = random.pick(&[Some(KUBECONFIG_OF_OTHERS), None]);
+    let target = ObjectRef::namespaced(&names::dpu_cluster(), DPF, name);
+    hand.merge(&target, &json!({ "spec": { "kubeconfig": kubeconfig } }));
+}
+
+fn hosted_cluster(name: &str) -> ObjectRef {
+    ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, name)
+}
+
+/// Something befalls the control plane of a bridge, or no longer does.
+fn befall(hand: &mut dyn Hand, name: &str, what: &str, value: Option<&str>) {
+    hand.merge(&hosted_cluster(name), &json!({ "metadata": { "annotations": { what: value } } }));
+}
+
+fn let_ail(hand: &mut dyn Hand, random: &mut Random) {
+    let how = random.pick(&[Some(hypershift::DEGRADED), Some(hypershift::FLAPPING), None]);
+    befall(hand, random.pick(&BRIDGES), hypershift::AILS, how);
+}
+
+fn hold_teardown_up(hand: &mut dyn Hand, random: &mut Random) {
+    let held = random.pick(&[Some("true"), None]);
+    befall(hand, random.pick(&BRIDGES), hypershift::STUCK, held);
+}
+
 fn delete_hosted_cluster(hand: &mut dyn Hand, random: &mut Random) {
-    hand.delete(&ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, random.pick(&BRIDGES)));
+    hand.delete(&hosted_cluster(random.pick(&BRIDGES)));
 }
 
 fn delete_node_pool(hand: &mut dyn Hand, random: &mut Random) {
@@ -205,7 +245,7 @@ fn delete_node_pool(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 fn edit_hosted_cluster(hand: &mut dyn Hand, random: &mut Random) {
-    let cluster = ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, random.pick(&BRIDGES));
+    let cluster = hosted_cluster(random.pick(&BRIDGES));
     let patch = if random.below(2) == 0 {
         json!({ "spec": { "release": { "image": IMAGES[0] } } })
     } else {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lockstep_core::bridge::names::{self, BRIDGE_NAME, BRIDGE_NAMESPACE};
+use lockstep_core::bridge::names::{self, BRIDGE_NAME, BRIDGE_NAMESPACE, condition};
 use lockstep_core::object::{Kind, controller_uid, is_deleting, label, metadata};
 use serde_json::Value;
 
@@ -55,12 +55,33 @@ fn has_dpu_cluster(server: &ApiServer, bridge: &Value) -> bool {
     find(server, &names::dpu_cluster(), DPF, name).is_some()
 }
 
+/// What a bridge tells in HyperShift's words.
+const MIRRORED: [(&str, &str); 3] = [
+    ("Available", condition::HOSTED_CLUSTER_AVAILABLE),
+    ("Progressing", condition::HOSTED_CLUSTER_PROGRESSING),
+    ("Degraded", condition::HOSTED_CLUSTER_DEGRADED),
+];
+
+/// The status, reason and message of a condition.
+fn words<'a>(object: &'a Value, name: &str) -> Option<[&'a Value; 3]> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    let found = conditions.iter().find(|condition| condition["type"] == name)?;
+    Some(["status", "reason", "message"].map(|field| &found[field]))
+}
+
 /// What a bridge lacks that should be Ready.
 fn lacks(server: &ApiServer, bridge: &Value, differ: &mut dyn FnMut(String)) {
     let (name, spec) = (metadata(bridge, "name"), &bridge["spec"]);
     if bridge["status"]["phase"] != "Ready" {
         differ(format!("it is {}: {}", bridge["status"]["phase"], bridge["status"]["message"]));
         return;
+    }
+    if let Some(cluster) = find(server, &names::hosted_cluster(), NAMESPACE, name) {
+        for (theirs, ours) in MIRRORED {
+            if words(&cluster, theirs) != words(bridge, ours) {
+                differ(format!("its {ours} is not what HyperShift says of {theirs}"));
+            }
+        }
     }
     for kind in [names::hosted_cluster(), names::node_pool()] {
         match find(server, &kind, NAMESPACE, name) {

@@ -2,9 +2,11 @@
 
 use lockstep_core::bridge::names::{self, BRIDGE_NAME, FINALIZER, condition};
 use lockstep_core::bridge::phase::Phase;
-use lockstep_core::object::{ObjectRef, controller_uid, is_deleting, label, metadata};
-use serde_json::Value;
+use lockstep_core::bridge::world::control_plane_namespace;
+use lockstep_core::object::{Name, ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
+use serde_json::{Value, json};
 
+use crate::apiserver::ApiServer;
 use crate::cluster::{Change, What};
 use crate::simulation::history::History;
 use crate::simulation::invariant::{Invariant, Moment, is_deletion};
@@ -43,7 +45,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
 ];
 
 /// What the Bridge may change: bridges' finalizers and status, what it made for them, one annotation, one field of DPF.
-pub(super) fn may_change(change: &Change, history: &History) -> Result<(), String> {
+pub(super) fn may_change(change: &Change, server: &ApiServer, history: &History) -> Result<(), String> {
     let Change { object, old, new, .. } = change;
     let refuse = |why: &str| Err(format!("{object}: {why}"));
     let both = old.as_deref().zip(new.as_deref());
@@ -71,38 +73,84 @@ pub(super) fn may_change(change: &Change, history: &History) -> Result<(), Strin
             }
         }
         "Service" => match both {
-            Some((old, new))
-                if object.name == names::API_SERVICE
-                    && old["spec"] == new["spec"]
-                    && old["metadata"]["ownerReferences"] == new["metadata"]["ownerReferences"]
-                    && old["metadata"]["labels"] == new["metadata"]["labels"] =>
-            {
-                Ok(())
-            }
-            _ => refuse("only an annotation of HyperShift's Service may be changed"),
+            Some((old, new)) => service(change, old, new, history),
+            None => refuse("a Service is HyperShift's to make and delete"),
         },
         "DPUCluster" => match both {
-            Some((old, new)) => {
-                let without = |object: &Value| {
-                    let mut spec = object["spec"].clone();
-                    if let Some(spec) = spec.as_object_mut() {
-                        spec.remove("kubeconfig");
-                    }
-                    spec
-                };
-                let before = old["spec"]["kubeconfig"].as_str().unwrap_or_default();
-                if without(old) != without(new) {
-                    refuse("more than its kubeconfig was changed")
-                } else if !before.is_empty() && !before.ends_with("-dpucluster-kubeconfig") {
-                    refuse("the kubeconfig of somebody else was replaced")
-                } else {
-                    Ok(())
-                }
-            }
+            Some((old, new)) => dpu_cluster(change, old, new, server, history),
             None => refuse("a DPUCluster is DPF's to make and delete"),
         },
         _ => refuse("the Bridge has no business with it"),
     }
+}
+
+/// Of HyperShift's Service only what it asks MetalLB for: the address of a bridge whose control plane it is.
+fn service(change: &Change, old: &Value, new: &Value, history: &History) -> Result<(), String> {
+    let object = &change.object;
+    let [request, older] = names::REQUESTED_IPS;
+    let annotations = [("/metadata/annotations", request), ("/metadata/annotations", older)];
+    if object.name != names::API_SERVICE || without(old, &annotations) != without(new, &annotations) {
+        return Err(format!("{object}: more than its request for an address was changed"));
+    }
+    let asked = annotation(new, request).unwrap_or_default();
+    let asks = |bridge: &Value| {
+        Some(&control_plane_namespace(&Name::of(bridge))) == object.namespace.as_ref()
+            && bridge["spec"]["metalLBVirtualIP"] == asked
+    };
+    let may_ask =
+        asked == annotation(old, request).unwrap_or_default() || history.objects(&names::bridge()).any(asks);
+    let adds_older = annotation(new, older).is_some_and(|new| annotation(old, older) != Some(new));
+    if !may_ask || adds_older {
+        return Err(format!("{object}: no bridge asks for {asked:?}"));
+    }
+    Ok(())
+}
+
+/// Of a DPUCluster only its kubeconfig: from none to that of a bridge that names it, and back when that bridge goes.
+fn dpu_cluster(
+    change: &Change,
+    old: &Value,
+    new: &Value,
+    server: &ApiServer,
+    history: &History,
+) -> Result<(), String> {
+    let refuse = |why: &str| Err(format!("{}: {why}", change.object));
+    let kubeconfig = [("/spec", "kubeconfig")];
+    if without(old, &kubeconfig) != without(new, &kubeconfig) {
+        return refuse("more than its kubeconfig was changed");
+    }
+    let of = |object: &Value| object["spec"]["kubeconfig"].as_str().unwrap_or_default().to_owned();
+    let is_of = |bridge: &Value, kubeconfig: &str| {
+        let (namespace, name) = (metadata(bridge, "namespace"), metadata(bridge, "name"));
+        let reference = &bridge["spec"]["dpuClusterRef"];
+        reference["name"] == change.object.name
+            && reference["namespace"] == json!(change.object.namespace)
+            && kubeconfig == format!("{namespace}-{name}-dpucluster-kubeconfig")
+    };
+    let bridges = server.objects(&names::bridge());
+    match (of(old).as_str(), of(new).as_str()) {
+        (before, after) if before == after => Ok(()),
+        ("", given) if history.objects(&names::bridge()).any(|bridge| is_of(bridge, given)) => Ok(()),
+        ("", _) => refuse("it was given a kubeconfig that is of none of its bridges"),
+        (taken, "") if bridges.iter().any(|bridge| is_of(bridge, taken) && is_deleting(bridge)) => Ok(()),
+        (_, "") => refuse("a kubeconfig was taken away that is of no bridge that goes"),
+        _ => refuse("the kubeconfig of somebody else was replaced"),
+    }
+}
+
+/// An object without what the server counts, and without these fields, each by its parent and its name.
+fn without(object: &Value, fields: &[(&str, &str)]) -> Value {
+    let mut rest = object.clone();
+    let counted = ["resourceVersion", "generation", "managedFields"].map(|field| ("/metadata", field));
+    for (parent, field) in counted.iter().chain(fields) {
+        if let Some(parent) = rest.pointer_mut(parent).and_then(Value::as_object_mut) {
+            parent.remove(*field);
+        }
+    }
+    if let Some(metadata) = rest["metadata"].as_object_mut() {
+        metadata.retain(|field, value| field != "annotations" || *value != json!({}));
+    }
+    rest
 }
 
 /// Whether a uid is, or was, that of a bridge.

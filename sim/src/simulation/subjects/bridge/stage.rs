@@ -5,7 +5,7 @@ use std::any::Any;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_core::bridge::names;
-use lockstep_core::object::{Kind, ObjectRef};
+use lockstep_core::object::{Kind, ObjectRef, metadata};
 use serde_json::{Value, json};
 
 use crate::simulation::invariant::SECRET;
@@ -29,6 +29,9 @@ pub(super) const IMAGES: [&str; 4] = [
 /// The Secrets that bridges may name.
 pub(super) const PULL_SECRETS: [&str; 2] = ["pull", "pull-too"];
 pub(super) const SSH_SECRETS: [&str; 2] = ["ssh", "ssh-too"];
+
+/// What a DPUCluster may be given by somebody else.
+pub(super) const KUBECONFIG_OF_OTHERS: &str = "theirs";
 
 const SSH_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE1vbnRhZ25lIGVzdCBoYXV0ZSBldCBsb2ludGFpbmUu";
 
@@ -104,6 +107,14 @@ pub(super) fn pool() -> ObjectRef {
 pub(super) fn restore_dpu_cluster(hand: &mut dyn Hand, name: &str) {
     let object = json!({ "metadata": { "namespace": DPF, "name": name }, "spec": { "type": "static" } });
     hand.create(&names::dpu_cluster(), &object);
+    let target = ObjectRef::namespaced(&names::dpu_cluster(), DPF, name);
+    let objects = hand.server().objects(&names::dpu_cluster());
+    let is_theirs = |object: &Value| {
+        metadata(object, "name") == name && object["spec"]["kubeconfig"] == KUBECONFIG_OF_OTHERS
+    };
+    if objects.iter().any(|object| is_theirs(object)) {
+        hand.merge(&target, &json!({ "spec": { "kubeconfig": null } }));
+    }
 }
 
 pub(super) fn run_hypershift(hand: &mut dyn Hand, runs: bool) {

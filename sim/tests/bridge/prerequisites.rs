@@ -1,0 +1,250 @@
+//! Everything that can be missing or wrong before a hosted cluster is made, each by itself, with what is said of it.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::bench::Bench;
+use super::objects::{self, DPF, NAMESPACE, bridge, docker_config, dpu_cluster, secret, storage_class};
+use super::scenarios::{unserved, with, with_spec};
+
+/// What is missing or wrong, in words, and a world in which it is.
+type Case = (&'static str, fn() -> Bench);
+
+/// What may still come: the bridge is Pending.
+const AWAITED: &[Case] = &[
+    ("the pull secret is missing", pull_secret_missing),
+    ("the SSH keys are missing", ssh_secret_missing),
+    ("the StorageClass is missing", storage_class_missing),
+    ("HyperShift's operator is not available", hypershift_down),
+    ("HyperShift's operator is missing", hypershift_missing),
+    ("HyperShift's kinds are missing", hypershift_unserved),
+    ("HyperShift's kind NodePool is missing", node_pools_unserved),
+    ("there is no IPAddressPool", pool_missing),
+    ("MetalLB's kinds are missing", pools_unserved),
+    ("no Node has an address for node ports", node_missing),
+    ("an older bridge has the DPUCluster", in_use),
+    ("the DPUCluster is being deleted", dpu_cluster_going),
+    ("the DPUCluster has a kubeconfig of its own and is not Ready", own_kubeconfig),
+];
+
+/// What somebody has to mend: the bridge is Failed.
+const TO_BE_MENDED: &[Case] = &[
+    ("the SSH key is none", malformed_ssh_key),
+    ("the pull secret is no docker config", malformed_pull_secret),
+    ("the Secret of SSH keys lacks its key", ssh_key_missing),
+    ("the pull secret lacks its key", pull_key_missing),
+    ("the reference to the SSH keys is empty", ssh_reference_empty),
+    ("the reference to the pull secret is empty", pull_reference_empty),
+    ("the StorageClass makes no volumes", static_storage_class),
+    ("the address is in no pool", outside_the_pool),
+    ("the pool is for other namespaces", pool_of_others),
+    ("the registry has no such image", no_such_image),
+    ("the release image is no reference", malformed_image),
+    ("the registry refuses the pull secret", registry_refuses),
+    ("HyperShift does not support the version", unsupported_version),
+    ("the name has a dot", name_with_a_dot),
+    ("namespace and name are too long together", long_name),
+    ("an older bridge has the namespace of the control plane", shared_namespace),
+    ("a Secret of somebody else has the copy's name", copy_of_others),
+];
+
+#[test]
+fn every_prerequisite_is_told() {
+    let (mut table, mut wrong) = (String::new(), Vec::new());
+    let groups = [
+        (AWAITED, "Pending", "False/WaitingForPrerequisites"),
+        (TO_BE_MENDED, "Failed", "False/InvalidInput"),
+    ];
+    for (cases, phase, reason) in groups {
+        for (case, run) in cases {
+            let mut bench = run();
+            let name = bench.subject();
+            let found = bench.condition(&name, "PrerequisitesMet");
+            let ready = bench.condition(&name, "Ready");
+            if (bench.phase(&name).as_str(), found.0.as_str()) != (phase, reason) {
+                wrong.push(format!("{case}: {}, {found:?}", bench.phase(&name)));
+            }
+            if ready != ("False/ValidationFailed".to_owned(), found.1.clone()) {
+                wrong.push(format!("{case}: {ready:?}"));
+            }
+            writeln!(table, "{phase:<8} {case}\n    {}", found.1).expect("a string takes it");
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    insta::assert_snapshot!("prerequisites", table);
+}
+
+pub(super) fn pull_secret_missing() -> Bench {
+    with(|bench| bench.delete("Secret", NAMESPACE, "pull"))
+}
+
+fn storage_class_missing() -> Bench {
+    with(|bench| bench.delete("StorageClass", "", "ceph-rbd"))
+}
+
+pub(super) fn hypershift_down() -> Bench {
+    with(|bench| {
+        bench.merge("Deployment", "hypershift", "operator", &json!({ "spec": { "replicas": 0 } }));
+    })
+}
+
+fn hypershift_unserved() -> Bench {
+    unserved("HostedCluster")
+}
+
+fn pool_missing() -> Bench {
+    with(|bench| bench.delete("IPAddressPool", "metallb-system", "vips"))
+}
+
+fn pools_unserved() -> Bench {
+    unserved("IPAddressPool")
+}
+
+fn in_use() -> Bench {
+    with_spec(&json!({ "metalLBVirtualIP": "192.0.2.11" }), |bench| {
+        bench.create(&bridge("older"));
+        bench.cluster.advance(Duration::from_mins(3));
+    })
+}
+
+fn own_kubeconfig() -> Bench {
+    with(|bench| bench.merge("DPUCluster", DPF, "dpus", &json!({ "spec": { "kubeconfig": "theirs" } })))
+}
+
+pub(super) fn malformed_ssh_key() -> Bench {
+    with(|bench| bench.merge("Secret", NAMESPACE, "ssh", &json!({ "data": { "ssh-publickey": "bm8ga2V5" } })))
+}
+
+fn malformed_pull_secret() -> Bench {
+    with(|bench| {
+        bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": { ".dockerconfigjson": "e30=" } }));
+    })
+}
+
+fn static_storage_class() -> Bench {
+    with_spec(&json!({ "etcdStorageClass": "by-hand" }), |bench| {
+        bench.create(&storage_class("by-hand", "kubernetes.io/no-provisioner"));
+    })
+}
+
+fn outside_the_pool() -> Bench {
+    with_spec(&json!({ "metalLBVirtualIP": "198.51.100.1" }), |_| {})
+}
+
+fn no_such_image() -> Bench {
+    with_spec(&json!({ "ocpReleaseImage": "registry.example.com/ocp-release:4.19.9-multi" }), |_| {})
+}
+
+fn registry_refuses() -> Bench {
+    with(|bench| {
+        let other = secret("pull", ".dockerconfigjson", &docker_config("not-this-one"));
+        bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": other["data"] }));
+    })
+}
+
+fn unsupported_version() -> Bench {
+    let old = "registry.example.com/ocp-release:4.3.0-multi";
+    with_spec(&json!({ "ocpReleaseImage": old }), |bench| {
+        let images = &mut bench.registry().images;
+        let image = images[objects::RELEASE].clone();
+        images.insert(old.to_owned(), image);
+    })
+}
+
+fn name_with_a_dot() -> Bench {
+    let mut bench = Bench::new();
+    bench.create(&bridge("a.b"));
+    bench.cluster.advance(Duration::from_mins(3));
+    bench
+}
+
+fn copy_of_others() -> Bench {
+    with(|bench| bench.create(&secret("prod-pull-secret", ".dockerconfigjson", "{}")))
+}
+
+fn ssh_secret_missing() -> Bench {
+    with(|bench| bench.delete("Secret", NAMESPACE, "ssh"))
+}
+
+fn hypershift_missing() -> Bench {
+    with(|bench| bench.delete("Deployment", "hypershift", "operator"))
+}
+
+fn node_pools_unserved() -> Bench {
+    unserved("NodePool")
+}
+
+pub(super) fn node_missing() -> Bench {
+    with_spec(&json!({ "exposeThroughLoadBalancer": false, "metalLBVirtualIP": "" }), |bench| {
+        bench.create(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "worker-1" } }));
+    })
+}
+
+/// DPF holds it, and does not get round to letting it go.
+fn dpu_cluster_going() -> Bench {
+    with(|bench| {
+        bench.silence("DPUCluster");
+        bench.delete("DPUCluster", DPF, "dpus");
+    })
+}
+
+/// A Secret whose content stands under another key than the one that is read.
+fn other_key(name: &str, key: &str) -> Bench {
+    with(|bench| {
+        let data = json!({ key: Value::Null, "other": "e30=" });
+        bench.merge("Secret", NAMESPACE, name, &json!({ "data": data }));
+    })
+}
+
+fn ssh_key_missing() -> Bench {
+    other_key("ssh", "ssh-publickey")
+}
+
+fn pull_key_missing() -> Bench {
+    other_key("pull", ".dockerconfigjson")
+}
+
+fn ssh_reference_empty() -> Bench {
+    with_spec(&json!({ "sshKeySecretRef": {} }), |_| {})
+}
+
+fn pull_reference_empty() -> Bench {
+    with_spec(&json!({ "pullSecretRef": { "name": "" } }), |_| {})
+}
+
+pub(super) fn pool_of_others() -> Bench {
+    with(|bench| {
+        let allocation = json!({ "spec": { "serviceAllocation": { "namespaces": ["web"] } } });
+        bench.merge("IPAddressPool", "metallb-system", "vips", &allocation);
+    })
+}
+
+/// The definition's pattern takes it, and no container tool does.
+fn malformed_image() -> Bench {
+    with_spec(&json!({ "ocpReleaseImage": "registry.example.com/OCP-Release:4.19.0-multi" }), |_| {})
+}
+
+fn long_name() -> Bench {
+    let mut bench = Bench::new();
+    bench.create(&bridge(&"x".repeat(42)));
+    bench.cluster.advance(Duration::from_mins(3));
+    bench
+}
+
+/// Where `system-prod` would have the same namespace for its control plane as prod in the usual one.
+pub(super) const OTHER: &str = "dpf-hcp-bridge";
+
+pub(super) fn shared_namespace() -> Bench {
+    with(|bench| {
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": OTHER } });
+        bench.create(&namespace);
+        bench.create(&dpu_cluster("more-dpus"));
+        let mut older = bridge("system-prod");
+        older["metadata"]["namespace"] = json!(OTHER);
+        older["spec"]["dpuClusterRef"]["name"] = json!("more-dpus");
+        older["spec"]["metalLBVirtualIP"] = json!("192.0.2.11");
+        bench.create(&older);
+    })
+}
