@@ -81,12 +81,18 @@ impl World {
 
     /// Starts its Sentinel.
     pub async fn sentinel(&self) -> anyhow::Result<Program> {
+        self.sentinel_with(&[]).await
+    }
+
+    /// The same, with variables of its environment.
+    pub async fn sentinel_with(&self, variables: &[(&str, &str)]) -> anyhow::Result<Program> {
         let mut command = Command::new(program()?);
         command
             .args(["sentinel", "--config=shard", "--namespace", &self.namespace])
             .args(["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"])
             .env("LOCKSTEP_LOG_FORMAT", "json")
-            .env("LOCKSTEP_LOG_LEVEL", "debug");
+            .env("LOCKSTEP_LOG_LEVEL", "debug")
+            .envs(variables.iter().copied());
         Program::start(command, &Ground::embedded().kubeconfig()?).await
     }
 
