@@ -3,8 +3,8 @@
 //! [`run`] owns a machine and its loop, `watch` and [`execute`] carry its requests out through the kube client, and
 //! [`failure`] sorts what they meet into the classes that machines know. [`fetch`], [`registry`] and [`publish`] reach
 //! what lies beyond Kubernetes. [`manager`] runs controllers together, under an
-//! election if need be; [`record`] writes down what they do. [`metrics`], [`observe`] and [`serve`] tell the outside how it goes. The `lockstep` binary is
-//! made of these.
+//! election if need be; [`record`] writes down what they do. [`metrics`], [`spans`], [`observe`] and [`serve`] tell the outside how it goes. The
+//! `lockstep` binary is made of these.
 
 pub mod address;
 pub mod clock;
@@ -23,6 +23,7 @@ pub mod registry;
 pub mod run;
 pub mod serve;
 pub mod shutdown;
+pub mod spans;
 #[cfg(test)]
 mod testing;
 mod watch;

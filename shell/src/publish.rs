@@ -3,16 +3,20 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use futures::future::{FutureExt as _, MaybeDone};
+use futures::future::{MaybeDone, join_all};
 use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
 use lockstep_core::engine::broker::{Broker, CloudEvent};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::time::Instant;
+
+use crate::spans::Spans;
 
 mod message;
 mod pubsub;
 mod rabbitmq;
+mod span;
 
 /// How long it may take to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,6 +31,7 @@ pub struct Publisher {
     open: Arc<Mutex<Option<Arc<Open>>>>,
     connecting: Arc<tokio::sync::Mutex<()>>,
     in_process: Option<UnboundedSender<CloudEvent>>,
+    spans: Option<Spans>,
 }
 
 impl fmt::Debug for Publisher {
@@ -41,6 +46,18 @@ struct Open {
     connection: Connection,
 }
 
+/// What became of an event.
+struct Answer {
+    result: Result<(), Failure>,
+    at: Instant,
+}
+
+impl Answer {
+    fn now(result: Result<(), Failure>) -> Self {
+        Self { result, at: Instant::now() }
+    }
+}
+
 enum Connection {
     RabbitMq(Box<rabbitmq::Connection>),
     PubSub(pubsub::Connection),
@@ -51,6 +68,12 @@ impl Publisher {
     pub fn in_process() -> (Self, UnboundedReceiver<CloudEvent>) {
         let (sender, events) = mpsc::unbounded_channel();
         (Self { in_process: Some(sender), ..Self::default() }, events)
+    }
+
+    /// The same, but of each event that begins a trace a span tells how it was published.
+    #[must_use]
+    pub fn exporting(self, spans: Option<Spans>) -> Self {
+        Self { spans, ..self }
     }
 
     /// Connects, unless a connection to this broker is open. A connection that ended is not made anew until somebody
@@ -83,7 +106,15 @@ impl Publisher {
             let message = format!("no connection to this {} broker is open", broker.name());
             return Err(Failure::new(Class::Unavailable, message));
         };
-        Ok(Success::Published(open.connection.publish(events).await))
+        let (begun, start) = (SystemTime::now(), Instant::now());
+        let answers = open.connection.publish(events).await;
+        if let Some(spans) = &self.spans {
+            for (event, Answer { result, at }) in events.iter().zip(&answers) {
+                let span = span::of(event, broker, begun, at.duration_since(start), result);
+                span.into_iter().for_each(|span| spans.take(span));
+            }
+        }
+        Ok(Success::Published(answers.into_iter().map(|answer| answer.result).collect()))
     }
 
     /// The connection, if it leads to this broker and is well.
@@ -117,7 +148,7 @@ impl Connection {
         }
     }
 
-    async fn publish(&self, events: &[CloudEvent]) -> Vec<Result<(), Failure>> {
+    async fn publish(&self, events: &[CloudEvent]) -> Vec<Answer> {
         match self {
             Self::RabbitMq(connection) => connection.publish(events).await,
             Self::PubSub(connection) => connection.publish(events).await,
@@ -133,20 +164,11 @@ impl Connection {
 }
 
 /// Awaits the answers to all events, though not for too long: none stands for one that didn't come.
-async fn settle<F>(mut sendings: Vec<MaybeDone<F>>) -> Vec<Option<Result<(), Failure>>>
+async fn settle<F>(mut sendings: Vec<MaybeDone<F>>) -> Vec<Option<Answer>>
 where
-    F: Future<Output = Result<(), Failure>> + Unpin,
+    F: Future<Output = Answer> + Unpin,
 {
-    let all = async {
-        for sending in &mut sendings {
-            sending.await;
-        }
-    };
-    if tokio::time::timeout(ANSWER_TIMEOUT, all).await.is_err() {
-        // Answers may come in another order than the events.
-        for sending in &mut sendings {
-            let _ = sending.now_or_never();
-        }
-    }
+    // All at once: they may come in another order than the events, and each is to be noticed when it comes.
+    let _late = tokio::time::timeout(ANSWER_TIMEOUT, join_all(&mut sendings)).await;
     sendings.iter_mut().map(|sending| Pin::new(sending).take_output()).collect()
 }

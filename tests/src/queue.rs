@@ -51,13 +51,20 @@ impl Queue {
 
     /// The resources that the events in the queue are about, one for each event; the queue is empty then.
     pub async fn drain(&self) -> anyhow::Result<Vec<String>> {
+        let events = self.drain_events().await?;
+        let resource = |event: &Value| event["data"]["resourceId"].as_str().map(str::to_owned);
+        events.iter().map(|event| resource(event).context("an event about nothing")).collect()
+    }
+
+    /// The events in the queue; it is empty then.
+    pub async fn drain_events(&self) -> anyhow::Result<Vec<Value>> {
         let count = self.len().await?;
         let mut arrivals = self.arrivals().await?;
-        let mut resources = Vec::with_capacity(count);
+        let mut events = Vec::with_capacity(count);
         for _ in 0..count {
-            resources.push(arrivals.next().await?);
+            events.push(arrivals.next_event().await?);
         }
-        Ok(resources)
+        Ok(events)
     }
 }
 
@@ -67,9 +74,14 @@ pub struct Arrivals(UnboundedReceiver<ConsumerMessage>);
 impl Arrivals {
     /// The resource that the next event is about.
     pub async fn next(&mut self) -> anyhow::Result<String> {
-        let message = self.0.recv().await.context("the connection ended")?;
-        let body = serde_json::from_slice::<Value>(&message.content.context("a message without a body")?)?;
-        let resource = body["data"]["resourceId"].as_str().context("an event about nothing")?;
+        let event = self.next_event().await?;
+        let resource = event["data"]["resourceId"].as_str().context("an event about nothing")?;
         Ok(resource.to_owned())
+    }
+
+    /// The next event, whole.
+    pub async fn next_event(&mut self) -> anyhow::Result<Value> {
+        let message = self.0.recv().await.context("the connection ended")?;
+        Ok(serde_json::from_slice(&message.content.context("a message without a body")?)?)
     }
 }

@@ -100,6 +100,13 @@ impl World {
         self.start(self.command()?).await
     }
 
+    /// The same, with variables of its environment.
+    pub async fn sentinel_with(&self, variables: &[(&str, &str)]) -> anyhow::Result<Program> {
+        let mut command = self.command()?;
+        command.envs(variables.iter().copied());
+        self.start(command).await
+    }
+
     /// What the fleet's host serves.
     pub fn state(&self) -> &State {
         self.host.state()

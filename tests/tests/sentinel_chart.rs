@@ -56,7 +56,9 @@ sentinels:
   gone: null
 sentinel:
   serviceAccount: {annotations: {iam.gke.io/gcp-service-account: sentinel@example.com}}
-  env: [{name: LOCKSTEP_TRACEPARENT, value: "true"}]
+  env:
+    - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: "http://collector:4318"}
+    - {name: OTEL_EXPORTER_OTLP_HEADERS, valueFrom: {secretKeyRef: {name: collector, key: headers}}}
   podAnnotations: {a: b}
   podLabels: {a: b}
   nodeSelector: {kubernetes.io/os: linux}
@@ -128,7 +130,8 @@ fn pods_meet_the_restricted_standard_and_outlive_their_last_confirms() -> anyhow
         assert_eq!(container["resources"], resources);
         assert_eq!(pod["terminationGracePeriodSeconds"], 30);
         assert_eq!(variables(container)["LOCKSTEP_SHUTDOWN_TIMEOUT"], json!(shutdown));
-        assert_eq!(variables(container)["LOCKSTEP_TRACEPARENT"], json!("true"));
+        assert_eq!(variables(container)["OTEL_EXPORTER_OTLP_ENDPOINT"], json!("http://collector:4318"));
+        assert!(variables(container).contains_key("OTEL_EXPORTER_OTLP_HEADERS"));
     }
     Ok(())
 }

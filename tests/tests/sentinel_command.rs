@@ -47,6 +47,8 @@ fn help_tells_of_every_flag_and_variable() -> anyhow::Result<()> {
         "LOCKSTEP_SHUTDOWN_TIMEOUT",
         "LOCKSTEP_LOG_LEVEL",
         "LOCKSTEP_LOG_FORMAT",
+        "LOCKSTEP_TRACEPARENT",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
     ] {
         assert!(by_command.contains(word), "{word}: {by_command}");
         assert!(by_name.contains(word), "{word}: {by_name}");
@@ -71,12 +73,27 @@ fn what_is_missing_or_wrong_is_told_before_anything_begins() -> anyhow::Result<(
             vec![("LOCKSTEP_SHUTDOWN_TIMEOUT", "soon")],
             "LOCKSTEP_SHUTDOWN_TIMEOUT: \"soon\" is not a duration",
         ),
+        (
+            vec!["--config=a"],
+            vec![("LOCKSTEP_TRACEPARENT", "yes")],
+            "LOCKSTEP_TRACEPARENT is \"yes\"; it must be true or false",
+        ),
+        (
+            vec!["--config=a"],
+            vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")],
+            "lockstep: OTEL_EXPORTER_OTLP_ENDPOINT: it is no URL of HTTP or HTTPS; write the URL of a collector",
+        ),
+        (
+            vec!["--config=a"],
+            vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
+            "OTEL_EXPORTER_OTLP_PROTOCOL is \"grpc\"; it must be http/protobuf",
+        ),
         (vec!["--config=a"], vec![("KUBECONFIG", "/nowhere")], "/nowhere"),
     ] {
         for mut command in [lockstep()?, sentinel()?] {
             let output = command.args(&flags).envs(variables.clone()).output()?;
             let (_, stderr) = text(&output);
-            assert!(!output.status.success(), "{flags:?} {variables:?}");
+            assert!(matches!(output.status.code(), Some(1 | 2)), "{flags:?} {variables:?}: {output:?}");
             assert!(stderr.contains(told), "{flags:?} {variables:?}: {stderr}");
         }
     }

@@ -36,10 +36,20 @@ impl Ids {
     }
 }
 
-/// A new trace, as W3C Trace Context writes it: sampled, with the event as its first span.
+/// A new trace, as W3C Trace Context writes it: sampled, with the publication of the event as its first span.
 pub fn traceparent(random: &mut Random) -> String {
     // An id of zeros alone is not valid.
     format!("00-{:016x}{:016x}-{:016x}-01", random.bits(), random.bits() | 1, random.bits() | 1)
+}
+
+/// An event that is to be sent again: the same, but each publication is a span of its own in the trace.
+pub fn again(event: &CloudEvent, random: &mut Random) -> CloudEvent {
+    let mut event = event.clone();
+    if let Some(traceparent) = &mut event.traceparent {
+        // Of version, trace, span and flags, the span is the third.
+        traceparent.replace_range(36..52, &format!("{:016x}", random.bits() | 1));
+    }
+    event
 }
 
 /// The event that asks for a resource to be reconciled.
@@ -125,5 +135,23 @@ mod tests {
             reconcile(pool, ResourceType::NodePools, "evt-2".to_owned(), Some(trace), now),
         ];
         insta::assert_json_snapshot!(events);
+    }
+
+    #[test]
+    fn what_is_sent_again_is_another_span_of_the_same_trace() {
+        let mut random = Random::from_seed(1);
+        let now = wall("2025-10-21T12:00:00Z");
+        let event =
+            |trace| reconcile(Resource::default(), ResourceType::Clusters, "evt-1".to_owned(), trace, now);
+        let first = event(Some(traceparent(&mut random)));
+        let second = again(&first, &mut random);
+        let spans = [&first, &second].map(|event| event.traceparent.clone().unwrap());
+        assert_eq!(spans[0].len(), spans[1].len());
+        assert_eq!((&spans[0][..36], &spans[0][52..]), (&spans[1][..36], &spans[1][52..]));
+        assert_ne!(spans[0][36..52], spans[1][36..52]);
+        assert_eq!(CloudEvent { traceparent: first.traceparent.clone(), ..second }, first);
+
+        let untraced = event(None);
+        assert_eq!(again(&untraced, &mut random), untraced);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::cycle::{Batch, Fate};
 use super::load::Loaded;
 use super::status::{self, Finding};
-use super::{Asked, Sentinel, metrics};
+use super::{Asked, Sentinel, event, metrics};
 use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::backoff::Backoff;
 use crate::engine::broker::{Broker, CloudEvent};
@@ -137,10 +137,10 @@ impl Sentinel {
         let mut left: Vec<CloudEvent> = Vec::new();
         let mut why: Option<Failure> = None;
         let mut results = results.into_iter();
-        for event in &*batch.events {
+        for sent in &*batch.events {
             let silence = || Err(Failure::new(Class::Unknown, "no answer for this event"));
             if let Err(failure) = results.next().unwrap_or_else(silence) {
-                left.push(event.clone());
+                left.push(event::again(sent, &mut self.random));
                 // That the connection broke says most.
                 if why.as_ref().is_none_or(|why| why.class != Class::Unknown) {
                     why = Some(failure);

@@ -1,5 +1,7 @@
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
+use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::engine::action::{Class, Failure, Success};
+use crate::engine::broker::CloudEvent;
 use crate::engine::machine::Amount;
 use crate::time::Wall;
 
@@ -213,6 +216,30 @@ fn events_that_are_refused_again_and_again_are_given_up() {
     bench.configured(1, &spec());
     bench.passes(Duration::from_secs(6));
     insta::assert_snapshot!(bench.told);
+}
+
+#[test]
+fn each_publication_of_an_event_is_a_span_of_its_own() {
+    let published = Rc::<RefCell<Vec<CloudEvent>>>::default();
+    let seen = Rc::clone(&published);
+    let mut bench = Bench::new(move |action| match action {
+        Action::Publish { events, .. } => {
+            seen.borrow_mut().extend(events.iter().cloned());
+            let nack = Failure::new(Class::Unavailable, "nack");
+            Ok(Success::Published(vec![Err(nack); events.len()]))
+        }
+        action => confirmed(action),
+    });
+    bench.sentinel.settings.traces = true;
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_secs(4));
+    let mut traces = BTreeMap::<_, BTreeSet<_>>::new();
+    for event in published.take() {
+        let traceparent = event.traceparent.expect("a trace");
+        let (trace, span) = traceparent.rsplit_once('-').and_then(|(ids, _)| ids.rsplit_once('-')).unwrap();
+        assert!(traces.entry((event.id, trace.to_owned())).or_default().insert(span.to_owned()));
+    }
+    assert_eq!(traces.into_values().map(|spans| spans.len()).collect::<Vec<_>>(), [5, 5]);
 }
 
 #[test]

@@ -15,7 +15,8 @@ pub(crate) enum Format {
 }
 
 /// What libraries tell where the level is a plain one; whatever matters of it comes to us as errors.
-const LIBRARIES: &str = "kube_runtime=off,hyper=warn,hyper_util=warn,tower=warn,rustls=warn,h2=warn";
+const LIBRARIES: &str =
+    "kube_runtime=off,hyper=warn,hyper_util=warn,opentelemetry_sdk=warn,tower=warn,rustls=warn,h2=warn";
 
 /// The kube client logs bodies that it can't read, which may be Secrets, and lapin the frames of its logins.
 const NEVER: [&str; 5] =

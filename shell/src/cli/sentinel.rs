@@ -3,16 +3,19 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow, bail};
 use clap::{CommandFactory as _, FromArgMatches as _};
 use lockstep_core::duration;
 use lockstep_core::engine::machine::Event;
+use lockstep_core::sentinel::event::SOURCE;
 use lockstep_core::sentinel::{Sentinel, Settings};
 use lockstep_shell::address::Address;
 use lockstep_shell::clock::Clock;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
+use lockstep_shell::publish::Publisher;
 use lockstep_shell::run::Options;
+use lockstep_shell::spans::{self, Spans};
 use lockstep_shell::{connect, serve, shutdown};
 
 use super::run::{bind, until_signalled};
@@ -52,9 +55,14 @@ Environment:
   LOCKSTEP_LOG_LEVEL              off, error, warn, info, debug (tells each decision), trace [default: info]
   LOCKSTEP_LOG_FORMAT             text or json [default: text]
   LOCKSTEP_TRACEPARENT            true: each event begins a trace (W3C Trace Context) [default: false]
+  OTEL_EXPORTER_OTLP_ENDPOINT     An OpenTelemetry collector for the spans of events, such as http://collector:4318;
+                                  each event begins a trace then [default: none]
 
 The resource definition comes first: lockstep crds --controllers sentinel | kubectl apply --server-side -f -
 Ctrl-C or SIGTERM ends it, after the confirms in flight.";
+
+/// The last spans have at least this long to be exported, even where the confirms took all the time of the shutdown.
+const LAST_SPANS: Duration = Duration::from_secs(1);
 
 /// Whether the program was called by the name of the Sentinel.
 pub(crate) fn is_called() -> bool {
@@ -68,23 +76,45 @@ pub(crate) fn parse() -> Args {
     Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
+/// What the environment says.
+struct Environment {
+    log_level: String,
+    log_format: logging::Format,
+    grace: Duration,
+    traces: bool,
+    spans: Option<spans::Settings>,
+}
+
+impl Environment {
+    fn read() -> anyhow::Result<Self> {
+        let log_format = match variable("LOCKSTEP_LOG_FORMAT") {
+            Some(format) => <logging::Format as clap::ValueEnum>::from_str(&format, true)
+                .map_err(|_| anyhow!("LOCKSTEP_LOG_FORMAT is {format:?}; it must be text or json"))?,
+            None => logging::Format::Text,
+        };
+        let grace = match variable("LOCKSTEP_SHUTDOWN_TIMEOUT") {
+            Some(text) => {
+                duration::parse(&text).map_err(|error| anyhow!("LOCKSTEP_SHUTDOWN_TIMEOUT: {error}"))?
+            }
+            None => Duration::from_secs(5),
+        };
+        let spans = spans::Settings::read(SOURCE, variable)?;
+        let traces = match variable("LOCKSTEP_TRACEPARENT").as_deref() {
+            None | Some("false") => spans.is_some(),
+            Some("true") => true,
+            Some(other) => bail!("LOCKSTEP_TRACEPARENT is {other:?}; it must be true or false"),
+        };
+        let log_level = variable("LOCKSTEP_LOG_LEVEL").unwrap_or_else(|| "info".to_owned());
+        Ok(Self { log_level, log_format, grace, traces, spans })
+    }
+}
+
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let level = environment("LOCKSTEP_LOG_LEVEL").unwrap_or_else(|| "info".to_owned());
-    let format = match environment("LOCKSTEP_LOG_FORMAT") {
-        Some(format) => <logging::Format as clap::ValueEnum>::from_str(&format, true)
-            .map_err(|_| anyhow::anyhow!("LOCKSTEP_LOG_FORMAT is {format:?}; it must be text or json"))?,
-        None => logging::Format::Text,
-    };
-    let grace = match environment("LOCKSTEP_SHUTDOWN_TIMEOUT") {
-        Some(text) => {
-            duration::parse(&text).map_err(|error| anyhow::anyhow!("LOCKSTEP_SHUTDOWN_TIMEOUT: {error}"))?
-        }
-        None => Duration::from_secs(5),
-    };
-    logging::start(&level, format)?;
+    let environment = Environment::read()?;
+    logging::start(&environment.log_level, environment.log_format)?;
     let mut signals = Signals::new()?;
-    let preparing = prepare(&args, grace);
-    let (manager, routes) = tokio::select! {
+    let preparing = prepare(&args, &environment);
+    let (manager, routes, spans) = tokio::select! {
         biased;
         () = signals.next() => return Ok(()),
         ready = preparing => ready?,
@@ -97,29 +127,40 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     }
     let result = until_signalled(manager, &mut signals).await;
     stop_serving.pull();
+    if let (Ok(()), Some(spans)) = (&result, spans) {
+        let waited = signals.first().map(|first| first.elapsed()).unwrap_or_default();
+        spans.finish(environment.grace.saturating_sub(waited).max(LAST_SPANS)).await;
+    }
     result
 }
 
 type Routes = [(Option<tokio::net::TcpListener>, axum::Router); 2];
 
-async fn prepare(args: &Args, grace: Duration) -> anyhow::Result<(Manager, Routes)> {
+async fn prepare(args: &Args, environment: &Environment) -> anyhow::Result<(Manager, Routes, Option<Spans>)> {
     let config = connect::configuration(None, None).await?;
-    let own = args.namespace.clone().or_else(|| environment("POD_NAMESPACE"));
+    let own = args.namespace.clone().or_else(|| variable("POD_NAMESPACE"));
     let namespace = own.unwrap_or_else(|| config.default_namespace.clone());
     let client = connect::client(config)?;
     let clock = Clock::start(jiff::Timestamp::now);
     let metrics = Metrics::new(prometheus::Registry::new())?;
     let seed = process::seed();
     let mut manager = Manager::new(client, clock.clone(), seed, metrics.clone());
+    let instance = format!("{namespace}/{}", args.config);
+    let spans = environment.spans.as_ref().map(|spans| Spans::export(spans, instance)).transpose()?;
     let sentinel = Sentinel::new(Settings {
         namespace,
         config: args.config.clone(),
         tells_decisions: tracing::enabled!(tracing::Level::DEBUG),
-        traces: environment("LOCKSTEP_TRACEPARENT").is_some_and(|value| value == "true"),
+        traces: environment.traces,
         seed,
     });
-    let farewell = Some(Event::LeadershipChanged { leading: false });
-    manager.add_with(Box::new(sentinel), Options { grace, farewell, ..Options::default() });
+    let options = Options {
+        grace: environment.grace,
+        farewell: Some(Event::LeadershipChanged { leading: false }),
+        publisher: Publisher::default().exporting(spans.clone()),
+        ..Options::default()
+    };
+    manager.add_with(Box::new(sentinel), options);
     let health = manager.health();
     let routes = [
         (
@@ -131,10 +172,10 @@ async fn prepare(args: &Args, grace: Duration) -> anyhow::Result<(Manager, Route
             serve::probe_routes(health, clock),
         ),
     ];
-    Ok((manager, routes))
+    Ok((manager, routes, spans))
 }
 
 /// A variable of the environment that is set to something.
-fn environment(name: &str) -> Option<String> {
+fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -1,17 +1,20 @@
 //! Requests to stop from outside: Ctrl-C and SIGTERM.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 
 /// Hears the signals that ask a program to stop.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    first: Option<Instant>,
 }
 
 impl Signals {
     /// Takes over both signals.
     pub(crate) fn new() -> std::io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(Self { interrupt, terminate, first: None })
     }
 
     /// Returns at the next signal.
@@ -22,6 +25,12 @@ impl Signals {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
+        self.first.get_or_insert_with(Instant::now);
+    }
+
+    /// When the first signal came.
+    pub(crate) fn first(&self) -> Option<Instant> {
+        self.first
     }
 
     /// Returns at the next Ctrl-C. SIGTERM doesn't count: supervisors may send it several times.

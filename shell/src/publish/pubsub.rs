@@ -14,7 +14,7 @@ use google_cloud_pubsub::model::Message;
 use lockstep_core::engine::action::{Class, Failure};
 use lockstep_core::engine::broker::CloudEvent;
 
-use super::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, message};
+use super::{ANSWER_TIMEOUT, Answer, CONNECT_TIMEOUT, message};
 use crate::failure;
 
 /// Where an emulator listens, as `HOST:PORT`; it is used in place of Google's servers, without credentials.
@@ -47,22 +47,22 @@ impl Connection {
     }
 
     /// Sends all events, then awaits what the service says of each.
-    pub(super) async fn publish(&self, events: &[CloudEvent]) -> Vec<Result<(), Failure>> {
+    pub(super) async fn publish(&self, events: &[CloudEvent]) -> Vec<Answer> {
         let sendings = events.iter().map(|event| {
             let sent = encode(event).map(|message| self.publisher.publish(message));
             let answer = async move { sent?.await.map(drop).map_err(|error| self.topic.refused(&error)) };
-            maybe_done(answer.boxed())
+            maybe_done(answer.map(Answer::now).boxed())
         });
-        let results = super::settle(sendings.collect()).await.into_iter();
-        let results: Vec<_> =
-            results.map(|result| result.unwrap_or_else(|| Err(self.topic.unanswered()))).collect();
+        let unanswered = || Answer::now(Err(self.topic.unanswered()));
+        let answers = super::settle(sendings.collect()).await.into_iter();
+        let answers: Vec<_> = answers.map(|answer| answer.unwrap_or_else(unanswered)).collect();
         let is_gone = |failure: &Failure| {
             matches!(failure.class, Class::Unavailable | Class::Unknown | Class::NotFound)
         };
-        if results.iter().filter_map(|result| result.as_ref().err()).any(is_gone) {
+        if answers.iter().filter_map(|answer| answer.result.as_ref().err()).any(is_gone) {
             self.is_lost.store(true, Ordering::Relaxed);
         }
-        results
+        answers
     }
 
     async fn reach(topic: &Topic, emulator: Option<&str>) -> Result<Publisher, Failure> {

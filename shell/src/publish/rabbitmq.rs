@@ -11,7 +11,7 @@ use lapin::{BasicProperties, Channel, Confirmation};
 use lockstep_core::engine::action::Failure;
 use lockstep_core::engine::broker::{CloudEvent, Confidential};
 
-use super::{CONNECT_TIMEOUT, message};
+use super::{Answer, CONNECT_TIMEOUT, message};
 use handshake::{Socket, handshake};
 use server::Server;
 
@@ -75,11 +75,11 @@ impl Connection {
     }
 
     /// Sends all events, then awaits what the broker says of each.
-    pub(super) async fn publish(&self, events: &[CloudEvent]) -> Vec<Result<(), Failure>> {
+    pub(super) async fn publish(&self, events: &[CloudEvent]) -> Vec<Answer> {
         let answers_before = self.answers.load(Ordering::Relaxed);
         let messages = events.iter().map(encode).collect::<Vec<_>>();
-        let mut sendings =
-            messages.into_iter().map(|message| maybe_done(Box::pin(self.send(message)))).collect::<Vec<_>>();
+        let sending = |message| maybe_done(Box::pin(self.send(message).map(Answer::now)));
+        let mut sendings = messages.into_iter().map(sending).collect::<Vec<_>>();
         {
             let _in_order = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
             for sending in &mut sendings {
@@ -87,11 +87,12 @@ impl Connection {
                 let _ = sending.now_or_never();
             }
         }
-        let results = super::settle(sendings).await;
-        if results.contains(&None) && self.answers.load(Ordering::Relaxed) == answers_before {
+        let answers = super::settle(sendings).await;
+        if answers.iter().any(Option::is_none) && self.answers.load(Ordering::Relaxed) == answers_before {
             self.socket.end();
         }
-        results.into_iter().map(|result| result.unwrap_or_else(|| Err(self.server.unconfirmed()))).collect()
+        let unconfirmed = || Answer::now(Err(self.server.unconfirmed()));
+        answers.into_iter().map(|answer| answer.unwrap_or_else(unconfirmed)).collect()
     }
 
     /// Says goodbye, though not for long, and ends the connection.

@@ -1,0 +1,118 @@
+//! The span of one publication of an event.
+//!
+//! Source: OpenTelemetry, "Semantic Conventions for Messaging Spans", with those for RabbitMQ and Google Cloud Pub/Sub.
+
+use std::time::{Duration, SystemTime};
+
+use lockstep_core::engine::action::Failure;
+use lockstep_core::engine::broker::{Broker, CloudEvent};
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+
+/// The span that the event's `traceparent` names: from the hand-over to the broker until its answer. None for an event
+/// without a trace.
+pub(super) fn of(
+    event: &CloudEvent,
+    broker: &Broker,
+    begun: SystemTime,
+    took: Duration,
+    result: &Result<(), Failure>,
+) -> Option<SpanData> {
+    let span_context = context(event.traceparent.as_deref()?)?;
+    let (system, destination) = match broker {
+        Broker::RabbitMq { exchange, .. } => ("rabbitmq", exchange),
+        Broker::PubSub { topic, .. } => ("gcp_pubsub", topic),
+    };
+    let mut attributes = vec![
+        KeyValue::new("messaging.system", system),
+        KeyValue::new("messaging.operation.name", "publish"),
+        KeyValue::new("messaging.operation.type", "send"),
+        KeyValue::new("messaging.destination.name", destination.clone()),
+        KeyValue::new("messaging.message.id", event.id.clone()),
+        KeyValue::new("cloudevents.event_type", event.r#type.clone()),
+    ];
+    if let Broker::RabbitMq { routing_key, .. } = broker {
+        attributes.push(KeyValue::new("messaging.rabbitmq.destination.routing_key", routing_key.clone()));
+    }
+    for (attribute, key) in [("hyperfleet.resource.id", "id"), ("hyperfleet.resource.kind", "kind")] {
+        if let Some(text) = event.data[key].as_str() {
+            attributes.push(KeyValue::new(attribute, text.to_owned()));
+        }
+    }
+    if let Err(failure) = result {
+        attributes.push(KeyValue::new("error.type", failure.class.name()));
+    }
+    Some(SpanData {
+        span_context,
+        parent_span_id: SpanId::INVALID,
+        parent_span_is_remote: false,
+        span_kind: SpanKind::Producer,
+        name: format!("publish {destination}").into(),
+        start_time: begun,
+        end_time: begun + took,
+        attributes,
+        dropped_attributes_count: 0,
+        events: SpanEvents::default(),
+        links: SpanLinks::default(),
+        status: result.as_ref().map_or_else(|failure| Status::error(failure.to_string()), |()| Status::Unset),
+        instrumentation_scope: InstrumentationScope::builder("lockstep")
+            .with_version(env!("CARGO_PKG_VERSION"))
+            .build(),
+    })
+}
+
+/// The ids in a `traceparent`: version, trace, span and flags.
+fn context(traceparent: &str) -> Option<SpanContext> {
+    let mut parts = traceparent.split('-').skip(1);
+    let (trace, span) = (parts.next()?, parts.next()?);
+    let (trace, span) = (TraceId::from_hex(trace).ok()?, SpanId::from_hex(span).ok()?);
+    Some(SpanContext::new(trace, span, TraceFlags::SAMPLED, false, TraceState::NONE))
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstep_core::engine::action::Class;
+    use lockstep_core::engine::broker::Confidential;
+
+    use super::*;
+    use crate::publish::message::example;
+
+    fn told(span: &SpanData) -> String {
+        let SpanData { span_context, name, span_kind, status, attributes, .. } = span;
+        let mut told = format!("{name} ({span_kind:?}): {status:?}\n");
+        told += &format!("{} {}\n", span_context.trace_id(), span_context.span_id());
+        attributes.iter().fold(told, |told, KeyValue { key, value, .. }| format!("{told}{key} = {value}\n"))
+    }
+
+    #[test]
+    fn spans_of_both_brokers() {
+        let rabbitmq = Broker::RabbitMq {
+            url: Confidential::new("amqp://user:hunter2@broker"),
+            exchange: "events".to_owned(),
+            routing_key: "clusters".to_owned(),
+        };
+        let pubsub = Broker::PubSub { project: "fleet".to_owned(), topic: "events".to_owned() };
+        let event = CloudEvent {
+            data: serde_json::json!({ "id": "cls-abc", "kind": "Cluster", "resourceId": "cls-abc" }),
+            ..example()
+        };
+        let (begun, took) = (SystemTime::UNIX_EPOCH, Duration::from_millis(7));
+        let nack = Failure::new(Class::Unavailable, "RabbitMQ at broker:5672: the broker refused it (nack)");
+        let spans = [(rabbitmq, Err(nack)), (pubsub, Ok(()))]
+            .map(|(broker, result)| of(&event, &broker, begun, took, &result).expect("a span"));
+        assert!(spans.iter().all(|span| span.end_time.duration_since(begun) == Ok(took)));
+        assert!(!format!("{spans:?}").contains("hunter2"));
+        insta::assert_snapshot!(spans.map(|span| told(&span)).join("\n"));
+    }
+
+    #[test]
+    fn an_event_without_a_trace_has_none() {
+        let broker = Broker::PubSub { project: "fleet".to_owned(), topic: "events".to_owned() };
+        for traceparent in [None, Some(""), Some("00-xyz-1-01"), Some("00-4bf92f3577b34da6a3ce929d0e0e4736")]
+        {
+            let event = CloudEvent { traceparent: traceparent.map(str::to_owned), ..example() };
+            assert_eq!(of(&event, &broker, SystemTime::now(), Duration::ZERO, &Ok(())), None);
+        }
+    }
+}

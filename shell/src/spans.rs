@@ -1,0 +1,80 @@
+//! Exports spans to a collector of OpenTelemetry: OTLP over HTTP, as protobuf.
+//!
+//! Spans wait in a bounded queue and leave it in batches, on a thread of their own. A collector that is slow or away holds
+//! nobody back: spans that find no room, and batches that it does not take in time, are lost, which is told once.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use opentelemetry::KeyValue;
+use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
+use opentelemetry_sdk::trace::{BatchSpanProcessor, SpanData, SpanExporter as _, SpanProcessor as _};
+
+use self::carrier::Carrier;
+pub use self::settings::Settings;
+use crate::web;
+
+mod carrier;
+mod settings;
+
+/// Takes spans, to export them. Clones share their queue.
+#[derive(Clone)]
+pub struct Spans {
+    processor: Arc<BatchSpanProcessor>,
+}
+
+impl fmt::Debug for Spans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spans").finish_non_exhaustive()
+    }
+}
+
+impl Spans {
+    /// Begins to export, within a Tokio runtime. The spans tell as `instance` which process of its kind they are of.
+    ///
+    /// What [`Settings`] leave open the environment says: `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_COMPRESSION`,
+    /// `OTEL_RESOURCE_ATTRIBUTES`, and the size and pace of batches by `OTEL_BSP_*`.
+    pub fn export(settings: &Settings, instance: String) -> anyhow::Result<Self> {
+        let client = web::client(|attempt| attempt.stop())
+            .map_err(|failure| anyhow::anyhow!("no client for the collector of spans: {failure}"))?;
+        let mut exporter = opentelemetry_otlp::SpanExporter::builder()
+            .with_http()
+            .with_http_client(client)
+            .with_endpoint(settings.endpoint.as_str())
+            .with_protocol(Protocol::HttpBinary)
+            .with_timeout(settings.timeout)
+            .build()
+            .context("no exporter of spans")?;
+        exporter.set_resource(&resource(&settings.service, instance));
+        let carrier = Carrier::new(exporter, settings);
+        Ok(Self { processor: Arc::new(BatchSpanProcessor::builder(carrier).build()) })
+    }
+
+    /// Takes in a span that has ended, unless too many wait.
+    pub fn take(&self, span: SpanData) {
+        self.processor.on_end(span);
+    }
+
+    /// Exports what waits, though not for longer than this. What is taken in afterwards is lost.
+    pub async fn finish(self, within: Duration) {
+        // What fails has been told.
+        let finishing = move || drop(self.processor.shutdown_with_timeout(within));
+        let _ended = tokio::task::spawn_blocking(finishing).await;
+    }
+}
+
+/// Of what the spans are, where the environment does not say otherwise.
+fn resource(service: &str, instance: String) -> Resource {
+    Resource::builder_empty()
+        .with_attributes([
+            KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+            KeyValue::new("service.instance.id", instance),
+        ])
+        .with_detectors(&[Box::new(TelemetryResourceDetector), Box::new(EnvResourceDetector::new())])
+        .with_service_name(service.to_owned())
+        .build()
+}
