@@ -110,8 +110,9 @@ impl Publisher {
         let answers = open.connection.publish(events).await;
         if let Some(spans) = &self.spans {
             for (event, Answer { result, at }) in events.iter().zip(&answers) {
-                let span = span::of(event, broker, begun, at.duration_since(start), result);
-                span.into_iter().for_each(|span| spans.take(span));
+                if let Some(span) = span::of(event, broker, begun, at.duration_since(start), result) {
+                    spans.take(span);
+                }
             }
         }
         Ok(Success::Published(answers.into_iter().map(|answer| answer.result).collect()))

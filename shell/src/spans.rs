@@ -13,6 +13,7 @@ use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 use opentelemetry_sdk::trace::{BatchSpanProcessor, SpanData, SpanExporter as _, SpanProcessor as _};
+use reqwest::redirect;
 
 use self::carrier::Carrier;
 pub use self::settings::Settings;
@@ -39,7 +40,7 @@ impl Spans {
     /// What [`Settings`] leave open the environment says: `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_COMPRESSION`,
     /// `OTEL_RESOURCE_ATTRIBUTES`, and the size and pace of batches by `OTEL_BSP_*`.
     pub fn export(settings: &Settings, instance: String) -> anyhow::Result<Self> {
-        let client = web::client(|attempt| attempt.stop())
+        let client = web::client(nowhere)
             .map_err(|failure| anyhow::anyhow!("no client for the collector of spans: {failure}"))?;
         let mut exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
@@ -65,6 +66,11 @@ impl Spans {
         let finishing = move || drop(self.processor.shutdown_with_timeout(within));
         let _ended = tokio::task::spawn_blocking(finishing).await;
     }
+}
+
+/// Collectors don't redirect, and the headers, which may be secret, are for this one only.
+fn nowhere(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    attempt.stop()
 }
 
 /// Of what the spans are, where the environment does not say otherwise.

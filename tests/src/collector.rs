@@ -136,6 +136,6 @@ pub fn attributes(attributes: &[KeyValue]) -> Attributes {
 
 /// The ids of a span, as `traceparent` writes them.
 pub fn traceparent(span: &Span) -> String {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     format!("00-{}-{}-01", hex(&span.trace_id), hex(&span.span_id))
 }
