@@ -179,6 +179,9 @@ fn operator() -> Value {
     installation.find(|object| object["kind"] == "Deployment").expect("a Deployment")
 }
 
+/// A world in which something does not work, and how it comes to work.
+type Mended = (fn() -> Bench, fn(&mut Bench));
+
 #[test]
 fn what_did_not_work_wakes_the_bridge_when_it_does() {
     let starts = |bench: &mut Bench| {
@@ -193,11 +196,11 @@ fn what_did_not_work_wakes_the_bridge_when_it_does() {
         bench.merge("Node", "", "worker-1/status", &json!({ "status": { "addresses": addresses } }));
     };
     let goes = |bench: &mut Bench| bench.delete("DPFHCPBridge", prerequisites::OTHER, "system-prod");
-    let table: [(fn() -> Bench, &dyn Fn(&mut Bench)); 4] = [
-        (prerequisites::hypershift_down, &starts),
-        (prerequisites::pool_of_others, &serves),
-        (prerequisites::node_missing, &is_told),
-        (prerequisites::shared_namespace, &goes),
+    let table: [Mended; 4] = [
+        (prerequisites::hypershift_down, starts),
+        (prerequisites::pool_of_others, serves),
+        (prerequisites::node_missing, is_told),
+        (prerequisites::shared_namespace, goes),
     ];
     for (index, (begin, mend)) in table.into_iter().enumerate() {
         let mut bench = begin();

@@ -58,7 +58,7 @@ fn validate_dpucluster_not_specified() {
     assert_eq!(last_result(&mut bench), ReconcileResult::Converged);
 }
 
-/// A reference with an empty part is none ("Extract DPUCluster NamespacedName"), and somebody has to mend it.
+/// A reference with an empty part is none ("Extract DPUCluster `NamespacedName`"), and somebody has to mend it.
 #[test]
 fn validate_dpucluster_not_specified_completely() {
     for reference in [

@@ -71,15 +71,11 @@ pub(super) fn of(
 fn health(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value, findings: &mut Findings) {
     let (ails, was_degraded) = (annotation(cluster, AILS).is_some(), is_true(cluster, "Degraded"));
     let turns = ails != was_degraded && look.after(target, "health");
-    if was_degraded != turns {
-        findings.set(
-            "Degraded",
-            True,
-            "UnavailableReplicas",
-            "kube-apiserver deployment has 1 unavailable replicas",
-        );
-    } else {
+    if was_degraded == turns {
         findings.set("Degraded", False, "AsExpected", "The control plane is as it should be.");
+    } else {
+        let message = "kube-apiserver deployment has 1 unavailable replicas";
+        findings.set("Degraded", True, "UnavailableReplicas", message);
     }
 }
 
