@@ -74,7 +74,7 @@ fn help_shows_what_to_do_first() {
         assert!(run_help.contains(&variable), "{variable}");
     }
     let [bridge, other] = ["bridge", "namespaceclass"].map(controllers::concurrency);
-    let default = format!("[default: {bridge} for bridge, {other} for the others]");
+    let default = format!("[default: {other}; bridge: {bridge}]");
     assert!(bridge == 5 && run_help.contains(&default), "{default}: {run_help}");
 }
 
