@@ -70,7 +70,7 @@ use world::{World, bridge_ref};
 /// How long a failing bridge is left alone, where what failed has no delays of its own ("Rate Limiting").
 pub const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
 
-/// How many bridges are worked on at a time, unless the user wants another number ("MaxConcurrentReconciles").
+/// How many bridges are worked on at a time, unless the user wants another number ("Parallelism", `MaxConcurrentReconciles`).
 pub const CONCURRENCY: u16 = 5;
 
 fn lagging() -> Verdict {

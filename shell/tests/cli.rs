@@ -5,6 +5,8 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use lockstep_shell::controllers;
+
 #[path = "cli/dev.rs"]
 mod dev;
 #[path = "cli/replay.rs"]
@@ -71,6 +73,9 @@ fn help_shows_what_to_do_first() {
         let variable = format!("LOCKSTEP_{}", name.replace('-', "_").to_uppercase());
         assert!(run_help.contains(&variable), "{variable}");
     }
+    let [bridge, other] = ["bridge", "namespaceclass"].map(controllers::concurrency);
+    let default = format!("[default: {other}; bridge: {bridge}]");
+    assert!(bridge == 5 && run_help.contains(&default), "{default}: {run_help}");
 }
 
 #[test]

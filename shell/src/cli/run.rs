@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", env = "LOCKSTEP_LOG_FORMAT")]
     log_format: logging::Format,
 
-    /// Most objects that each controller works on at a time [default: 5 for bridge, 16 for the others]
+    /// Most objects that each controller works on at a time [default: 16; bridge: 5]
     #[arg(
         long,
         value_name = "N",

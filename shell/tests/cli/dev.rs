@@ -41,7 +41,7 @@ fn dev_tells_in_one_line_why_it_can_not_start() {
 }
 
 /// How long a user waits.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn dev_runs_the_controllers_on_the_examples() {

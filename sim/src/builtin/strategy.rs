@@ -137,7 +137,7 @@ fn protect(object: &mut Value, finalizer: &str) {
 fn admit_node(node: &mut Value) {
     let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
     match &mut node["spec"]["taints"] {
-        Value::Array(present) if present.iter().any(|given| *given == taint) => {}
+        Value::Array(present) if present.contains(&taint) => {}
         Value::Array(present) => present.push(taint),
         absent => *absent = json!([taint]),
     }

@@ -2,6 +2,7 @@
 //!
 //! A process of its own, for what comes from the environment.
 
+use std::io::Write as _;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -26,9 +27,10 @@ async fn main() -> anyhow::Result<()> {
         data: Value::Null,
     };
     let publisher = Publisher::default();
-    match publisher.connect(&broker).await {
-        Ok(_) => println!("{:?}", publisher.publish(&broker, &[event]).await),
-        Err(failure) => println!("{:?}: {}", failure.class, failure.message),
-    }
+    let outcome = match publisher.connect(&broker).await {
+        Ok(_) => publisher.publish(&broker, &[event]).await,
+        Err(failure) => Err(failure),
+    };
+    writeln!(std::io::stdout(), "{outcome:?}")?;
     Ok(())
 }
