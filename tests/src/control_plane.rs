@@ -3,7 +3,6 @@
 //! `tests/control-plane/build.sh` builds it once into a cache, then it starts in a few seconds. A supervisor holds its
 //! processes and ends them when its standard input closes, hence no matter how the test process ends.
 
-use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -90,9 +89,7 @@ impl ControlPlane {
 
     /// A `kubectl` command that speaks to this control plane as its administrator.
     pub fn kubectl(&self) -> Command {
-        let bundled = self.programs.join("kubectl");
-        let mut kubectl =
-            Command::new(if bundled.exists() { bundled.as_os_str() } else { OsStr::new("kubectl") });
+        let mut kubectl = Command::new(kubectl_in(&self.programs));
         kubectl.env("KUBECONFIG", self.kubeconfig());
         kubectl
     }
@@ -135,6 +132,17 @@ impl Drop for ControlPlane {
         // The supervisor ends by itself; to wait for it makes sure that its directory is gone.
         let _ = self.supervisor.wait();
     }
+}
+
+/// Builds kubectl if need be and returns the path of the program.
+pub fn kubectl() -> anyhow::Result<PathBuf> {
+    Ok(kubectl_in(&build(&[])?))
+}
+
+/// The one that was built, or where others are used the one that is installed.
+fn kubectl_in(programs: &Path) -> PathBuf {
+    let bundled = programs.join("kubectl");
+    if bundled.exists() { bundled } else { PathBuf::from("kubectl") }
 }
 
 /// Builds helm if need be and returns the path of the program.
