@@ -1,5 +1,8 @@
 //! A queue of a broker, bound before anybody publishes, and the events that arrive in it.
 
+use std::collections::BTreeMap;
+
+use amqprs::BasicProperties;
 use amqprs::channel::{
     BasicConsumeArguments, Channel, ConsumerMessage, ExchangeDeclareArguments, QueueBindArguments,
     QueueDeclareArguments,
@@ -49,15 +52,15 @@ impl Queue {
         Ok(usize::try_from(count)?)
     }
 
-    /// The resources that the events in the queue are about, one for each event; the queue is empty then.
-    pub async fn drain(&self) -> anyhow::Result<Vec<String>> {
+    /// The events that are in the queue, which is empty then.
+    pub async fn drain(&self) -> anyhow::Result<Vec<Arrival>> {
         let count = self.len().await?;
         let mut arrivals = self.arrivals().await?;
-        let mut resources = Vec::with_capacity(count);
+        let mut events = Vec::with_capacity(count);
         for _ in 0..count {
-            resources.push(arrivals.next().await?);
+            events.push(arrivals.next().await?);
         }
-        Ok(resources)
+        Ok(events)
     }
 }
 
@@ -65,11 +68,38 @@ impl Queue {
 pub struct Arrivals(UnboundedReceiver<ConsumerMessage>);
 
 impl Arrivals {
-    /// The resource that the next event is about.
-    pub async fn next(&mut self) -> anyhow::Result<String> {
+    /// The next event.
+    pub async fn next(&mut self) -> anyhow::Result<Arrival> {
         let message = self.0.recv().await.context("the connection ended")?;
-        let body = serde_json::from_slice::<Value>(&message.content.context("a message without a body")?)?;
-        let resource = body["data"]["resourceId"].as_str().context("an event about nothing")?;
-        Ok(resource.to_owned())
+        let body = String::from_utf8(message.content.context("a message without a body")?)?;
+        let event = serde_json::from_str::<Value>(&body)?;
+        let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        Ok(Arrival {
+            resource: text("/data/resourceId").context("an event about nothing")?,
+            id: text("/id").context("an event without an id")?,
+            body,
+            properties: message.basic_properties.context("a message without properties")?,
+        })
+    }
+}
+
+/// An event that has arrived.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The resource that it is about.
+    pub resource: String,
+    /// Its own id.
+    pub id: String,
+    /// The whole body.
+    pub body: String,
+    /// What AMQP tells beside it.
+    pub properties: BasicProperties,
+}
+
+impl Arrival {
+    /// Its headers.
+    pub fn headers(&self) -> BTreeMap<String, String> {
+        let headers = self.properties.headers().into_iter().flat_map(|headers| headers.as_ref());
+        headers.map(|(name, value)| (name.to_string(), value.to_string())).collect()
     }
 }
