@@ -99,7 +99,7 @@ pub struct Arrival {
 impl Arrival {
     /// Its headers.
     pub fn headers(&self) -> BTreeMap<String, String> {
-        let headers = self.properties.headers().into_iter().flat_map(|headers| headers.as_ref());
+        let headers = self.properties.headers().into_iter().flat_map(AsRef::as_ref);
         headers.map(|(name, value)| (name.to_string(), value.to_string())).collect()
     }
 }
