@@ -44,7 +44,8 @@ pub const API: &str = "/api/hyperfleet/v1";
 /// Which API is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// That of the Sentinel's specification: `?labels=<selector>` answers all resources, with `status.phase`.
+    /// That of the Sentinel's specification: `?labels=<selector>` answers all resources, with `status.phase`; in pages, if
+    /// they are asked for.
     Documented,
     /// That of release 0.3.1: `?search=`, pages of at most 100, conditions.
     Released,
@@ -54,6 +55,7 @@ pub enum Dialect {
 #[derive(Debug, Clone)]
 pub struct HyperFleet {
     dialect: Dialect,
+    knows_pages: bool,
     clusters: Collection,
     nodepools: Collection,
     ids: Ids,
@@ -63,7 +65,13 @@ impl HyperFleet {
     /// An API without resources. The seed decides about ids.
     pub fn new(dialect: Dialect, seed: u64) -> Self {
         let (clusters, nodepools) = (Collection::default(), Collection::default());
-        Self { dialect, clusters, nodepools, ids: Ids::new(seed) }
+        Self { dialect, knows_pages: true, clusters, nodepools, ids: Ids::new(seed) }
+    }
+
+    /// From now on every list comes whole, whichever page is asked for: the specification of the documented dialect tells of
+    /// no pages.
+    pub fn forget_pages(&mut self) {
+        self.knows_pages = false;
     }
 
     /// Answers a request.

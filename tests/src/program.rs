@@ -78,9 +78,19 @@ impl Program {
     }
 
     /// Sends SIGTERM and waits for the end.
-    pub async fn terminate(mut self) -> anyhow::Result<ExitStatus> {
+    pub async fn terminate(self) -> anyhow::Result<ExitStatus> {
+        self.ask_to_end()?;
+        self.ended().await
+    }
+
+    /// Sends SIGTERM.
+    pub fn ask_to_end(&self) -> anyhow::Result<()> {
         let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw).context("no process")?;
-        kill_process(pid, Signal::TERM)?;
+        Ok(kill_process(pid, Signal::TERM)?)
+    }
+
+    /// Waits for the end.
+    pub async fn ended(mut self) -> anyhow::Result<ExitStatus> {
         tokio::task::spawn_blocking(move || Ok(self.process.wait()?)).await?
     }
 }

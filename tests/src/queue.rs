@@ -1,5 +1,8 @@
 //! A queue of a broker, bound before anybody publishes, and the events that arrive in it.
 
+use std::collections::BTreeMap;
+
+use amqprs::BasicProperties;
 use amqprs::channel::{
     BasicConsumeArguments, Channel, ConsumerMessage, ExchangeDeclareArguments, QueueBindArguments,
     QueueDeclareArguments,
@@ -49,20 +52,13 @@ impl Queue {
         Ok(usize::try_from(count)?)
     }
 
-    /// The resources that the events in the queue are about, one for each event; the queue is empty then.
-    pub async fn drain(&self) -> anyhow::Result<Vec<String>> {
-        let events = self.drain_events().await?;
-        let resource = |event: &Value| event["data"]["resourceId"].as_str().map(str::to_owned);
-        events.iter().map(|event| resource(event).context("an event about nothing")).collect()
-    }
-
-    /// The events in the queue; it is empty then.
-    pub async fn drain_events(&self) -> anyhow::Result<Vec<Value>> {
+    /// The events that are in the queue, which is empty then.
+    pub async fn drain(&self) -> anyhow::Result<Vec<Arrival>> {
         let count = self.len().await?;
         let mut arrivals = self.arrivals().await?;
         let mut events = Vec::with_capacity(count);
         for _ in 0..count {
-            events.push(arrivals.next_event().await?);
+            events.push(arrivals.next().await?);
         }
         Ok(events)
     }
@@ -72,16 +68,38 @@ impl Queue {
 pub struct Arrivals(UnboundedReceiver<ConsumerMessage>);
 
 impl Arrivals {
-    /// The resource that the next event is about.
-    pub async fn next(&mut self) -> anyhow::Result<String> {
-        let event = self.next_event().await?;
-        let resource = event["data"]["resourceId"].as_str().context("an event about nothing")?;
-        Ok(resource.to_owned())
-    }
-
-    /// The next event, whole.
-    pub async fn next_event(&mut self) -> anyhow::Result<Value> {
+    /// The next event.
+    pub async fn next(&mut self) -> anyhow::Result<Arrival> {
         let message = self.0.recv().await.context("the connection ended")?;
-        Ok(serde_json::from_slice(&message.content.context("a message without a body")?)?)
+        let body = String::from_utf8(message.content.context("a message without a body")?)?;
+        let event = serde_json::from_str::<Value>(&body)?;
+        let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        Ok(Arrival {
+            resource: text("/data/resourceId").context("an event about nothing")?,
+            id: text("/id").context("an event without an id")?,
+            body,
+            properties: message.basic_properties.context("a message without properties")?,
+        })
+    }
+}
+
+/// An event that has arrived.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The resource that it is about.
+    pub resource: String,
+    /// Its own id.
+    pub id: String,
+    /// The whole body.
+    pub body: String,
+    /// What AMQP tells beside it.
+    pub properties: BasicProperties,
+}
+
+impl Arrival {
+    /// Its headers.
+    pub fn headers(&self) -> BTreeMap<String, String> {
+        let headers = self.properties.headers().into_iter().flat_map(AsRef::as_ref);
+        headers.map(|(name, value)| (name.to_string(), value.to_string())).collect()
     }
 }

@@ -45,28 +45,38 @@ pub struct World {
     pub namespace: String,
     /// Its configuration.
     pub config: Config,
+    dialect: Dialect,
     host: Host,
 }
 
 impl World {
-    /// A world with clusters that are all due. The exchange is named after the test.
+    /// A world with clusters that are all due, whose API is the released one. The exchange is named after the test.
     pub async fn new(test: &str, clusters: usize) -> anyhow::Result<Self> {
+        Self::with(Dialect::Released, test, clusters).await
+    }
+
+    /// The same with an API of this dialect.
+    pub async fn with(dialect: Dialect, test: &str, clusters: usize) -> anyhow::Result<Self> {
         let (client, namespace) = (Ground::embedded().client(), test.replace('_', "-"));
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let object = serde_json::from_value(json!({"metadata": {"name": namespace}}))?;
         namespaces.create(&PostParams::default(), &object).await?;
         let config = Config::new(&client, &namespace, "shard");
-        let mut fleet = HyperFleet::new(Dialect::Released, 1);
+        let mut fleet = HyperFleet::new(dialect, 1);
         fleet.populate(clusters, |_| Arc::new(Labels::new()), an_hour_ago()?);
         let host = Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), fleet).await?;
-        Ok(Self { client, namespace, config, host })
+        Ok(Self { client, namespace, config, dialect, host })
     }
 
     /// A configuration whose first cycle is the only one.
     pub fn spec(&self, broker: &str) -> Value {
+        let dialect = match self.dialect {
+            Dialect::Documented => "labels",
+            Dialect::Released => "search",
+        };
         json!({
             "resourceType": "clusters",
-            "hyperfleetAPI": {"url": self.host.url(), "timeout": "30s", "dialect": "search"},
+            "hyperfleetAPI": {"url": self.host.url(), "timeout": "30s", "dialect": dialect},
             "broker": {"type": "rabbitmq", "topic": self.namespace, "url": broker},
             "pollInterval": "1h",
         })
@@ -81,9 +91,14 @@ impl World {
 
     /// The command of its Sentinel.
     pub fn command(&self) -> anyhow::Result<Command> {
+        self.command_of("shard")
+    }
+
+    /// The command of a Sentinel that goes by the configuration of this name.
+    pub fn command_of(&self, config: &str) -> anyhow::Result<Command> {
         let mut command = Command::new(program()?);
         command
-            .args(["sentinel", "--config=shard", "--namespace", &self.namespace])
+            .args(["sentinel", "--config", config, "--namespace", &self.namespace])
             .args(["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"])
             .env("LOCKSTEP_LOG_FORMAT", "json")
             .env("LOCKSTEP_LOG_LEVEL", "debug");
@@ -98,13 +113,6 @@ impl World {
     /// Starts its Sentinel.
     pub async fn sentinel(&self) -> anyhow::Result<Program> {
         self.start(self.command()?).await
-    }
-
-    /// The same, with variables of its environment.
-    pub async fn sentinel_with(&self, variables: &[(&str, &str)]) -> anyhow::Result<Program> {
-        let mut command = self.command()?;
-        command.envs(variables.iter().copied());
-        self.start(command).await
     }
 
     /// What the fleet's host serves.
@@ -144,7 +152,7 @@ pub async fn arrive(arrivals: &mut Arrivals, awaited: &[String]) -> anyhow::Resu
     let mut arrived = BTreeSet::new();
     let all = async {
         while !awaited.iter().all(|id| arrived.contains(id)) {
-            arrived.insert(arrivals.next().await?);
+            arrived.insert(arrivals.next().await?.resource);
         }
         Ok(())
     };

@@ -1,7 +1,7 @@
 //! The Sentinel as a process, between a fleet that is served over HTTP and a real RabbitMQ.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
@@ -12,29 +12,30 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use lockstep_core::engine::machine::Event;
 use lockstep_core::sentinel::{Sentinel, Settings};
+use lockstep_crds::sentinel::LastCycle;
 use lockstep_shell::clock::Clock;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::run::Options;
 use lockstep_shell::shutdown;
 use lockstep_sim::hyperfleet::host::{Mishap, Weather};
-use lockstep_sim::hyperfleet::{ADAPTERS, API, HyperFleet, Kind, Labels, Resource};
+use lockstep_sim::hyperfleet::{ADAPTERS, API, Dialect, HyperFleet, Kind, Labels, Resource};
 use lockstep_tests::ground::eventually;
 use lockstep_tests::program::sum;
-use lockstep_tests::queue::Queue;
+use lockstep_tests::queue::{Arrival, Queue};
 use lockstep_tests::rabbitmq::{ENCODED_PASSWORD, PASSWORD, RabbitMq, USER};
 use lockstep_tests::shard::{
     BROKER_ERRORS, CYCLES, PAGE, PUBLISHED, REPUBLISHED, SKIPPED, World, a_cycle_passes, an_hour_ago, arrive,
     reaches,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::block_in_place;
 
-/// How often each is there.
-fn counted(resources: Vec<String>) -> BTreeMap<String, usize> {
+/// How often each resource was published.
+fn counted(events: Vec<Arrival>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    for resource in resources {
-        *counts.entry(resource).or_default() += 1;
+    for event in events {
+        *counts.entry(event.resource).or_default() += 1;
     }
     counts
 }
@@ -62,15 +63,24 @@ async fn a_crash_of_the_broker_loses_no_event() -> anyhow::Result<()> {
     reaches(&sentinel, CYCLES, 1).await?;
 
     let metrics = sentinel.metrics().await?;
-    let counts = counted(Queue::bind(&broker, &world.namespace).await?.drain().await?);
-    assert_eq!(counts.keys().cloned().collect::<Vec<_>>(), world.ids());
-    let received = counts.values().sum::<usize>();
+    let events = Queue::bind(&broker, &world.namespace).await?.drain().await?;
+    let received = events.len();
+    // What is sent again keeps its id, and no two resources share one.
+    let mut ids = BTreeMap::new();
+    for event in events {
+        let id = ids.entry(event.resource).or_insert_with(|| event.id.clone());
+        assert_eq!(*id, event.id);
+    }
+    assert_eq!(ids.keys().cloned().collect::<Vec<_>>(), world.ids());
+    assert_eq!(ids.values().collect::<BTreeSet<_>>().len(), CLUSTERS);
     let republished = sum(&metrics, REPUBLISHED, "");
     let doubled = (received - CLUSTERS) as u64;
     assert!(republished > 0 && doubled <= republished, "{received} received, {republished} republished");
     assert!(sum(&metrics, PUBLISHED, "") == 20_000, "{metrics}");
     assert!(sum(&metrics, BROKER_ERRORS, "broker_type=\"rabbitmq\"") >= 1, "{metrics}");
     world.config.told("Publishing", "True", "AllConfirmed").await?;
+    let cycle = LastCycle { resources: 20_000, published: 20_000, ..LastCycle::default() };
+    assert_eq!(world.config.status().await?.last_cycle, Some(cycle));
     assert!(sentinel.terminate().await?.success());
     Ok(())
 }
@@ -134,6 +144,48 @@ async fn sigterm_ends_it_well_in_the_middle_of_a_cycle() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A broker that falls silent in the middle of a cycle: confirms are awaited for as long as is allowed, and not longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_waits_for_a_silent_broker_only_until_its_deadline() -> anyhow::Result<()> {
+    const DEADLINE: Duration = Duration::from_secs(1);
+    let Some(broker) = RabbitMq::start()? else { return Ok(()) };
+    let world = World::new("deadline", 20_000).await?;
+    let queue = Queue::bind(&broker, &world.namespace).await?;
+    world.config.create(&world.spec(&broker.url())).await?;
+    let mut command = world.command()?;
+    command.env("LOCKSTEP_SHUTDOWN_TIMEOUT", "1s");
+    let sentinel = world.start(command).await?;
+    reaches(&sentinel, PUBLISHED, 1000).await?;
+    broker.freeze()?;
+    // What it confirmed before is counted first.
+    let (mut confirmed, mut same) = (0, 0);
+    while same < 50 {
+        let published = sentinel.metric(PUBLISHED, "").await?;
+        same = if published == confirmed { same + 1 } else { 0 };
+        confirmed = published;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    ensure!(confirmed < 20_000, "all was published before the broker was frozen");
+
+    let asked = Instant::now();
+    sentinel.ask_to_end()?;
+    let mut metrics = sentinel.metrics().await?;
+    while let Ok(later) = sentinel.metrics().await {
+        metrics = later;
+    }
+    let left = sentinel.logged("stopped without the answers to some requests").context("all was answered")?;
+    let status = sentinel.ended().await?;
+    let took = asked.elapsed();
+    assert!(status.success(), "{status}");
+    assert!((DEADLINE..10 * DEADLINE).contains(&took), "{took:?}");
+    assert!(left["left"].as_u64() >= Some(1), "{left}");
+    assert_eq!(sum(&metrics, PUBLISHED, ""), confirmed);
+    broker.thaw()?;
+    let received = queue.drain().await?.len() as u64;
+    assert!(received >= confirmed, "{received} received, {confirmed} counted");
+    Ok(())
+}
+
 /// The counts of a process end with it, so that the Sentinel runs in this one.
 #[tokio::test(flavor = "multi_thread")]
 async fn at_the_end_nothing_new_begins_and_what_is_in_flight_counts() -> anyhow::Result<()> {
@@ -173,23 +225,29 @@ async fn at_the_end_nothing_new_begins_and_what_is_in_flight_counts() -> anyhow:
     Ok(())
 }
 
-/// One adapter reports at each event: the first, and after the backoff the second.
-fn adapt(fleet: &mut HyperFleet, id: &str, adapter: &str) -> u16 {
-    let report = json!({
-        "adapter": adapter,
-        "observed_generation": 1,
-        "conditions": [{"type": "Available", "status": "True"}],
-    });
-    let request = Request::builder().method(Method::POST).uri(format!("{API}/clusters/{id}/statuses"));
+/// One adapter reports at each event: the first, and after the backoff the second. In the documented API nobody says who
+/// reports, so that each names the phase.
+fn adapt(fleet: &mut HyperFleet, dialect: Dialect, id: &str, event: usize) -> u16 {
+    let (path, report) = match dialect {
+        Dialect::Documented => ("status", json!({"phase": if event == 0 { "Validated" } else { "Ready" }})),
+        Dialect::Released => {
+            let available = json!([{"type": "Available", "status": "True"}]);
+            let adapter = ADAPTERS[event % ADAPTERS.len()];
+            ("statuses", json!({"adapter": adapter, "observed_generation": 1, "conditions": available}))
+        }
+    };
+    let request = Request::builder().method(Method::POST).uri(format!("{API}/clusters/{id}/{path}"));
     let request = request.body(Bytes::from(report.to_string())).expect("a request");
     fleet.handle(&request, Timestamp::now()).status().as_u16()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn events_bring_resources_to_rest() -> anyhow::Result<()> {
+async fn events_bring_to_rest(dialect: Dialect) -> anyhow::Result<()> {
     const CLUSTERS: usize = 500;
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };
-    let world = World::new("closed_loop", CLUSTERS).await?;
+    let world = World::with(dialect, &format!("closed-loop-{dialect:?}").to_lowercase(), CLUSTERS).await?;
+    if dialect == Dialect::Documented {
+        world.state().with_fleet(HyperFleet::forget_pages);
+    }
     let queue = Queue::bind(broker, &world.namespace).await?;
     let mut spec = world.polling(&broker.url());
     (spec["backoffNotReady"], spec["backoffReady"]) = (json!("200ms"), json!("1h"));
@@ -199,21 +257,18 @@ async fn events_bring_resources_to_rest() -> anyhow::Result<()> {
     let (mut arrivals, state) = (queue.arrivals().await?, world.state().clone());
     let adapters = tokio::spawn(async move {
         let mut events = BTreeMap::<String, usize>::new();
-        while let Ok(id) = arrivals.next().await {
+        while let Ok(Arrival { resource: id, .. }) = arrivals.next().await {
             let event = events.entry(id.clone()).or_default();
-            let adapter = ADAPTERS[*event % ADAPTERS.len()];
+            assert_eq!(state.with_fleet(|fleet| adapt(fleet, dialect, &id, *event)), 201);
             *event += 1;
-            assert_eq!(state.with_fleet(|fleet| adapt(fleet, &id, adapter)), 201);
         }
     });
     eventually("all are ready", async || {
-        let body = world.state().with_fleet(|fleet| {
-            let request =
-                Request::get(format!("{API}/clusters?search=status.conditions.Reconciled%3D%27True%27"));
-            fleet.handle(&request.body(Bytes::new()).expect("a request"), Timestamp::now()).into_body()
-        });
-        let list = serde_json::from_slice::<Value>(&body)?;
-        ensure!(list["total"] == json!(CLUSTERS), "{list}");
+        let is_ready = |fleet: &mut HyperFleet| {
+            fleet.resources(Kind::Cluster).filter(|cluster| cluster.is_ready()).count()
+        };
+        let ready = world.state().with_fleet(is_ready);
+        ensure!(ready == CLUSTERS, "{ready}");
         Ok(())
     })
     .await?;
@@ -229,6 +284,16 @@ async fn events_bring_resources_to_rest() -> anyhow::Result<()> {
     assert!(ready(&later) >= ready(&quiet) + 500, "{quiet}\n{later}");
     assert!(!adapters.is_finished());
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_bring_resources_to_rest() -> anyhow::Result<()> {
+    events_bring_to_rest(Dialect::Released).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_bring_resources_of_the_documented_api_to_rest() -> anyhow::Result<()> {
+    events_bring_to_rest(Dialect::Documented).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, ensure};
 use lockstep_tests::collector::{Collector, attributes, traceparent};
 use lockstep_tests::ground::eventually;
-use lockstep_tests::program::sum;
+use lockstep_tests::program::{Program, sum};
 use lockstep_tests::queue::Queue;
 use lockstep_tests::rabbitmq::{ENCODED_PASSWORD, PASSWORD, RabbitMq};
 use lockstep_tests::shard::{CYCLES, PUBLISHED, REPUBLISHED, World, reaches};
@@ -36,6 +36,19 @@ fn is_error(span: &Span) -> bool {
     span.status.as_ref().is_some_and(|status| status.code() == StatusCode::Error)
 }
 
+/// Starts the Sentinel with variables of its environment.
+async fn started(world: &World, variables: &[(&str, &str)]) -> anyhow::Result<Program> {
+    let mut command = world.command()?;
+    command.envs(variables.iter().copied());
+    world.start(command).await
+}
+
+/// The events in a queue, which is empty then.
+async fn drained(queue: &Queue) -> anyhow::Result<Vec<Value>> {
+    let arrivals = queue.drain().await?;
+    arrivals.iter().map(|arrival| Ok(serde_json::from_str(&arrival.body)?)).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_event_names_the_span_of_its_publication() -> anyhow::Result<()> {
     const CLUSTERS: usize = 300;
@@ -49,23 +62,25 @@ async fn each_event_names_the_span_of_its_publication() -> anyhow::Result<()> {
     std::fs::write(token.path(), TOKEN)?;
     let start = nanos(SystemTime::now())?;
     let header = format!("x-team={HEADER}");
-    let sentinel = world
-        .sentinel_with(&[
+    let sentinel = started(
+        &world,
+        &[
             (ENDPOINT, &collector.url()),
             ("OTEL_EXPORTER_OTLP_HEADERS", &header),
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
             ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test"),
             ("HYPERFLEET_API_TOKEN_FILE", token.path().to_str().context("a path")?),
             NEVER,
-        ])
-        .await?;
+        ],
+    )
+    .await?;
     reaches(&sentinel, CYCLES, 1).await?;
     // Fewer than a batch: they are exported at the end.
     assert_eq!(collector.spans(), []);
     let log = sentinel.log();
     assert!(sentinel.terminate().await?.success());
 
-    let (events, spans) = (queue.drain_events().await?, collector.spans());
+    let (events, spans) = (drained(&queue).await?, collector.spans());
     assert_eq!((events.len(), spans.len()), (CLUSTERS, CLUSTERS));
     assert_eq!(named(&events)?, spans.iter().map(traceparent).collect());
     let events = events.iter().map(|event| (event["traceparent"].as_str().unwrap_or_default(), event));
@@ -115,12 +130,11 @@ async fn a_refused_event_is_an_error_each_time_that_it_is_sent() -> anyhow::Resu
     block_in_place(|| broker.control(&["set_policy", "limit", "^refused-spans-queue$", limit]))?;
     let queue = Queue::bind(broker, &world.namespace).await?;
     world.config.create(&world.spec(&broker.url())).await?;
-    let sentinel =
-        world.sentinel_with(&[(ENDPOINT, &collector.url()), ("OTEL_SERVICE_NAME", "east")]).await?;
+    let sentinel = started(&world, &[(ENDPOINT, &collector.url()), ("OTEL_SERVICE_NAME", "east")]).await?;
     world.config.told("Publishing", "False", "EventsGivenUp").await?;
     assert!(sentinel.terminate().await?.success());
 
-    let received = named(&queue.drain_events().await?)?;
+    let received = named(&drained(&queue).await?)?;
     assert!((1..CLUSTERS).contains(&received.len()), "{received:?}");
     let mut traces = BTreeMap::<_, Vec<_>>::new();
     for span in collector.spans() {
@@ -154,7 +168,7 @@ async fn what_a_lost_connection_left_unconfirmed_is_an_error() -> anyhow::Result
     drop(Queue::bind(&broker, &world.namespace).await?);
     world.config.create(&world.spec(&broker.url())).await?;
     let roomy = ("OTEL_BSP_MAX_QUEUE_SIZE", "100000");
-    let sentinel = world.sentinel_with(&[(ENDPOINT, &collector.url()), roomy]).await?;
+    let sentinel = started(&world, &[(ENDPOINT, &collector.url()), roomy]).await?;
     let published = reaches(&sentinel, PUBLISHED, 1000).await?;
     ensure!(published < CLUSTERS as u64, "all was published before the broker was lost");
     block_in_place(|| broker.kill())?;
@@ -164,7 +178,7 @@ async fn what_a_lost_connection_left_unconfirmed_is_an_error() -> anyhow::Result
     let republished = sum(&sentinel.metrics().await?, REPUBLISHED, "");
     assert!(sentinel.terminate().await?.success());
 
-    let received = named(&Queue::bind(&broker, &world.namespace).await?.drain_events().await?)?;
+    let received = named(&drained(&Queue::bind(&broker, &world.namespace).await?).await?)?;
     let (lost, well): (Vec<_>, Vec<_>) = collector.spans().into_iter().partition(is_error);
     assert_eq!(well.len(), CLUSTERS);
     assert!(well.iter().all(|span| received.contains(&traceparent(span))));
@@ -193,7 +207,7 @@ async fn a_collector_that_is_silent_or_away_changes_nothing_for_events() -> anyh
         let timeout = ("OTEL_EXPORTER_OTLP_TIMEOUT", "300");
         // The events of one request have more spans.
         let narrow = ("OTEL_BSP_MAX_QUEUE_SIZE", "64");
-        let sentinel = world.sentinel_with(&[(ENDPOINT, &url), timeout, narrow]).await?;
+        let sentinel = started(&world, &[(ENDPOINT, &url), timeout, narrow]).await?;
         world.config.told("Publishing", "True", "AllConfirmed").await?;
         assert_eq!(sentinel.metric(PUBLISHED, "").await?, CLUSTERS as u64);
         let told = |words: &str| sentinel.log().lines().filter(|line| line.contains(words)).count();
@@ -205,7 +219,7 @@ async fn a_collector_that_is_silent_or_away_changes_nothing_for_events() -> anyh
         .await?;
         assert!(sentinel.terminate().await?.success());
 
-        let events = queue.drain_events().await?;
+        let events = drained(&queue).await?;
         assert_eq!((events.len(), named(&events)?.len()), (CLUSTERS, CLUSTERS));
     }
     Ok(())
@@ -219,7 +233,7 @@ async fn a_collector_that_comes_back_is_told_with_what_it_cost() -> anyhow::Resu
     world.config.create(&world.polling(&broker.url())).await?;
     collector.refuse(true);
     let often = ("OTEL_BSP_SCHEDULE_DELAY", "50");
-    let sentinel = world.sentinel_with(&[(ENDPOINT, &collector.url()), often]).await?;
+    let sentinel = started(&world, &[(ENDPOINT, &collector.url()), often]).await?;
     let told = async |words: &str| {
         eventually(words, async || sentinel.logged(words).with_context(|| sentinel.log())).await
     };
@@ -239,9 +253,9 @@ async fn without_a_collector_events_have_traces_only_where_they_are_asked_for() 
         let world = World::new(name, 10).await?;
         let queue = Queue::bind(broker, &world.namespace).await?;
         world.config.create(&world.spec(&broker.url())).await?;
-        let sentinel = world.sentinel_with(&[("LOCKSTEP_TRACEPARENT", value)]).await?;
+        let sentinel = started(&world, &[("LOCKSTEP_TRACEPARENT", value)]).await?;
         reaches(&sentinel, CYCLES, 1).await?;
-        let events = queue.drain_events().await?;
+        let events = drained(&queue).await?;
         assert_eq!(events.len(), 10);
         assert!(events.iter().all(|event| event["traceparent"].is_string() == traced), "{events:?}");
     }

@@ -324,6 +324,57 @@ fn the_answer_about_one_secret_is_not_taken_for_another() {
     assert!(matches!(&*broker, Broker::RabbitMq { url, .. } if url.reveal() == "amqp://new/"));
 }
 
+/// Nothing is confirmed: pages are read ahead, but not without bound.
+#[test]
+fn the_next_page_is_asked_for_as_the_first_is_published() {
+    let mut sentinel = Bench::new(confirmed).sentinel;
+    let now = Bench::new(confirmed).now();
+    let page = |number: usize| {
+        let item = |n: usize| json!({ "id": format!("{n:06}"), "labels": { "region": "us-east" } });
+        let items = (100 * number..100 * (number + 1)).map(item).collect::<Vec<_>>();
+        Ok(Success::Document(json!({ "total": 100_000, "items": items }).to_string().into()))
+    };
+    let kinds = |requests: &[Request]| {
+        let is = |of: &Request| match of.action {
+            Action::Fetch { .. } => Some("fetch"),
+            Action::Publish { .. } => Some("publish"),
+            _ => None,
+        };
+        requests.iter().filter_map(is).collect::<Vec<_>>()
+    };
+    let object =
+        json!({ "metadata": { "uid": "u1", "generation": 1, "resourceVersion": "1" }, "spec": spec() });
+    let mut asked: VecDeque<Request> =
+        sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now).requests.into();
+    let (mut pages, mut publications, mut first) = (0, Vec::new(), None);
+    while let Some(request) = asked.pop_front() {
+        let outcome = match &request.action {
+            Action::Publish { .. } => {
+                publications.push(request);
+                continue;
+            }
+            Action::Fetch { .. } => {
+                pages += 1;
+                page(pages)
+            }
+            action => confirmed(action),
+        };
+        let step = sentinel.step(Event::Finished { id: request.id, outcome }, now);
+        let kinds = kinds(&step.requests);
+        if kinds.contains(&"publish") {
+            first.get_or_insert((pages, kinds));
+        }
+        asked.extend(step.requests);
+    }
+    assert_eq!(first, Some((1, vec!["fetch", "publish"])));
+    // 3,000 events are held, of which 2,000 are on their way, in requests of 100.
+    assert_eq!((pages, publications.len()), (30, 20));
+    assert_eq!(sentinel.queue_depths(), [("event", 3000)]);
+    let answered = publications.remove(0);
+    let event = Event::Finished { id: answered.id, outcome: confirmed(&answered.action) };
+    assert_eq!(kinds(&sentinel.step(event, now).requests), ["fetch", "publish"]);
+}
+
 #[test]
 fn at_the_end_nothing_new_is_begun_and_confirms_are_counted() {
     let mut sentinel = Bench::new(confirmed).sentinel;

@@ -20,7 +20,7 @@ type Answer = Result<http::Response<Bytes>, Problem>;
 /// Pages of the released dialect.
 const SIZE_DEFAULT: usize = 20;
 const SIZE_MAX: usize = 100;
-/// The documented dialect knows no pages: one holds everything.
+/// The page of the documented dialect holds everything, unless a smaller one is asked for.
 const SIZE_DOCUMENTED: usize = 100_000;
 
 pub(super) fn answer(fleet: &mut HyperFleet, request: &http::Request<Bytes>, now: Timestamp) -> Answer {
@@ -78,6 +78,7 @@ fn list(fleet: &mut HyperFleet, kind: Kind, owner: Option<String>, query: Option
     };
     let page = number(&parameters, "page", 1, usize::MAX)?;
     let size = number(&parameters, "size", default, max)?;
+    let (page, size) = if fleet.knows_pages { (page, size) } else { (1, usize::MAX) };
     let (after, order, query) = match fleet.dialect {
         Dialect::Documented => {
             let labels = selector::Labels::parse(parameters.text("labels"))

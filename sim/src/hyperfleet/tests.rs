@@ -100,6 +100,8 @@ fn the_documented_api_selects_by_labels() {
     assert_eq!(status, StatusCode::BAD_REQUEST);
     // The released language means nothing here.
     assert_eq!(get(&mut fleet, &format!("{CLUSTERS}?search=not+a+search"))["total"], 3);
+    fleet.forget_pages();
+    assert_eq!(get(&mut fleet, &format!("{CLUSTERS}?size=2&page=2"))["size"], 3);
 }
 
 #[test]

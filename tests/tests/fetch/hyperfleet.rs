@@ -1,15 +1,21 @@
 //! Documents of the HyperFleet API.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use lockstep_core::engine::action::Class;
 use lockstep_shell::fetch::{Fetcher, LONGEST};
+use lockstep_sim::host::Listener;
 use lockstep_sim::hyperfleet::damage::Damage;
-use lockstep_sim::hyperfleet::host::{Host, Mishap};
+use lockstep_sim::hyperfleet::host::{Host, Mishap, State};
 use lockstep_sim::hyperfleet::{API, Dialect, HyperFleet, Labels};
 use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::{PATIENCE, document, failure};
 
@@ -31,6 +37,44 @@ async fn a_page_is_read_whole() {
     let fetcher = Fetcher::default();
     let page: Value = serde_json::from_str(&document(&fetcher, &url).await).unwrap();
     assert_eq!((&page["total"], &page["items"][0]["name"]), (&1.into(), &"a".into()));
+}
+
+/// A listener that counts who comes.
+struct Counting {
+    listener: TcpListener,
+    accepted: Arc<AtomicUsize>,
+}
+
+impl Listener for Counting {
+    type Stream = TcpStream;
+
+    async fn accept(&mut self) -> io::Result<Self::Stream> {
+        let stream = Listener::accept(&mut self.listener).await?;
+        self.accepted.fetch_add(1, Ordering::Relaxed);
+        Ok(stream)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+#[tokio::test]
+async fn one_connection_serves_all_pages() {
+    const PAGES: usize = 50;
+    let mut fleet = HyperFleet::new(Dialect::Released, 0);
+    fleet.populate(100 * PAGES, |_| Arc::default(), Timestamp::UNIX_EPOCH);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let accepted = Arc::<AtomicUsize>::default();
+    let counting = Counting { listener, accepted: Arc::clone(&accepted) };
+    let host = Host::start(counting, State::new(fleet, Timestamp::now)).unwrap();
+    let (fetcher, mut ids) = (Fetcher::default(), BTreeSet::new());
+    for page in 1..=PAGES {
+        let url = format!("{}{API}/clusters?order=id&size=100&page={page}", host.url());
+        let page: Value = serde_json::from_str(&document(&fetcher, &url).await).unwrap();
+        ids.extend(page["items"].as_array().unwrap().iter().map(|item| item["id"].to_string()));
+    }
+    assert_eq!((ids.len(), accepted.load(Ordering::Relaxed)), (100 * PAGES, 1));
 }
 
 #[tokio::test]

@@ -158,7 +158,8 @@ fn refuse(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 fn configure(hand: &mut dyn Hand, random: &mut Random) {
-    let (url, dialect) = random.pick(&[(HOSTS[0].0, "labels"), (HOSTS[1].0, "search")]);
+    let hosts = [(HOSTS[0].0, "labels"), (HOSTS[1].0, "search"), (HOSTS[2].0, "labels")];
+    let (url, dialect) = random.pick(&hosts);
     let region = random.pick(&["us-east", "us-east", "eu-west"]);
     let spec = match random.below(4) {
         0 => json!({ "hyperfleetAPI": { "url": url, "dialect": dialect } }),

@@ -14,9 +14,12 @@ use crate::cluster::Outside;
 use crate::hyperfleet::damage::Damage;
 use crate::hyperfleet::{Dialect, HyperFleet, Kind, Labels, Resource};
 
-/// The host of the API in each dialect.
-pub(super) const HOSTS: [(&str, Dialect); 2] =
-    [("http://labels.fleet", Dialect::Documented), ("http://search.fleet", Dialect::Released)];
+/// The hosts of the API: one for each dialect, and one that speaks the documented dialect and knows no pages.
+pub(super) const HOSTS: [(&str, Dialect); 3] = [
+    ("http://labels.fleet", Dialect::Documented),
+    ("http://search.fleet", Dialect::Released),
+    ("http://whole.fleet", Dialect::Documented),
+];
 /// The longest document that is read.
 const DOCUMENT_MAX_BYTES: usize = 8 << 20;
 /// How many resources there are at first: more than a page.
@@ -24,8 +27,8 @@ const RESOURCES: usize = 130;
 
 /// All that lies beyond Kubernetes.
 pub(super) struct Beyond {
-    /// The same fleet, once in each dialect.
-    fleets: [HyperFleet; 2],
+    /// The same fleet on each host.
+    fleets: [HyperFleet; 3],
     pub(super) broker: BrokerState,
     /// What adapters are about to report: which resource, and whether it is ready.
     reports: BTreeMap<(Timestamp, u64), (String, bool)>,
@@ -68,6 +71,7 @@ impl Beyond {
             random: Random::from_seed(7),
             counter: 0,
         };
+        beyond.fleets[2].forget_pages();
         for number in 0..RESOURCES {
             beyond.create(if number % 5 == 0 { "eu-west" } else { "us-east" }, start);
         }

@@ -1,0 +1,121 @@
+//! Shards: what the fleet's API answers to a selector as the Sentinel writes it, in both dialects.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use lockstep_core::sentinel::fleet::{self, Place, ResourceType};
+use lockstep_core::sentinel::selector::Selector;
+use lockstep_crds::sentinel::{MatchExpression, ShardSelector};
+use lockstep_sim::hyperfleet::{Dialect, HyperFleet, Kind, Labels};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// Some are written in no search: those with a hyphen, and those that begin with a digit.
+const KEYS: [&str; 5] = ["region", "app.kubernetes.io/name", "cluster-type", "1st", "a_b"];
+/// What labels of Kubernetes may be, and some that look like something else.
+const VALUES: [&str; 8] = ["us-east", "us-west", "US-East", "", "5", "05", "null", "a_b.c"];
+
+fn labels() -> impl Strategy<Value = Labels> {
+    let label = (select(&KEYS), select(&VALUES)).prop_map(|(key, value)| (key.to_owned(), value.to_owned()));
+    prop::collection::vec(label, 0..4).prop_map(Labels::from_iter)
+}
+
+fn expression() -> impl Strategy<Value = MatchExpression> {
+    let values = prop::collection::vec(select(&VALUES).prop_map(str::to_owned), 1..4);
+    let operator = select(vec!["In", "NotIn", "Exists", "DoesNotExist"]);
+    (select(&KEYS), operator, values).prop_map(|(key, operator, values)| MatchExpression {
+        key: key.to_owned(),
+        operator: operator.to_owned(),
+        values: if operator.ends_with("In") { values } else { Vec::new() },
+    })
+}
+
+fn selector() -> impl Strategy<Value = ShardSelector> {
+    (prop::option::weighted(0.5, labels()), prop::collection::vec(expression(), 0..3)).prop_map(
+        |(match_labels, match_expressions)| ShardSelector {
+            // More than one label hardly ever fits anything.
+            match_labels: match_labels.into_iter().flatten().take(1).collect(),
+            match_expressions,
+        },
+    )
+}
+
+/// What the selector means, in the words of Kubernetes.
+fn is_selected(labels: &Labels, selector: &ShardSelector) -> bool {
+    let among = |key: &str, values: &[String]| labels.get(key).is_some_and(|value| values.contains(value));
+    selector.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+        && selector.match_expressions.iter().all(|term| match term.operator.as_str() {
+            "In" => among(&term.key, &term.values),
+            "NotIn" => !among(&term.key, &term.values),
+            "Exists" => labels.contains_key(&term.key),
+            _ => !labels.contains_key(&term.key),
+        })
+}
+
+/// The ids that the API answers, and those of them that the Sentinel takes for its own.
+fn found(rows: &[Labels], selector: &ShardSelector, dialect: Dialect) -> [BTreeSet<String>; 3] {
+    let mut fleet = HyperFleet::new(dialect, 1);
+    for labels in rows {
+        fleet.create("a", Arc::new(labels.clone()), Timestamp::UNIX_EPOCH);
+    }
+    let spoken = match dialect {
+        Dialect::Documented => fleet::Dialect::Labels,
+        Dialect::Released => fleet::Dialect::Search,
+    };
+    let own = Selector::read(selector).unwrap();
+    let url =
+        fleet::url("http://fleet", spoken, ResourceType::Clusters, &own, &Place { after: None, page: 1 });
+    let request = http::Request::get(&url["http://fleet".len()..]).body(Bytes::new()).unwrap();
+    let answer = fleet.handle(&request, Timestamp::UNIX_EPOCH).into_body();
+    let page = fleet::read(std::str::from_utf8(&answer).unwrap(), spoken);
+    let page = page.unwrap_or_else(|problem| panic!("{url}: {problem} {answer:?}"));
+    let listed: BTreeMap<String, bool> = page
+        .resources
+        .into_iter()
+        .map(|resource| (resource.id, own.matches(&resource.labels.unwrap())))
+        .collect();
+    let own = listed.iter().filter(|(_, is_own)| **is_own).map(|(id, _)| id.clone()).collect();
+    let wanted = fleet.resources(Kind::Cluster).filter(|row| is_selected(&row.labels, selector));
+    [wanted.map(|row| row.id.clone()).collect(), listed.into_keys().collect(), own]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn a_sentinel_finds_what_its_selector_selects(
+        rows in prop::collection::vec(labels(), 0..40),
+        selector in selector(),
+    ) {
+        for dialect in [Dialect::Documented, Dialect::Released] {
+            let [wanted, listed, own] = found(&rows, &selector, dialect);
+            prop_assert!(wanted.is_subset(&listed), "{:?}: {:?} is not in {:?}", dialect, wanted, listed);
+            prop_assert_eq!(wanted, own);
+        }
+    }
+}
+
+/// The API does the work wherever its language can say what is asked for.
+#[test]
+fn what_is_not_its_own_stays_on_the_server() {
+    let rows = VALUES.map(|value| Labels::from([("region".to_owned(), value.to_owned())]));
+    let rows = [&rows[..], &[Labels::new()]].concat();
+    for (operator, values, count) in [
+        ("In", &["us-east", "5"][..], 2),
+        ("NotIn", &["us-east", "5"], 7),
+        ("Exists", &[], 8),
+        ("DoesNotExist", &[], 1),
+    ] {
+        let (operator, values) = (operator.to_owned(), values.iter().map(ToString::to_string).collect());
+        let term = MatchExpression { key: "region".to_owned(), operator, values };
+        let selector = ShardSelector { match_expressions: vec![term], ..ShardSelector::default() };
+        for dialect in [Dialect::Documented, Dialect::Released] {
+            let [wanted, listed, _] = found(&rows, &selector, dialect);
+            assert_eq!((wanted.len(), &listed), (count, &wanted), "{dialect:?} {selector:?}");
+        }
+    }
+}
