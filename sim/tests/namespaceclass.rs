@@ -8,4 +8,5 @@ mod namespaceclass {
     mod ownership;
     mod quiet;
     mod races;
+    mod reasons;
 }

@@ -4,7 +4,7 @@
 //! their own.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -14,12 +14,13 @@ use kube::{Api, Client, Config};
 use lockstep_core::engine::operator;
 use lockstep_shell::clock::Clock;
 use lockstep_shell::controllers;
-use lockstep_shell::manager::Manager;
+use lockstep_shell::manager::{Ended, Manager};
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::shutdown::{self, Trigger};
 use lockstep_sim::host::{Host, Options};
 use prometheus::Registry;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use crate::control_plane::ControlPlane;
 
@@ -29,7 +30,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// An API server with our CRDs and the operator on it.
 pub struct Ground {
     config: Config,
-    _operator: Trigger,
+    operator: Mutex<Option<Running>>,
     host: Option<Host>,
 }
 
@@ -93,11 +94,26 @@ impl Ground {
         }
     }
 
+    /// Ends the operator and starts another one, which knows nothing of what the one before knew.
+    pub async fn restart(&'static self) -> anyhow::Result<()> {
+        let before = self.operator.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Running { trigger, ended }) = before {
+            drop(trigger);
+            ended.await??;
+        }
+        let started = on_runtime(|runtime| {
+            let _entered = runtime.enter();
+            Running::start(self.client())
+        });
+        *self.operator.lock().unwrap_or_else(PoisonError::into_inner) = Some(started?);
+        Ok(())
+    }
+
     async fn prepare(config: Config, host: Option<Host>) -> anyhow::Result<Self> {
         let client = Client::try_from(config.clone())?;
         install_crds(&client).await?;
-        let operator = start_operator(client)?;
-        Ok(Self { config, _operator: operator, host })
+        let operator = Mutex::new(Some(Running::start(client)?));
+        Ok(Self { config, operator, host })
     }
 }
 
@@ -119,22 +135,29 @@ pub async fn install_crds(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts all controllers with the client on the current runtime; they stop when the trigger is dropped.
-pub fn start_operator(client: Client) -> anyhow::Result<Trigger> {
-    let settings = operator::Config {
-        concurrency: 8,
-        resync: Duration::from_mins(10),
-        instance: "lockstep-tests".to_owned(),
-        seed: 1,
-    };
-    let clock = Clock::start(jiff::Timestamp::now);
-    let mut manager = Manager::new(client, clock, settings.seed, Metrics::new(Registry::default())?);
-    for set in controllers::select_running(&[])? {
-        manager.add(controllers::machine(set.controller, &settings).context("a controller")?);
+/// A running operator; dropping it stops it.
+struct Running {
+    trigger: Trigger,
+    ended: JoinHandle<Result<(), Ended>>,
+}
+
+impl Running {
+    /// Starts all controllers with the client on the current runtime.
+    fn start(client: Client) -> anyhow::Result<Self> {
+        let settings = operator::Config {
+            concurrency: 8,
+            resync: Duration::from_mins(10),
+            instance: "lockstep-tests".to_owned(),
+            seed: 1,
+        };
+        let clock = Clock::start(jiff::Timestamp::now);
+        let mut manager = Manager::new(client, clock, settings.seed, Metrics::new(Registry::default())?);
+        for set in controllers::select_running(&[])? {
+            manager.add(controllers::machine(set.controller, &settings).context("a controller")?);
+        }
+        let (trigger, shutdown) = shutdown::channel();
+        Ok(Self { trigger, ended: tokio::spawn(manager.run(shutdown)) })
     }
-    let (trigger, shutdown) = shutdown::channel();
-    tokio::spawn(manager.run(shutdown));
-    Ok(trigger)
 }
 
 /// Tries until it holds, and returns what it gives. An error is what is not yet so.

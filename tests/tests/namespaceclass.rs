@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -12,6 +13,9 @@ use lockstep_crds::namespaceclass::{
 };
 use lockstep_tests::ground::{Ground, eventually};
 use serde_json::{Value, json};
+
+#[path = "namespaceclass/drift.rs"]
+mod drift;
 
 const LABEL: &str = "namespaceclass.akuity.io/name";
 
@@ -23,12 +27,22 @@ macro_rules! on_both_grounds {
             async fn $test() -> anyhow::Result<()> {
                 super::$test(super::World::new(super::Ground::embedded())).await
             })*
+
+            #[tokio::test]
+            async fn every_field_that_the_class_sets_comes_back() -> anyhow::Result<()> {
+                super::drift::every_field_that_the_class_sets_comes_back(super::Ground::embedded()).await
+            }
         }
         mod real {
             $(#[tokio::test]
             async fn $test() -> anyhow::Result<()> {
                 super::$test(super::World::new(super::Ground::real())).await
             })*
+
+            #[tokio::test]
+            async fn every_field_that_the_class_sets_comes_back() -> anyhow::Result<()> {
+                super::drift::every_field_that_the_class_sets_comes_back(super::Ground::real()).await
+            }
         }
     };
 }
@@ -277,7 +291,30 @@ async fn test_field_update_reconciliation(world: World) -> anyhow::Result<()> {
     .await?;
     maps.delete("a", &DeleteParams::default()).await?;
     eventually("the object is back", async || Ok(maps.get("a").await?)).await?;
-    Ok(())
+    texts_of_a_secret_are_reconciled(&world).await
+}
+
+/// The same for a Secret whose class gives texts, which the server keeps in another field.
+async fn texts_of_a_secret_are_reconciled(world: &World) -> anyhow::Result<()> {
+    let mut two = secret("pin");
+    two["stringData"]["old"] = json!("1");
+    world.define("texts", vec![two]).await?;
+    world.namespace("texts", Some("texts")).await?;
+    world.ready("texts", "texts").await?;
+    world.redefine("texts", vec![secret("pin")]).await?;
+    world.ready("texts", "texts").await?;
+    let secrets = Api::<Secret>::namespaced(world.client.clone(), "texts");
+    let data = secrets.get("pin").await?.data.unwrap_or_default();
+    assert_eq!(data, BTreeMap::from([("pin".to_owned(), ByteString(b"4711".to_vec()))]));
+
+    let edit = Patch::Merge(json!({ "data": { "pin": "ODE1", "others": "MQ==" } }));
+    secrets.patch("pin", &PatchParams::default(), &edit).await?;
+    eventually("the edit is undone", async || {
+        let data = secrets.get("pin").await?.data.unwrap_or_default();
+        ensure!(data["pin"].0 == b"4711" && data["others"].0 == b"1", "{data:?}");
+        Ok(())
+    })
+    .await
 }
 
 async fn test_over_deletion_guard(world: World) -> anyhow::Result<()> {

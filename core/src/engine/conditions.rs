@@ -120,6 +120,32 @@ mod tests {
 
     proptest! {
         #[test]
+        fn the_transition_time_is_that_of_the_last_change_of_status(
+            findings in proptest::collection::vec((0usize..3, 0usize..3, 0i64..100), 1..40)
+        ) {
+            const STATUSES: [Status; 3] = [Status::True, Status::False, Status::Unknown];
+            const REASONS: [&str; 3] = ["Waiting", "Failing", "Done"];
+            let (mut conditions, mut second) = (Vec::new(), 0);
+            let (mut before, mut moved) = (None, 0);
+            for (generation, (status, reason, pause)) in (1..).zip(findings) {
+                second += pause;
+                let told = (STATUSES[status], REASONS[reason]);
+                if before.is_none_or(|(status, _)| status != told.0) {
+                    moved = second;
+                }
+                let changed = set(&mut conditions, finding(told.0, told.1), generation, now(second));
+                prop_assert_eq!(changed.is_some(), before != Some(told));
+                prop_assert_eq!(conditions.len(), 1);
+                let entry = &conditions[0];
+                prop_assert!(changed.is_none_or(|changed| changed == *entry));
+                prop_assert_eq!(entry.last_transition_time.0.as_second(), moved);
+                prop_assert_eq!((entry.status.as_str(), entry.reason.as_str()), (told.0.as_str(), told.1));
+                prop_assert_eq!(entry.observed_generation, Some(generation));
+                before = Some(told);
+            }
+        }
+
+        #[test]
         fn a_cut_text_fits_and_stays_text(text in ".{0,40}", max in 4usize..40) {
             prop_assert!(cut(text, max).len() <= max);
         }

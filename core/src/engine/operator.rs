@@ -246,3 +246,7 @@ where
         C::TRAITS
     }
 }
+
+#[cfg(test)]
+#[path = "operator/tests.rs"]
+mod tests;

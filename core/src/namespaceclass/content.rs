@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use lockstep_crds::namespaceclass::{AppliedResource, GROUP};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -232,7 +234,34 @@ fn template(class: &str, resource: &Value) -> Value {
     }
     metadata["labels"][CLASS_LABEL] = json!(class);
     fields.insert("metadata".to_owned(), Value::Object(metadata));
+    if (text(&resource["apiVersion"]), text(&resource["kind"])) == (Some("v1"), Some("Secret")) {
+        encode_texts(&mut fields);
+    }
     Value::Object(fields)
+}
+
+/// Moves the texts of a Secret into its data, as the API server does. Who applies `stringData` owns a field by that name,
+/// which is never kept, and none of the data that comes of it: a key that is taken back would stay, and nobody would
+/// notice an edit. What the server does not take is left for it to refuse.
+fn encode_texts(secret: &mut Map<String, Value>) {
+    let Some(Value::Object(texts)) = secret.get("stringData").cloned() else { return };
+    let data = secret.entry("data").or_insert(Value::Null);
+    if data.is_null() {
+        *data = json!({});
+    }
+    let Some(data) = data.as_object_mut() else { return };
+    let mut refused = Map::new();
+    for (key, text) in texts {
+        match text {
+            Value::String(text) => data.insert(key, json!(STANDARD.encode(text))),
+            other => refused.insert(key, other),
+        };
+    }
+    if refused.is_empty() {
+        secret.remove("stringData");
+    } else {
+        secret.insert("stringData".to_owned(), Value::Object(refused));
+    }
 }
 
 #[cfg(test)]
@@ -299,6 +328,47 @@ mod tests {
         resource["status"] = json!({ "claimed": true });
         let content = content(&[resource]);
         insta::assert_json_snapshot!(content.entries[0].template());
+    }
+
+    /// What is applied of a Secret, but for what names it.
+    fn template_of_secret(fields: &Value) -> Value {
+        let mut secret = fields.clone();
+        (secret["apiVersion"], secret["kind"]) = (json!("v1"), json!("Secret"));
+        let mut template = template("web", &secret);
+        let others = template.as_object_mut().expect("an object");
+        others.retain(|field, _| !matches!(field.as_str(), "apiVersion" | "kind" | "metadata"));
+        template
+    }
+
+    #[test]
+    fn texts_of_a_secret_are_applied_as_the_data_that_they_become() {
+        let both = json!({ "stringData": { "pin": "4711", "key": "new" }, "data": { "key": "b2xk", "other": "eA==" } });
+        let data = json!({ "data": { "pin": "NDcxMQ==", "key": "bmV3", "other": "eA==" } });
+        assert_eq!(template_of_secret(&both), data);
+        let alone = json!({ "stringData": { "empty": "" }, "data": null, "type": "Opaque" });
+        assert_eq!(template_of_secret(&alone), json!({ "data": { "empty": "" }, "type": "Opaque" }));
+    }
+
+    #[test]
+    fn what_is_no_text_of_a_secret_is_left_for_the_server_to_refuse() {
+        let mixed = json!({ "stringData": { "pin": 4711, "key": "new" }, "data": { "pin": "eA==" } });
+        let left = json!({ "stringData": { "pin": 4711 }, "data": { "pin": "eA==", "key": "bmV3" } });
+        assert_eq!(template_of_secret(&mixed), left);
+        for odd in [
+            json!({ "stringData": ["new"] }),
+            json!({ "stringData": null }),
+            json!({ "stringData": { "key": "new" }, "data": "none" }),
+        ] {
+            assert_eq!(template_of_secret(&odd), odd);
+        }
+    }
+
+    #[test]
+    fn only_secrets_of_the_core_group_have_texts() {
+        for (api_version, kind) in [("example.com/v1", "Secret"), ("v1", "ConfigMap")] {
+            let other = json!({ "apiVersion": api_version, "kind": kind, "stringData": { "a": "b" } });
+            assert_eq!(template("web", &other)["stringData"], other["stringData"]);
+        }
     }
 
     #[test]

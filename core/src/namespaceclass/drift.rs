@@ -5,7 +5,7 @@
 //! still covers every field of what we applied. No schema is needed for that: the entry itself shows which lists merge by
 //! key and which are a single leaf.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::names::FIELD_MANAGER;
 
@@ -34,20 +34,11 @@ pub fn covers(fields: &Value, template: &Value) -> bool {
 }
 
 fn covers_field(fields: &Value, field: &str, value: &Value) -> bool {
-    // The server may or may not remember that an empty value was set; there is nothing in it that could be changed.
-    if is_empty(value) {
+    // Nothing was asked for.
+    if value.is_null() {
         return true;
     }
     fields.get(format!("f:{field}")).is_some_and(|owned| covers_value(owned, value))
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Object(fields) => fields.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
 }
 
 fn covers_value(owned: &Value, value: &Value) -> bool {
@@ -58,25 +49,50 @@ fn covers_value(owned: &Value, value: &Value) -> bool {
     }
     match value {
         Value::Object(fields) => fields.iter().all(|(field, value)| covers_field(owned, field, value)),
-        Value::Array(items) => items.iter().all(|item| {
-            owned_parts.iter().any(|(part, owned)| match part.split_once(':') {
-                Some(("v", element)) => element_is(element, item),
-                Some(("k", keys)) => keys_match(keys, item) && covers_value(owned, item),
-                _ => false,
-            })
-        }),
+        Value::Array(items) => covers_items(owned_parts, items),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
 }
 
-fn element_is(element: &str, item: &Value) -> bool {
-    serde_json::from_str::<Value>(element).is_ok_and(|element| element == *item)
+/// Each item needs an owned one for itself. One that lacks a key, which the server fills in by its default, could be
+/// taken for another item that has it: so whatever has all keys chooses first.
+fn covers_items(owned: &Map<String, Value>, items: &[Value]) -> bool {
+    let mut free: Vec<Owned<'_>> = owned.iter().filter_map(Owned::read).collect();
+    let mut choose = |item: &Value, lacks_keys: bool| {
+        let chosen = free.iter().position(|owned| owned.is(item, lacks_keys));
+        chosen.map(|place| free.swap_remove(place)).is_some()
+    };
+    let rest: Vec<&Value> = items.iter().filter(|item| !choose(item, false)).collect();
+    rest.into_iter().all(|item| choose(item, true))
 }
 
-/// Whether a list item has these keys. A key that the item lacks has been filled in by its default.
-fn keys_match(keys: &str, item: &Value) -> bool {
-    let Ok(Value::Object(keys)) = serde_json::from_str::<Value>(keys) else { return false };
-    keys.iter().all(|(key, value)| item.get(key).is_none_or(|own| own == value))
+/// An owned item of a list.
+enum Owned<'a> {
+    /// Of a set: the element itself.
+    Element(Value),
+    /// Of a list that merges by key: the keys, and the fields that are owned of it.
+    Keyed(Map<String, Value>, &'a Value),
+}
+
+impl<'a> Owned<'a> {
+    fn read((part, fields): (&String, &'a Value)) -> Option<Self> {
+        match part.split_once(':')? {
+            ("v", element) => serde_json::from_str(element).ok().map(Self::Element),
+            ("k", keys) => serde_json::from_str(keys).ok().map(|keys| Self::Keyed(keys, fields)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is this item, which may lack some of the keys.
+    fn is(&self, item: &Value, lacks_keys: bool) -> bool {
+        match self {
+            Self::Element(element) => element == item,
+            Self::Keyed(keys, fields) => {
+                let has = |(key, value)| item.get(key).map_or(lacks_keys, |own| own == value);
+                keys.iter().all(has) && covers_value(fields, item)
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -110,6 +126,15 @@ mod tests {
         })
     }
 
+    /// The fields without the one that a JSON pointer leads to.
+    fn without(fields: &Value, pointer: &str) -> Value {
+        let mut fields = fields.clone();
+        let (parent, field) = pointer.rsplit_once('/').expect("a path");
+        let parent = fields.pointer_mut(parent).and_then(Value::as_object_mut).expect("exists");
+        assert!(parent.remove(&field.replace("~1", "/")).is_some(), "{pointer}");
+        fields
+    }
+
     #[test]
     fn what_was_applied_is_covered() {
         assert!(covers(&fields(), &service()));
@@ -125,16 +150,34 @@ mod tests {
             "/f:spec/f:ports/k:{\"port\":80,\"protocol\":\"TCP\"}/f:name",
             "/f:spec/f:ports",
         ] {
-            let mut fields = fields();
-            let (parent, field) = pointer.rsplit_once('/').expect("a path");
-            let parent = fields.pointer_mut(parent).and_then(Value::as_object_mut).expect("exists");
-            assert!(parent.remove(&field.replace("~1", "/")).is_some(), "{pointer}");
-            assert!(!covers(&fields, &service()), "{pointer}");
+            assert!(!covers(&without(&fields(), pointer), &service()), "{pointer}");
         }
     }
 
     #[test]
-    fn empty_values_need_no_owner() {
-        assert!(covers(&json!({}), &json!({ "data": {}, "spec": null, "rules": [] })));
+    fn empty_values_are_owned_like_any_other_but_null_is_not() {
+        let template = json!({ "data": {}, "spec": { "podSelector": {}, "policyTypes": [] }, "rules": [], "gone": null });
+        let owned =
+            json!({ "f:data": {}, "f:spec": { "f:podSelector": {}, "f:policyTypes": {} }, "f:rules": {} });
+        assert!(covers(&owned, &template));
+        for pointer in ["/f:data", "/f:spec/f:podSelector", "/f:spec/f:policyTypes", "/f:rules"] {
+            assert!(!covers(&without(&owned, pointer), &template), "{pointer}");
+        }
+    }
+
+    #[test]
+    fn each_item_of_a_list_has_an_owner_of_its_own() {
+        let ports = |ports: Value| json!({ "spec": { "ports": ports } });
+        let udp = json!({ "name": "udp", "port": 53, "protocol": "UDP" });
+        let tcp = json!({ "name": "tcp", "port": 53 });
+        let owned = json!({ "f:spec": { "f:ports": {
+            r#"k:{"port":53,"protocol":"TCP"}"#: { ".": {}, "f:name": {}, "f:port": {} },
+            r#"k:{"port":53,"protocol":"UDP"}"#: { ".": {}, "f:name": {}, "f:port": {}, "f:protocol": {} },
+        } } });
+        let lost = without(&owned, r#"/f:spec/f:ports/k:{"port":53,"protocol":"TCP"}"#);
+        for items in [json!([tcp, udp]), json!([udp, tcp])] {
+            assert!(covers(&owned, &ports(items.clone())));
+            assert!(!covers(&lost, &ports(items)));
+        }
     }
 }

@@ -25,7 +25,8 @@ pub mod reason {
     /// A reason: one of those below.
     pub type Reason = &'static str;
 
-    const ALL: [Reason; 12] = [
+    /// All of them.
+    pub const ALL: [Reason; 12] = [
         ALL_RESOURCES_VALID,
         INVALID_RESOURCES,
         RESOURCES_APPLIED,

@@ -80,8 +80,10 @@ impl Control for Controller {
     fn list_completed(&mut self, kind: &Arc<Kind>) {
         match Watched::of(kind) {
             Watched::Namespaces => {
-                let gone = self.world.namespaces.complete_list();
-                self.outbox.woken.extend(gone.into_iter().map(|(name, _)| Key::Namespace(name)));
+                for (name, _) in self.world.namespaces.complete_list() {
+                    self.world.told_missing.remove(&name);
+                    self.outbox.woken.push(Key::Namespace(name));
+                }
             }
             Watched::Classes => {
                 let gone = self.world.classes.complete_list();
@@ -264,3 +266,7 @@ impl Watched {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "watches/tests.rs"]
+mod tests;

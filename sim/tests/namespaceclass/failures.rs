@@ -1,8 +1,11 @@
 //! What lasting failures come to: backoff within its bounds, no spinning, and the truth in the status.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Class, Failure};
+use lockstep_core::engine::machine::{Note, ReconcileResult};
+use lockstep_core::namespaceclass::BACKOFF;
 use lockstep_sim::cluster::Fate;
 
 use super::bench::{Bench, settings};
@@ -32,6 +35,38 @@ fn a_lasting_failure_backs_off_from_half_a_second_to_five_minutes() {
     bench.cluster.interfere(|_, _| Fate::Served);
     bench.cluster.advance(Duration::from_mins(6));
     assert!(bench.ready("team").starts_with("True ResourcesApplied"));
+}
+
+#[test]
+fn every_failure_of_every_class_is_tried_again_within_the_bounds_of_its_attempt() {
+    for class in Class::ALL {
+        let mut bench = Bench::new();
+        bench.define("web", &[settings("a", "1")]);
+        bench.settle();
+        bench.cluster.interfere(move |_, action| match action {
+            Action::Apply { target, .. } if target.kind.kind == "ConfigMap" => Fate::failed(class),
+            _ => Fate::Served,
+        });
+        bench.namespace("team", Some("web"));
+        bench.cluster.advance(Duration::from_hours(1));
+        let (mut failures, mut longest) = (BTreeMap::<_, u32>::new(), Duration::ZERO);
+        for note in bench.cluster.notes() {
+            let Note::Reconciled { object, result, .. } = note else { continue };
+            let failures = failures.entry(object).or_default();
+            let ReconcileResult::Failed { retry_after, .. } = result else {
+                *failures = 0;
+                continue;
+            };
+            *failures += 1;
+            let ceiling = BACKOFF.ceiling(*failures);
+            assert!(
+                (ceiling * 3 / 4..=ceiling).contains(retry_after),
+                "{class}: failure {failures} of {object} is tried again in {retry_after:?}"
+            );
+            longest = longest.max(ceiling);
+        }
+        assert_eq!(longest, BACKOFF.max, "{class}: {failures:?}");
+    }
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! A converged cluster asks for nothing, and a run can be replayed.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockstep_core::engine::machine::{Event, Machine as _, Step};
+use lockstep_core::engine::machine::{Event, Machine as _, Note, Step};
 use lockstep_core::time::Now;
 
 use lockstep_sim::cluster::What;
+use serde_json::json;
 
 use super::bench::{Bench, operator, program, secret, settings};
 
@@ -37,6 +39,63 @@ fn a_restart_in_a_converged_cluster_writes_nothing() {
     bench.settle();
     let writes = bench.carried().skip(before).filter(|carried| carried.action.is_write());
     assert_eq!(writes.count(), 0);
+}
+
+/// A class with empty values, of which the API server notes only some in the managed fields.
+#[test]
+fn a_restart_applies_once_more_only_what_the_managed_fields_do_not_tell() {
+    let policy = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": { "name": "told" },
+        "spec": { "podSelector": {}, "policyTypes": ["Ingress"] },
+    });
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "told" }, "rules": [],
+    });
+    let mut map = settings("untold", "1");
+    map["metadata"]["finalizers"] = json!([]);
+    let mut bench = Bench::new();
+    bench.define("web", &[policy, role, secret("told"), map]);
+    bench.namespace("team", Some("web"));
+    bench.settle();
+    let (before, binding) = (bench.config_map("team", "untold"), bench.binding("team"));
+
+    bench.cluster.journal.clear();
+    bench.cluster.advance(Duration::from_mins(21));
+    assert_eq!(bench.carried().count(), 0);
+    bench.cluster.start(program, true);
+    bench.settle();
+    let writes = bench.carried().filter(|carried| carried.action.is_write());
+    let written: Vec<_> = writes.filter_map(|carried| carried.action.target()).map(|it| &*it.name).collect();
+    assert_eq!(written, ["untold"]);
+    assert_eq!((bench.config_map("team", "untold"), bench.binding("team")), (before, binding));
+}
+
+/// Looked at, that is: nothing is asked for.
+#[test]
+fn every_key_of_a_converged_cluster_is_looked_at_once_in_each_period() {
+    let mut bench = converged(10);
+    let begun = bench.cluster.elapsed();
+    bench.cluster.journal.clear();
+    let (period, periods) = (Duration::from_mins(10), 6);
+    bench.cluster.advance(period * periods);
+    let mut looks = BTreeMap::<_, Vec<_>>::new();
+    for entry in &bench.cluster.journal {
+        let What::Stepped { step, .. } = &entry.what else { continue };
+        for note in &step.notes {
+            let Note::Reconciled { object, .. } = note else { continue };
+            looks.entry(object).or_default().push(entry.at);
+        }
+    }
+    // The class, each namespace with its binding, and the four namespaces that every cluster has.
+    assert_eq!(looks.len(), 25);
+    for (object, looks) in looks {
+        assert_eq!(
+            looks.len(),
+            usize::try_from(periods).expect("small"),
+            "{object} since {begun:?}: {looks:?}"
+        );
+        assert!(looks.windows(2).all(|pair| pair[1] - pair[0] == period), "{object}: {looks:?}");
+    }
 }
 
 #[test]

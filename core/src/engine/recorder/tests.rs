@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::engine::action::{Failure, Success};
 use crate::time::Wall;
@@ -45,7 +47,16 @@ impl Bench {
 
     /// Records an occurrence, answers what is to be written, and returns its verb, name and count.
     fn write(&mut self, second: u64, outcome: &Outcome) -> Option<(&'static str, String, u64)> {
-        let request = self.record("no such class", second)?;
+        self.write_of("no such class", second, outcome)
+    }
+
+    fn write_of(
+        &mut self,
+        note: &str,
+        second: u64,
+        outcome: &Outcome,
+    ) -> Option<(&'static str, String, u64)> {
+        let request = self.record(note, second)?;
         self.recorder.finished(request.id, outcome);
         let (Action::Create { target, manifest: body } | Action::Patch { target, patch: body, .. }) =
             &request.action
@@ -131,4 +142,47 @@ fn memory_is_bounded() {
     }
     assert_eq!(bench.recorder.series.len(), SERIES_MAX);
     assert!(bench.recorder.in_flight.is_empty());
+}
+
+/// What a series should have come to.
+struct Expected {
+    name: String,
+    count: u64,
+    last: u64,
+    written: Option<u64>,
+}
+
+proptest! {
+    /// No occurrence is lost or counted twice, and what has been written rests for as long as it is documented.
+    #[test]
+    fn every_occurrence_is_counted_once_and_series_are_written_rarely(
+        occurrences in proptest::collection::vec((0usize..3, prop_oneof![0u64..40, 300u64..420], 0usize..18), 1..80)
+    ) {
+        let (window, pause) = (SERIES_WINDOW.as_secs(), SERIES_PAUSE.as_secs());
+        let mut bench = Bench::new();
+        let mut series: BTreeMap<usize, Expected> = BTreeMap::new();
+        let mut second = 0;
+        for (note, passed, outcome) in occurrences {
+            second += passed;
+            // Every other write fails, in any way.
+            let outcome = Class::ALL.get(outcome).map_or(DONE, |class| failed(*class));
+            let written = bench.write_of(&note.to_string(), second, &outcome);
+            let known = series.remove(&note).filter(|known| second - known.last < window);
+            let due = known.as_ref().and_then(|known| known.written).is_none_or(|at| second - at >= pause);
+            prop_assert_eq!(written.is_some(), due);
+            let known_name = known.as_ref().map(|known| known.name.clone());
+            let count = known.as_ref().map_or(0, |known| known.count) + 1;
+            let name = match &written {
+                Some((_, name, told)) => {
+                    prop_assert_eq!(*told, count);
+                    prop_assert!(known_name.is_none_or(|known| known == *name), "one series has one name");
+                    prop_assert!(series.values().all(|other| other.name != *name));
+                    name.clone()
+                }
+                None => known_name.expect("what is new is written"),
+            };
+            let at = if due { outcome.is_ok().then_some(second) } else { known.and_then(|known| known.written) };
+            series.insert(note, Expected { name, count, last: second, written: at });
+        }
+    }
 }

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use lockstep_core::engine::action::{Action, ActionId, Outcome, Request, Subresource, Success};
 use lockstep_core::engine::machine::{Event, Note, ReconcileResult, Step};
 use lockstep_core::object::ObjectRef;
 use serde_json::{Value, json};
 
+use super::common::change;
 use super::{Bug, Flaw, HOST, plant, sound};
 
 pub(super) const BUGS: &[Bug] = &[
@@ -86,6 +89,13 @@ pub(super) const BUGS: &[Bug] = &[
         sentence: "What was applied last is told in events.",
         controller: HOST,
         plant: plant::<SecretsTold>,
+        garble: None,
+    },
+    Bug {
+        name: "secrets_as_text",
+        sentence: "A Secret is applied with stringData, of which the managed fields do not say what became of it.",
+        controller: HOST,
+        plant: plant::<SecretsAsText>,
         garble: None,
     },
     Bug {
@@ -266,6 +276,22 @@ struct NoLabel;
 impl Flaw for NoLabel {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         change_manifest(request, |manifest| manifest["metadata"]["labels"] = json!({}));
+        None
+    }
+}
+
+#[derive(Default)]
+struct SecretsAsText;
+
+impl Flaw for SecretsAsText {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        change(request, "Secret", |secret| {
+            let data = secret.as_object_mut().and_then(|secret| secret.remove("data")).unwrap_or_default();
+            let text = |value: &Value| String::from_utf8(STANDARD.decode(value.as_str()?).ok()?).ok();
+            let texts = data.as_object().into_iter().flatten();
+            let texts = texts.filter_map(|(key, value)| Some((key.clone(), Value::from(text(value)?))));
+            secret["stringData"] = Value::Object(texts.collect());
+        });
         None
     }
 }

@@ -14,6 +14,9 @@ use crate::simulation::subject::{Act, Hand};
 const CLASSES: [&str; 3] = ["web", "db", "lab"];
 const NAMESPACES: [&str; 4] = ["red", "green", "blue", "grey"];
 
+/// The key that somebody else adds to what was applied. It stays.
+pub(super) const ADDED: &str = "more";
+
 pub(super) const ACTS: &[Act] = &[
     Act::new("define a class", "admin", 6, define_class),
     Act::new("update a class", "admin", 10, update_class),
@@ -64,16 +67,16 @@ fn resources(random: &mut Random) -> Value {
     let mut resources = Vec::new();
     for name in ["a", "b", "c"] {
         if random.below(2) == 0 {
-            let value = random.below(3).to_string();
+            let data = entries("value", random.below(3).to_string(), random);
             resources.push(json!({
-                "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "value": value },
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": data,
             }));
         }
     }
     if random.below(2) == 0 {
-        let pin = format!("{SECRET}-{}", random.below(3));
+        let texts = entries("pin", format!("{SECRET}-{}", random.below(3)), random);
         resources.push(json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pin" }, "stringData": { "pin": pin },
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pin" }, "stringData": texts,
         }));
     }
     if random.below(3) == 0 {
@@ -81,6 +84,15 @@ fn resources(random: &mut Random) -> Value {
             .push(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "robot" } }));
     }
     resources.into()
+}
+
+/// A value under a key, and at times another one, which an update takes away.
+fn entries(key: &str, value: String, random: &mut Random) -> Value {
+    let mut entries = json!({ key: value });
+    if random.below(3) == 0 {
+        entries["extra"] = json!("1");
+    }
+    entries
 }
 
 fn class(name: &str, random: &mut Random) -> Value {
@@ -164,9 +176,12 @@ fn some_applied(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
 
 fn edit_applied(hand: &mut dyn Hand, random: &mut Random) {
     let Some(target) = some_applied(hand, random) else { return };
+    // It is base64 as well, so that a Secret takes it.
+    let theirs = "dGhlaXJz";
     let patch = match (&*target.kind.kind, random.below(3)) {
-        ("ConfigMap", 0) => json!({ "data": { "value": "theirs" } }),
-        ("ConfigMap", 1) => json!({ "data": { "more": "theirs" } }),
+        ("ConfigMap", 0) => json!({ "data": { "value": theirs } }),
+        ("Secret", 0) => json!({ "data": { "pin": theirs } }),
+        ("ConfigMap" | "Secret", 1) => json!({ "data": { ADDED: theirs } }),
         _ => json!({ "metadata": { "labels": { CLASS_LABEL: null } } }),
     };
     hand.merge(&target, &patch);

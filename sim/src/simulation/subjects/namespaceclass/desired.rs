@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use lockstep_core::namespaceclass::names::{self, CLASS_LABEL};
 use lockstep_core::object::{Kind, ObjectRef, controller_uid, is_deleting, label, metadata};
 use serde_json::Value;
 
-use super::acts::pool_kinds;
+use super::acts::{ADDED, pool_kinds};
 use crate::apiserver::ApiServer;
 use crate::simulation::history::reference;
 
@@ -37,16 +39,17 @@ pub(super) fn wanted(class: &Value, namespace: &str) -> BTreeMap<ObjectRef, Valu
         .collect()
 }
 
-/// Whether an object is what a manifest wants, as far as it is in the simulation's classes.
+/// Whether an object is what a manifest wants, as far as it is in the simulation's classes: all that the manifest holds,
+/// and nothing of what an earlier one held.
 pub(super) fn is_as_wanted(object: &Value, manifest: &Value) -> bool {
-    let data = manifest["data"].as_object().into_iter().flatten();
-    let plain = data.into_iter().all(|(key, value)| object["data"][key] == *value);
-    let secret = manifest["stringData"].as_object().into_iter().flatten();
-    let encoded = |value: &Value| {
-        use base64::Engine as _;
-        base64::engine::general_purpose::STANDARD.encode(value.as_str().unwrap_or_default())
-    };
-    plain && secret.into_iter().all(|(key, value)| object["data"][key] == encoded(value).as_str())
+    let entries = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    let mut wanted = entries(&manifest["data"]);
+    for (key, text) in entries(&manifest["stringData"]) {
+        wanted.insert(key, STANDARD.encode(text.as_str().unwrap_or_default()).into());
+    }
+    let mut found = entries(&object["data"]);
+    found.remove(ADDED);
+    found == wanted
 }
 
 pub(super) fn binding(server: &ApiServer, namespace: &str) -> Option<Arc<Value>> {

@@ -1,0 +1,293 @@
+//! Every reason of every condition, with what brings it about and what ends it: the table is a snapshot, and each line of
+//! it is run.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Action, Class};
+use lockstep_core::namespaceclass::names::reason;
+use lockstep_sim::cluster::{Fate, Hop, Weather};
+use serde_json::{Value, json};
+
+use super::bench::{Bench, settings};
+
+const CLASSES: &str = "/apis/namespaceclass.akuity.io/v1alpha1/namespaceclasses";
+/// Longer than any key waits that fails.
+const WHILE: Duration = Duration::from_mins(6);
+
+/// A condition, its status and reason, what brings it about, and what makes it end.
+struct Line {
+    condition: &'static str,
+    reason: &'static str,
+    scenario: &'static str,
+    begin: fn(&mut Bench),
+    end: fn(&mut Bench),
+}
+
+const TABLE: &[Line] = &[
+    Line {
+        condition: "Valid",
+        reason: "True/AllResourcesValid",
+        scenario: "every resource can be applied, until a spoiled one is added",
+        begin: |bench| bench.update("web", &[settings("a", "2")]),
+        end: spoil,
+    },
+    Line {
+        condition: "Valid",
+        reason: "False/InvalidResources",
+        scenario: "a resource names a namespace, until it no longer does",
+        begin: spoil,
+        end: mend,
+    },
+    Line {
+        condition: "Ready",
+        reason: "True/ResourcesApplied",
+        scenario: "everything is applied, until a resource is spoiled",
+        begin: mend,
+        end: spoil,
+    },
+    Line {
+        condition: "Ready",
+        reason: "False/Applying",
+        scenario: "a new resource is on its way, until it arrives",
+        begin: slow_addition,
+        end: |_| {},
+    },
+    Line {
+        condition: "Ready",
+        reason: "False/InvalidResources",
+        scenario: "a resource names a namespace, until it no longer does",
+        begin: spoil,
+        end: mend,
+    },
+    Line {
+        condition: "Ready",
+        reason: "False/InvalidResources",
+        scenario: "the cluster does not serve a kind, until its CRD comes",
+        begin: |bench| bench.update("web", &[settings("a", "1"), widget()]),
+        end: serve_widgets,
+    },
+    Line {
+        condition: "Ready",
+        reason: "False/ClassNotFound",
+        scenario: "a binding made by hand names no class, until that is defined",
+        begin: bind_by_hand,
+        end: |bench| bench.define("missing", &[settings("a", "1")]),
+    },
+    Line {
+        condition: "Ready",
+        reason: "False/OwnershipConflict",
+        scenario: "an object of that name has another owner, until it is deleted",
+        begin: taken,
+        end: |bench| bench.delete("/api/v1/namespaces/team/configmaps/taken"),
+    },
+    Line {
+        condition: "Ready",
+        reason: "False/Forbidden",
+        scenario: "resources may not be applied, until they may",
+        begin: |bench| {
+            refuse(bench, "apply", Class::Forbidden);
+            bench.update("web", &[settings("a", "2")]);
+        },
+        end: serve,
+    },
+    Line {
+        condition: "Ready",
+        reason: "False/Rejected",
+        scenario: "the server finds a resource wrong, until it is right",
+        begin: |bench| bench.update("web", &[settings("a", "1"), settings("No Name", "1")]),
+        end: mend,
+    },
+    Line {
+        condition: "Ready",
+        reason: "False/ApplyFailed",
+        scenario: "the server takes no resource, until it does",
+        begin: |bench| {
+            refuse(bench, "apply", Class::Unavailable);
+            bench.update("web", &[settings("a", "2")]);
+        },
+        end: serve,
+    },
+    Line {
+        condition: "Ready",
+        reason: "False/PruneFailed",
+        scenario: "the server removes no resource, until it does",
+        begin: |bench| {
+            refuse(bench, "delete", Class::Unavailable);
+            bench.update("web", &[settings("b", "1")]);
+        },
+        end: serve,
+    },
+    Line {
+        condition: "Ready",
+        reason: "False/Contested",
+        scenario: "somebody keeps changing a resource, until they stop",
+        begin: contest,
+        end: |bench| bench.cluster.advance(Duration::from_mins(10)),
+    },
+    Line {
+        condition: "Ready",
+        reason: "False/WaitingForDeletion",
+        scenario: "a resource that goes is held by a finalizer, until that is taken off",
+        begin: |bench| {
+            hold(bench, &json!(["example.com/hold"]));
+            bench.update("web", &[settings("b", "1")]);
+        },
+        end: |bench| hold(bench, &Value::Null),
+    },
+];
+
+fn mend(bench: &mut Bench) {
+    bench.update("web", &[settings("a", "3")]);
+}
+
+fn spoil(bench: &mut Bench) {
+    let mut elsewhere = settings("c", "1");
+    elsewhere["metadata"]["namespace"] = json!("kube-system");
+    bench.update("web", &[settings("a", "1"), elsewhere]);
+}
+
+/// Whatever is applied is under way for a minute.
+struct SlowApplies;
+
+impl Weather for SlowApplies {
+    fn delay(&mut self, _: Duration, _: usize, hop: Hop<'_>) -> Duration {
+        let is_slow =
+            matches!(hop, Hop::Request(Action::Apply { target, .. }) if target.kind.kind == "ConfigMap");
+        if is_slow { Duration::from_mins(1) } else { Duration::ZERO }
+    }
+}
+
+fn slow_addition(bench: &mut Bench) {
+    bench.cluster.weather = Box::new(SlowApplies);
+    bench.update("web", &[settings("a", "1"), settings("b", "1")]);
+}
+
+fn widget() -> Value {
+    json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "w" } })
+}
+
+fn serve_widgets(bench: &mut Bench) {
+    let schema = json!({ "openAPIV3Schema": { "type": "object" } });
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": "widgets.example.com" },
+        "spec": {
+            "group": "example.com",
+            "names": { "kind": "Widget", "plural": "widgets" },
+            "scope": "Namespaced",
+            "versions": [{ "name": "v1", "served": true, "storage": true, "schema": schema }],
+        },
+    });
+    bench.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd);
+}
+
+/// The namespace has no label, so that the binding is nobody's but its maker's.
+fn bind_by_hand(bench: &mut Bench) {
+    bench.label("team", None);
+    bench.settle();
+    bench.cluster.journal.clear();
+    let binding = json!({
+        "apiVersion": "namespaceclass.akuity.io/v1alpha1",
+        "kind": "NamespaceClassBinding",
+        "metadata": { "name": "team" },
+        "spec": { "className": "missing" },
+    });
+    bench.post("/apis/namespaceclass.akuity.io/v1alpha1/namespaces/team/namespaceclassbindings", &binding);
+}
+
+fn taken(bench: &mut Bench) {
+    let owner = bench.post("/api/v1/namespaces/team/configmaps", &settings("owner", "1"));
+    let mut taken = settings("taken", "theirs");
+    taken["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"], "controller": true,
+    }]);
+    bench.post("/api/v1/namespaces/team/configmaps", &taken);
+    bench.update("web", &[settings("a", "1"), settings("taken", "ours")]);
+}
+
+/// Whatever is done to ConfigMaps under that name fails.
+fn refuse(bench: &mut Bench, name: &'static str, class: Class) {
+    bench.cluster.interfere(move |_, action| {
+        let fits =
+            action.name() == name && action.target().is_some_and(|target| target.kind.kind == "ConfigMap");
+        if fits { Fate::failed(class) } else { Fate::Served }
+    });
+}
+
+fn serve(bench: &mut Bench) {
+    bench.cluster.interfere(|_, _| Fate::Served);
+}
+
+fn contest(bench: &mut Bench) {
+    for _ in 0..20 {
+        let theirs = json!({ "data": { "value": "theirs" } });
+        bench.merge("/api/v1/namespaces/team/configmaps/a", &theirs);
+        bench.cluster.advance(Duration::from_millis(500));
+    }
+}
+
+fn hold(bench: &mut Bench, finalizers: &Value) {
+    let held = json!({ "metadata": { "finalizers": finalizers } });
+    bench.merge("/api/v1/namespaces/team/configmaps/a", &held);
+}
+
+/// The status and reason of a condition, and its message.
+fn found(bench: &mut Bench, condition: &str) -> (String, String) {
+    let object = if condition == "Valid" {
+        bench.get(&format!("{CLASSES}/web")).expect("exists")
+    } else {
+        bench.binding("team").expect("is bound")
+    };
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    let found = conditions.into_iter().find(|found| found["type"] == condition).expect("is told");
+    let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+    (format!("{}/{}", text("status"), text("reason")), text("message"))
+}
+
+/// A class that is applied in one namespace.
+fn bench() -> Bench {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "1")]);
+    bench.namespace("team", Some("web"));
+    bench.settle();
+    bench.cluster.journal.clear();
+    bench
+}
+
+#[test]
+fn every_reason_comes_and_goes() {
+    let (mut table, mut wrong) = (String::new(), Vec::new());
+    for Line { condition, reason, scenario, begin, end } in TABLE {
+        let mut bench = bench();
+        begin(&mut bench);
+        bench.cluster.advance(Duration::from_secs(5));
+        let (begun, message) = found(&mut bench, condition);
+        let came = bench.transitions();
+        bench.cluster.journal.clear();
+        end(&mut bench);
+        bench.cluster.advance(WHILE);
+        let (ended, _) = found(&mut bench, condition);
+        let went = bench.transitions();
+        if begun != *reason || ended == *reason {
+            wrong.push(format!("{condition}: {scenario}: {begun}, then {ended}, not {reason}: {message}"));
+        }
+        writeln!(table, "{condition} {reason}: {scenario}\n  {message}").expect("a string takes it");
+        for (sign, transitions) in [("+", came), ("-", went)] {
+            for transition in transitions.lines() {
+                writeln!(table, "  {sign} {transition}").expect("a string takes it");
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    insta::assert_snapshot!("reasons", table);
+}
+
+#[test]
+fn no_reason_is_left_out() {
+    let told = TABLE.iter().filter_map(|line| line.reason.split_once('/')).map(|(_, reason)| reason);
+    let told: BTreeSet<&str> = told.collect();
+    assert_eq!(told, BTreeSet::from(reason::ALL));
+}
