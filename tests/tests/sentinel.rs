@@ -314,11 +314,11 @@ async fn replaced_credentials_are_found_and_never_shown() -> anyhow::Result<()> 
     arrive(&mut queue.arrivals().await?, &world.ids()).await?;
 
     block_in_place(|| broker.control(&["change_password", USER, NEW]))?;
+    block_in_place(|| broker.control(&["close_all_connections", "rotation"]))?;
+    world.config.told("BrokerConnected", "False", "CredentialsRefused").await?;
     let url = format!("amqp://{USER}:{NEW}@{}/", broker.address());
     let patch = Patch::Merge(json!({"stringData": {"url": url}}));
     secrets.patch("rabbit", &PatchParams::default(), &patch).await?;
-    block_in_place(|| broker.control(&["close_all_connections", "rotation"]))?;
-    world.config.told("BrokerConnected", "False", "CredentialsRefused").await?;
     world.config.told("BrokerConnected", "True", "Connected").await?;
     let published = sentinel.metric(PUBLISHED, "").await?;
     reaches(&sentinel, PUBLISHED, published + 1).await?;
