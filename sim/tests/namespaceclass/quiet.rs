@@ -94,7 +94,7 @@ fn every_key_of_a_converged_cluster_is_looked_at_once_in_each_period() {
             usize::try_from(periods).expect("small"),
             "{object} since {begun:?}: {looks:?}"
         );
-        assert!(looks.windows(2).all(|pair| pair[1] - pair[0] == period), "{object}: {looks:?}");
+        assert!(looks.windows(2).all(|pair| pair[1] == pair[0] + period), "{object}: {looks:?}");
     }
 }
 

@@ -215,7 +215,7 @@ fn taken(bench: &mut Bench) {
     bench.update("web", &[settings("a", "1"), settings("taken", "ours")]);
 }
 
-/// Whatever is done to ConfigMaps under that name fails.
+/// Whatever is done to objects of the kind `ConfigMap` under that name fails.
 fn refuse(bench: &mut Bench, name: &'static str, class: Class) {
     bench.cluster.interfere(move |_, action| {
         let fits =

@@ -27,7 +27,9 @@ fn nothing_is_remembered_of_a_namespace_that_a_new_list_shows_to_be_gone() {
     let mut take = |events: Vec<Event>| {
         let now =
             Now { wall: Wall::from_timestamp(jiff::Timestamp::UNIX_EPOCH), monotonic: Monotonic::START };
-        events.into_iter().for_each(|event| drop(operator.step(event, now)));
+        for event in events {
+            let _step = operator.step(event, now);
+        }
         let state = operator.checkpoint()().expect("JSON");
         state["controller"]["world"]["told_missing"].as_object().map(serde_json::Map::len)
     };

@@ -67,14 +67,14 @@ fn resources(random: &mut Random) -> Value {
     let mut resources = Vec::new();
     for name in ["a", "b", "c"] {
         if random.below(2) == 0 {
-            let data = entries("value", random.below(3).to_string(), random);
+            let data = entries("value", &random.below(3).to_string(), random);
             resources.push(json!({
                 "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": data,
             }));
         }
     }
     if random.below(2) == 0 {
-        let texts = entries("pin", format!("{SECRET}-{}", random.below(3)), random);
+        let texts = entries("pin", &format!("{SECRET}-{}", random.below(3)), random);
         resources.push(json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pin" }, "stringData": texts,
         }));
@@ -87,7 +87,7 @@ fn resources(random: &mut Random) -> Value {
 }
 
 /// A value under a key, and at times another one, which an update takes away.
-fn entries(key: &str, value: String, random: &mut Random) -> Value {
+fn entries(key: &str, value: &str, random: &mut Random) -> Value {
     let mut entries = json!({ key: value });
     if random.below(3) == 0 {
         entries["extra"] = json!("1");
