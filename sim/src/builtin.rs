@@ -5,6 +5,7 @@
 //! ownership, for Services [`services::Allocations::allocate`], [`prepare_create`] or [`prepare_update`],
 //! [`validate`]; what comes out is stored and returned as it is.
 
+pub(crate) mod autoscaling;
 mod codec;
 mod data;
 mod defaults;

@@ -125,6 +125,8 @@ impl Normaliser {
     }
 
     fn text(&mut self, key: &str, text: &str) -> String {
+        // What is forbidden is followed by the difference, in the notation of Go's types.
+        let text = if key == "message" { text.split("\n@@ ").next().unwrap_or_default() } else { text };
         if key == "resourceVersion" && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
             let next = self.versions.len() + 1;
             let number = *self.versions.entry(text.to_owned()).or_insert(next);

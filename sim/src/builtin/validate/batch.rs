@@ -22,7 +22,10 @@ pub(super) fn job(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) 
     let path = Path::root("spec");
     let spec = part(object, "spec");
     generated_selector(object, causes);
-    job_spec(spec, &path, causes);
+    // The server judges the spec of an update twice.
+    for _ in 0..=usize::from(old.is_some()) {
+        job_spec(spec, &path, causes);
+    }
     let labels = part(part(part(spec, "template"), "metadata"), "labels");
     let selector = given(spec, "selector");
     let before = causes.len();
