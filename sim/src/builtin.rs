@@ -23,6 +23,8 @@ mod validate;
 mod view;
 mod warnings;
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::cause::Cause;
@@ -106,6 +108,11 @@ pub fn prepare_update(resource: &Resource, subresource: Option<&str>, new: &mut 
 /// so never comes to own.
 pub fn reset_fields(resource: &Resource, subresource: Option<&str>) -> &'static [&'static str] {
     strategy::reset_fields(resource, subresource)
+}
+
+/// The metadata of an object as it is shown without the rest.
+pub fn metadata_alone(object: &Value) -> Cow<'_, Value> {
+    strategy::metadata_alone(object)
 }
 
 /// Whether an object may be created with a status.

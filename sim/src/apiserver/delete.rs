@@ -163,6 +163,11 @@ impl ApiServer {
                 // Deletion is accepted rather than done, but only who asks in this old way is told.
                 Ok(Answer::object(if options.cascades { 202 } else { 200 }, scope, &object))
             }
+            // Of all kinds only Pods are told to go before they are gone.
+            Deleted::Gone(mut object) if resource.is("", "pods") => {
+                mark_as_deleting(Arc::make_mut(&mut object), options.now);
+                Ok(Answer::object(200, scope, &object))
+            }
             Deleted::Gone(object) if strategy::returns_deleted_object(resource) => {
                 Ok(Answer::object(200, scope, &object))
             }

@@ -118,9 +118,9 @@ impl Resource {
         Qualified { group: &self.group, name: &self.plural }
     }
 
-    /// The kind as messages spell it: `Deployment.apps`.
+    /// The kind as messages spell it: `Deployment.apps`; that of objects with two faces by the first.
     pub(crate) fn qualified_kind(&self) -> Qualified<'_> {
-        Qualified { group: &self.group, name: &self.kind }
+        Qualified { group: if self.is_second_face() { "" } else { &self.group }, name: &self.kind }
     }
 
     pub(crate) fn is_custom(&self) -> bool {

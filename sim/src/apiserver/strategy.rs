@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::registry::{Origin, Resource};
 use super::scope::Scope;
-use super::{crd, meta};
+use super::{crd, meta, validate};
 use crate::builtin;
 use crate::cause::Cause;
 
@@ -22,6 +22,12 @@ pub(super) fn read(scope: &Scope, object: &mut Value) -> Result<Vec<String>, Str
     }
     clean_metadata(object);
     let Some(schema) = version.schema() else { return Ok(Vec::new()) };
+    for (path, metadata) in schema.embedded_metadata(object) {
+        let told = metadata.to_string();
+        validate::shape(&json!({"metadata": metadata})).map_err(|why| {
+            format!("{path}: Invalid value: {told}: {}", why.replace("ObjectMeta.metadata.", "ObjectMeta."))
+        })?;
+    }
     let unknown = schema.prune(object);
     schema.drop_nulls(object);
     Ok(unknown)

@@ -1,6 +1,8 @@
 //! What the registry does to objects before it judges and stores them: status and spec keep to their own writers, and
 //! some kinds are completed.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use super::{Resource, codec, defaults, services};
@@ -303,6 +305,22 @@ pub(super) fn complete(resource: &Resource, object: &mut Value) {
     if (resource.group, resource.kind) == ("apps", "DaemonSet") && template_generation(object).is_none() {
         set_template_generation(object, 0);
     }
+}
+
+/// The metadata of an object as it is shown alone, without what the conversion of the whole object adds.
+pub(super) fn metadata_alone(object: &Value) -> Cow<'_, Value> {
+    let metadata = &object["metadata"];
+    if object["kind"] != "DaemonSet" || template_generation(object).is_none() {
+        return Cow::Borrowed(metadata);
+    }
+    let mut metadata = metadata.clone();
+    if let Some(annotations) = metadata["annotations"].as_object_mut() {
+        annotations.remove(TEMPLATE_GENERATION);
+        if annotations.is_empty() {
+            remove(&mut metadata, "annotations");
+        }
+    }
+    Cow::Owned(metadata)
 }
 
 fn template_generation(daemon_set: &Value) -> Option<i64> {

@@ -178,6 +178,10 @@ impl Normaliser {
         if !value.is_object() && !value.is_array() {
             return None;
         }
+        // The value is told as the server holds it, in Go's notation.
+        if rest[end..] == *": field is immutable" {
+            return Some("Invalid value: (whole): field is immutable".to_owned());
+        }
         self.value("", &mut value);
         Some(format!("Invalid value: {value}{}", &rest[end..]))
     }
@@ -247,11 +251,11 @@ fn is_time(text: &str) -> bool {
         && text.as_bytes()[13] == b':'
 }
 
-/// Whether a cell of a table tells an age, such as `5s` or `3m10s`.
+/// Whether a cell of a table tells an age, such as `5s`, `3m10s` or `16y`.
 fn is_age(text: &str) -> bool {
-    text.ends_with(|last| "smhd".contains(last))
+    text.ends_with(|last| "smhdy".contains(last))
         && text.starts_with(|first: char| first.is_ascii_digit())
-        && text.chars().all(|each| each.is_ascii_digit() || "smhd".contains(each))
+        && text.chars().all(|each| each.is_ascii_digit() || "smhdy".contains(each))
 }
 
 /// The message of a status repeats its causes, in an order that may differ from answer to answer and with whole objects in

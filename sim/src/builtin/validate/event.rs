@@ -88,7 +88,12 @@ pub(super) fn series_event(object: &Value, old: Option<&Value>, causes: &mut Vec
         ("reportingInstance", "reportingInstance"),
     ] {
         if part(old, field) != part(object, field) {
-            causes.push(Path::root(told).invalid(part(object, field).clone(), "field is immutable"));
+            let value = match part(object, field) {
+                Value::Null if field == "deprecatedCount" => 0.into(),
+                Value::Null if !field.ends_with("Time") && !field.ends_with("Timestamp") => "".into(),
+                value => value.clone(),
+            };
+            causes.push(Path::root(told).invalid(value, "field is immutable"));
         }
     }
 }

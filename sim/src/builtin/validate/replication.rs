@@ -37,6 +37,7 @@ pub(super) fn controller_revision(object: &Value, old: Option<&Value>, causes: &
     }
     let path = Path::root("data");
     match part(object, "data") {
+        _ if old.is_some() => {}
         Value::Null => causes.push(path.required("data is mandatory")),
         Value::Object(_) => {}
         _ => causes.push(path.required("data must be a valid JSON object")),
