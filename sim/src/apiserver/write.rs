@@ -247,7 +247,7 @@ impl ApiServer {
 }
 
 /// Makes the changed fields the manager's.
-fn track(
+pub(super) fn track(
     scope: &Scope,
     live: Option<&Arc<Value>>,
     object: &mut Value,
