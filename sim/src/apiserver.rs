@@ -207,7 +207,11 @@ impl ApiServer {
 
     /// The answer to a resource that is not served: a status in groups that are built in, plain text elsewhere.
     fn nowhere(&self, path: &ResourcePath) -> Result<Answer, Status> {
-        if self.is_built_in(&path.group) { Err(Status::no_such_path()) } else { Ok(Answer::Text(404, NOT_FOUND)) }
+        if self.is_built_in(&path.group) {
+            Err(Status::no_such_path())
+        } else {
+            Ok(Answer::Text(404, NOT_FOUND))
+        }
     }
 
     /// Whether a group has resources that are built in.

@@ -179,7 +179,9 @@ impl Form {
     /// Writes one object as JSON.
     pub(super) fn write_object(&self, out: &mut Vec<u8>, object: &Value) {
         match self {
-            Self::Partial(version) | Self::PartialList(version) if object.get("kind").is_some_and(|kind| kind != "Status") => {
+            Self::Partial(version) | Self::PartialList(version)
+                if object.get("kind").is_some_and(|kind| kind != "Status") =>
+            {
                 write(out, &Partial { version, object });
             }
             _ => write(out, object),
