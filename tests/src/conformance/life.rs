@@ -37,7 +37,7 @@ struct Specimen {
 /// What the requests need to know of a kind.
 struct Kind {
     api_version: String,
-    kind: String,
+    name: String,
     plural: String,
     namespaced: bool,
     has_status: bool,
@@ -74,9 +74,9 @@ fn lives_of(kinds: impl Iterator<Item = Kind>, specimens: &str) -> anyhow::Resul
         specimens.into_iter().map(|each| ((text(&each, "apiVersion"), text(&each, "kind")), each)).collect();
     let mut scenarios = Vec::new();
     for kind in kinds {
-        let specimen = by_kind.remove(&(kind.api_version.clone(), kind.kind.clone()));
+        let specimen = by_kind.remove(&(kind.api_version.clone(), kind.name.clone()));
         let specimen =
-            specimen.with_context(|| format!("{} {} has no specimen", kind.api_version, kind.kind))?;
+            specimen.with_context(|| format!("{} {} has no specimen", kind.api_version, kind.name))?;
         scenarios.push(life(&kind, &specimen)?);
     }
     anyhow::ensure!(by_kind.is_empty(), "specimens of kinds that are not served: {:?}", by_kind.keys());
@@ -88,7 +88,7 @@ impl Kind {
         let builtin::Resource { group, version, .. } = resource;
         Self {
             api_version: if group.is_empty() { (*version).to_owned() } else { format!("{group}/{version}") },
-            kind: resource.kind.to_owned(),
+            name: resource.kind.to_owned(),
             plural: resource.plural.to_owned(),
             namespaced: resource.namespaced,
             has_status: resource.subresources.contains(&"status"),
@@ -99,7 +99,7 @@ impl Kind {
     fn of_definition(crd: &CustomResourceDefinition) -> Self {
         Self {
             api_version: format!("{}/{}", crd.spec.group, crd.spec.versions[0].name),
-            kind: crd.spec.names.kind.clone(),
+            name: crd.spec.names.kind.clone(),
             plural: crd.spec.names.plural.clone(),
             namespaced: crd.spec.scope == "Namespaced",
             has_status: true,

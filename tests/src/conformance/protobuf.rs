@@ -7,8 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// The fields of each message: number, name and type, as `sim/schemas/protobuf.py` writes them.
-static MESSAGES: LazyLock<BTreeMap<String, Vec<(u64, String, String)>>> = LazyLock::new(|| {
+/// A field: number, name and type, as `sim/schemas/protobuf.py` writes them.
+type Field = (u64, String, String);
+
+/// The fields of each message.
+static MESSAGES: LazyLock<BTreeMap<String, Vec<Field>>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../../sim/schemas/protobuf.json")).expect("well-formed messages")
 });
 
@@ -45,7 +48,9 @@ fn message(name: &str, value: &Value) -> Vec<u8> {
         match (form, given) {
             (_, Value::Null) => {}
             ("r", Value::Array(items)) => {
-                items.iter().for_each(|item| out.extend(field(*number, kind, item)));
+                for item in items {
+                    out.extend(field(*number, kind, item));
+                }
             }
             ("m", Value::Object(entries)) => {
                 for (key, item) in entries {
