@@ -85,6 +85,7 @@ async fn lives_agree(
 }
 
 /// Nothing disagrees, and all was compared, unless one scenario was picked.
+#[expect(clippy::print_stdout, reason = "the figures belong to what the test tells")]
 fn settle(report: &Report, requests: usize) {
     println!("{} requests compared, {} disagreements", report.compared, report.disagreements.len());
     assert!(report.disagreements.is_empty(), "{}", report.disagreements.join("\n\n"));
