@@ -114,7 +114,6 @@ pub(crate) fn watches_lead_to_the_same_world<B: Stage>(flows: &[Flow<B>]) {
             }
         }
     }
-    println!("{runs} runs with a watch that is refused");
     assert!(runs > 100, "{runs}");
 }
 
