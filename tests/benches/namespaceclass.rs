@@ -29,7 +29,7 @@ use lockstep_crds::namespaceclass::{NamespaceClass, NamespaceClassBinding, Names
 use lockstep_sim::host::{Host, Options};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::cost;
-use lockstep_tests::ground::install_crds;
+use lockstep_tests::ground::{eventually, install_crds};
 use lockstep_tests::program::get;
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ async fn embedded(program: &Path, namespaces: usize) -> anyhow::Result<()> {
     let host = Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Options::default()).await?;
     let client = Client::try_from(Access::new(host.url().parse()?))?;
     install_crds(&client).await?;
-    let operator = Operator::start(program, &host.kubeconfig_yaml())?;
+    let operator = Operator::start(program, &host.kubeconfig_yaml()).await?;
     println!("on the embedded API server:");
     rollout(&client, namespaces).await?;
     let (now, peak) = cost::resident_mib(operator.id())?;
@@ -99,7 +99,7 @@ async fn real(plane: &ControlPlane, program: &Path, namespaces: usize) -> anyhow
     println!("on the real control plane:");
     let client = plane.client().await?;
     install_crds(&client).await?;
-    let operator = Operator::start(program, &std::fs::read_to_string(plane.kubeconfig())?)?;
+    let operator = Operator::start(program, &std::fs::read_to_string(plane.kubeconfig())?).await?;
     measure(&client, namespaces, operator.id()).await?;
     drop(operator);
     restart::measure(plane, &client, program, namespaces).await
@@ -238,7 +238,8 @@ struct Operator {
 }
 
 impl Operator {
-    fn start(program: &Path, kubeconfig: &str) -> anyhow::Result<Self> {
+    /// Starts it, and waits until it serves its metrics.
+    async fn start(program: &Path, kubeconfig: &str) -> anyhow::Result<Self> {
         let mut file = tempfile::NamedTempFile::new()?;
         file.write_all(kubeconfig.as_bytes())?;
         let process = Command::new(program)
@@ -248,7 +249,9 @@ impl Operator {
             .stdout(Stdio::null())
             .spawn()
             .context("starting the operator")?;
-        Ok(Self { process, _kubeconfig: file })
+        let operator = Self { process, _kubeconfig: file };
+        eventually("the operator serves its metrics", metrics).await?;
+        Ok(operator)
     }
 
     fn id(&self) -> u32 {

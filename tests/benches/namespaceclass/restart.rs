@@ -22,8 +22,9 @@ pub(super) async fn measure(
     program: &Path,
     namespaces: usize,
 ) -> anyhow::Result<()> {
-    let operator = Operator::start(program, &account(plane, client).await?)?;
+    let account = account(plane, client).await?;
     let began = Instant::now();
+    let operator = Operator::start(program, &account).await?;
     rests(namespaces as u64).await?;
     let (now, peak) = cost::resident_mib(operator.id())?;
     println!("operator, started where all is applied: at rest within {:.1} s", began.elapsed().as_secs_f64());
