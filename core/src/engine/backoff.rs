@@ -48,6 +48,11 @@ impl<K: Ord + Clone> Backoffs<K> {
         Self { policy, failures: BTreeMap::new() }
     }
 
+    /// The longest delay of all, but for keys with a policy of their own.
+    pub fn longest(&self) -> Duration {
+        self.policy.max
+    }
+
     /// Counts a failure of a key and returns how long to leave it alone, by a policy of its own if it has one.
     pub fn fail(&mut self, key: &K, policy: Option<Backoff>, random: &mut Random) -> Duration {
         let failures = self.failures.entry(key.clone()).or_insert(0);

@@ -142,6 +142,21 @@ fn an_event_wakes_no_key_before_the_time_that_a_server_asked_for() {
 }
 
 #[test]
+fn the_wish_of_a_server_ends_with_the_longest_backoff() {
+    let (mut driver, mut counter) = (driver(5), Counter::default());
+    let longest = Duration::from_mins(5);
+    let result = failed(&mut driver, &mut counter, [throttled(3600), throttled(7200)]);
+    assert!(
+        matches!(result, ReconcileResult::Failed { retry_after, .. } if retry_after == longest),
+        "{result:?}"
+    );
+    driver.enqueue(7);
+    // The second was heard in the second second.
+    assert!(!begins(&mut driver, &mut counter, at(301_999)));
+    assert!(begins(&mut driver, &mut counter, at(302_000)));
+}
+
+#[test]
 fn an_event_during_the_pass_does_not_get_around_the_wish_either() {
     let (mut driver, mut counter) = (driver(5), Counter::default());
     driver.enqueue(7);
