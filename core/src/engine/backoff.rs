@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::pairs;
 use crate::random::Random;
 
+/// For how long at most a server's wish to be left alone is heeded. A proxy in maintenance may ask for hours, and be back in
+/// a minute.
+pub const WISH_MAX: Duration = Duration::from_mins(5);
+
 /// How delays grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backoff {
@@ -46,11 +50,6 @@ impl<K: Ord + Clone> Backoffs<K> {
     /// No failures yet.
     pub fn new(policy: Backoff) -> Self {
         Self { policy, failures: BTreeMap::new() }
-    }
-
-    /// The longest delay of all, but for keys with a policy of their own.
-    pub fn longest(&self) -> Duration {
-        self.policy.max
     }
 
     /// Counts a failure of a key and returns how long to leave it alone, by a policy of its own if it has one.
