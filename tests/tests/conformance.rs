@@ -3,9 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use lockstep_tests::conformance::{
-    CONFIG_MAPS, DEPLOYMENTS, Kind, ModelArm, RealArm, Report, Scenario, WIDGETS, compare, install_widgets,
-    sequences,
+    CONFIG_MAPS, DEPLOYMENTS, Kind, ModelArm, RealArm, Report, Scenario, WIDGETS, compare, install, lives, own_definitions,
+    own_lives, sequences, widgets,
 };
 use lockstep_tests::control_plane::ControlPlane;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
@@ -44,6 +45,36 @@ async fn hand_written_scenarios_agree() -> anyhow::Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn the_lives_of_built_in_kinds_agree() -> anyhow::Result<()> {
+    lives_agree(&lives()?, &[]).await
+}
+
+#[tokio::test]
+async fn the_lives_of_our_own_kinds_agree() -> anyhow::Result<()> {
+    lives_agree(&own_lives()?, &own_definitions()).await
+}
+
+/// Compares lives, each on a model of its own; `SCENARIO` picks one.
+async fn lives_agree(lives: &[Scenario], definitions: &[CustomResourceDefinition]) -> anyhow::Result<()> {
+    let mut real = RealArm::new(ControlPlane::shared()).await?;
+    for crd in definitions {
+        install(&mut real, crd).await?;
+    }
+    let picked = std::env::var("SCENARIO").ok();
+    let mut report = Report::default();
+    for scenario in lives.iter().filter(|life| picked.as_ref().is_none_or(|name| *name == life.name)) {
+        let mut model = ModelArm::default();
+        for crd in definitions {
+            install(&mut model, crd).await?;
+        }
+        report.absorb(compare(scenario, &mut model, &mut real).await?);
+    }
+    println!("{} requests compared, {} disagreements", report.compared, report.disagreements.len());
+    assert!(report.disagreements.is_empty(), "{}", report.disagreements.join("\n\n"));
+    Ok(())
+}
+
 #[test]
 fn generated_sequences_about_config_maps_agree() -> anyhow::Result<()> {
     sequences_agree("config-maps", CONFIG_MAPS)
@@ -64,8 +95,8 @@ fn generated_sequences_about_widgets_agree() -> anyhow::Result<()> {
 fn sequences_agree(name: &str, kind: Kind) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
     let mut arms = (ModelArm::default(), runtime.block_on(RealArm::new(ControlPlane::shared()))?);
-    runtime.block_on(install_widgets(&mut arms.0))?;
-    runtime.block_on(install_widgets(&mut arms.1))?;
+    runtime.block_on(install(&mut arms.0, &widgets()?))?;
+    runtime.block_on(install(&mut arms.1, &widgets()?))?;
     let (arms, number, compared) = (RefCell::new(arms), Cell::new(0), Cell::new(0));
 
     let config = Config { failure_persistence: None, ..Config::default() };
