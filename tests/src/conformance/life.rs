@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 
 use super::generate::merge;
 use super::protobuf;
-use super::scenario::{APPLY, JSON_PATCH, MERGE, METADATA_LIST, PROTOBUF, STRATEGIC, Scenario, Step, TABLE, Variables};
+use super::scenario::{
+    APPLY, JSON_PATCH, MERGE, METADATA_LIST, PROTOBUF, STRATEGIC, Scenario, Step, TABLE, Variables,
+};
 
 /// An object to lead through its life; `specimens.yaml` says what the fields are for.
 #[derive(Debug, Clone, Deserialize)]
@@ -66,13 +68,15 @@ pub fn own_definitions() -> Vec<CustomResourceDefinition> {
 
 fn lives_of(kinds: impl Iterator<Item = Kind>, specimens: &str) -> anyhow::Result<Vec<Scenario>> {
     let specimens: Vec<Specimen> = serde_yaml::from_str(specimens)?;
-    let text = |specimen: &Specimen, key: &str| specimen.manifest[key].as_str().unwrap_or_default().to_owned();
+    let text =
+        |specimen: &Specimen, key: &str| specimen.manifest[key].as_str().unwrap_or_default().to_owned();
     let mut by_kind: BTreeMap<_, _> =
         specimens.into_iter().map(|each| ((text(&each, "apiVersion"), text(&each, "kind")), each)).collect();
     let mut scenarios = Vec::new();
     for kind in kinds {
         let specimen = by_kind.remove(&(kind.api_version.clone(), kind.kind.clone()));
-        let specimen = specimen.with_context(|| format!("{} {} has no specimen", kind.api_version, kind.kind))?;
+        let specimen =
+            specimen.with_context(|| format!("{} {} has no specimen", kind.api_version, kind.kind))?;
         scenarios.push(life(&kind, &specimen)?);
     }
     anyhow::ensure!(by_kind.is_empty(), "specimens of kinds that are not served: {:?}", by_kind.keys());
@@ -126,7 +130,10 @@ fn life(kind: &Kind, specimen: &Specimen) -> anyhow::Result<Scenario> {
     if manifest["metadata"]["name"].is_null() {
         manifest["metadata"]["name"] = if kind.namespaced { "a" } else { "${ns}" }.into();
     }
-    anyhow::ensure!(kind.has_status == specimen.status.is_some(), "{label}: a status is for kinds that have one");
+    anyhow::ensure!(
+        kind.has_status == specimen.status.is_some(),
+        "{label}: a status is for kinds that have one"
+    );
     let name = manifest["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let life = Life { all: format!("/{}/{scope}{}", kind.path(), kind.plural), name, manifest, specimen };
     let mut steps = life.birth();
@@ -235,7 +242,8 @@ impl Life<'_> {
 
     /// Some kinds are held by finalizers that the server itself sets.
     fn end(&self) -> Vec<Step> {
-        let elsewhere = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "elsewhere"}});
+        let elsewhere =
+            json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "elsewhere"}});
         let release = || self.patch("", MERGE, json!({"metadata": {"finalizers": null}}));
         let gone = || Step { until: Some(404), ..self.get("", "application/json") };
         let one = format!("{}/{}", self.all, self.name);

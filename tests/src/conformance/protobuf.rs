@@ -63,7 +63,9 @@ fn field(number: u64, kind: &str, value: &Value) -> Vec<u8> {
         ("int", value) => varint(number, value.as_i64().unwrap_or_default()),
         ("bool", value) => varint(number, i64::from(value == &Value::Bool(true))),
         ("string", value) => bytes(number, value.as_str().unwrap_or_default().as_bytes()),
-        ("bytes", value) => bytes(number, &STANDARD.decode(value.as_str().unwrap_or_default()).unwrap_or_default()),
+        ("bytes", value) => {
+            bytes(number, &STANDARD.decode(value.as_str().unwrap_or_default()).unwrap_or_default())
+        }
         (name, value) => bytes(number, &message(name, value)),
     }
 }

@@ -192,7 +192,9 @@ impl Step {
             None => Vec::new(),
             Some(body) if self.content_type == PROTOBUF => {
                 let text = substitute(&body.to_string(), variables);
-                protobuf::encode(&serde_json::from_str(&text).expect("values do not break the JSON around them"))
+                protobuf::encode(
+                    &serde_json::from_str(&text).expect("values do not break the JSON around them"),
+                )
             }
             Some(Value::String(raw)) => substitute(raw, variables).into_bytes(),
             Some(body) => substitute(&body.to_string(), variables).into_bytes(),
@@ -218,7 +220,8 @@ impl Step {
     /// Whether a watch has told enough.
     pub fn is_told(&self, events: &[Value]) -> bool {
         let is_last = |event: &Value| {
-            self.last.is_some_and(|name| event.pointer("/object/metadata/name").is_some_and(|told| told == name))
+            self.last
+                .is_some_and(|name| event.pointer("/object/metadata/name").is_some_and(|told| told == name))
         };
         events.len() >= self.events.unwrap_or_default() || events.last().is_some_and(is_last)
     }

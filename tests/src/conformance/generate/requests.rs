@@ -43,7 +43,8 @@ fn manager() -> impl Strategy<Value = &'static str> {
 
 /// A write to an object, whose uid and version later requests may name.
 fn write(method: Method, path: String, name: &str, body: Value) -> Step {
-    let save = ["uid", "resourceVersion"].map(|field| (format!("{field}-{name}"), format!("/metadata/{field}")));
+    let save =
+        ["uid", "resourceVersion"].map(|field| (format!("{field}-{name}"), format!("/metadata/{field}")));
     Step { save: save.into(), ..Step::new(method, path, Some(body)) }
 }
 
@@ -87,24 +88,27 @@ fn json_patch(kind: Kind) -> impl Strategy<Value = Step> {
     let mut places = kind.places.to_vec();
     places.extend([("/metadata/labels", r#"{"x": "3"}"#), ("/metadata/labels/x", r#""3""#)]);
     let operations = select(vec!["add", "add", "replace", "remove", "test", "copy", "move"]);
-    let operation = (operations, select(places.clone()), select(places)).prop_map(|(op, (path, value), (from, _))| {
-        let value: Value = serde_json::from_str(value).unwrap_or_default();
-        match op {
-            "remove" => json!({"op": op, "path": path}),
-            "copy" | "move" => json!({"op": op, "from": from, "path": path}),
-            _ => json!({"op": op, "path": path, "value": value}),
-        }
-    });
+    let operation =
+        (operations, select(places.clone()), select(places)).prop_map(|(op, (path, value), (from, _))| {
+            let value: Value = serde_json::from_str(value).unwrap_or_default();
+            match op {
+                "remove" => json!({"op": op, "path": path}),
+                "copy" | "move" => json!({"op": op, "from": from, "path": path}),
+                _ => json!({"op": op, "path": path, "value": value}),
+            }
+        });
     (name(), manager(), vec(operation, 1..3)).prop_map(move |(name, manager, operations)| {
         patch(kind, name, &format!("?fieldManager={manager}"), JSON_PATCH, operations.into())
     })
 }
 
 fn put(kind: Kind) -> impl Strategy<Value = Step> {
-    (name(), manager(), (kind.fields)(), any::<bool>()).prop_map(move |(name, manager, fields, at_version)| {
-        let path = format!("{}/{name}?fieldManager={manager}", kind.path);
-        write(Method::PUT, path, name, versioned(name, at_version, kind.object(name, fields)))
-    })
+    (name(), manager(), (kind.fields)(), any::<bool>()).prop_map(
+        move |(name, manager, fields, at_version)| {
+            let path = format!("{}/{name}?fieldManager={manager}", kind.path);
+            write(Method::PUT, path, name, versioned(name, at_version, kind.object(name, fields)))
+        },
+    )
 }
 
 fn post(kind: Kind) -> impl Strategy<Value = Step> {
@@ -132,19 +136,21 @@ fn status(kind: Kind) -> impl Strategy<Value = Step> {
     let status = kind.status.unwrap_or(kind.fields);
     let fields = option::weighted(0.3, (kind.fields)());
     let types = select(vec![MERGE, STRATEGIC, APPLY, "application/json"]);
-    (name(), manager(), types, status(), fields).prop_map(move |(name, manager, content_type, status, fields)| {
-        let mut body = fields.unwrap_or_else(|| json!({}));
-        merge(&mut body, status);
-        let query = format!("/status?fieldManager={manager}");
-        match content_type {
-            "application/json" => {
-                let path = format!("{}/{name}{query}", kind.path);
-                write(Method::PUT, path, name, kind.object(name, body))
+    (name(), manager(), types, status(), fields).prop_map(
+        move |(name, manager, content_type, status, fields)| {
+            let mut body = fields.unwrap_or_else(|| json!({}));
+            merge(&mut body, status);
+            let query = format!("/status?fieldManager={manager}");
+            match content_type {
+                "application/json" => {
+                    let path = format!("{}/{name}{query}", kind.path);
+                    write(Method::PUT, path, name, kind.object(name, body))
+                }
+                APPLY => patch(kind, name, &query, APPLY, kind.object(name, body)),
+                _ => patch(kind, name, &query, content_type, body),
             }
-            APPLY => patch(kind, name, &query, APPLY, kind.object(name, body)),
-            _ => patch(kind, name, &query, content_type, body),
-        }
-    })
+        },
+    )
 }
 
 /// A deletion, and a look at what is left when the garbage collector is done with it.
@@ -188,9 +194,7 @@ fn list(kind: Kind) -> impl Strategy<Value = Step> {
         "fieldSelector=metadata.name%21%3Da",
         "limit=1",
     ]);
-    (selectors, select(vec!["application/json", TABLE, METADATA_LIST])).prop_map(move |(selector, accept)| Step {
-        accept,
-        ..Step::new(Method::GET, format!("{}?{selector}", kind.path), None)
+    (selectors, select(vec!["application/json", TABLE, METADATA_LIST])).prop_map(move |(selector, accept)| {
+        Step { accept, ..Step::new(Method::GET, format!("{}?{selector}", kind.path), None) }
     })
 }
-
