@@ -222,6 +222,7 @@ impl ApiServer {
         warnings: &mut Vec<String>,
         now: Timestamp,
     ) -> Result<Answer, Status> {
+        warnings.extend(strategy::deprecation(scope).map(str::to_owned));
         let mut write = |kind: &str, run: &mut dyn FnMut(&mut WriteOptions) -> Result<Answer, Status>| {
             let mut options = WriteOptions::parse(request, kind, now)?;
             let answer = run(&mut options);
@@ -257,6 +258,7 @@ impl ApiServer {
             }
             (&Method::DELETE, false) if scope.subresource.is_empty() => {
                 let options = delete::DeleteOptions::parse(request, now)?;
+                warnings.extend(delete::warning(&scope.resource, &options));
                 self.delete_request(scope, &options)
             }
             (&Method::DELETE, true)
@@ -267,6 +269,7 @@ impl ApiServer {
             }
             (&Method::DELETE, true) => {
                 let options = delete::DeleteOptions::parse(request, now)?;
+                warnings.extend(delete::warning(&scope.resource, &options));
                 self.delete_collection(scope, request, &options)
             }
             _ => Err(Status::method_not_allowed()),

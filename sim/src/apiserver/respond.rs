@@ -13,6 +13,7 @@ use super::scope::Scope;
 use super::status::Status;
 use super::watch::WatchId;
 use super::{discovery, meta, table};
+use crate::builtin;
 
 /// An answer before it is encoded.
 #[derive(Debug)]
@@ -159,7 +160,7 @@ impl Serialize for Partial<'_> {
         let mut map = serializer.serialize_map(Some(3))?;
         map.serialize_entry("kind", "PartialObjectMetadata")?;
         map.serialize_entry("apiVersion", self.version)?;
-        map.serialize_entry("metadata", &self.object["metadata"])?;
+        map.serialize_entry("metadata", &*builtin::metadata_alone(self.object))?;
         map.end()
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn render(scope: &Scope, objects: &[Arc<Value>], include: Include, no
                     row["object"] = json!({
                         "kind": "PartialObjectMetadata",
                         "apiVersion": "meta.k8s.io/v1",
-                        "metadata": object["metadata"],
+                        "metadata": builtin::metadata_alone(object),
                     });
                 }
                 Include::Object => row["object"] = (**object).clone(),

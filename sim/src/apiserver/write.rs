@@ -199,7 +199,7 @@ impl ApiServer {
             }
             return Err(status);
         }
-        let stored = resource.to_storage(object);
+        let stored = resource.to_storage(scope.version(), object, None);
         let object = if options.dry_run { Arc::new(stored) } else { self.commit(resource, &key, stored) };
         Ok(Answer::object(201, scope, &object))
     }
@@ -230,7 +230,7 @@ impl ApiServer {
             return Err(Status::invalid(resource.qualified_kind(), &scope.name, &causes));
         }
         options.warnings.extend(strategy::warnings(scope, &new, Some(live)));
-        let new = resource.to_storage(new);
+        let new = resource.to_storage(scope.version(), new, Some(stored));
         if same_but_for_times(&new, stored) {
             return Ok(Answer::object(200, scope, stored));
         }

@@ -26,7 +26,7 @@ struct Specimen {
     status: Option<Value>,
     #[serde(default)]
     invalid: Vec<Value>,
-    /// Where an answer shows that the server itself is done with the object.
+    /// What is served once the server itself is done with the object.
     #[serde(default)]
     settled: Option<String>,
     /// Whether controllers take part in the end, which then has a scenario of its own.
@@ -163,7 +163,7 @@ impl Life<'_> {
     fn birth(&self) -> Vec<Step> {
         let start = Step { save: saved("start", "/metadata/resourceVersion"), ..self.list("") };
         let mut steps = vec![start];
-        steps.extend(self.specimen.invalid.iter().map(|fields| self.post("", with(&self.manifest, fields))));
+        steps.extend(self.specimen.invalid.iter().map(|fields| self.post("?dryRun=All", with(&self.manifest, fields))));
         let text = |key: &str| self.manifest[key].as_str().unwrap_or_default();
         if protobuf::is_known(text("apiVersion"), text("kind")) {
             steps.push(Step { content_type: PROTOBUF, ..self.post("?dryRun=All", self.manifest.clone()) });
@@ -173,8 +173,10 @@ impl Life<'_> {
             self.post("?fieldValidation=Strict", with(&self.manifest, &json!({"lockstep": 1}))),
             self.post("", self.manifest.clone()),
             self.post("", self.manifest.clone()),
-            self.get("", "application/json"),
         ]);
+        let settled = self.specimen.settled.iter();
+        steps.extend(settled.map(|path| Step { until: Some(200), ..Step::new(Method::GET, path, None) }));
+        steps.push(self.get("", "application/json"));
         steps
     }
 
@@ -213,7 +215,7 @@ impl Life<'_> {
             Step { accept: METADATA_LIST, ..self.list("") },
             Step { accept: TABLE, ..self.list("&includeObject=Object") },
             self.list("&labelSelector=merged"),
-            Step { events: Some(2), ..Step::new(Method::GET, watch, None) },
+            Step { events: Some(1), ..Step::new(Method::GET, watch, None) },
         ]
     }
 
@@ -245,6 +247,7 @@ impl Life<'_> {
         let elsewhere =
             json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "elsewhere"}});
         let release = || self.patch("", MERGE, json!({"metadata": {"finalizers": null}}));
+        let collected = || Step { collected: true, ..self.get("", "application/json") };
         let gone = || Step { until: Some(404), ..self.get("", "application/json") };
         let one = format!("{}/{}", self.all, self.name);
         let all = format!("{}?{}", self.all, self.selector());
@@ -252,10 +255,12 @@ impl Life<'_> {
             Step::new(Method::DELETE, format!("{one}?dryRun=All"), None),
             Step::new(Method::DELETE, one.clone(), Some(elsewhere)),
             Step::new(Method::DELETE, one, None),
+            collected(),
             release(),
             gone(),
             self.post("", self.manifest.clone()),
             Step::new(Method::DELETE, all, None),
+            collected(),
             release(),
             gone(),
             self.list(""),
@@ -275,10 +280,7 @@ impl Life<'_> {
     }
 
     fn get(&self, subresource: &str, accept: &'static str) -> Step {
-        let settled = self.specimen.settled.iter().map(|pointer| (pointer.clone(), true));
-        let awaited = if accept == "application/json" { settled.collect() } else { BTreeMap::new() };
-        let path = format!("{}/{}{subresource}", self.all, self.name);
-        Step { accept, awaited, ..Step::new(Method::GET, path, None) }
+        Step { accept, ..Step::new(Method::GET, format!("{}/{}{subresource}", self.all, self.name), None) }
     }
 
     fn put(&self, subresource: &str, object: Value) -> Step {

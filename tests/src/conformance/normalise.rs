@@ -125,6 +125,8 @@ impl Normaliser {
     }
 
     fn text(&mut self, key: &str, text: &str) -> String {
+        // What is forbidden is followed by the difference, in the notation of Go's types.
+        let text = if key == "message" { text.split("\n@@ ").next().unwrap_or_default() } else { text };
         if key == "resourceVersion" && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
             let next = self.versions.len() + 1;
             let number = *self.versions.entry(text.to_owned()).or_insert(next);
@@ -175,6 +177,10 @@ impl Normaliser {
         }
         if !value.is_object() && !value.is_array() {
             return None;
+        }
+        // The value is told as the server holds it, in Go's notation.
+        if rest[end..] == *": field is immutable" {
+            return Some("Invalid value: (whole): field is immutable".to_owned());
         }
         self.value("", &mut value);
         Some(format!("Invalid value: {value}{}", &rest[end..]))
@@ -245,11 +251,11 @@ fn is_time(text: &str) -> bool {
         && text.as_bytes()[13] == b':'
 }
 
-/// Whether a cell of a table tells an age, such as `5s` or `3m10s`.
+/// Whether a cell of a table tells an age, such as `5s`, `3m10s` or `16y`.
 fn is_age(text: &str) -> bool {
-    text.ends_with(|last| "smhd".contains(last))
+    text.ends_with(|last| "smhdy".contains(last))
         && text.starts_with(|first: char| first.is_ascii_digit())
-        && text.chars().all(|each| each.is_ascii_digit() || "smhd".contains(each))
+        && text.chars().all(|each| each.is_ascii_digit() || "smhdy".contains(each))
 }
 
 /// The message of a status repeats its causes, in an order that may differ from answer to answer and with whole objects in
