@@ -81,7 +81,7 @@ impl Control for Controller {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 for (name, _) in self.world.namespaces.complete_list() {
-                    self.world.told_missing.remove(&name);
+                    self.world.complaints.remove(&name);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
             }
@@ -152,7 +152,7 @@ impl Control for Controller {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 self.world.namespaces.vanish(&name, version);
-                self.world.told_missing.remove(&name);
+                self.world.complaints.remove(&name);
             }
             Watched::Classes => {
                 if self.world.classes.vanish(&name, version) {

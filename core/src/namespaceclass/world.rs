@@ -39,8 +39,8 @@ pub struct World {
     pub kinds: Kinds,
     /// The namespaces whose resources had to be repaired lately.
     pub repairs: BTreeMap<String, Repairs>,
-    /// The namespaces of which it was told that their class is missing: their uid and that class.
-    pub told_missing: BTreeMap<String, (String, String)>,
+    /// The namespaces of which it was told what keeps them from their class: their uid and the words.
+    pub complaints: BTreeMap<String, (String, String)>,
     /// What each class comes to, for one uid and generation of it.
     pub resolved: BTreeMap<String, Resolved>,
     #[serde(skip)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::delete::{Deleted, DeleteOptions};
+use super::delete::{DeleteOptions, Deleted};
 use super::registry::{Resource, Version};
 use super::request::ResourcePath;
 use super::scope::Scope;
@@ -72,15 +72,15 @@ pub(super) fn prepare(definition: &mut Value) {
 
 /// Refuses a deletion that is meant for another definition or another state of it.
 pub(super) fn check_preconditions(definition: &Value, options: &DeleteOptions) -> Result<(), Status> {
-    let found = [("UID", &options.uid, meta::uid(definition)), (
-        "ResourceVersion",
-        &options.resource_version,
-        meta::resource_version(definition),
-    )];
+    let found = [
+        ("UID", &options.uid, meta::uid(definition)),
+        ("ResourceVersion", &options.resource_version, meta::resource_version(definition)),
+    ];
     for (what, wanted, found) in found {
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
-            let why =
-                format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+            let why = format!(
+                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+            );
             let resource = Qualified { group: GROUP, name: PLURAL };
             return Err(Status::conflict(resource, meta::name(definition), &why));
         }

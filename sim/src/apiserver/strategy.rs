@@ -279,9 +279,9 @@ fn new_finalizers(object: &Value, old: Option<&Arc<Value>>) -> Vec<String> {
         meta::finalizers(object).into_iter().filter(|finalizer| !known.contains(finalizer)).collect();
     new.sort_unstable();
     new.dedup();
-    let doubtful = new.into_iter().filter(|name| {
-        !name.contains('/') && !["kubernetes", meta::ORPHAN, meta::FOREGROUND].contains(name)
-    });
+    let doubtful = new
+        .into_iter()
+        .filter(|name| !name.contains('/') && !["kubernetes", meta::ORPHAN, meta::FOREGROUND].contains(name));
     let advice = |name: &str| {
         let form = if name.contains('.') { "name including a path (/)" } else { "name" };
         format!(

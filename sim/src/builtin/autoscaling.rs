@@ -43,7 +43,10 @@ pub(crate) fn to_v2(autoscaler: &mut Value, old: Option<&Value>) {
         let others =
             old.map(|old| others(&old["status"]["currentMetrics"], "/resource/current/averageUtilization"));
         let metrics: Vec<Value> = others.unwrap_or_default().into_iter().chain(current).collect();
-        status.insert("currentMetrics".to_owned(), if metrics.is_empty() { Value::Null } else { metrics.into() });
+        status.insert(
+            "currentMetrics".to_owned(),
+            if metrics.is_empty() { Value::Null } else { metrics.into() },
+        );
         if let Some(conditions) = old.and_then(|old| old["status"].get("conditions")) {
             status.insert("conditions".to_owned(), conditions.clone());
         }

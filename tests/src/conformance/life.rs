@@ -163,7 +163,9 @@ impl Life<'_> {
     fn birth(&self) -> Vec<Step> {
         let start = Step { save: saved("start", "/metadata/resourceVersion"), ..self.list("") };
         let mut steps = vec![start];
-        steps.extend(self.specimen.invalid.iter().map(|fields| self.post("?dryRun=All", with(&self.manifest, fields))));
+        steps.extend(
+            self.specimen.invalid.iter().map(|fields| self.post("?dryRun=All", with(&self.manifest, fields))),
+        );
         let text = |key: &str| self.manifest[key].as_str().unwrap_or_default();
         if protobuf::is_known(text("apiVersion"), text("kind")) {
             steps.push(Step { content_type: PROTOBUF, ..self.post("?dryRun=All", self.manifest.clone()) });

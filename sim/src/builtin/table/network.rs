@@ -38,7 +38,11 @@ impl Row<'_> {
                     let fields = ["group", "namespace"].map(|field| text(parent, field));
                     let group = if fields[0].is_empty() { String::new() } else { format!(".{}", fields[0]) };
                     let place = if fields[1].is_empty() { String::new() } else { format!("{}/", fields[1]) };
-                    format!("{}/{place}{}", format!("{}{group}", text(parent, "resource")).to_lowercase(), text(parent, "name"))
+                    format!(
+                        "{}/{place}{}",
+                        format!("{}{group}", text(parent, "resource")).to_lowercase(),
+                        text(parent, "name")
+                    )
                 });
                 row![name, or_none(&parent.unwrap_or_default()), self.age]
             }

@@ -18,9 +18,10 @@ pub(super) fn status(kind: &str, object: &Value, old: Option<&Value>, causes: &m
         ),
         "ReplicaSet" => (&["fullyLabeledReplicas", "terminatingReplicas"], &["fullyLabeledReplicas"]),
         "ReplicationController" => (&["fullyLabeledReplicas"], &["fullyLabeledReplicas"]),
-        "StatefulSet" => {
-            (&["currentReplicas", "updatedReplicas", "collisionCount"], &["currentReplicas", "updatedReplicas"])
-        }
+        "StatefulSet" => (
+            &["currentReplicas", "updatedReplicas", "collisionCount"],
+            &["currentReplicas", "updatedReplicas"],
+        ),
         _ => (&DAEMONS, &[]),
     };
     not_negative(status, "observedGeneration", &path, causes);

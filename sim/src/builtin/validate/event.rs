@@ -18,8 +18,7 @@ struct Face {
     controller: &'static str,
 }
 
-const CORE: Face =
-    Face { involved: "involvedObject", message: "message", controller: "reportingComponent" };
+const CORE: Face = Face { involved: "involvedObject", message: "message", controller: "reportingComponent" };
 const SERIES: Face = Face { involved: "regarding", message: "note", controller: "reportingController" };
 
 fn judge(object: &Value, face: &Face, causes: &mut Vec<Cause>) {

@@ -107,7 +107,9 @@ pub(super) fn volume(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause
     // The server judges an update twice.
     volume_spec(part(object, "spec"), causes);
     let (spec, old) = (part(object, "spec"), part(old, "spec"));
-    let sources = |spec: &'_ Value| sources(spec).map(|(name, source)| (name.clone(), source.clone())).collect::<Vec<_>>();
+    let sources = |spec: &'_ Value| {
+        sources(spec).map(|(name, source)| (name.clone(), source.clone())).collect::<Vec<_>>()
+    };
     if sources(spec) != sources(old) {
         let path = Path::root("spec").child("persistentvolumesource");
         causes.push(path.forbidden("spec.persistentvolumesource is immutable after creation"));
