@@ -89,7 +89,7 @@ pub(super) fn check_preconditions(definition: &Value, options: &DeleteOptions) -
 }
 
 /// Refuses to create objects of a definition that is being deleted.
-pub(super) fn check_create(server: &ApiServer, resource: &Resource) -> Result<(), Status> {
+pub(super) fn check_create(server: &ApiServer, resource: &Resource, name: &str) -> Result<(), Status> {
     let Some(definition) = resource.is_custom().then(|| server.definition(resource)).flatten() else {
         return Ok(());
     };
@@ -97,7 +97,7 @@ pub(super) fn check_create(server: &ApiServer, resource: &Resource) -> Result<()
         return Ok(());
     }
     let message = "create not allowed while custom resource definition is terminating";
-    Err(Status::new(405, "MethodNotAllowed", message))
+    Err(Status::forbidden(resource.qualified(), name, message))
 }
 
 /// The resource that a definition describes.

@@ -44,7 +44,6 @@ pub(crate) fn update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause
     causes.extend(changes);
     if !resource.is_custom() {
         causes.extend(standard_finalizers(new));
-        causes.extend(standard_finalizers(new));
     }
     causes
 }

@@ -160,10 +160,10 @@ impl ApiServer {
         {
             meta::remove(&mut object, key);
         }
-        crd::check_create(self, resource)?;
         scope.settle_namespace(&mut object)?;
         let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
         let asked = meta::text(&object, if generated { "generateName" } else { "name" }).to_owned();
+        crd::check_create(self, resource, &asked)?;
         if generated {
             let name = self.ids.name(meta::text(&object, "generateName"));
             meta::set(&mut object, "name", name);
@@ -247,7 +247,7 @@ impl ApiServer {
 }
 
 /// Makes the changed fields the manager's.
-fn track(
+pub(super) fn track(
     scope: &Scope,
     live: Option<&Arc<Value>>,
     object: &mut Value,

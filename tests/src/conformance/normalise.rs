@@ -192,7 +192,8 @@ impl Normaliser {
         let mut parts = text.split(BEFORE);
         let mut result = parts.next().unwrap_or_default().to_owned();
         for part in parts {
-            let version = part.split(['(', ')']).nth(1).unwrap_or_default();
+            let version = part.split(|each: char| !each.is_ascii_digit()).find(|digits| !digits.is_empty());
+            let version = version.unwrap_or_default();
             let known = self.versions.get(version).map_or("unseen".to_owned(), usize::to_string);
             result = format!("{result}{BEFORE}{}", part.replacen(version, &format!("version {known}"), 1));
         }
@@ -272,7 +273,7 @@ fn leave_causes_to_causes(status: &mut Value) {
     status["message"] = message.into();
 }
 
-/// Puts causes in an order, and the lines of a message that lists errors.
+/// Puts causes in an order, each once, and the lines of a message that lists errors.
 fn status(status: &mut Value) {
     if let Some((head, errors)) = status["message"].as_str().and_then(|text| text.split_once("errors:\n")) {
         let mut lines = errors.split('\n').collect::<Vec<_>>();
@@ -281,6 +282,8 @@ fn status(status: &mut Value) {
     }
     if let Some(Value::Array(causes)) = status.pointer_mut("/details/causes") {
         causes.sort_by_cached_key(Value::to_string);
+        // Some checks are made twice; the message tells of each mistake once.
+        causes.dedup();
     }
 }
 

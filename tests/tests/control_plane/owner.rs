@@ -15,6 +15,7 @@ const OWNER: &str = "LOCKSTEP_TESTS_OWN_A_CONTROL_PLANE";
 const READY: &str = "the control plane runs in ";
 
 /// Starts a control plane and keeps it for as long as this process lives.
+#[expect(clippy::print_stdout, reason = "it is how this process speaks to the one that has started it")]
 fn own() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;
     println!("{READY}{}", directory(&plane)?.display());

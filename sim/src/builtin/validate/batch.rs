@@ -22,11 +22,8 @@ pub(super) fn job(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) 
     let path = Path::root("spec");
     let spec = part(object, "spec");
     generated_selector(object, causes);
-    // The server judges the spec of an update twice.
-    for _ in 0..=usize::from(old.is_some()) {
-        job_spec(spec, &path, causes);
-        job_selector(spec, &path, causes);
-    }
+    job_spec(spec, &path, causes);
+    job_selector(spec, &path, causes);
     let old = old.map(|old| part(old, "spec"));
     let indexed = text(spec, "completionMode") == "Indexed";
     if !indexed {

@@ -104,8 +104,6 @@ fn volume_mode(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
 pub(super) fn volume(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     volume_spec(part(object, "spec"), causes);
     let Some(old) = old else { return };
-    // The server judges an update twice.
-    volume_spec(part(object, "spec"), causes);
     let (spec, old) = (part(object, "spec"), part(old, "spec"));
     let sources = |spec: &'_ Value| {
         sources(spec).map(|(name, source)| (name.clone(), source.clone())).collect::<Vec<_>>()

@@ -48,7 +48,9 @@ impl RealArm {
     }
 
     async fn once(&self, step: &Step, variables: &Variables) -> anyhow::Result<Answer> {
-        let response = self.client.send(request(step, variables)?.map(Body::from)).await?;
+        let request = request(step, variables)?.map(Body::from);
+        let sent = self.client.send(request).await;
+        let response = sent.with_context(|| format!("{} {} as {}", step.method, step.path, step.accept))?;
         let (parts, stream) = response.into_parts();
         let body = match step.events {
             Some(_) if parts.status.is_success() => events(stream, step).await?,
