@@ -166,6 +166,10 @@ impl Metrics {
     /// Registers the metrics that a machine keeps of its own.
     pub fn declare(&mut self, metrics: &[Metric]) -> prometheus::Result<()> {
         for metric in metrics {
+            // Another machine of its kind has.
+            if self.declared.contains_key(metric.name) {
+                continue;
+            }
             let opts = Opts::new(metric.name, metric.help);
             let family = match metric.kind {
                 MetricKind::Counter => {

@@ -1,7 +1,5 @@
 //! Serves metrics and probes over HTTP.
 
-use std::net::SocketAddr;
-
 use axum::Router;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -28,8 +26,8 @@ pub fn metrics_routes(metrics: Metrics) -> Router {
     Router::new().route("/metrics", get(answer))
 }
 
-/// The routes of the probe address. `/healthz` fails if a driver's loop has stalled, `/readyz` until all watches have
-/// listed their objects once; a replica that stands by is ready too.
+/// The routes of the probe address. `/healthz` fails if a driver's loop has stalled, `/readyz` until each controller has seen
+/// what its decisions start from; a replica that stands by is ready too.
 pub fn probe_routes(drivers: Vec<Health>, clock: Clock) -> Router {
     let alive = drivers.clone();
     let healthz = move || {
@@ -42,11 +40,6 @@ pub fn probe_routes(drivers: Vec<Health>, clock: Clock) -> Router {
         async move { verdict(&bad, "not yet synced") }
     };
     Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz))
-}
-
-/// Binds an address.
-pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-    TcpListener::bind(address).await
 }
 
 /// Serves routes until shutdown is asked for.

@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use futures::future::try_join_all;
-use futures::stream::{FuturesUnordered, StreamExt as _};
 use kube::{Client, Config};
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::{AMQPValue, FieldTable};
@@ -32,6 +31,8 @@ use lockstep_tests::rabbitmq::RabbitMq;
 use lockstep_tests::sentinel;
 use lockstep_tests::shard::{CYCLES, PUBLISHED, an_hour_ago};
 use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 /// Messages that the bare publisher has in flight, as many as the Sentinel.
 const WINDOW: usize = 2000;
@@ -73,7 +74,7 @@ async fn measure(program: &Path, broker: &RabbitMq, sizes: &[usize]) -> anyhow::
 }
 
 /// Messages like those of the Sentinel, encoded beforehand, as fast as the broker confirms them. So many are handed over
-/// before the next are waited for.
+/// together, and their confirms awaited together while the next are handed over.
 async fn publish(broker: &RabbitMq, count: usize, batch: usize) -> anyhow::Result<Duration> {
     let exchange = format!("bare-{count}-{batch}");
     let queue = Queue::bind(broker, &exchange).await?;
@@ -83,23 +84,32 @@ async fn publish(broker: &RabbitMq, count: usize, batch: usize) -> anyhow::Resul
     let channel = connection.create_channel().await?;
     channel.confirm_select(ConfirmSelectOptions::default()).await?;
     let (body, properties) = message();
-    let began = Instant::now();
-    let mut in_flight = FuturesUnordered::new();
-    for first in (0..count).step_by(batch) {
-        let sendings = (first..count.min(first + batch)).map(|_| {
-            let (exchange, options) = (exchange.as_str().into(), BasicPublishOptions::default());
-            channel.basic_publish(exchange, "clusters".into(), options, &body, properties.clone())
-        });
-        in_flight.extend(try_join_all(sendings).await?);
-        while in_flight.len() + batch > WINDOW {
-            in_flight.next().await.context("none in flight")??;
+    let length = body.len();
+    let window = Arc::new(Semaphore::new(WINDOW));
+    // On a thread of the runtime, as everything of the Sentinel is.
+    let sending = tokio::spawn(async move {
+        let began = Instant::now();
+        let mut in_flight = JoinSet::new();
+        for first in (0..count).step_by(batch) {
+            let permit = Arc::clone(&window).acquire_many_owned(u32::try_from(batch)?).await?;
+            let sendings = (first..count.min(first + batch)).map(|_| {
+                let (exchange, options) = (exchange.as_str().into(), BasicPublishOptions::default());
+                channel.basic_publish(exchange, "clusters".into(), options, &body, properties.clone())
+            });
+            let confirms = try_join_all(sendings).await?;
+            in_flight.spawn(async move {
+                try_join_all(confirms).await?;
+                drop(permit);
+                anyhow::Ok(())
+            });
         }
-    }
-    while let Some(confirm) = in_flight.next().await {
-        confirm?;
-    }
-    let took = began.elapsed();
-    report(&format!("bare publisher, {batch} at a time, {} bytes each", body.len()), count, took);
+        while let Some(batch) = in_flight.join_next().await {
+            batch??;
+        }
+        anyhow::Ok(began.elapsed())
+    });
+    let took = sending.await??;
+    report(&format!("bare publisher, {batch} at a time, {length} bytes each"), count, took);
     ensure!(queue.drain().await?.len() == count, "not all arrived");
     connection.close(200, "OK".into()).await?;
     Ok(took)

@@ -47,10 +47,15 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// The status was written: what the watch saw before says nothing about it.
+    /// The status was written: what the watch saw before says nothing about it. What it saw since does: somebody else may have
+    /// written before the answer came.
     pub(super) fn written(&mut self, status: SentinelConfigStatus, answer: &Success) {
         if let Success::Object(object) = answer {
-            self.version = self.version.max(resource_version(object));
+            let version = resource_version(object);
+            if version < self.version {
+                return;
+            }
+            self.version = version;
         }
         self.status = status;
     }
