@@ -269,6 +269,23 @@ struct RawStatus {
     conditions: Option<Vec<RawCondition>>,
 }
 
+impl RawStatus {
+    /// Guards against a wrong dialect: by it no resource would ever be ready or reported on, so that each would be due at every
+    /// poll.
+    fn suits(&self, dialect: Dialect) -> Result<(), &'static str> {
+        let is_documented = self.phase.is_some() || self.last_transition_time.is_some();
+        match dialect {
+            Dialect::Labels if self.conditions.is_some() && !is_documented => Err(
+                "its status has conditions and no phase: the API seems to be the released one; set hyperfleetAPI.dialect: search",
+            ),
+            Dialect::Search if self.phase.is_some() && self.conditions.is_none() => Err(
+                "its status has a phase and no conditions: the API seems to be the documented one; set hyperfleetAPI.dialect: labels",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(expecting = "a condition")]
 struct RawCondition {
@@ -287,6 +304,7 @@ fn resource(item: &RawValue, dialect: Dialect) -> Result<Resource, String> {
         return Err(": its id is empty".to_owned());
     }
     let status = raw.status.unwrap_or_default();
+    status.suits(dialect).map_err(|problem| format!(" (id {}): {problem}", raw.id))?;
     let (is_ready, field, since) = match dialect {
         Dialect::Labels => (
             status.phase.as_deref() == Some("Ready"),

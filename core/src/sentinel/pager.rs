@@ -113,6 +113,8 @@ impl Pager {
         self.size = page.items.max(1) as u64;
         let misunderstood = match self.dialect {
             Dialect::Search => {
+                // Where nothing is understood, the last id alone tells that nothing has moved.
+                let is_stale = is_stale || (last.is_some() && last == self.place.after);
                 self.seen = came;
                 self.go_on_by_id(page, last);
                 is_stale.then_some("search")

@@ -36,18 +36,17 @@ impl Sentinel {
         let dialect = cycle.loaded.config.dialect;
         let page = match outcome {
             Ok(Success::Document(text)) => {
-                let page = fleet::read(&text, dialect);
-                let page = page.and_then(|mut page| cycle.pager.took(&mut page).map(|()| page));
+                let page = fleet::read(&text, dialect).and_then(|mut page| {
+                    self.leave_out(&mut cycle, std::mem::take(&mut page.malformed), page.spoiled, step);
+                    cycle.pager.took(&mut page).map(|()| page)
+                });
                 page.map_err(|problem| (Some("InvalidAnswer"), Failure::new(Class::Unknown, problem)))
             }
             Ok(_) => Err((Some("InvalidAnswer"), Failure::new(Class::Unknown, "the answer is no document"))),
             Err(failure) => Err((None, failure)),
         };
         match page {
-            Ok(page) => {
-                self.leave_out(&mut cycle, page.malformed, page.spoiled, step);
-                cycle.unvisited = page.resources.into();
-            }
+            Ok(page) => cycle.unvisited = page.resources.into(),
             Err((reason, failure)) => self.page_failed(&mut cycle, reason, &failure, now, step),
         }
         self.cycle = Some(cycle);

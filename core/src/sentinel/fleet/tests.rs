@@ -75,7 +75,37 @@ fn a_malformed_item_spoils_nothing_else() {
     ] });
     let page = read(&page.to_string(), Dialect::Labels).unwrap();
     assert_eq!((page.items, page.resources.len()), (10, 2));
-    insta::assert_snapshot!(page.malformed.join("\n"));
+    insta::assert_snapshot!(page.malformed.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn what_the_released_api_says_is_no_resource_as_documented() {
+    let conditions =
+        json!([{ "type": "Reconciled", "status": "True", "last_updated_time": "2026-05-04T09:31:10Z" }]);
+    let page = json!({ "items": [
+        { "id": "a", "created_time": "2026-05-04T08:00:00Z", "status": { "conditions": conditions } },
+        { "id": "b", "status": { "phase": "Ready", "conditions": conditions } },
+        { "id": "c", "status": {} },
+    ] });
+    let page = read(&page.to_string(), Dialect::Labels).unwrap();
+    assert_eq!(page.resources.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(page.spoiled, 1);
+    let told = page.malformed.iter().map(ToString::to_string).collect::<String>();
+    assert!(told.contains("(id a)") && told.contains("hyperfleetAPI.dialect: search"), "{told}");
+}
+
+#[test]
+fn what_the_documented_api_says_is_no_resource_as_released() {
+    let page = json!({ "items": [
+        { "id": "a", "status": { "phase": "Ready", "lastTransitionTime": "2026-05-04T08:00:00Z" } },
+        { "id": "b", "status": { "phase": "Ready", "conditions": [] } },
+        { "id": "c", "status": {} },
+    ] });
+    let page = read(&page.to_string(), Dialect::Search).unwrap();
+    assert_eq!(page.resources.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(page.spoiled, 1);
+    let told = page.malformed.iter().map(ToString::to_string).collect::<String>();
+    assert!(told.contains("(id a)") && told.contains("hyperfleetAPI.dialect: labels"), "{told}");
 }
 
 #[test]

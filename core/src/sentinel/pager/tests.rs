@@ -120,6 +120,23 @@ fn an_api_that_ignores_the_search_leads_nowhere() {
     assert!(pager.is_done() && !pager.is_complete());
 }
 
+/// As one that speaks the other dialect: nothing that it gives can be understood.
+#[test]
+fn an_api_that_ignores_the_search_leads_nowhere_though_it_is_not_understood() {
+    let mut pager = Pager::new(Dialect::Search);
+    let page = Page {
+        items: 100,
+        spoiled: 100,
+        trailing: Some("000099".to_owned()),
+        total: Some(250),
+        ..Page::default()
+    };
+    pager.took(&mut page.clone()).unwrap();
+    let error = pager.took(&mut page.clone()).unwrap_err();
+    assert!(error.contains("search="), "{error}");
+    assert!(pager.is_done() && !pager.is_complete());
+}
+
 #[test]
 fn an_api_that_ignores_page_numbers_leads_nowhere() {
     let mut pager = Pager::new(Dialect::Labels);
