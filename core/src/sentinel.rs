@@ -45,6 +45,7 @@ mod visit;
 
 use cycle::{Batch, Cycle};
 use event::Ids;
+use fleet::Place;
 use load::{Loaded, Loader};
 use metrics::{Shard, operation};
 use publish::Link;
@@ -82,6 +83,8 @@ pub struct Sentinel {
     link: Link,
     cycle: Option<Cycle>,
     cycles: u64,
+    /// Where the next poll begins: where the last one was given up.
+    from: Place,
     next_poll: Monotonic,
     /// When it last took a step.
     stepped: Monotonic,
@@ -124,6 +127,7 @@ impl Sentinel {
             link: Link::default(),
             cycle: None,
             cycles: 0,
+            from: Place::default(),
             next_poll: Monotonic::START,
             stepped: Monotonic::START,
             asked: BTreeMap::new(),
@@ -194,7 +198,8 @@ impl Sentinel {
         let Some(loaded) = self.loader.loaded.as_ref().filter(|_| self.cycle.is_none()) else { return };
         if self.next_poll <= now.monotonic {
             self.cycles += 1;
-            self.cycle = Some(Cycle::new(self.cycles, Arc::clone(loaded), now.monotonic));
+            let from = std::mem::take(&mut self.from);
+            self.cycle = Some(Cycle::new(self.cycles, Arc::clone(loaded), from, now.monotonic));
             // A connection that broke while nothing was sent is found out here.
             self.link.is_up = false;
         }
@@ -203,6 +208,7 @@ impl Sentinel {
     fn end_cycle(&mut self, now: Now, step: &mut Step) {
         let Some(cycle) = self.cycle.take_if(|cycle| cycle.is_done()) else { return };
         self.malformed = cycle.malformed;
+        self.from = cycle.pager.given_up().cloned().unwrap_or_default();
         let loaded = &cycle.loaded;
         let took = now.monotonic.since(cycle.began);
         self.next_poll = (now.monotonic + loaded.config.poll_interval).max(cycle.pager.not_before());

@@ -105,12 +105,21 @@ pub struct Page {
 }
 
 /// Where in a list a page begins.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Only what comes after this id. Rows that move don't matter to it, unlike page numbers.
     pub after: Option<String>,
-    /// The page, from 1, counted from there.
+    /// Only what comes before this id.
+    pub before: Option<String>,
+    /// The page of that, from 1.
     pub page: u64,
+}
+
+impl Default for Place {
+    /// The beginning of a whole list.
+    fn default() -> Self {
+        Self { after: None, before: None, page: 1 }
+    }
 }
 
 /// The URL of a page.
@@ -132,8 +141,9 @@ pub fn url(
         }
         Dialect::Search => {
             let after = place.after.as_deref().and_then(quoted).map(|id| format!("id > {id}"));
-            let terms = after.into_iter().chain(Some(selector.search()).filter(|search| !search.is_empty()));
-            let search = terms.collect::<Vec<_>>().join(" and ");
+            let before = place.before.as_deref().and_then(quoted).map(|id| format!("id < {id}"));
+            let selected = Some(selector.search()).filter(|search| !search.is_empty());
+            let search = [after, before, selected].into_iter().flatten().collect::<Vec<_>>().join(" and ");
             if !search.is_empty() {
                 url.push_str("search=");
                 encode(&search, &mut url);

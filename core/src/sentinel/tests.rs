@@ -14,6 +14,9 @@ use crate::engine::broker::CloudEvent;
 use crate::engine::machine::Amount;
 use crate::time::Wall;
 
+#[path = "tests/troubles.rs"]
+mod troubles;
+
 /// When everything begins.
 const START: &str = "2025-10-21T12:00:00Z";
 

@@ -102,11 +102,15 @@ impl Sentinel {
         let what = match setback {
             Setback::Again => "a page could not be read and is asked for again",
             Setback::PassedOver => "a page could not be read several times and is passed over",
+            Setback::GivenUp if cycle.pager.given_up().is_some() => {
+                "the list could not be read any further; the next poll goes on from there"
+            }
             Setback::GivenUp => "the list could not be read; the next poll tries again",
         };
         let message = format!("{what}: {failure}");
-        // How long it takes until the API lets itself be asked again may be long.
-        if setback == Setback::Again && failure.retry_after.is_none() {
+        // It may take long until the API lets itself be asked again.
+        let is_put_off = failure.class == Class::Throttled || failure.retry_after.is_some();
+        if setback == Setback::Again && !is_put_off {
             step.notes.push(Note::Warning { message });
             return;
         }

@@ -10,7 +10,7 @@ fn selector() -> Selector {
 }
 
 fn at(after: Option<&str>, page: u64) -> Place {
-    Place { after: after.map(str::to_owned), page }
+    Place { after: after.map(str::to_owned), page, ..Place::default() }
 }
 
 #[test]
@@ -24,6 +24,12 @@ fn urls_of_both_dialects() {
         of(Dialect::Labels, ResourceType::NodePools, &selector(), at(None, 2)),
         of(Dialect::Search, ResourceType::Clusters, &all, at(None, 1)),
         of(Dialect::Search, ResourceType::Clusters, &selector(), at(Some("0198-a'b"), 1)),
+        of(
+            Dialect::Search,
+            ResourceType::Clusters,
+            &all,
+            Place { before: Some("0199".to_owned()), ..at(Some("0198"), 2) },
+        ),
     ];
     insta::assert_snapshot!(urls.join("\n"));
 }

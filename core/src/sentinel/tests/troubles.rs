@@ -1,0 +1,61 @@
+//! What is wrong outside, told and lived through.
+
+use super::*;
+
+/// What a URL asks for, of a fleet whose ids are numbers of six digits: from where on, up to where, and which page of that.
+fn range(url: &str) -> (usize, usize, usize) {
+    let url = url.replace("%20", " ").replace("%27", "'").replace("%3E", ">").replace("%3C", "<");
+    let number = |mark: &str| {
+        let (_, rest) = url.split_once(mark)?;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok()
+    };
+    let from = number("id > '").map_or(0, |after| after + 1);
+    (from, number("id < '").unwrap_or(usize::MAX), number("&page=").unwrap())
+}
+
+/// Eight pages in a row can't be read, so that each poll gives the list up at some of them.
+#[test]
+fn a_list_that_was_given_up_goes_on_from_there() {
+    for dialect in ["labels", "search"] {
+        let (rows, bad) = (2000, 200..1000);
+        let published = Rc::<RefCell<Vec<usize>>>::default();
+        let (seen, is_bad) = (Rc::clone(&published), bad.clone());
+        let mut bench = Bench::new(move |action| match action {
+            Action::Fetch { url, .. } => {
+                let (from, until, page) = range(url);
+                let all: Vec<usize> = (from..rows.min(until)).collect();
+                let page: Vec<usize> = all.iter().copied().skip(100 * (page - 1)).take(100).collect();
+                if page.iter().any(|row| is_bad.contains(row)) {
+                    return Err(Failure::new(Class::Unavailable, "500"));
+                }
+                let item = |row| json!({ "id": format!("{row:06}"), "labels": { "region": "us-east" } });
+                let items: Vec<Value> = page.into_iter().map(item).collect();
+                Ok(Success::Document(json!({ "total": all.len(), "items": items }).to_string().into()))
+            }
+            Action::Publish { events, .. } => {
+                let ids =
+                    events.iter().map(|event| event.data["id"].as_str().unwrap().parse::<usize>().unwrap());
+                seen.borrow_mut().extend(ids);
+                confirmed(action)
+            }
+            action => confirmed(action),
+        });
+        let mut spec = spec();
+        spec["hyperfleetAPI"]["dialect"] = json!(dialect);
+        bench.configured(1, &spec);
+        let good: Vec<usize> = (0..rows).filter(|row| !bad.contains(row)).collect();
+        for cycle in 1..6 {
+            while bench.sentinel.cycle.is_some() {
+                bench.passes(Duration::from_millis(100));
+            }
+            let mut visited = published.take();
+            visited.sort_unstable();
+            // What the first can't reach, those after it do.
+            let expected = if cycle == 1 { &good[..200] } else { &good[..] };
+            assert_eq!(visited, expected, "{dialect}, cycle {cycle}");
+            while bench.sentinel.cycle.is_none() {
+                bench.passes(Duration::from_millis(100));
+            }
+        }
+    }
+}
