@@ -262,7 +262,7 @@ impl Sentinel {
                 let (namespace, SecretKeyRef { name, key }) = (&self.settings.namespace, secret);
                 let problem = format!("key {key:?} of Secret {namespace}/{name}: {problem}");
                 step.notes.push(loaded.shard.count_of(metrics::API_ERRORS, operation::CONFIG_LOAD, 1));
-                self.trouble(Finding::broken(status::BROKER_CONNECTED, "SecretUnusable", problem), now, step);
+                self.not_connected("SecretUnusable", problem, now, step);
             }
         }
     }

@@ -2,6 +2,24 @@
 
 use super::*;
 
+#[test]
+fn nothing_is_published_as_long_as_the_secret_is_unusable() {
+    let mut bench = Bench::new(|action| match action {
+        Action::Get { .. } => Err(Failure::new(Class::NotFound, "secrets \"rabbit\" not found")),
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_secs(6));
+    assert!(bench.told.contains("Publishing=True AllConfirmed"), "{}", bench.told);
+    let mut changed = spec();
+    changed["broker"] =
+        json!({ "type": "rabbitmq", "topic": "events", "urlSecretRef": { "name": "rabbit", "key": "url" } });
+    bench.configured(2, &changed);
+    bench.passes(Duration::from_secs(6));
+    assert!(bench.told.contains("BrokerConnected=False SecretUnusable"), "{}", bench.told);
+    assert!(bench.told.contains("Publishing=False NotConnected"), "{}", bench.told);
+}
+
 /// What a URL asks for, of a fleet whose ids are numbers of six digits: from where on, up to where, and which page of that.
 fn range(url: &str) -> (usize, usize, usize) {
     let url = url.replace("%20", " ").replace("%27", "'").replace("%3E", ">").replace("%3C", "<");
