@@ -214,6 +214,10 @@ impl Sentinel {
         self.next_poll = (now.monotonic + loaded.config.poll_interval).max(cycle.pager.not_before());
         step.notes.push(loaded.shard.took(took));
         let tally = cycle.tally;
+        if self.link.is_up && tally.failed == 0 {
+            // Where nothing is due nothing is confirmed.
+            self.link.works();
+        }
         let finding = self.publishing(cycle.pager.is_complete(), tally.failed);
         self.find(finding, now, step);
         let message = format!(

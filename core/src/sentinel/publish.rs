@@ -25,8 +25,16 @@ pub(super) struct Link {
     /// Whether there was trouble since it was last up.
     is_troubled: bool,
     is_asking: bool,
+    /// How often it failed or was lost since something last went through it: who is let in may still not be allowed to publish.
     failures: u32,
     not_before: Monotonic,
+}
+
+impl Link {
+    /// It does what it is for.
+    pub(super) fn works(&mut self) {
+        self.failures = 0;
+    }
 }
 
 impl Sentinel {
@@ -54,7 +62,7 @@ impl Sentinel {
         self.link.is_asking = false;
         match outcome {
             Ok(_) => {
-                (self.link.is_up, self.link.is_troubled, self.link.failures) = (true, false, 0);
+                (self.link.is_up, self.link.is_troubled) = (true, false);
                 self.has_connected = true;
                 let message = format!("connected to {}", broker.name());
                 self.find(Finding::valid(status::BROKER_CONNECTED, "Connected", message), now, step);
@@ -131,8 +139,8 @@ impl Sentinel {
     ) {
         let results = match outcome {
             // None was sent.
-            Err(Failure { class: Class::Unavailable, .. }) => {
-                self.link_lost(loaded, now, step);
+            Err(failure) if failure.class == Class::Unavailable => {
+                self.link_lost(loaded, &failure, now, step);
                 if let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.number == number) {
                     cycle.unsent(batch);
                 }
@@ -158,9 +166,10 @@ impl Sentinel {
         let confirmed = batch.events.len() - left.len();
         if confirmed > 0 {
             step.notes.push(loaded.shard.count(metrics::PUBLISHED, confirmed));
+            self.link.works();
         }
-        if why.as_ref().is_some_and(|why| why.class == Class::Unknown) {
-            self.link_lost(loaded, now, step);
+        if let Some(why) = why.as_ref().filter(|why| why.class == Class::Unknown) {
+            self.link_lost(loaded, why, now, step);
         }
         let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.number == number) else { return };
         cycle.confirmed(confirmed);
@@ -180,7 +189,7 @@ impl Sentinel {
     }
 
     /// The connection that stood does not stand any more.
-    fn link_lost(&mut self, loaded: &Loaded, now: Now, step: &mut Step) {
+    fn link_lost(&mut self, loaded: &Loaded, failure: &Failure, now: Now, step: &mut Step) {
         let is_ours = self
             .loader
             .loaded
@@ -188,7 +197,7 @@ impl Sentinel {
             .is_some_and(|current| current.config.target == loaded.config.target);
         if is_ours && self.link.is_up {
             self.lose_link(now, step);
-            let message = "the connection to the broker was lost".to_owned();
+            let message = format!("the connection to the broker was lost: {}", failure.message);
             self.not_connected("ConnectionLost", message, now, step);
         }
     }

@@ -20,6 +20,42 @@ fn nothing_is_published_as_long_as_the_secret_is_unusable() {
     assert!(bench.told.contains("Publishing=False NotConnected"), "{}", bench.told);
 }
 
+/// Such as a user of RabbitMQ that may not write: it is let in, and thrown out at the first event.
+#[test]
+fn a_broker_that_lets_in_and_confirms_nothing_is_left_alone() {
+    let mut bench = Bench::new(|action| match action {
+        Action::Publish { events, .. } => {
+            let refused = Failure::new(Class::Unknown, "the broker closed the channel: ACCESS_REFUSED");
+            Ok(Success::Published(vec![Err(refused); events.len()]))
+        }
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_mins(10));
+    let connects = bench.told.matches("  connect\n").count();
+    assert!(connects < 35, "{connects} times in ten minutes");
+    assert!(bench.told.contains("BrokerConnected=False ConnectionLost: the connection to the broker was lost: the broker closed the channel: ACCESS_REFUSED"), "{}", bench.told);
+}
+
+/// Quiet shards have nothing confirmed for long, and still connect at once.
+#[test]
+fn a_cycle_without_trouble_makes_up_for_lost_connections() {
+    let mut tries = 0;
+    let mut bench = Bench::new(move |action| match action {
+        Action::Fetch { .. } => Ok(Success::Document(r#"{"items":[]}"#.into())),
+        Action::Connect { .. } => {
+            tries += 1;
+            let refused = || Err(Failure::new(Class::Unavailable, "connection refused"));
+            if tries % 3 == 0 { refused() } else { confirmed(action) }
+        }
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_mins(2));
+    let connects = bench.told.matches("  connect\n").count();
+    assert!(connects > 20, "{connects} times in two minutes: {}", bench.told);
+}
+
 /// What a URL asks for, of a fleet whose ids are numbers of six digits: from where on, up to where, and which page of that.
 fn range(url: &str) -> (usize, usize, usize) {
     let url = url.replace("%20", " ").replace("%27", "'").replace("%3E", ">").replace("%3C", "<");
