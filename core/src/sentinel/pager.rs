@@ -55,6 +55,9 @@ pub struct Pager {
     is_done: bool,
     /// The ids that have come (as hashes): all of them where pages have numbers, else those of the last page.
     seen: BTreeSet<u64>,
+    /// By how many pages it may go back: each page that brings something new allows for one. Else it might go to and fro for ever
+    /// where totals go up and down, as those of replicas do of which one lies behind.
+    back_max: u64,
     /// Whether any page but the first has brought something that had not come before.
     is_moving: bool,
     /// How many items the last page had.
@@ -98,6 +101,7 @@ impl Pager {
             has_gaps: false,
             is_done: false,
             seen: BTreeSet::new(),
+            back_max: 0,
             is_moving: false,
             size: PAGE_SIZE as u64,
             total: None,
@@ -156,6 +160,7 @@ impl Pager {
             Dialect::Labels => {
                 let is_first = self.place.page == 1;
                 self.is_moving |= !is_first && !is_stale;
+                self.back_max += u64::from(!page.resources.is_empty());
                 self.seen.append(&mut came);
                 self.go_on_by_number(page, is_stale);
                 (self.is_done && page.total.is_some() && !is_first && !self.is_moving).then_some("page")
@@ -204,10 +209,10 @@ impl Pager {
             None => page.items != PAGE_SIZE || is_stale,
             Some(total) => page.items == 0 || self.items >= total,
         } || (self.is_round && is_stale && self.place.page >= self.from.page);
-        let back = gone.div_ceil(self.size).min(self.place.page - 1);
+        let back = gone.div_ceil(self.size).min(self.place.page - 1).min(self.back_max);
         if gone > 0 && back > 0 {
             // What stood at the head of this page may now stand at the end of the one before.
-            self.place.page -= back;
+            (self.place.page, self.back_max) = (self.place.page - back, self.back_max - back);
             self.items = self.items.saturating_sub((back + 1) * self.size);
             self.is_done = false;
         } else {

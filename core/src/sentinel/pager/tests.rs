@@ -249,6 +249,23 @@ fn an_api_that_refuses_pages_beyond_the_end_is_read_from_the_beginning() {
     }
 }
 
+/// Two replicas of an API of which one lies behind: the totals go up and down with each page.
+#[test]
+fn replicas_that_differ_by_a_row_do_not_hold_the_list_up() {
+    let (mut fleet, mut totals) = (Fleet::of(250), [250, 249].into_iter().cycle());
+    let (mut pager, mut found, mut asked) = (Pager::new(Dialect::Labels), Vec::new(), 0);
+    while let Some((place, _)) = pager.next() {
+        let mut page = fleet.page(Dialect::Labels, place);
+        page.total = totals.next();
+        pager.took(&mut page).unwrap();
+        found.extend(page.resources.into_iter().map(|resource| resource.id));
+        asked += 1;
+        assert!(asked < 20, "it never ends");
+    }
+    found.sort();
+    assert_eq!(found, std::mem::take(&mut fleet.ids));
+}
+
 #[test]
 fn the_last_row_is_known_though_it_can_not_be_understood() {
     let mut pager = Pager::new(Dialect::Search);
@@ -290,5 +307,24 @@ proptest! {
         let once: Set<&String> = found.iter().collect();
         prop_assert_eq!(once.len(), found.len());
         prop_assert!(before.iter().all(|id| once.contains(id)));
+    }
+
+    #[test]
+    fn it_ends_whatever_the_totals_say(
+        search in any::<bool>(),
+        count in 0usize..700,
+        totals in prop::collection::vec(prop::option::of(0u64..800), 1..6),
+    ) {
+        let dialect = if search { Dialect::Search } else { Dialect::Labels };
+        let (fleet, mut pager, mut asked) = (Fleet::of(count), Pager::new(dialect), 0);
+        while let Some((place, _)) = pager.next() {
+            let mut page = fleet.page(dialect, place);
+            page.total = totals[asked % totals.len()];
+            asked += 1;
+            prop_assert!(asked <= 3 * count.div_ceil(PAGE_SIZE) + 2, "{asked} pages");
+            if pager.took(&mut page).is_err() {
+                break;
+            }
+        }
     }
 }
