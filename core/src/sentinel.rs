@@ -177,8 +177,9 @@ impl Sentinel {
                 |asked: &Asked| matches!(asked, Asked::Publish { loaded, .. } if loaded.shard == *shard);
             self.asked.values().any(of_shard)
         };
+        let current = self.shard();
         let over = self.former.extract_if(.., |shard| !is_counted(shard));
-        step.notes.extend(over.flat_map(|shard| shard.forgotten()));
+        step.notes.extend(over.flat_map(|shard| shard.forgotten(&current)));
     }
 
     /// Begins whatever may begin now.

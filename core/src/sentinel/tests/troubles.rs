@@ -113,3 +113,25 @@ fn a_list_that_was_given_up_goes_on_from_there() {
         }
     }
 }
+
+#[test]
+fn of_a_shard_that_changes_its_broker_only_the_series_of_the_broker_ends() {
+    let (mut sentinel, now, mut publications, _) = unanswered(&page(), is_publication);
+    let mut changed = spec();
+    changed["broker"] = json!({ "type": "gcp-pubsub", "topic": "events", "projectID": "hyperfleet" });
+    let object =
+        json!({ "metadata": { "uid": "u1", "generation": 2, "resourceVersion": "2" }, "spec": changed });
+    let mut notes =
+        sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now).notes;
+    let publication = publications.pop_front().expect("events were published");
+    let outcome = confirmed(&publication.action);
+    notes.extend(sentinel.step(Event::Finished { id: publication.id, outcome }, now).notes);
+    let ended = notes.iter().filter_map(|note| match note {
+        Note::Measured(measure) if measure.by == Amount::Forget => {
+            Some((&*measure.metric, measure.labels.join(",")))
+        }
+        _ => None,
+    });
+    let of_broker = (metrics::BROKER_ERRORS, "region=us-east,clusters,rabbitmq".to_owned());
+    assert_eq!(ended.collect::<Vec<_>>(), [of_broker]);
+}
