@@ -10,7 +10,6 @@ use std::fmt::{self, Write as _};
 use jiff::Timestamp;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::selector::{Selector, quoted};
@@ -21,6 +20,9 @@ pub const PAGE_SIZE: usize = 100;
 /// So many of a page's mistakes are told, each in so many bytes.
 const PROBLEMS_MAX: usize = 20;
 const PROBLEM_MAX_BYTES: usize = 256;
+/// An item may be so long, and what is kept of it in events: thousands of these are held at a time.
+const ITEM_MAX_BYTES: usize = 64 << 10;
+const KEPT_MAX_BYTES: usize = 4 << 10;
 
 /// How the API is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,11 +82,32 @@ pub struct Resource {
     /// Its labels; none if the API does not show labels.
     pub labels: Option<BTreeMap<String, String>>,
     /// Whom it belongs to.
-    pub owner_references: Option<Value>,
+    pub owner_references: Option<Owner>,
     /// Whether it is Ready.
     pub is_ready: bool,
     /// When adapters last reported on it, or when it was created if they never did.
     pub since: Option<Timestamp>,
+}
+
+impl Resource {
+    /// How long all is that events tell of it.
+    fn kept(&self) -> usize {
+        let owner = self.owner_references.iter().flat_map(|owner| [&owner.id, &owner.kind, &owner.href]);
+        let texts = [&self.kind, &self.href].into_iter().chain(owner).flatten();
+        self.id.len() + texts.map(String::len).sum::<usize>()
+    }
+}
+
+/// Whom a resource belongs to, as far as consumers read it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(expecting = "an owner")]
+pub struct Owner {
+    /// Its id.
+    pub id: Option<String>,
+    /// Its kind.
+    pub kind: Option<String>,
+    /// Its path in the API.
+    pub href: Option<String>,
 }
 
 /// One page of a list.
@@ -265,7 +288,7 @@ struct RawResource {
     href: Option<String>,
     generation: Option<i64>,
     labels: Option<BTreeMap<String, String>>,
-    owner_references: Option<Value>,
+    owner_references: Option<Owner>,
     created_time: Option<String>,
     status: Option<RawStatus>,
 }
@@ -308,6 +331,9 @@ struct RawCondition {
 const READY_CONDITIONS: [&str; 2] = ["Reconciled", "Ready"];
 
 fn resource(item: &RawValue, dialect: Dialect) -> Result<Resource, String> {
+    if item.get().len() > ITEM_MAX_BYTES {
+        return Err(format!("{}: it is longer than 64 KiB", named(item)));
+    }
     let raw: RawResource =
         serde_json::from_str(item.get()).map_err(|error| format!("{}: {error}", named(item)))?;
     if raw.id.is_empty() {
@@ -341,7 +367,7 @@ fn resource(item: &RawValue, dialect: Dialect) -> Result<Resource, String> {
             .parse::<Timestamp>()
             .map_err(|_| format!(" (id {}): {field} is {since:?}, not a time as RFC 3339 has it", raw.id))
     });
-    Ok(Resource {
+    let resource = Resource {
         kind: raw.kind,
         href: raw.href,
         generation: raw.generation,
@@ -353,7 +379,11 @@ fn resource(item: &RawValue, dialect: Dialect) -> Result<Resource, String> {
         is_ready,
         since: since.transpose()?,
         id: raw.id,
-    })
+    };
+    if resource.kept() > KEPT_MAX_BYTES {
+        return Err(": its id, kind, href and owner_references are longer than 4 KiB".to_owned());
+    }
+    Ok(resource)
 }
 
 fn named(item: &RawValue) -> String {
@@ -362,8 +392,11 @@ fn named(item: &RawValue) -> String {
 
 /// The id of an item that can't be understood, if it has one.
 fn id(item: &RawValue) -> Option<String> {
-    let item: Value = serde_json::from_str(item.get()).ok()?;
-    Some(item.get("id")?.as_str()?.to_owned())
+    #[derive(Deserialize)]
+    struct Named {
+        id: String,
+    }
+    serde_json::from_str(item.get()).ok().map(|Named { id }| id)
 }
 
 #[cfg(test)]

@@ -115,6 +115,23 @@ fn what_the_documented_api_says_is_no_resource_as_released() {
 }
 
 #[test]
+fn of_an_item_no_more_is_kept_than_events_need() {
+    let owner = json!({ "id": "cls-1", "kind": "Cluster", "href": "/cls-1", "more": [[], [], []] });
+    let page = json!({ "items": [
+        { "id": "np-1", "owner_references": owner },
+        { "id": "np-2", "spec": "x".repeat(64 << 10) },
+        { "id": "np-3", "href": "x".repeat(8 << 10) },
+        { "id": "np-4", "spec": "x".repeat(32 << 10) },
+    ] });
+    let page = read(&page.to_string(), Dialect::Labels).unwrap();
+    assert_eq!(page.resources.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["np-1", "np-4"]);
+    assert!(!format!("{:?}", page.resources).contains("more"), "{:?}", page.resources);
+    let told: Vec<String> = page.malformed.iter().map(ToString::to_string).collect();
+    assert!(told[0].contains("(id np-2)") && told[0].contains("64 KiB"), "{told:?}");
+    assert!(told[1].contains("item 2") && told[1].contains("href"), "{told:?}");
+}
+
+#[test]
 fn what_is_no_page_is_told() {
     let answers =
         ["", "  \n", "<!DOCTYPE html><html>…", "{}", r#"{"items": 3}"#, "null", r#"{"items": ["#, "[1,"];
