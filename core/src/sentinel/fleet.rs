@@ -224,7 +224,7 @@ impl<'de> DeserializeSeed<'de> for Reading<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        if self.is_item_list { from.deserialize_seq(self) } else { from.deserialize_map(self) }
+        if self.is_item_list { from.deserialize_option(self) } else { from.deserialize_map(self) }
     }
 }
 
@@ -250,6 +250,15 @@ impl<'de> Visitor<'de> for Reading<'_> {
             }
         }
         if has_items { Ok(()) } else { Err(A::Error::missing_field("items")) }
+    }
+
+    /// A list without items, as servers in Go may write it.
+    fn visit_none<E: serde::de::Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {

@@ -132,6 +132,12 @@ fn of_an_item_no_more_is_kept_than_events_need() {
 }
 
 #[test]
+fn no_items_at_all_are_an_empty_list() {
+    let page = read(r#"{"items":null,"total":0}"#, Dialect::Search).unwrap();
+    assert_eq!((page.items, page.total), (0, Some(0)));
+}
+
+#[test]
 fn what_is_no_page_is_told() {
     let answers =
         ["", "  \n", "<!DOCTYPE html><html>…", "{}", r#"{"items": 3}"#, "null", r#"{"items": ["#, "[1,"];
