@@ -135,7 +135,8 @@ impl Sentinel {
             ids: Ids::default(),
             is_acting: false,
             malformed: BTreeSet::new(),
-            former: Vec::new(),
+            // What is counted before there is a configuration.
+            former: vec![Shard::default()],
             has_polled: false,
             has_connected: false,
         }

@@ -76,7 +76,7 @@ impl Bench {
             }
             Note::Warning { message } => format!("warning: {message}"),
             Note::Told { message, .. } => message.clone(),
-            Note::Measured(measure) if measure.by == Amount::Add(0) => return,
+            Note::Measured(measure) if matches!(measure.by, Amount::Add(0) | Amount::Forget) => return,
             Note::Measured(measure) => {
                 format!("{}{{{}}} {:?}", measure.metric, measure.labels.join(","), measure.by)
             }

@@ -115,6 +115,25 @@ fn a_list_that_was_given_up_goes_on_from_there() {
 }
 
 #[test]
+fn what_was_counted_before_there_was_a_configuration_ends_with_it() {
+    let Bench { mut sentinel, .. } = Bench::new(confirmed);
+    let now = Bench::new(confirmed).now();
+    let errors = |step: &Step| {
+        let of = |note: &Note| match note {
+            Note::Measured(measure) if measure.labels == ["", "", operation::CONFIG_LOAD] => Some(measure.by),
+            _ => None,
+        };
+        step.notes.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    let step = sentinel.step(Event::ListCompleted { kind: load::kind() }, now);
+    assert_eq!(errors(&step), [Amount::Add(1)]);
+    let object =
+        json!({ "metadata": { "uid": "u1", "generation": 1, "resourceVersion": "1" }, "spec": spec() });
+    let step = sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now);
+    assert_eq!(errors(&step), [Amount::Forget]);
+}
+
+#[test]
 fn of_a_shard_that_changes_its_broker_only_the_series_of_the_broker_ends() {
     let (mut sentinel, now, mut publications, _) = unanswered(&page(), is_publication);
     let mut changed = spec();
