@@ -45,7 +45,7 @@ mod visit;
 
 use cycle::{Batch, Cycle};
 use event::Ids;
-use fleet::Place;
+use fleet::{Flaw, Place};
 use load::{Loaded, Loader};
 use metrics::{Shard, operation};
 use publish::Link;
@@ -95,7 +95,7 @@ pub struct Sentinel {
     /// Whether anything new may be begun; false at the end.
     is_acting: bool,
     /// What was wrong with resources in the last cycle.
-    malformed: BTreeSet<String>,
+    malformed: BTreeSet<Flaw>,
     /// Shards that were watched before, of which events are still in flight.
     former: Vec<Shard>,
     /// Whether a list was ever read to its end.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use lockstep_crds::sentinel::LastCycle;
 
-use super::fleet::{Place, Resource};
+use super::fleet::{Flaw, Place, Resource};
 use super::load::Loaded;
 use super::pager::Pager;
 use crate::engine::backoff::Backoff;
@@ -59,7 +59,7 @@ pub struct Cycle {
     /// What it came to so far.
     pub tally: LastCycle,
     /// What was wrong with resources.
-    pub malformed: BTreeSet<String>,
+    pub malformed: BTreeSet<Flaw>,
     /// Resources of the last page that were not looked at yet.
     pub unvisited: VecDeque<Resource>,
     /// Whether it was told that the whole list has come.

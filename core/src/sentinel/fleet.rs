@@ -117,14 +117,40 @@ pub struct Page {
     pub resources: Vec<Resource>,
     /// How many could not be.
     pub spoiled: usize,
-    /// What is wrong with the first of these: `item 3 (id cls-1): …`.
-    pub malformed: Vec<String>,
+    /// The first of these.
+    pub malformed: Vec<Malformed>,
     /// The id of the last item, if that is one of these and has one.
     pub trailing: Option<String>,
     /// How many items it holds.
     pub items: usize,
     /// How many there are in all, if the API tells.
     pub total: Option<u64>,
+}
+
+/// An item that could not be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// Where on its page it is.
+    pub index: usize,
+    /// Which it is, and what is wrong.
+    pub flaw: Flaw,
+    /// The same in words.
+    pub problem: String,
+}
+
+/// What tells two malformed items apart wherever they stand and whatever they say: the id, if there is one, and the field that is
+/// wrong, if it is one alone.
+pub type Flaw = (Option<String>, Option<&'static str>);
+
+impl fmt::Display for Malformed {
+    /// `item 3 (id cls-1): …`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "item {}", self.index)?;
+        if let (Some(id), _) = &self.flaw {
+            write!(f, " (id {id})")?;
+        }
+        write!(f, ": {}", self.problem)
+    }
 }
 
 /// Where in a list a page begins.
@@ -278,11 +304,13 @@ impl Page {
                 self.resources.push(resource);
                 self.trailing = None;
             }
-            Err(problem) => {
+            Err((field, problem)) => {
                 self.spoiled += 1;
                 self.trailing = id(item).filter(|id| !id.is_empty());
                 if self.malformed.len() < PROBLEMS_MAX {
-                    self.malformed.push(cut(format!("item {index}{problem}"), PROBLEM_MAX_BYTES));
+                    let id = self.trailing.clone().map(|id| cut(id, PROBLEM_MAX_BYTES / 2));
+                    let problem = cut(problem, PROBLEM_MAX_BYTES);
+                    self.malformed.push(Malformed { index, flaw: (id, field), problem });
                 }
             }
         }
@@ -339,17 +367,17 @@ struct RawCondition {
 /// The condition of the released API that stands for readiness, and the one that did before 0.3.
 const READY_CONDITIONS: [&str; 2] = ["Reconciled", "Ready"];
 
-fn resource(item: &RawValue, dialect: Dialect) -> Result<Resource, String> {
+/// Reads an item; an error says which field is wrong, if it is one alone, and why.
+fn resource(item: &RawValue, dialect: Dialect) -> Result<Resource, (Option<&'static str>, String)> {
     if item.get().len() > ITEM_MAX_BYTES {
-        return Err(format!("{}: it is longer than 64 KiB", named(item)));
+        return Err((None, "it is longer than 64 KiB".to_owned()));
     }
-    let raw: RawResource =
-        serde_json::from_str(item.get()).map_err(|error| format!("{}: {error}", named(item)))?;
+    let raw: RawResource = serde_json::from_str(item.get()).map_err(|error| (None, error.to_string()))?;
     if raw.id.is_empty() {
-        return Err(": its id is empty".to_owned());
+        return Err((Some("id"), "its id is empty".to_owned()));
     }
     let status = raw.status.unwrap_or_default();
-    status.suits(dialect).map_err(|problem| format!(" (id {}): {problem}", raw.id))?;
+    status.suits(dialect).map_err(|problem| (Some("status"), problem.to_owned()))?;
     let (is_ready, field, since) = match dialect {
         Dialect::Labels => (
             status.phase.as_deref() == Some("Ready"),
@@ -372,9 +400,8 @@ fn resource(item: &RawValue, dialect: Dialect) -> Result<Resource, String> {
         None => ("created_time", raw.created_time),
     };
     let since = since.map(|since| {
-        since
-            .parse::<Timestamp>()
-            .map_err(|_| format!(" (id {}): {field} is {since:?}, not a time as RFC 3339 has it", raw.id))
+        let problem = |_| (Some(field), format!("{field} is {since:?}, not a time as RFC 3339 has it"));
+        since.parse::<Timestamp>().map_err(problem)
     });
     let resource = Resource {
         kind: raw.kind,
@@ -390,13 +417,9 @@ fn resource(item: &RawValue, dialect: Dialect) -> Result<Resource, String> {
         id: raw.id,
     };
     if resource.kept() > KEPT_MAX_BYTES {
-        return Err(": its id, kind, href and owner_references are longer than 4 KiB".to_owned());
+        return Err((None, "its id, kind, href and owner_references are longer than 4 KiB".to_owned()));
     }
     Ok(resource)
-}
-
-fn named(item: &RawValue) -> String {
-    id(item).map(|id| format!(" (id {id})")).unwrap_or_default()
 }
 
 /// The id of an item that can't be understood, if it has one.

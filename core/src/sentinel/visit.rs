@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::cycle::Cycle;
 use super::decision::{self, Decision};
-use super::fleet::{self, Resource};
+use super::fleet::{self, Malformed, Resource};
 use super::metrics::{self, operation};
 use super::pager::Setback;
 use super::status::{self, Finding};
@@ -14,6 +14,9 @@ use super::{Asked, Sentinel, event};
 use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::machine::{Note, Step};
 use crate::time::Now;
+
+/// So many malformed resources are told, and remembered, in a cycle.
+const TOLD_MAX: usize = 1000;
 
 impl Sentinel {
     pub(super) fn fetch(&mut self, now: Now, step: &mut Step) {
@@ -160,19 +163,22 @@ impl Sentinel {
     }
 
     /// Tells of resources that can't be understood.
-    fn leave_out(&self, cycle: &mut Cycle, problems: Vec<String>, count: usize, step: &mut Step) {
+    fn leave_out(&self, cycle: &mut Cycle, malformed: Vec<Malformed>, count: usize, step: &mut Step) {
         if count == 0 {
             return;
         }
         cycle.tally.malformed += count as u64;
         step.notes.push(cycle.loaded.shard.count(metrics::MALFORMED, count));
-        for problem in problems {
+        for item in malformed {
+            if cycle.malformed.len() == TOLD_MAX {
+                return;
+            }
             // What was told in the last cycle is known.
-            if !self.malformed.contains(&problem) {
-                let message = format!("a resource is left out because it can't be understood: {problem}");
+            if !self.malformed.contains(&item.flaw) {
+                let message = format!("a resource is left out because it can't be understood: {item}");
                 step.notes.push(Note::Warning { message });
             }
-            cycle.malformed.insert(problem);
+            cycle.malformed.insert(item.flaw);
         }
     }
 }

@@ -115,6 +115,25 @@ fn a_list_that_was_given_up_goes_on_from_there() {
 }
 
 #[test]
+fn what_is_known_to_be_wrong_is_not_told_anew_when_rows_shift() {
+    let broken = |since: &str| json!({ "id": "broken", "labels": { "region": "us-east" }, "status": { "lastTransitionTime": since } });
+    let mut polls = 0;
+    let mut bench = Bench::new(move |action| match action {
+        Action::Fetch { .. } => {
+            polls += 1;
+            let since = ["yesterday", "tomorrow"][polls % 2];
+            let mut items = vec![json!({ "id": 7 }), broken(since)];
+            items.rotate_left(polls % 2);
+            Ok(Success::Document(json!({ "items": items }).to_string().into()))
+        }
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_secs(30));
+    assert_eq!(bench.told.matches("a resource is left out").count(), 2, "{}", bench.told);
+}
+
+#[test]
 fn what_was_counted_before_there_was_a_configuration_ends_with_it() {
     let Bench { mut sentinel, .. } = Bench::new(confirmed);
     let now = Bench::new(confirmed).now();
