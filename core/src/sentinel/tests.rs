@@ -494,9 +494,9 @@ fn a_late_answer_does_not_hide_what_somebody_else_wrote_since() {
     let write = writes.pop_front().expect("the status is written");
     let metadata = |version: &str| json!({ "uid": "u1", "generation": 1, "resourceVersion": version });
     let theirs = json!({ "metadata": metadata("3"), "spec": spec(), "status": { "conditions": [] } });
-    sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(theirs) }, now);
+    let _ = sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(theirs) }, now);
     let ours = Arc::new(json!({ "metadata": metadata("2") }));
-    sentinel.step(Event::Finished { id: write.id, outcome: Ok(Success::Object(ours)) }, now);
+    let _ = sentinel.step(Event::Finished { id: write.id, outcome: Ok(Success::Object(ours)) }, now);
     let later = Now { monotonic: now.monotonic + Duration::from_secs(6), ..now };
     let again = sentinel.step(Event::Woke, later).requests;
     let again = again.iter().find_map(|request| match &request.action {
