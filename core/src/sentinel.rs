@@ -45,6 +45,7 @@ mod visit;
 
 use cycle::{Batch, Cycle};
 use event::Ids;
+use fleet::{Flaw, Place};
 use load::{Loaded, Loader};
 use metrics::{Shard, operation};
 use publish::Link;
@@ -82,6 +83,8 @@ pub struct Sentinel {
     link: Link,
     cycle: Option<Cycle>,
     cycles: u64,
+    /// Where the next poll begins: where the last one was given up.
+    from: Place,
     next_poll: Monotonic,
     /// When it last took a step.
     stepped: Monotonic,
@@ -92,7 +95,7 @@ pub struct Sentinel {
     /// Whether anything new may be begun; false at the end.
     is_acting: bool,
     /// What was wrong with resources in the last cycle.
-    malformed: BTreeSet<String>,
+    malformed: BTreeSet<Flaw>,
     /// Shards that were watched before, of which events are still in flight.
     former: Vec<Shard>,
     /// Whether a list was ever read to its end.
@@ -124,6 +127,7 @@ impl Sentinel {
             link: Link::default(),
             cycle: None,
             cycles: 0,
+            from: Place::default(),
             next_poll: Monotonic::START,
             stepped: Monotonic::START,
             asked: BTreeMap::new(),
@@ -131,7 +135,8 @@ impl Sentinel {
             ids: Ids::default(),
             is_acting: false,
             malformed: BTreeSet::new(),
-            former: Vec::new(),
+            // What is counted before there is a configuration.
+            former: vec![Shard::default()],
             has_polled: false,
             has_connected: false,
         }
@@ -173,8 +178,9 @@ impl Sentinel {
                 |asked: &Asked| matches!(asked, Asked::Publish { loaded, .. } if loaded.shard == *shard);
             self.asked.values().any(of_shard)
         };
+        let current = self.shard();
         let over = self.former.extract_if(.., |shard| !is_counted(shard));
-        step.notes.extend(over.flat_map(|shard| shard.forgotten()));
+        step.notes.extend(over.flat_map(|shard| shard.forgotten(&current)));
     }
 
     /// Begins whatever may begin now.
@@ -194,7 +200,8 @@ impl Sentinel {
         let Some(loaded) = self.loader.loaded.as_ref().filter(|_| self.cycle.is_none()) else { return };
         if self.next_poll <= now.monotonic {
             self.cycles += 1;
-            self.cycle = Some(Cycle::new(self.cycles, Arc::clone(loaded), now.monotonic));
+            let from = std::mem::take(&mut self.from);
+            self.cycle = Some(Cycle::new(self.cycles, Arc::clone(loaded), from, now.monotonic));
             // A connection that broke while nothing was sent is found out here.
             self.link.is_up = false;
         }
@@ -203,11 +210,16 @@ impl Sentinel {
     fn end_cycle(&mut self, now: Now, step: &mut Step) {
         let Some(cycle) = self.cycle.take_if(|cycle| cycle.is_done()) else { return };
         self.malformed = cycle.malformed;
+        self.from = cycle.pager.given_up().cloned().unwrap_or_default();
         let loaded = &cycle.loaded;
         let took = now.monotonic.since(cycle.began);
         self.next_poll = (now.monotonic + loaded.config.poll_interval).max(cycle.pager.not_before());
         step.notes.push(loaded.shard.took(took));
         let tally = cycle.tally;
+        if self.link.is_up && tally.failed == 0 {
+            // Where nothing is due nothing is confirmed.
+            self.link.works();
+        }
         let finding = self.publishing(cycle.pager.is_complete(), tally.failed);
         self.find(finding, now, step);
         let message = format!(

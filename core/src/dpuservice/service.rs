@@ -302,7 +302,7 @@ impl Controller {
                 Ok(_) => self.application_removed(&task.application),
                 // The watch tells who has the name, or that what was there a moment ago is gone.
                 Err(failure)
-                    if failure.class == Class::AlreadyExists
+                    if (task.what == What::Create && failure.class == Class::AlreadyExists)
                         || (task.what == What::Remove && failure.class == Class::NotFound) =>
                 {
                     pass.lags = true;

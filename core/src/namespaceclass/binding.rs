@@ -22,13 +22,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::names::{self, reason};
-use super::plan::{self, Standing, Trouble, Work};
+use super::plan::{self, Found, Standing, Trouble, Work};
 use super::repair::Repairs;
 use super::world::{Binding, Class};
-use super::{Controller, Key, class, lagging, status};
+use super::{Controller, Key, class, content, lagging, status};
 use crate::engine::action::{Action, Class as FailureClass, Failure, Outcome, Subresource, Success};
 use crate::engine::driver::{Next, Verdict};
-use crate::object::{Kind, ObjectRef, is_deleting};
+use crate::object::{Kind, ObjectRef, is_deleting, label};
 use crate::time::Now;
 
 /// What the reconcile of a binding waits for.
@@ -203,7 +203,8 @@ impl Controller {
         let mut stale = Vec::new();
         for resource in std::mem::take(&mut work.stale) {
             let kinds = &self.world.kinds;
-            if let Some(kind) = kinds.find(&resource.api_version, &resource.kind) {
+            let kind = kinds.find(&resource.api_version, &resource.kind);
+            if let Some(kind) = kind.filter(|kind| content::may_be_held(kind)) {
                 // An earlier leader may still create it, when it has been seen to be gone.
                 self.watch_resources(&kind, now);
                 stale.push((resource, kind));
@@ -212,7 +213,7 @@ impl Controller {
                 work.troubles.push(Trouble::failed(&what, reason::PRUNE_FAILED, failure));
                 work.listed.insert(resource);
             }
-            // A kind that is served no more has no objects left.
+            // A kind that is served no more has no objects left, and no object of a kind that classes can't hold is ours.
         }
         let entries = work.survey.iter().map(|entry| (&entry.kind, entry.name.as_str()));
         let listed = stale.iter().map(|(resource, kind)| (kind, resource.name.as_str()));
@@ -260,7 +261,7 @@ impl Controller {
         name: &str,
         binding: &Binding,
         outcome: Option<Outcome>,
-    ) -> Result<Option<(Standing, String)>, Failure> {
+    ) -> Result<Option<Found>, Failure> {
         match outcome {
             Some(Ok(Success::Object(object))) => {
                 let resource = self.world.read_resource(&object);
@@ -272,7 +273,8 @@ impl Controller {
                     }
                     standing => standing,
                 };
-                Ok(Some((standing, owner)))
+                let class = label(&object, names::CLASS_LABEL).map(str::to_owned);
+                Ok(Some(Found { standing, owner, class }))
             }
             Some(Err(failure)) if failure.class != FailureClass::NotFound => Err(failure),
             _ => Ok(None),

@@ -176,7 +176,7 @@ fn judge(
         );
         return Err(Problem { index, message, may_pass: true });
     };
-    if found.group == GROUP {
+    if is_own(&found) {
         return Err(problem(format!("{kind} {name} belongs to this operator itself; remove it")));
     }
     if !found.namespaced {
@@ -192,6 +192,16 @@ fn judge(
         )));
     }
     Ok(entry)
+}
+
+fn is_own(kind: &Kind) -> bool {
+    kind.group == GROUP
+}
+
+/// Whether a class may hold the kind. What a status says was applied may have been written by anybody: it must not bring
+/// about a watch in the place of the operator's own.
+pub fn may_be_held(kind: &Kind) -> bool {
+    kind.namespaced && !is_own(kind)
 }
 
 fn text(value: &Value) -> Option<&str> {

@@ -12,6 +12,7 @@ use lockstep_crds::sentinel::{GROUP, SecretKeyRef, SentinelConfigStatus, VERSION
 use serde_json::Value;
 
 use super::config::{self, Config, Target};
+use super::fleet::Place;
 use super::metrics::{RELOADS, Shard, operation};
 use super::status::{self, Finding};
 use super::{Asked, Link, Sentinel, metrics};
@@ -47,10 +48,15 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// The status was written: what the watch saw before says nothing about it.
+    /// The status was written: what the watch saw before says nothing about it. What it saw since does: somebody else may have
+    /// written before the answer came.
     pub(super) fn written(&mut self, status: SentinelConfigStatus, answer: &Success) {
         if let Success::Object(object) = answer {
-            self.version = self.version.max(resource_version(object));
+            let version = resource_version(object);
+            if version < self.version {
+                return;
+            }
+            self.version = version;
         }
         self.status = status;
     }
@@ -211,7 +217,7 @@ impl Sentinel {
             let message = format!("cycle {} was left, because the configuration has changed", cycle.number);
             step.notes.push(Note::Told { debug: false, message });
         }
-        self.next_poll = now.monotonic;
+        (self.next_poll, self.from) = (now.monotonic, Place::default());
     }
 
     /// When the Secret that holds the broker's URL is to be read, if it is needed and not known.
@@ -256,7 +262,7 @@ impl Sentinel {
                 let (namespace, SecretKeyRef { name, key }) = (&self.settings.namespace, secret);
                 let problem = format!("key {key:?} of Secret {namespace}/{name}: {problem}");
                 step.notes.push(loaded.shard.count_of(metrics::API_ERRORS, operation::CONFIG_LOAD, 1));
-                self.trouble(Finding::broken(status::BROKER_CONNECTED, "SecretUnusable", problem), now, step);
+                self.not_connected("SecretUnusable", problem, now, step);
             }
         }
     }

@@ -14,6 +14,9 @@ use crate::engine::broker::CloudEvent;
 use crate::engine::machine::Amount;
 use crate::time::Wall;
 
+#[path = "tests/troubles.rs"]
+mod troubles;
+
 /// When everything begins.
 const START: &str = "2025-10-21T12:00:00Z";
 
@@ -73,7 +76,7 @@ impl Bench {
             }
             Note::Warning { message } => format!("warning: {message}"),
             Note::Told { message, .. } => message.clone(),
-            Note::Measured(measure) if measure.by == Amount::Add(0) => return,
+            Note::Measured(measure) if matches!(measure.by, Amount::Add(0) | Amount::Forget) => return,
             Note::Measured(measure) => {
                 format!("{}{{{}}} {:?}", measure.metric, measure.labels.join(","), measure.by)
             }
@@ -406,19 +409,23 @@ fn at_the_end_nothing_new_is_begun_and_confirms_are_counted() {
     assert_eq!(sentinel.deadline(), None);
 }
 
-/// A Sentinel whose publications nobody answers yet, each with what it measured so far.
-fn unanswered(page: &Success) -> (Sentinel, Now, VecDeque<Request>, Vec<Note>) {
+fn is_publication(action: &Action) -> bool {
+    matches!(action, Action::Publish { .. })
+}
+
+/// A Sentinel of which some actions have not been answered yet, with these and what it told so far.
+fn unanswered(page: &Success, waits: fn(&Action) -> bool) -> (Sentinel, Now, VecDeque<Request>, Vec<Note>) {
     let Bench { mut sentinel, .. } = Bench::new(confirmed);
     let now = Bench::new(confirmed).now();
     let object =
         json!({ "metadata": { "uid": "u1", "generation": 1, "resourceVersion": "1" }, "spec": spec() });
     let first = sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now);
     let (mut asked, mut notes) = (VecDeque::from(first.requests), first.notes);
-    let mut publications = VecDeque::new();
+    let mut waiting = VecDeque::new();
     while let Some(request) = asked.pop_front() {
         let outcome = match &request.action {
-            Action::Publish { .. } => {
-                publications.push_back(request);
+            action if waits(action) => {
+                waiting.push_back(request);
                 continue;
             }
             Action::Fetch { .. } => Ok(page.clone()),
@@ -428,7 +435,7 @@ fn unanswered(page: &Success) -> (Sentinel, Now, VecDeque<Request>, Vec<Note>) {
         asked.extend(step.requests);
         notes.extend(step.notes);
     }
-    (sentinel, now, publications, notes)
+    (sentinel, now, waiting, notes)
 }
 
 #[test]
@@ -441,7 +448,7 @@ fn the_metrics_of_a_shard_end_once_nothing_of_it_is_in_flight() {
         let of_shard = measures.filter(|measure| measure.labels[0] == "region=us-east");
         of_shard.map(|measure| format!("{} {:?}", measure.metric, measure.labels)).collect()
     };
-    let (mut sentinel, now, mut publications, mut notes) = unanswered(&page());
+    let (mut sentinel, now, mut publications, mut notes) = unanswered(&page(), is_publication);
     let mut changed = spec();
     changed["shardSelector"] = json!({ "matchLabels": { "region": "eu" } });
     let object =
@@ -464,7 +471,7 @@ fn a_page_as_long_as_the_list_is_looked_at_as_events_are_confirmed() {
     let item = |number: usize| json!({ "id": format!("{number:05}"), "labels": { "region": "us-east" } });
     let items: Vec<Value> = (0..9000).map(item).collect();
     let (mut sentinel, now, mut publications, _) =
-        unanswered(&Success::Document(json!({ "items": items }).to_string().into()));
+        unanswered(&Success::Document(json!({ "items": items }).to_string().into()), is_publication);
     let held = |sentinel: &Sentinel| sentinel.cycle.as_ref().map_or(0, Cycle::held);
     assert_eq!((held(&sentinel), publications.len()), (3000, 20));
     let mut published = 0;
@@ -472,10 +479,29 @@ fn a_page_as_long_as_the_list_is_looked_at_as_events_are_confirmed() {
         published += 100;
         let outcome = confirmed(&publication.action);
         let step = sentinel.step(Event::Finished { id: publication.id, outcome }, now);
-        let publishes = |request: &Request| matches!(request.action, Action::Publish { .. });
-        publications.extend(step.requests.into_iter().filter(publishes));
+        publications.extend(step.requests.into_iter().filter(|request| is_publication(&request.action)));
         assert!(held(&sentinel) <= 3000);
     }
     assert_eq!(published, 9000);
     assert!(sentinel.cycle.is_none(), "the cycle has ended");
+}
+
+/// Another leader wrote after this one, and the watch was faster than the answer.
+#[test]
+fn a_late_answer_does_not_hide_what_somebody_else_wrote_since() {
+    let is_status = |action: &Action| matches!(action, Action::Patch { .. });
+    let (mut sentinel, now, mut writes, _) = unanswered(&page(), is_status);
+    let write = writes.pop_front().expect("the status is written");
+    let metadata = |version: &str| json!({ "uid": "u1", "generation": 1, "resourceVersion": version });
+    let theirs = json!({ "metadata": metadata("3"), "spec": spec(), "status": { "conditions": [] } });
+    let _ = sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(theirs) }, now);
+    let ours = Arc::new(json!({ "metadata": metadata("2") }));
+    let _ = sentinel.step(Event::Finished { id: write.id, outcome: Ok(Success::Object(ours)) }, now);
+    let later = Now { monotonic: now.monotonic + Duration::from_secs(6), ..now };
+    let again = sentinel.step(Event::Woke, later).requests;
+    let again = again.iter().find_map(|request| match &request.action {
+        Action::Patch { patch, .. } => Some(patch["metadata"]["resourceVersion"].clone()),
+        _ => None,
+    });
+    assert_eq!(again, Some(json!("3")), "over what they wrote");
 }

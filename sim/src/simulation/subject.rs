@@ -171,6 +171,17 @@ impl dyn Hand + '_ {
         }
     }
 
+    /// Merges a patch into the status of an object, if it exists.
+    pub fn merge_status(&mut self, target: &ObjectRef, status: &Value) -> (u16, Value) {
+        let patch = json!({ "status": status });
+        match path::object(target) {
+            Ok(path) => {
+                self.send(Method::PATCH, &format!("{path}/status"), "application/merge-patch+json", &patch)
+            }
+            Err(failure) => (400, json!(failure.message)),
+        }
+    }
+
     /// Deletes an object, if it exists.
     pub fn delete(&mut self, target: &ObjectRef) -> (u16, Value) {
         match path::object(target) {

@@ -125,6 +125,25 @@ fn what_could_not_be_written_yet_is_told() {
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
+/// Whatever the server says: until an Application is as the service says, its status does not tell that it is.
+#[test]
+fn no_answer_but_success_passes_for_a_write() {
+    for class in Class::ALL {
+        let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+        bench.cluster.interfere(move |_, action| {
+            let is_second = action.target().is_some_and(|target| target.name == "hbn-02");
+            if is_second && action.is_write() { Fate::failed(class) } else { Fate::Served }
+        });
+        let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });
+        bench.cluster.merge("DPUService", "default", "hbn", &change);
+        bench.cluster.advance(Duration::from_secs(20));
+        let service = bench.service("hbn");
+        let is_told = service["status"]["observedGeneration"] == service["metadata"]["generation"];
+        let (reconciled, message) = bench.condition("hbn", "ApplicationsReconciled");
+        assert!(!is_told || reconciled.starts_with("False/"), "{class}: {reconciled}: {message}");
+    }
+}
+
 #[test]
 fn no_secret_is_told() {
     let mut bench = ten_clusters();

@@ -17,6 +17,7 @@ mod acts;
 mod beyond;
 mod desired;
 mod oracle;
+mod troubles;
 mod witness;
 
 use beyond::Beyond;

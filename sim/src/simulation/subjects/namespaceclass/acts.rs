@@ -35,6 +35,7 @@ pub(super) const ACTS: &[Act] = &[
     Act::new("hold back what was applied from deletion", "other controller", 2, hold_applied),
     Act::new("delete a binding", "tenant", 3, delete_binding),
     Act::new("put a binding into another class", "tenant", 3, edit_binding),
+    Act::new("list what nobody applied in a binding's status", "tenant", 2, edit_status),
 ];
 
 pub(super) fn config_map() -> Arc<Kind> {
@@ -235,4 +236,19 @@ fn edit_binding(hand: &mut dyn Hand, random: &mut Random) {
         let class = random.pick(&CLASSES);
         hand.merge(&reference(&names::binding(), &binding), &json!({ "spec": { "className": class } }));
     }
+}
+
+/// Who may write everything in a namespace may write the status of its binding.
+fn edit_status(hand: &mut dyn Hand, random: &mut Random) {
+    let Some(binding) = hand.any(&names::binding(), random) else { return };
+    let listed = [names::namespace(), names::class(), names::binding(), config_map()];
+    let kind = &listed[usize::try_from(random.below(listed.len() as u64)).unwrap_or_default()];
+    let mut applied = binding["status"]["appliedResources"].clone();
+    let entry =
+        json!({ "apiVersion": kind.api_version(), "kind": kind.kind, "name": random.pick(&NAMESPACES) });
+    match applied.as_array_mut() {
+        Some(applied) => applied.push(entry),
+        None => applied = json!([entry]),
+    }
+    hand.merge_status(&reference(&names::binding(), &binding), &json!({ "appliedResources": applied }));
 }

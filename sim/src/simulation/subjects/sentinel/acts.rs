@@ -30,6 +30,7 @@ pub(super) const ACTS: &[Act] = &[
     Act::new("the connection breaks between events", "broker", 6, break_soon),
     Act::new("the connection breaks while nothing is sent", "broker", 4, break_now),
     Act::new("the broker refuses events", "broker", 6, refuse),
+    Act::new("the broker takes nothing for a while", "broker", 3, take_nothing),
     Act::new("change the configuration", "user", 8, configure),
     Act::new("break the configuration", "user", 4, misconfigure),
     Act::new("remove the configuration and create it anew", "user", 3, replace),
@@ -128,6 +129,7 @@ fn damage(hand: &mut dyn Hand, random: &mut Random) {
         Damage::ServerError(500),
         Damage::ServerError(503),
         Damage::Throttled { retry_after: 3 },
+        Damage::Throttled { retry_after: 0 },
     ]);
     for _ in 0..=random.below(6) {
         beyond.damage.push_back(damage);
@@ -157,9 +159,18 @@ fn refuse(hand: &mut dyn Hand, random: &mut Random) {
     beyond.broker.nacks = 1 + random.below(80);
 }
 
+/// As from a user that may connect and not write: the connection breaks at each event.
+fn take_nothing(hand: &mut dyn Hand, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    let lasts = Duration::from_secs(30 + random.below(180));
+    beyond.broker.takes_nothing_until = now.saturating_add(lasts).unwrap_or(now);
+}
+
 fn configure(hand: &mut dyn Hand, random: &mut Random) {
     let hosts = [(HOSTS[0].0, "labels"), (HOSTS[1].0, "search"), (HOSTS[2].0, "labels")];
     let (url, dialect) = random.pick(&hosts);
+    // Some take the wrong one.
+    let dialect = if random.below(4) == 0 { random.pick(&["labels", "search"]) } else { dialect };
     let region = random.pick(&["us-east", "us-east", "eu-west"]);
     let spec = match random.below(4) {
         0 => json!({ "hyperfleetAPI": { "url": url, "dialect": dialect } }),

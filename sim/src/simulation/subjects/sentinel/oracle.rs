@@ -31,7 +31,19 @@ pub(super) fn items(text: &str, config: &Config, now: Timestamp) -> Vec<(String,
         .collect()
 }
 
+/// Whether an item is of the API that speaks the other dialect: by this one it would look as if nothing had ever been reported.
+fn is_foreign_speech(status: &Value, dialect: Dialect) -> bool {
+    let (has_phase, has_conditions) = (status["phase"].is_string(), status["conditions"].is_array());
+    match dialect {
+        Dialect::Labels => has_conditions && !has_phase && !status["lastTransitionTime"].is_string(),
+        Dialect::Search => has_phase && !has_conditions,
+    }
+}
+
 fn demand(item: &Value, config: &Config, now: Timestamp) -> Demand {
+    if is_foreign_speech(&item["status"], config.dialect) {
+        return Demand::Malformed;
+    }
     let (is_ready, since) = match config.dialect {
         Dialect::Labels => (item["status"]["phase"] == "Ready", &item["status"]["lastTransitionTime"]),
         Dialect::Search => {
