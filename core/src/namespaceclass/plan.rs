@@ -386,7 +386,8 @@ mod tests {
         let binding = json!({ "metadata": { "uid": "binding" }, "status": { "appliedResources": listed } });
         let mut work = Work::plan("team", &Binding::read(&binding), &resolved, &world);
         let ours = Standing::Ours { uid: "a".to_owned(), version: "1".to_owned() };
-        work.surveyed(&entry, Some((ours, String::new())));
+        let found = Found { standing: ours, owner: String::new(), class: None };
+        work.surveyed(&entry, Some(found));
         assert!(!work.needs_fence(), "to change what is there, its uid is proof enough");
         work.surveyed(&entry, None);
         assert!(work.needs_fence());

@@ -66,7 +66,7 @@ pub(super) const FLOWS: [Flow; 10] = [
         name: "mend",
         before: spoiled,
         act: |bench| {
-            bench.update("web", &[settings("shared", "new"), settings("only-web", "2"), secret("pin")])
+            bench.update("web", &[settings("shared", "new"), settings("only-web", "2"), secret("pin")]);
         },
     },
     Flow { name: "remove_class", before: bound, act: |bench| bench.remove("web") },

@@ -8,6 +8,10 @@ use lockstep_core::engine::action::{Class, Failure};
 use lockstep_core::object::Kind;
 use lockstep_sim::cluster::Weather;
 
+/// What a list can meet.
+pub(crate) const CLASSES: [Class; 6] =
+    [Class::NotFound, Class::Forbidden, Class::Gone, Class::Throttled, Class::Unavailable, Class::Unknown];
+
 /// The list of that number meets a failure of this class.
 pub(crate) struct Refusal {
     number: u64,
