@@ -42,10 +42,12 @@ pub struct Pager {
     seen: BTreeSet<u64>,
     /// Whether any page but the first has brought something that had not come before.
     is_moving: bool,
-    /// How many items the last page had.
+    /// How many items a page holds: the most that one had. An API may give fewer than it is asked for.
     size: u64,
     /// How many items have come, those that came twice included.
     items: u64,
+    /// How many pages were passed over in all.
+    missed: u64,
     total: Option<u64>,
 }
 
@@ -73,8 +75,9 @@ impl Pager {
             is_done: false,
             seen: BTreeSet::new(),
             is_moving: false,
-            size: PAGE_SIZE as u64,
+            size: 1,
             items: 0,
+            missed: 0,
             total: None,
         }
     }
@@ -110,7 +113,7 @@ impl Pager {
             came.insert(id) && !self.seen.contains(&id)
         });
         let is_stale = before > 0 && page.resources.is_empty();
-        self.size = page.items.max(1) as u64;
+        self.size = self.size.max(page.items as u64);
         let misunderstood = match self.dialect {
             Dialect::Search => {
                 self.seen = came;
@@ -154,13 +157,16 @@ impl Pager {
         self.is_done = match page.total {
             // Without numbers of pages everything came at once, as it does when they are ignored.
             None => page.items != PAGE_SIZE || is_stale,
-            Some(total) => page.items == 0 || self.items >= total,
+            // What came twice must not count for what has not come, and short pages not for whole ones.
+            Some(total) => {
+                let came = self.items + self.missed * self.size;
+                page.items == 0 || came.min(self.place.page * self.size) >= total
+            }
         };
         let back = gone.div_ceil(self.size).min(self.place.page - 1);
-        if gone > 0 && back > 0 {
+        if back > 0 {
             // What stood at the head of this page may now stand at the end of the one before.
             self.place.page -= back;
-            self.items = self.items.saturating_sub((back + 1) * self.size);
             self.is_done = false;
         } else {
             self.place.page += 1;
@@ -185,7 +191,7 @@ impl Pager {
         self.passed_over += 1;
         self.has_gaps = true;
         self.place.page += 1;
-        self.items += self.size;
+        self.missed += 1;
         Setback::PassedOver
     }
 }
