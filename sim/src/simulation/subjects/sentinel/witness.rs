@@ -10,6 +10,7 @@ use lockstep_core::sentinel::metrics;
 use lockstep_core::time::Now;
 use serde_json::Value;
 
+use super::listing::Listing;
 use super::oracle::{self, Demand};
 use crate::cluster::{Entry, What};
 use crate::simulation::subject::{Testimony, Witness};
@@ -52,7 +53,8 @@ struct Eye {
     is_listed: bool,
     /// Counts cycles: one ends by its end, or because the configuration changed.
     cycle: u64,
-    fetches: BTreeMap<ActionId, u64>,
+    fetches: BTreeMap<ActionId, (u64, String)>,
+    listing: Listing,
     publishes: BTreeMap<ActionId, (u64, Vec<String>)>,
     seen: BTreeSet<String>,
     due: BTreeMap<String, (Course, u32)>,
@@ -68,8 +70,10 @@ impl Eye {
             Event::ListCompleted { .. } if !self.is_listed => self.version = 0,
             Event::Vanished { .. } => self.version = 0,
             Event::Finished { id, outcome } => {
-                if let Some(cycle) = self.fetches.remove(id) {
-                    self.fetched(cycle == self.cycle, outcome, now, step)?;
+                if let Some((cycle, url)) = self.fetches.remove(id) {
+                    if cycle == self.cycle {
+                        self.fetched(&url, outcome, now, step)?;
+                    }
                 } else if let Some((cycle, resources)) = self.publishes.remove(id) {
                     self.published(cycle == self.cycle, &resources, outcome, step)?;
                 }
@@ -81,8 +85,8 @@ impl Eye {
         }
         for request in &step.requests {
             match &request.action {
-                Action::Fetch { .. } => {
-                    self.fetches.insert(request.id, self.cycle);
+                Action::Fetch { url, .. } => {
+                    self.fetches.insert(request.id, (self.cycle, url.clone()));
                 }
                 Action::Publish { events, .. } => {
                     let mut resources = Vec::new();
@@ -114,22 +118,20 @@ impl Eye {
 
     fn begin_anew(&mut self) {
         self.cycle += 1;
+        self.listing = Listing::default();
         self.seen.clear();
         self.due.clear();
     }
 
-    fn fetched(
-        &mut self,
-        is_current: bool,
-        outcome: &Outcome,
-        now: Now,
-        step: &Step,
-    ) -> Result<(), Testimony> {
-        let (Some(config), Ok(Success::Document(text)), true) = (&self.config, outcome, is_current) else {
-            return Ok(());
+    fn fetched(&mut self, url: &str, outcome: &Outcome, now: Now, step: &Step) -> Result<(), Testimony> {
+        let page = match outcome {
+            Ok(Success::Document(text)) => oracle::page(text),
+            _ => None,
         };
+        self.listing.answered(url, page.as_ref(), outcome);
+        let (Some(config), Some(page)) = (&self.config, page) else { return Ok(()) };
         let mut counts = BTreeMap::new();
-        for (id, demand) in oracle::items(text, config, now.wall.timestamp()) {
+        for (id, demand) in page.items(config, now.wall.timestamp()) {
             if demand != Demand::Malformed && !self.seen.insert(id.clone()) {
                 continue;
             }
@@ -222,6 +224,7 @@ impl Eye {
     }
 
     fn ended(&mut self) -> Result<(), Testimony> {
+        self.listing.ended()?;
         let is_settled = |(course, attempts): &(Course, u32)| match course {
             Course::Confirmed => true,
             Course::Unconfirmed => *attempts >= ATTEMPTS,
