@@ -118,7 +118,7 @@ impl Reconcile for Controller {
         };
         match stage {
             Stage::Class(stage) => self.resume_class(name, stage, outcomes, now),
-            Stage::Namespace(stage) => self.resume_namespace(name, stage, outcomes),
+            Stage::Namespace(stage) => self.resume_namespace(name, stage, outcomes, now),
             Stage::Binding(stage) => self.resume_binding(name, stage, outcomes, now),
         }
     }

@@ -47,6 +47,7 @@ mod visit;
 
 use cycle::{Batch, Cycle};
 use event::Ids;
+use fleet::{Flaw, Place};
 use load::{Loaded, Loader};
 use metrics::{Shard, operation};
 use publish::Link;
@@ -84,6 +85,8 @@ pub struct Sentinel {
     link: Link,
     cycle: Option<Cycle>,
     cycles: u64,
+    /// Where the next poll begins: where the last one was given up.
+    from: Place,
     next_poll: Monotonic,
     /// When it last took a step.
     stepped: Monotonic,
@@ -94,7 +97,7 @@ pub struct Sentinel {
     /// Whether anything new may be begun; false at the end.
     is_acting: bool,
     /// What was wrong with resources in the last cycle.
-    malformed: BTreeSet<String>,
+    malformed: BTreeSet<Flaw>,
     /// Shards that were watched before, of which events are still in flight.
     former: Vec<Shard>,
     /// Whether a list was ever read to its end.
@@ -126,6 +129,7 @@ impl Sentinel {
             link: Link::default(),
             cycle: None,
             cycles: 0,
+            from: Place::default(),
             next_poll: Monotonic::START,
             stepped: Monotonic::START,
             asked: BTreeMap::new(),
@@ -133,7 +137,8 @@ impl Sentinel {
             ids: Ids::default(),
             is_acting: false,
             malformed: BTreeSet::new(),
-            former: Vec::new(),
+            // What is counted before there is a configuration.
+            former: vec![Shard::default()],
             has_polled: false,
             has_connected: false,
         }
@@ -175,8 +180,9 @@ impl Sentinel {
                 |asked: &Asked| matches!(asked, Asked::Publish { loaded, .. } if loaded.shard == *shard);
             self.asked.values().any(of_shard)
         };
+        let current = self.shard();
         let over = self.former.extract_if(.., |shard| !is_counted(shard));
-        step.notes.extend(over.flat_map(|shard| shard.forgotten()));
+        step.notes.extend(over.flat_map(|shard| shard.forgotten(&current)));
     }
 
     /// Begins whatever may begin now.
@@ -196,8 +202,9 @@ impl Sentinel {
         let Some(loaded) = self.loader.loaded.as_ref().filter(|_| self.cycle.is_none()) else { return };
         if self.next_poll <= now.monotonic {
             self.cycles += 1;
+            let from = std::mem::take(&mut self.from);
             let trace = self.settings.traces.then(|| Trace::begin(&mut self.random));
-            self.cycle = Some(Cycle::new(self.cycles, Arc::clone(loaded), trace, now.monotonic));
+            self.cycle = Some(Cycle::new(self.cycles, Arc::clone(loaded), from, trace, now.monotonic));
             // A connection that broke while nothing was sent is found out here.
             self.link.is_up = false;
         }
@@ -205,10 +212,15 @@ impl Sentinel {
 
     fn end_cycle(&mut self, now: Now, step: &mut Step) {
         let Some(mut cycle) = self.cycle.take_if(|cycle| cycle.is_done()) else { return };
+        self.from = cycle.pager.given_up().cloned().unwrap_or_default();
         let loaded = &cycle.loaded;
         let took = now.monotonic.since(cycle.began);
         self.next_poll = (now.monotonic + loaded.config.poll_interval).max(cycle.pager.not_before());
         step.notes.push(loaded.shard.took(took));
+        if self.link.is_up && cycle.tally.failed == 0 {
+            // Where nothing is due nothing is confirmed.
+            self.link.works();
+        }
         let finding = self.publishing(cycle.pager.is_complete(), cycle.tally.failed);
         let failure = (finding.status == Status::False).then(|| finding.message.clone());
         step.notes.extend(cycle.told(now.monotonic, failure));

@@ -1,5 +1,7 @@
 //! The core stays pure: what it is built from can't wait, talk, read a clock or draw a random number.
 
+#![expect(clippy::disallowed_types, reason = "a test of the core asks cargo")]
+
 use std::collections::BTreeSet;
 use std::process::Command;
 

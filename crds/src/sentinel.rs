@@ -36,7 +36,7 @@ pub const VERSION: &str = "v1alpha1";
     printcolumn = r#"{"name":"Interval","type":"string","jsonPath":".spec.pollInterval"}"#,
     printcolumn = r#"{"name":"Resources","type":"integer","jsonPath":".status.lastCycle.resources"}"#,
     printcolumn = r#"{"name":"Publishing","type":"string","jsonPath":".status.conditions[?(@.type==\"Publishing\")].status"}"#,
-    printcolumn = r#"{"name":"Reason","type":"string","priority":1,"jsonPath":".status.conditions[?(@.type==\"Publishing\")].message"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","priority":1,"jsonPath":".status.conditions[?(@.type==\"Publishing\")].message"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     crates(kube_core = "::kube_core")
 )]

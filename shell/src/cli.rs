@@ -32,8 +32,9 @@ Examples:
   lockstep dev                                      Try it on an API server of its own
   lockstep crds | kubectl apply --server-side -f -  Install the resource definitions in a cluster
   lockstep run                                      Run all controllers against the current cluster
+  lockstep run --controllers bridge --record run.jsonl
+                                                    Run one of them, and write down its every step
   lockstep sentinel --config clusters               Run the HyperFleet Sentinel of a SentinelConfig
-  lockstep run --record run.jsonl                   The same, and write down every step
   lockstep replay run.jsonl                         Take the steps again and compare
   lockstep sim                                      Search for failures by simulation
 

@@ -2,21 +2,21 @@
 //!
 //! An answer is read to its end, in bounds, or it is a failure: too late is [`Class::Unknown`], too long is
 //! [`Class::Invalid`]. Nothing is tried twice, as when to try again is for machines to decide. HTTPS trusts the
-//! certificates of the system, or those in the file that `SSL_CERT_FILE` names. Messages hold neither the token nor what
+//! certificates of the system, or those in the file that `SSL_CERT_FILE` names, which may change. Messages hold neither the token nor what
 //! a URL holds before its host.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION};
 use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
 use lockstep_core::engine::wire::{JSON, cut};
-use reqwest::{Client, Response, Url, redirect};
+use reqwest::{Response, Url, redirect};
 use tokio::time::{Instant, timeout_at};
 
 use self::token::Token;
-use crate::web::{self, REDIRECTS, read, unanswered};
+use crate::web::{self, LastingClient, REDIRECTS, read, unanswered};
 
 mod token;
 
@@ -30,11 +30,17 @@ const LONGEST_ERROR: usize = 64 * 1024;
 pub const TOKEN_FILE: &str = "HYPERFLEET_API_TOKEN_FILE";
 
 /// Reads documents. Clones share their connections, which are kept open.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Fetcher {
-    /// Made when it is first needed: that reads the system's certificates.
-    client: Arc<OnceLock<Result<Client, Failure>>>,
+    client: Arc<LastingClient>,
     token: Option<PathBuf>,
+}
+
+impl Default for Fetcher {
+    /// Sends no token.
+    fn default() -> Self {
+        Self::with_token_file(None)
+    }
 }
 
 impl Fetcher {
@@ -45,7 +51,7 @@ impl Fetcher {
 
     /// Sends the bearer token in a file, which may be replaced at any time.
     pub fn with_token_file(token: Option<PathBuf>) -> Self {
-        Self { token, ..Self::default() }
+        Self { client: Arc::new(LastingClient::new(within_origin)), token }
     }
 
     /// Reads one document. The whole answer may take as long as `timeout`.
@@ -72,8 +78,7 @@ impl Fetcher {
             // Credentials in the URL would be sent as well; a scheme that can't have any has none.
             let _none = url.set_username("").and_then(|()| url.set_password(None));
         }
-        let client = self.client.get_or_init(|| web::client(within_origin)).as_ref().map_err(Clone::clone)?;
-        let mut request = client.get(url).header(ACCEPT, JSON);
+        let mut request = self.client.get()?.get(url).header(ACCEPT, JSON);
         if let Some(token) = token {
             request = request.header(AUTHORIZATION, token.header());
         }

@@ -39,7 +39,7 @@ impl Health {
         self.controller
     }
 
-    /// Whether every watch has listed its objects once.
+    /// Whether the controller has seen what its decisions start from.
     pub fn is_synced(&self) -> bool {
         self.state.synced.load(Ordering::Relaxed)
     }

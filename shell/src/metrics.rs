@@ -26,6 +26,7 @@ pub struct Metrics {
     action_duration: HistogramVec,
     watch_errors: IntCounterVec,
     leader: IntGauge,
+    build_info: IntGaugeVec,
     declared: BTreeMap<&'static str, Family>,
 }
 
@@ -78,29 +79,33 @@ impl Metrics {
                 &["controller", "kind", "class"],
             )?,
             leader: IntGauge::new("lockstep_leader", "Whether this process leads (1) or stands by (0).")?,
+            build_info: IntGaugeVec::new(
+                Opts::new("lockstep_build_info", "The version that runs; always 1."),
+                &["version"],
+            )?,
             declared: BTreeMap::new(),
             registry,
         };
-        let build = IntGaugeVec::new(
-            Opts::new("lockstep_build_info", "The version that runs; always 1."),
-            &["version"],
-        )?;
-        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        let collectors: [Box<dyn Collector>; 9] = [
-            Box::new(metrics.queue_depth.clone()),
-            Box::new(metrics.reconcile_total.clone()),
-            Box::new(metrics.reconcile_duration.clone()),
-            Box::new(metrics.requeues.clone()),
-            Box::new(metrics.actions.clone()),
-            Box::new(metrics.action_duration.clone()),
-            Box::new(metrics.watch_errors.clone()),
-            Box::new(metrics.leader.clone()),
-            Box::new(build),
-        ];
-        for collector in collectors {
-            metrics.registry.register(collector)?;
+        metrics.build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        for family in metrics.families() {
+            metrics.registry.register(family)?;
         }
         Ok(metrics)
+    }
+
+    /// All metrics, but for those that machines declare.
+    pub(crate) fn families(&self) -> [Box<dyn Collector>; 9] {
+        [
+            Box::new(self.queue_depth.clone()),
+            Box::new(self.reconcile_total.clone()),
+            Box::new(self.reconcile_duration.clone()),
+            Box::new(self.requeues.clone()),
+            Box::new(self.actions.clone()),
+            Box::new(self.action_duration.clone()),
+            Box::new(self.watch_errors.clone()),
+            Box::new(self.leader.clone()),
+            Box::new(self.build_info.clone()),
+        ]
     }
 
     /// Everything in the registry in Prometheus' text format.
@@ -161,6 +166,10 @@ impl Metrics {
     /// Registers the metrics that a machine keeps of its own.
     pub fn declare(&mut self, metrics: &[Metric]) -> prometheus::Result<()> {
         for metric in metrics {
+            // Another machine of its kind has.
+            if self.declared.contains_key(metric.name) {
+                continue;
+            }
             let opts = Opts::new(metric.name, metric.help);
             let family = match metric.kind {
                 MetricKind::Counter => {

@@ -77,14 +77,14 @@ impl Publisher {
     }
 
     /// Connects, unless a connection to this broker is open. A connection that ended is not made anew until somebody
-    /// asks for it here.
+    /// asks for it here; one over which the broker takes nothing for the time being is kept, and fails with the reason.
     pub async fn connect(&self, broker: &Arc<Broker>) -> Outcome {
         if self.in_process.is_some() {
             return Ok(Success::Done);
         }
         let _one_at_a_time = self.connecting.lock().await;
-        if self.connected(broker).is_some() {
-            return Ok(Success::Done);
+        if let Some(open) = self.connected(broker) {
+            return open.connection.pause().map_or(Ok(Success::Done), Err);
         }
         let former = self.replace(None);
         if let Some(former) = former {
@@ -106,6 +106,9 @@ impl Publisher {
             let message = format!("no connection to this {} broker is open", broker.name());
             return Err(Failure::new(Class::Unavailable, message));
         };
+        if let Some(failure) = open.connection.pause() {
+            return Err(failure);
+        }
         let (begun, start) = (SystemTime::now(), Instant::now());
         let answers = open.connection.publish(events).await;
         if let Some(spans) = &self.spans {
@@ -146,6 +149,13 @@ impl Connection {
         match self {
             Self::RabbitMq(connection) => connection.is_open(),
             Self::PubSub(connection) => connection.is_open(),
+        }
+    }
+
+    fn pause(&self) -> Option<Failure> {
+        match self {
+            Self::RabbitMq(connection) => connection.pause(),
+            Self::PubSub(_) => None,
         }
     }
 

@@ -15,7 +15,7 @@
 //! | no whole answer in time | unknown |
 //! | the image's name can't be read | invalid |
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -23,10 +23,10 @@ use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
 use lockstep_core::engine::broker::Confidential;
 use lockstep_core::engine::image::{FoundImage, ImageReference, is_digest};
 use lockstep_core::engine::wire::cut;
-use reqwest::{Client, Response};
+use reqwest::Response;
 
 use self::session::Session;
-use crate::web;
+use crate::web::LastingClient;
 
 mod challenge;
 mod manifest;
@@ -43,19 +43,23 @@ const LATEST: &str = "latest";
 const CONTENT_DIGEST: &str = "docker-content-digest";
 
 /// Asks container registries. Clones share their connections, which are kept open.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Registries {
-    /// Made when it is first needed: that reads the system's certificates.
-    client: Arc<OnceLock<Result<Client, Failure>>>,
+    client: Arc<LastingClient>,
+}
+
+impl Default for Registries {
+    fn default() -> Self {
+        Self { client: Arc::new(LastingClient::new(origin::safely)) }
+    }
 }
 
 impl Registries {
     /// Asks for an image; credentials are `user:password`. All of it may take as long as `timeout`.
     pub async fn find(&self, image: &str, credentials: Option<&Confidential>, timeout: Duration) -> Outcome {
         let image = ImageReference::parse(image).map_err(|problem| Failure::new(Class::Invalid, problem))?;
-        let client =
-            self.client.get_or_init(|| web::client(origin::safely)).as_ref().map_err(Clone::clone)?;
-        let session = Session::new(client, &image, credentials)?;
+        let client = self.client.get()?;
+        let session = Session::new(&client, &image, credentials)?;
         match tokio::time::timeout(timeout, find(session, &image)).await {
             Ok(Ok(found)) => Ok(Success::Image(found)),
             // An answer that nobody expects says nothing of the image.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use kube::Client;
 use lockstep_core::engine::action::{Action, Request, Success};
 use lockstep_core::engine::machine::{Event, Machine, Step};
+use lockstep_core::time::Monotonic;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
@@ -23,6 +24,9 @@ use crate::shutdown::Shutdown;
 use crate::spans::Spans;
 
 pub use inbox::Handle;
+
+/// How often queues are counted while a machine is busy.
+const COUNT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How a machine is driven.
 #[derive(Debug, Clone)]
@@ -64,6 +68,8 @@ pub struct Driver {
     inbox: Inbox,
     watches: Watches,
     requests: Requests,
+    /// When the queues were counted for the last time.
+    counted: Monotonic,
 }
 
 impl Driver {
@@ -91,6 +97,7 @@ impl Driver {
                 options.max_in_flight,
                 &inbox,
             ),
+            counted: Monotonic::START,
             machine,
             observer,
             options,
@@ -151,9 +158,7 @@ impl Driver {
             | Event::Vanished { .. }
             | Event::Woke => {}
         }
-        // Counting the queues takes as long as they are, and a list brings an event for each object: the answers that
-        // follow bring the count up to date.
-        let counts = !matches!(event, Event::Observed { .. });
+        let is_observed = matches!(event, Event::Observed { .. });
         let Step { requests, notes } = self.machine.step(event, now);
         for note in notes {
             self.observer.note(name, note);
@@ -161,7 +166,10 @@ impl Driver {
         for request in requests {
             self.carry_out(request);
         }
-        if counts {
+        // Counting the queues takes as long as they are. At rest the count must be right; before, it may lag.
+        let is_at_rest = self.requests.is_empty() && !is_observed;
+        if is_at_rest || now.monotonic.since(self.counted) >= COUNT_INTERVAL {
+            self.counted = now.monotonic;
             self.observer.queue_depths(name, self.machine.queue_depths());
         }
         let deadline = self.machine.deadline().map(|deadline| deadline.at);

@@ -3,6 +3,10 @@
 //! Nothing is tried twice, as when to try again is for machines to decide. HTTPS trusts the certificates of the system, or
 //! those in the file that `SSL_CERT_FILE` names.
 
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
 use lockstep_core::engine::action::{Class, Failure};
 use reqwest::{Client, ClientBuilder, Response, redirect, retry};
 
@@ -17,6 +21,36 @@ pub(crate) const REDIRECTS: usize = 5;
 
 /// Decides on a redirect.
 pub(crate) type Redirects = fn(redirect::Attempt<'_>) -> redirect::Action;
+
+/// The client of who reads as long as the process lives. It is made when it is first needed, and anew when the file of
+/// trusted certificates has changed: authorities are replaced, too.
+#[derive(Debug)]
+pub(crate) struct LastingClient {
+    redirects: Redirects,
+    made: Mutex<Option<(Option<SystemTime>, Client)>>,
+}
+
+impl LastingClient {
+    pub(crate) fn new(redirects: Redirects) -> Self {
+        Self { redirects, made: Mutex::default() }
+    }
+
+    /// The client, or why there is none.
+    pub(crate) fn get(&self) -> Result<Client, Failure> {
+        let changed = std::env::var_os("SSL_CERT_FILE").and_then(|file| file_time(file.as_ref()));
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, client)) = made.as_ref().filter(|(before, _)| *before == changed) {
+            return Ok(client.clone());
+        }
+        let client = client(self.redirects)?;
+        *made = Some((changed, client.clone()));
+        Ok(client)
+    }
+}
+
+fn file_time(file: &Path) -> Option<SystemTime> {
+    std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok()
+}
 
 /// Makes a client, which reads the system's certificates.
 pub(crate) fn client(redirects: Redirects) -> Result<Client, Failure> {

@@ -41,7 +41,8 @@ def read(proto, inline, messages):
                 kind = f"m {kind}"
             elif name in inline:
                 kind = f"i {kind}"
-            current.append([int(number), name, kind])
+            # Some fields are named as in Go; in JSON none begins with a capital.
+            current.append([int(number), name[0].lower() + name[1:], kind])
 
 
 def main(api, machinery):

@@ -150,12 +150,13 @@ impl ApiServer {
         let request = Request::new(request);
         let mut warnings = Vec::new();
         let path = ResourcePath::parse(&request.segments);
-        let negotiated = match (&path, Negotiated::parse(&request)) {
-            (_, Ok(negotiated)) => negotiated,
-            (None, Err(_)) => Negotiated::default(),
-            (Some(_), Err(status)) => return Response::Complete(respond::failure(&status, &[])),
+        let custom = path.as_ref().is_some_and(|path| !self.is_built_in(&path.group));
+        let negotiated = match Negotiated::parse(&request, custom) {
+            Ok(negotiated) => negotiated,
+            Err(status) => return Response::Complete(respond::failure(&status, &[])),
         };
-        match self.answer(&request, path, &negotiated, &mut warnings, now) {
+        let answer = self.answer(&request, path, &negotiated, &mut warnings, now);
+        match answer.and_then(|answer| negotiated.fit(answer)) {
             Ok(Answer::Watch(id)) => {
                 let head = respond::encode(&Answer::Watch(id), &negotiated, &warnings, now);
                 Response::Watch(head.map(drop), id)
@@ -186,9 +187,6 @@ impl ApiServer {
         let Some(path) = path else {
             return self.general(request);
         };
-        if let Some(answer) = reviews::answer(&path, request) {
-            return answer;
-        }
         let found = self.registry.served(&path.group, &path.version, &path.plural);
         let Some((resource, version)) = found.map(|(resource, version)| (Arc::clone(resource), version))
         else {
@@ -209,9 +207,17 @@ impl ApiServer {
 
     /// The answer to a resource that is not served: a status in groups that are built in, plain text elsewhere.
     fn nowhere(&self, path: &ResourcePath) -> Result<Answer, Status> {
-        let group = self.registry.groups().get(&path.group);
-        let built_in = group.is_some_and(|group| group.values().any(|resource| !resource.is_custom()));
-        if built_in { Err(Status::no_such_path()) } else { Ok(Answer::Text(404, NOT_FOUND)) }
+        if self.is_built_in(&path.group) {
+            Err(Status::no_such_path())
+        } else {
+            Ok(Answer::Text(404, NOT_FOUND))
+        }
+    }
+
+    /// Whether a group has resources that are built in.
+    fn is_built_in(&self, group: &str) -> bool {
+        let group = self.registry.groups().get(group);
+        group.is_some_and(|group| group.values().any(|resource| !resource.is_custom()))
     }
 
     fn resource_request(
@@ -222,12 +228,19 @@ impl ApiServer {
         warnings: &mut Vec<String>,
         now: Timestamp,
     ) -> Result<Answer, Status> {
+        warnings.extend(strategy::deprecation(scope).map(str::to_owned));
         let mut write = |kind: &str, run: &mut dyn FnMut(&mut WriteOptions) -> Result<Answer, Status>| {
             let mut options = WriteOptions::parse(request, kind, now)?;
             let answer = run(&mut options);
             warnings.append(&mut options.warnings);
             answer
         };
+        if reviews::is_review(&scope.resource) {
+            if request.method != Method::POST || !scope.name.is_empty() {
+                return Err(Status::method_not_allowed());
+            }
+            return write("CreateOptions", &mut |options| reviews::answer(scope, request, options));
+        }
         match scope.subresource.as_str() {
             "scale" => {
                 return write("UpdateOptions", &mut |options| self.scale_request(scope, request, options));
@@ -257,6 +270,7 @@ impl ApiServer {
             }
             (&Method::DELETE, false) if scope.subresource.is_empty() => {
                 let options = delete::DeleteOptions::parse(request, now)?;
+                warnings.extend(delete::warning(&scope.resource, &options));
                 self.delete_request(scope, &options)
             }
             (&Method::DELETE, true)
@@ -267,6 +281,7 @@ impl ApiServer {
             }
             (&Method::DELETE, true) => {
                 let options = delete::DeleteOptions::parse(request, now)?;
+                warnings.extend(delete::warning(&scope.resource, &options));
                 self.delete_collection(scope, request, &options)
             }
             _ => Err(Status::method_not_allowed()),

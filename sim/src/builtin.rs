@@ -5,6 +5,7 @@
 //! ownership, for Services [`services::Allocations::allocate`], [`prepare_create`] or [`prepare_update`],
 //! [`validate`]; what comes out is stored and returned as it is.
 
+pub(crate) mod autoscaling;
 mod codec;
 mod data;
 mod defaults;
@@ -21,6 +22,8 @@ mod types;
 mod validate;
 mod view;
 mod warnings;
+
+use std::borrow::Cow;
 
 use serde_json::Value;
 
@@ -105,6 +108,11 @@ pub fn prepare_update(resource: &Resource, subresource: Option<&str>, new: &mut 
 /// so never comes to own.
 pub fn reset_fields(resource: &Resource, subresource: Option<&str>) -> &'static [&'static str] {
     strategy::reset_fields(resource, subresource)
+}
+
+/// The metadata of an object as it is shown without the rest.
+pub fn metadata_alone(object: &Value) -> Cow<'_, Value> {
+    strategy::metadata_alone(object)
 }
 
 /// Whether an object may be created with a status.

@@ -193,6 +193,11 @@ impl Schema {
         object
     }
 
+    /// The metadata of objects inside of the object, with their paths.
+    pub(crate) fn embedded_metadata(&self, object: &Value) -> Vec<(String, Value)> {
+        validate::embedded_metadata(self.root(), object)
+    }
+
     /// Prunes and defaults a merged custom resource; nulls stay, as it is not decoded again.
     pub(crate) fn settle(&self, object: &mut Value) {
         if !self.is_built_in() {

@@ -2,6 +2,7 @@
 
 #[path = "bridge/bench.rs"]
 mod bench;
+mod bystanders;
 #[path = "bridge/changes.rs"]
 mod changes;
 mod every_failure;
@@ -18,6 +19,7 @@ mod prerequisites;
 #[path = "bridge/reasons.rs"]
 mod reasons;
 mod recorded;
+mod refusal;
 #[path = "bridge/replay.rs"]
 mod replay;
 #[path = "bridge/scale.rs"]

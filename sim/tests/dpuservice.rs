@@ -2,12 +2,14 @@
 
 #[path = "dpuservice/bench.rs"]
 mod bench;
+mod bystanders;
 mod every_failure;
 #[path = "dpuservice/failures.rs"]
 mod failures;
 #[path = "dpuservice/flows.rs"]
 mod flows;
 mod recorded;
+mod refusal;
 #[path = "dpuservice/replay.rs"]
 mod replay;
 #[path = "dpuservice/scale.rs"]

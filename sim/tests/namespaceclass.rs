@@ -1,5 +1,8 @@
 //! The NamespaceClass operator in a simulated cluster: its flows, killed and failed at every action.
 
+mod bystanders;
+mod refusal;
+
 mod namespaceclass {
     mod bad_input;
     pub(crate) mod bench;
@@ -9,4 +12,5 @@ mod namespaceclass {
     mod quiet;
     mod races;
     mod reasons;
+    mod watches;
 }

@@ -67,8 +67,7 @@ fn found(rows: &[Labels], selector: &ShardSelector, dialect: Dialect) -> [BTreeS
         Dialect::Released => fleet::Dialect::Search,
     };
     let own = Selector::read(selector).unwrap();
-    let url =
-        fleet::url("http://fleet", spoken, ResourceType::Clusters, &own, &Place { after: None, page: 1 });
+    let url = fleet::url("http://fleet", spoken, ResourceType::Clusters, &own, &Place::default());
     let request = http::Request::get(&url["http://fleet".len()..]).body(Bytes::new()).unwrap();
     let answer = fleet.handle(&request, Timestamp::UNIX_EPOCH).into_body();
     let page = fleet::read(std::str::from_utf8(&answer).unwrap(), spoken);

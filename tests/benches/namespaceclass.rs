@@ -5,45 +5,54 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 
-use std::path::{Path, PathBuf};
+#[path = "namespaceclass/raw.rs"]
+mod raw;
+#[path = "namespaceclass/restart.rs"]
+mod restart;
+
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use futures::stream::{StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client, CustomResourceExt as _};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Config as Access};
 use lockstep_core::engine::machine::{Event, Machine};
 use lockstep_core::engine::operator::Config;
-use lockstep_core::namespaceclass::{Operator, names};
+use lockstep_core::namespaceclass::names;
 use lockstep_core::time::{Monotonic, Now, Wall};
 use lockstep_crds::namespaceclass::{NamespaceClass, NamespaceClassBinding, NamespaceClassSpec};
+use lockstep_sim::host::{Host, Options};
 use lockstep_tests::control_plane::ControlPlane;
+use lockstep_tests::cost;
 use lockstep_tests::ground::{eventually, install_crds};
+use lockstep_tests::program::get;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use self::raw::Raw;
 
 /// Where the operator tells its metrics.
 const METRICS: &str = "127.0.0.1:18080";
 const LABEL: &str = "namespaceclass.akuity.io/name";
-/// How many namespaces the raw client has in flight; the best of these counts.
-const RAW_CONCURRENCY: [usize; 3] = [8, 16, 64];
 
 fn main() -> anyhow::Result<()> {
     let namespaces = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(1000);
     core_steps()?;
-    let operator = binary()?;
-    let plane = ControlPlane::start()?;
+    let program = cost::program()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(cluster(&plane, &operator, namespaces))
+    runtime.block_on(embedded(&program, namespaces))?;
+    let plane = ControlPlane::start()?;
+    runtime.block_on(real(&plane, &program, namespaces))
 }
 
 /// Steps of the core alone: events of a thousand namespaces that carry no label, again and again.
 fn core_steps() -> anyhow::Result<()> {
     const STEPS: u32 = 1_000_000;
-    let mut operator = Operator::new(Config {
+    let mut operator = lockstep_core::namespaceclass::Operator::new(Config {
         concurrency: 16,
         resync: Duration::from_mins(10),
         instance: "bench".to_owned(),
@@ -71,40 +80,60 @@ fn core_steps() -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn cluster(plane: &ControlPlane, operator: &Path, namespaces: usize) -> anyhow::Result<()> {
-    let client = plane.client().await?;
+/// The embedded API server, in this process.
+async fn embedded(program: &Path, namespaces: usize) -> anyhow::Result<()> {
+    let host = Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Options::default()).await?;
+    let client = Client::try_from(Access::new(host.url().parse()?))?;
     install_crds(&client).await?;
-    let mut operator = start(plane, operator)?;
-    let result = measure(&client, namespaces, operator.id()).await;
-    operator.kill()?;
-    operator.wait()?;
-    result
+    let operator = Operator::start(program, &host.kubeconfig_yaml()).await?;
+    println!("on the embedded API server:");
+    rollout(&client, namespaces).await?;
+    let (now, peak) = cost::resident_mib(operator.id())?;
+    println!("  operator: {now:.1} MiB resident after it, {peak:.1} MiB at the peak");
+    drop(operator);
+    host.shutdown().await;
+    Ok(())
 }
 
-async fn measure(client: &Client, namespaces: usize, pid: u32) -> anyhow::Result<()> {
+async fn real(plane: &ControlPlane, program: &Path, namespaces: usize) -> anyhow::Result<()> {
+    println!("on the real control plane:");
+    let client = plane.client().await?;
+    install_crds(&client).await?;
+    let operator = Operator::start(program, &std::fs::read_to_string(plane.kubeconfig())?).await?;
+    measure(&client, namespaces, operator.id()).await?;
+    drop(operator);
+    restart::measure(plane, &client, program, namespaces).await
+}
+
+async fn rollout(client: &Client, namespaces: usize) -> anyhow::Result<()> {
     let classes: Api<NamespaceClass> = Api::all(client.clone());
     let spec = NamespaceClassSpec { resources: resources(0) };
     classes.create(&PostParams::default(), &NamespaceClass::new("bench", spec)).await?;
-    println!("operator: {} MiB resident before any namespace", resident_mib(pid)?);
-
     let began = Instant::now();
     make_namespaces(client, "led", namespaces, Some("bench")).await?;
     until_applied(client, namespaces, 1).await?;
     report("rollout to new namespaces (their creation included)", namespaces, began.elapsed());
+    Ok(())
+}
+
+async fn measure(client: &Client, namespaces: usize, pid: u32) -> anyhow::Result<()> {
+    let classes: Api<NamespaceClass> = Api::all(client.clone());
+    println!("operator: {:.1} MiB resident before any namespace", cost::resident_mib(pid)?.0);
+    rollout(client, namespaces).await?;
 
     let raw = Raw::prepare(client, namespaces).await?;
     raw.round(16, 0, true).await?;
     let applies = raw.fastest(false, 1).await?;
     let same_writes = raw.fastest(true, 11).await?;
     for (generation, changed) in [(2, 3), (3, 1)] {
-        let (began, cpu, before) = (Instant::now(), cpu_time(pid)?, status_writes().await?);
+        let (began, cpu, before) = (Instant::now(), cost::processor_time(pid)?, status_writes().await?);
         let patch = Patch::Merge(json!({ "spec": { "resources": changed_resources(generation, changed) } }));
         classes.patch("bench", &PatchParams::default(), &patch).await?;
         while status_writes().await? < before + namespaces {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let took = began.elapsed();
-        let cpu = cpu_time(pid)?.saturating_sub(cpu);
+        let cpu = cost::processor_time(pid)?.saturating_sub(cpu);
         until_applied(client, namespaces, i64::try_from(generation)?).await?;
         report(&format!("operator, update of {changed} of 3 resources, status included"), namespaces, took);
         let ratio = |raw: Duration| raw.as_secs_f64() / took.as_secs_f64();
@@ -112,35 +141,11 @@ async fn measure(client: &Client, namespaces: usize, pid: u32) -> anyhow::Result
         println!("  ratio to the raw client's 3 applies alone: {:.2}", ratio(applies));
         println!("  the operator itself: {:.2} s of processor time", cpu.as_secs_f64());
     }
-    println!("operator: {} MiB resident at {namespaces} labelled namespaces", resident_mib(pid)?);
-    idle(client, pid).await
-}
-
-/// What the operator asks for in a quiet minute.
-async fn idle(client: &Client, pid: u32) -> anyhow::Result<()> {
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let before = requests(client).await?;
-    tokio::time::sleep(Duration::from_mins(1)).await;
-    let after = requests(client).await?;
-    println!("idle: {} requests in a minute (writes to our kinds and applies, all clients)", after - before);
-    println!("operator: {} MiB resident after it", resident_mib(pid)?);
+    let (now, peak) = cost::resident_mib(pid)?;
+    println!(
+        "operator: {now:.1} MiB resident at {namespaces} labelled namespaces, {peak:.1} MiB at the peak"
+    );
     Ok(())
-}
-
-/// Requests of all clients, but for watches, leases and this measurement.
-async fn requests(client: &Client) -> anyhow::Result<u64> {
-    let request = http::Request::get("/metrics").body(Vec::new())?;
-    let metrics = client.request_text(request).await?;
-    let counts = metrics.lines().filter(|line| {
-        line.starts_with("apiserver_request_total{")
-            && ["configmaps", "secrets", "serviceaccounts", "namespaceclass"]
-                .iter()
-                .any(|kind| line.contains(kind))
-            && !line.contains("verb=\"WATCH\"")
-    });
-    let count = |line: &str| line.rsplit(' ').next().and_then(|count| count.parse::<f64>().ok());
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of requests")]
-    Ok(counts.filter_map(count).sum::<f64>() as u64)
 }
 
 fn resources(generation: usize) -> Vec<Value> {
@@ -185,110 +190,6 @@ async fn make_namespaces(
         .map_err(Into::into)
 }
 
-/// What the operator writes, written by a client that knows it all beforehand: the same manifests, with owner, label and
-/// annotation, and then the status of a binding. Its bindings are of a kind with the same schema that no controller sees.
-struct Raw {
-    client: Client,
-    bindings: ApiResource,
-    uids: Vec<String>,
-}
-
-impl Raw {
-    async fn prepare(client: &Client, namespaces: usize) -> anyhow::Result<Self> {
-        let mut crd = serde_json::to_value(NamespaceClassBinding::crd())?;
-        crd["metadata"]["name"] = json!("rawbindings.raw.test");
-        crd["spec"]["group"] = json!("raw.test");
-        crd["spec"]["names"] = json!({ "kind": "RawBinding", "plural": "rawbindings" });
-        let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-        crds.create(&PostParams::default(), &serde_json::from_value(crd)?).await?;
-        let bindings = ApiResource {
-            group: "raw.test".to_owned(),
-            version: "v1alpha1".to_owned(),
-            api_version: "raw.test/v1alpha1".to_owned(),
-            kind: "RawBinding".to_owned(),
-            plural: "rawbindings".to_owned(),
-        };
-        make_namespaces(client, "raw", namespaces, None).await?;
-        let mut raw = Self { client: client.clone(), bindings, uids: Vec::new() };
-        for number in 0..namespaces {
-            let name = format!("raw-{number}");
-            let mut binding = DynamicObject::new(&name, &raw.bindings);
-            binding.data = json!({ "spec": { "className": "raw" } });
-            let api = raw.bindings_in(&name);
-            let created = eventually("the kind is served", async || {
-                Ok(api.create(&PostParams::default(), &binding).await?)
-            });
-            raw.uids.push(created.await?.metadata.uid.unwrap_or_default());
-        }
-        Ok(raw)
-    }
-
-    fn bindings_in(&self, namespace: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), namespace, &self.bindings)
-    }
-
-    /// One round over all namespaces, so many at a time; the applies of a namespace go out together.
-    async fn round(&self, concurrency: usize, round: usize, status: bool) -> anyhow::Result<()> {
-        futures::stream::iter(0..self.uids.len())
-            .map(|number| self.one(number, round, status))
-            .buffer_unordered(concurrency)
-            .try_collect()
-            .await
-    }
-
-    async fn one(&self, number: usize, round: usize, status: bool) -> anyhow::Result<()> {
-        let namespace = format!("raw-{number}");
-        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &namespace);
-        let applies = resources(round).into_iter().map(|mut resource| {
-            resource["metadata"]["labels"] = json!({ "raw.test/name": "bench" });
-            resource["metadata"]["annotations"] = json!({ "raw.test/content": format!("{round:016}") });
-            resource["metadata"]["ownerReferences"] = json!([{
-                "apiVersion": "raw.test/v1alpha1", "kind": "RawBinding", "name": namespace, "uid": self.uids[number],
-                "controller": true, "blockOwnerDeletion": true,
-            }]);
-            let maps = maps.clone();
-            async move {
-                let name = resource["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-                maps.patch(&name, &PatchParams::apply("raw").force(), &Patch::Apply(&resource)).await
-            }
-        });
-        futures::future::try_join_all(applies).await?;
-        if status {
-            let listed = (0..3).map(|index| json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": format!("settings-{index}") }));
-            let patch = json!({ "status": {
-                "observedGeneration": 1, "observedClassName": "bench", "observedClassUid": self.uids[number],
-                "observedClassGeneration": round, "appliedResources": listed.collect::<Vec<_>>(),
-                "conditions": [{
-                    "type": "Ready", "status": "True", "reason": "ResourcesApplied", "observedGeneration": 1,
-                    "message": format!("3 resources of class bench, generation {round} applied"),
-                    "lastTransitionTime": "2026-01-01T00:00:00Z",
-                }],
-            } });
-            let params = PatchParams { field_manager: Some("raw".to_owned()), ..PatchParams::default() };
-            self.bindings_in(&namespace).patch_status(&namespace, &params, &Patch::Merge(patch)).await?;
-        }
-        Ok(())
-    }
-
-    /// The fastest round, with what is told about each.
-    async fn fastest(&self, status: bool, first_round: usize) -> anyhow::Result<Duration> {
-        let what = if status { "3 applies and a status" } else { "3 applies" };
-        let mut fastest = Duration::MAX;
-        for (round, concurrency) in RAW_CONCURRENCY.into_iter().enumerate() {
-            let began = Instant::now();
-            self.round(concurrency, first_round + round, status).await?;
-            let took = began.elapsed();
-            report(
-                &format!("raw client, {concurrency} namespaces in flight, {what} each"),
-                self.uids.len(),
-                took,
-            );
-            fastest = fastest.min(took);
-        }
-        Ok(fastest)
-    }
-}
-
 async fn until_applied(client: &Client, namespaces: usize, generation: i64) -> anyhow::Result<()> {
     let api: Api<NamespaceClassBinding> = Api::all(client.clone());
     let began = Instant::now();
@@ -308,12 +209,14 @@ async fn until_applied(client: &Client, namespaces: usize, generation: i64) -> a
     }
 }
 
-/// How many statuses of bindings the operator has written, by its own metrics.
+/// The operator's own metrics.
+async fn metrics() -> anyhow::Result<String> {
+    Ok(get(METRICS, "/metrics").await?.1)
+}
+
+/// How many statuses of bindings the operator has written.
 async fn status_writes() -> anyhow::Result<usize> {
-    let mut stream = tokio::net::TcpStream::connect(METRICS).await?;
-    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await?;
+    let text = metrics().await?;
     let written = text.lines().find(|line| {
         line.starts_with("lockstep_actions_total{action=\"patch_status\"")
             && line.contains("NamespaceClassBinding")
@@ -322,45 +225,43 @@ async fn status_writes() -> anyhow::Result<usize> {
     Ok(written.and_then(|line| line.rsplit(' ').next()).and_then(|count| count.parse().ok()).unwrap_or(0))
 }
 
-/// The processor time that a process has used.
-fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
-    // Linux counts in hundredths of a second.
-    Ok(Duration::from_millis(ticks * 10))
-}
-
 fn report(what: &str, namespaces: usize, took: Duration) {
     #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
     let rate = namespaces as f64 / took.as_secs_f64();
     println!("{what}: {:.2} s, {rate:.0} namespaces/s", took.as_secs_f64());
 }
 
-fn start(plane: &ControlPlane, operator: &Path) -> anyhow::Result<Child> {
-    Command::new(operator)
-        .args(["run", "--controllers", "namespaceclass", "--metrics-bind-address", METRICS])
-        .args(["--health-probe-bind-address", "0", "--log-level", "warn", "--kubeconfig"])
-        .arg(plane.kubeconfig())
-        .stdout(Stdio::null())
-        .spawn()
-        .context("starting the operator")
+/// The operator in a process of its own, which ends with this.
+struct Operator {
+    process: Child,
+    _kubeconfig: tempfile::NamedTempFile,
 }
 
-/// The `lockstep` binary of the profile that this benchmark was built with; built now if need be.
-fn binary() -> anyhow::Result<PathBuf> {
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "--release", "--locked", "-p", "lockstep-shell", "--bin", "lockstep"])
-        .status()?;
-    ensure!(status.success(), "the operator does not build");
-    let own = std::env::current_exe()?;
-    let profile = own.ancestors().nth(2).context("a benchmark lies in target/<profile>/deps")?;
-    Ok(profile.join("lockstep"))
+impl Operator {
+    /// Starts it, and waits until it serves its metrics.
+    async fn start(program: &Path, kubeconfig: &str) -> anyhow::Result<Self> {
+        let mut file = tempfile::NamedTempFile::new()?;
+        file.write_all(kubeconfig.as_bytes())?;
+        let process = Command::new(program)
+            .args(["run", "--controllers", "namespaceclass", "--metrics-bind-address", METRICS])
+            .args(["--health-probe-bind-address", "0", "--log-level", "warn", "--kubeconfig"])
+            .arg(file.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("starting the operator")?;
+        let operator = Self { process, _kubeconfig: file };
+        eventually("the operator serves its metrics", metrics).await?;
+        Ok(operator)
+    }
+
+    fn id(&self) -> u32 {
+        self.process.id()
+    }
 }
 
-fn resident_mib(pid: u32) -> anyhow::Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    let kib: u64 = line.split_whitespace().next().context("no figure")?.parse()?;
-    Ok(kib / 1024)
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ use lockstep_sim::host::{Host, Options};
 use lockstep_sim::hyperfleet::host::{Host as FleetHost, Mishap};
 use lockstep_sim::hyperfleet::{Dialect, HyperFleet, Labels};
 use lockstep_tests::collector::Collector;
+use lockstep_tests::cost;
 use lockstep_tests::ground::install_crds;
 use lockstep_tests::program::{Program, sum};
 use lockstep_tests::queue::Queue;
@@ -45,7 +46,7 @@ fn main() -> anyhow::Result<()> {
     if sizes.is_empty() {
         sizes = vec![10_000, 20_000, 100_000];
     }
-    let program = binary()?;
+    let program = cost::program()?;
     let broker = RabbitMq::start()?.context("nothing is measured without RabbitMQ")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(measure(&program, &broker, &sizes))
@@ -212,9 +213,9 @@ async fn cycle(
         "  from the first page's answer to the first event's arrival: {:.1} ms",
         first.as_secs_f64() * 1e3
     );
-    let cpu = cpu_time(sentinel.id())?;
+    let cpu = cost::processor_time(sentinel.id())?;
     println!("  the Sentinel itself: {:.2} s of processor time", cpu.as_secs_f64());
-    let (now, peak) = (mib(sentinel.memory("VmRSS")?), mib(sentinel.memory("VmHWM")?));
+    let (now, peak) = cost::resident_mib(sentinel.id())?;
     println!("  resident after it: {now:.1} MiB, {peak:.1} MiB at the peak");
     Ok((took, peak))
 }
@@ -223,29 +224,4 @@ fn report(what: &str, count: usize, took: Duration) {
     #[expect(clippy::cast_precision_loss, reason = "far from as many")]
     let rate = count as f64 / took.as_secs_f64();
     println!("{what}: {count} events in {:.2} s, {rate:.0} events/s", took.as_secs_f64());
-}
-
-/// The processor time that a process has used.
-fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
-    // Linux counts in hundredths of a second.
-    Ok(Duration::from_millis(ticks * 10))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "far from as many")]
-fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
-}
-
-/// The `lockstep` binary of the profile that this benchmark was built with; built now if need be.
-fn binary() -> anyhow::Result<PathBuf> {
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "--release", "--locked", "--workspace", "--bin", "lockstep"])
-        .status()?;
-    ensure!(status.success(), "the Sentinel does not build");
-    let own = std::env::current_exe()?;
-    let profile = own.ancestors().nth(2).context("a benchmark lies in target/<profile>/deps")?;
-    Ok(profile.join("lockstep"))
 }

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::ensure;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::control_plane::ControlPlane;
+use crate::ground::eventually;
 
 /// Verbs, API group, resource, and the only name, if there is one.
 pub type Grant = (&'static str, &'static str, &'static str, &'static str);
@@ -44,6 +46,7 @@ pub fn grants<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String
 }
 
 /// The API server's own account of what a user asked for, in words with the name and without, and what of it was refused.
+/// An apply that has created an object needed that permission beside the one to patch, though the account has one request.
 ///
 /// # Errors
 /// If the audit log of the control plane can't be read.
@@ -61,13 +64,37 @@ pub fn asked(plane: &ControlPlane, user: &str) -> anyhow::Result<(BTreeSet<Strin
             resource = format!("{resource}/{subresource}");
         }
         let (verb, group) = (text(&request["verb"]), text(&object["apiGroup"]));
+        let created =
+            (verb == "patch" && request["responseStatus"]["code"] == 201).then(|| "create".to_owned());
         let is_refused = request["annotations"]["authorization.k8s.io/decision"] != "allow";
         let words = if is_refused { &mut refused } else { &mut allowed };
-        for name in [String::new(), text(&object["name"])] {
-            words.insert(format!("{verb} {group} {resource} {name}"));
+        for verb in created.into_iter().chain([verb]) {
+            for name in [String::new(), text(&object["name"])] {
+                words.insert(format!("{verb} {group} {resource} {name}"));
+            }
         }
     }
     Ok((allowed, refused))
+}
+
+/// Waits until a user has asked for all that it is granted, but for what is listed; none of what it asked for was refused.
+///
+/// # Errors
+/// If it was refused something, does not need something else, or needs what is listed; if the audit log can't be read.
+pub async fn needs_all_of(
+    plane: &ControlPlane,
+    user: &str,
+    granted: &BTreeSet<String>,
+    unneeded: &[&str],
+) -> anyhow::Result<()> {
+    eventually("every permission was used but those that are listed", async || {
+        let (allowed, refused) = asked(plane, user)?;
+        ensure!(refused.is_empty(), "refused: {refused:#?}");
+        let unused: BTreeSet<&str> = granted.difference(&allowed).map(String::as_str).collect();
+        ensure!(unused == unneeded.iter().copied().collect(), "never asked for: {unused:#?}");
+        Ok(())
+    })
+    .await
 }
 
 /// A `ServiceAccount` of which the API server is asked what it may do.

@@ -174,7 +174,7 @@ pub async fn start(plane: &ControlPlane, deployment: &Value) -> anyhow::Result<P
 }
 
 /// A kubeconfig of a `ServiceAccount`.
-async fn kubeconfig(plane: &ControlPlane, namespace: &str, account: &str) -> anyhow::Result<String> {
+pub async fn kubeconfig(plane: &ControlPlane, namespace: &str, account: &str) -> anyhow::Result<String> {
     let mut kubeconfig = Kubeconfig::read_from(plane.kubeconfig())?;
     let user = kubeconfig.auth_infos.first_mut().context("a kubeconfig without a user")?;
     user.auth_info = Some(plane.service_account_config(namespace, account).await?.auth_info);

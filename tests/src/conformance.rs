@@ -11,14 +11,17 @@
 mod arm;
 mod difference;
 mod generate;
+mod life;
 mod normalise;
+mod protobuf;
 mod scenario;
 
 use std::fmt::Write as _;
 
 pub use self::arm::{Answer, Arm, ModelArm, RealArm};
 pub use self::difference::differences;
-pub use self::generate::{CONFIG_MAPS, DEPLOYMENTS, Kind, WIDGETS, install_widgets, sequences};
+pub use self::generate::{CONFIG_MAPS, DEPLOYMENTS, Kind, WIDGETS, install, sequences, widgets};
+pub use self::life::{lives, own_definitions, own_lives};
 pub use self::normalise::{Normaliser, Pairs};
 pub use self::scenario::{Scenario, Step};
 

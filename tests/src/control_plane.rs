@@ -48,7 +48,7 @@ impl ControlPlane {
 
     /// Builds the control plane if need be, starts it, and waits until it is ready.
     pub fn start() -> anyhow::Result<Self> {
-        let programs = build(&[])?;
+        let programs = programs()?;
         let mut supervisor = Command::new(programs.join("lockstep-control-plane"))
             .arg("--assets")
             .arg(&programs)
@@ -134,9 +134,14 @@ impl Drop for ControlPlane {
     }
 }
 
+/// Builds the programs of the control plane if need be, or those that are missing, and returns their directory.
+pub fn programs() -> anyhow::Result<PathBuf> {
+    build(&[])
+}
+
 /// Builds kubectl if need be and returns the path of the program.
 pub fn kubectl() -> anyhow::Result<PathBuf> {
-    Ok(kubectl_in(&build(&[])?))
+    Ok(kubectl_in(&programs()?))
 }
 
 /// The one that was built, or where others are used the one that is installed.

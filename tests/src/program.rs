@@ -111,7 +111,8 @@ impl Drop for Program {
     }
 }
 
-async fn get(address: &str, path: &str) -> anyhow::Result<(u16, String)> {
+/// Gets what a process serves under a path: the status and the text.
+pub async fn get(address: &str, path: &str) -> anyhow::Result<(u16, String)> {
     let mut connection = tokio::net::TcpStream::connect(address).await?;
     connection.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
     let mut answer = String::new();

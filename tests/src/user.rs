@@ -122,6 +122,7 @@ fn said(object: &Value, condition: &str) -> (String, String) {
 /// The path of a kind's collection.
 fn collection(kind: &str, namespace: &str) -> anyhow::Result<String> {
     let (api, plural) = match kind {
+        "NamespaceClassBinding" => ("apis/namespaceclass.akuity.io/v1alpha1", "namespaceclassbindings"),
         "DPUService" => ("apis/svc.dpu.nvidia.com/v1alpha1", "dpuservices"),
         "Application" => ("apis/argoproj.io/v1alpha1", "applications"),
         "AppProject" => ("apis/argoproj.io/v1alpha1", "appprojects"),
@@ -133,7 +134,14 @@ fn collection(kind: &str, namespace: &str) -> anyhow::Result<String> {
         "IPAddressPool" => ("apis/metallb.io/v1beta1", "ipaddresspools"),
         "Secret" => ("api/v1", "secrets"),
         "Service" => ("api/v1", "services"),
+        "ServiceAccount" => ("api/v1", "serviceaccounts"),
+        "LimitRange" => ("api/v1", "limitranges"),
+        "ResourceQuota" => ("api/v1", "resourcequotas"),
+        "NetworkPolicy" => ("apis/networking.k8s.io/v1", "networkpolicies"),
         "Event" => ("apis/events.k8s.io/v1", "events"),
+        "NamespaceClass" => {
+            return Ok("/apis/namespaceclass.akuity.io/v1alpha1/namespaceclasses".to_owned());
+        }
         "Namespace" => return Ok("/api/v1/namespaces".to_owned()),
         "Node" => return Ok("/api/v1/nodes".to_owned()),
         "CustomResourceDefinition" => {

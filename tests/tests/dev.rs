@@ -112,6 +112,8 @@ async fn kubectl_creates_labels_switches_updates_and_removes() -> anyhow::Result
         (format!("label namespace garden {label}=quiet --overwrite"), &one, "error"),
         (update, &one, "none"),
         (format!("label namespace garden {label}-"), &[], ""),
+        (format!("label namespace garden {label}=team"), &both, ""),
+        ("delete namespaceclass team".to_owned(), &[], ""),
     ];
     for (act, names, level) in acts {
         dev.try_kubectl(&act)?;

@@ -1,23 +1,33 @@
-//! The eleven tests that the NamespaceClass specification names, on the embedded API server and on a real one.
+//! The eleven tests that the NamespaceClass specification names, and more beside them, on the embedded API server and on a
+//! real one.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client, Resource, ResourceExt};
-use lockstep_crds::namespaceclass::{
-    AppliedResource, NamespaceClass, NamespaceClassBinding, NamespaceClassBindingStatus, NamespaceClassSpec,
-};
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Resource, ResourceExt};
+use lockstep_crds::namespaceclass::NamespaceClassBindingStatus;
 use lockstep_tests::ground::{Ground, eventually};
-use serde_json::{Value, json};
+use serde_json::json;
 
+#[path = "namespaceclass/bad_input.rs"]
+mod bad_input;
 #[path = "namespaceclass/drift.rs"]
 mod drift;
+#[path = "namespaceclass/world.rs"]
+mod world;
 
-const LABEL: &str = "namespaceclass.akuity.io/name";
+use self::bad_input::{
+    a_kind_that_appears_later_is_applied_without_touching_the_class,
+    a_switch_to_a_class_with_a_mistake_takes_what_was_of_the_other,
+    every_mistake_is_named_and_takes_nothing_away, mistakes_are_all_named_and_hold_nothing_else_back,
+    what_leaves_a_class_with_a_mistake_goes_when_that_is_mended,
+};
+use self::drift::every_field_that_the_class_sets_comes_back;
+use self::world::{LABEL, World, account, listed, secret, settings};
 
 /// Runs each test on both grounds.
 macro_rules! on_both_grounds {
@@ -27,22 +37,12 @@ macro_rules! on_both_grounds {
             async fn $test() -> anyhow::Result<()> {
                 super::$test(super::World::new(super::Ground::embedded())).await
             })*
-
-            #[tokio::test]
-            async fn every_field_that_the_class_sets_comes_back() -> anyhow::Result<()> {
-                super::drift::every_field_that_the_class_sets_comes_back(super::Ground::embedded()).await
-            }
         }
         mod real {
             $(#[tokio::test]
             async fn $test() -> anyhow::Result<()> {
                 super::$test(super::World::new(super::Ground::real())).await
             })*
-
-            #[tokio::test]
-            async fn every_field_that_the_class_sets_comes_back() -> anyhow::Result<()> {
-                super::drift::every_field_that_the_class_sets_comes_back(super::Ground::real()).await
-            }
         }
     };
 }
@@ -59,111 +59,13 @@ on_both_grounds!(
     test_over_deletion_guard,
     test_provenance_markers,
     test_idempotency,
+    every_field_that_the_class_sets_comes_back,
+    every_mistake_is_named_and_takes_nothing_away,
+    mistakes_are_all_named_and_hold_nothing_else_back,
+    what_leaves_a_class_with_a_mistake_goes_when_that_is_mended,
+    a_switch_to_a_class_with_a_mistake_takes_what_was_of_the_other,
+    a_kind_that_appears_later_is_applied_without_touching_the_class,
 );
-
-/// What users do and see.
-struct World {
-    client: Client,
-}
-
-impl World {
-    fn new(ground: &'static Ground) -> Self {
-        Self { client: ground.client() }
-    }
-
-    fn classes(&self) -> Api<NamespaceClass> {
-        Api::all(self.client.clone())
-    }
-
-    fn namespaces(&self) -> Api<Namespace> {
-        Api::all(self.client.clone())
-    }
-
-    fn bindings(&self, namespace: &str) -> Api<NamespaceClassBinding> {
-        Api::namespaced(self.client.clone(), namespace)
-    }
-
-    fn config_maps(&self, namespace: &str) -> Api<ConfigMap> {
-        Api::namespaced(self.client.clone(), namespace)
-    }
-
-    async fn define(&self, name: &str, resources: Vec<Value>) -> anyhow::Result<NamespaceClass> {
-        let class = NamespaceClass::new(name, NamespaceClassSpec { resources });
-        Ok(self.classes().create(&PostParams::default(), &class).await?)
-    }
-
-    async fn redefine(&self, name: &str, resources: Vec<Value>) -> anyhow::Result<()> {
-        let patch = Patch::Merge(json!({ "spec": { "resources": resources } }));
-        self.classes().patch(name, &PatchParams::default(), &patch).await?;
-        Ok(())
-    }
-
-    async fn namespace(&self, name: &str, class: Option<&str>) -> anyhow::Result<()> {
-        let labels = class.map(|class| BTreeMap::from([(LABEL.to_owned(), class.to_owned())]));
-        let metadata = ObjectMeta { name: Some(name.to_owned()), labels, ..ObjectMeta::default() };
-        let namespace = Namespace { metadata, ..Namespace::default() };
-        self.namespaces().create(&PostParams::default(), &namespace).await?;
-        Ok(())
-    }
-
-    async fn label(&self, namespace: &str, class: Option<&str>) -> anyhow::Result<()> {
-        let patch = Patch::Merge(json!({ "metadata": { "labels": { LABEL: class } } }));
-        self.namespaces().patch(namespace, &PatchParams::default(), &patch).await?;
-        Ok(())
-    }
-
-    /// Waits until the binding says that this generation of the class is applied.
-    async fn ready(&self, namespace: &str, class: &str) -> anyhow::Result<NamespaceClassBinding> {
-        eventually("the binding is ready", async || {
-            let generation = self.classes().get(class).await?.metadata.generation;
-            let binding = self.bindings(namespace).get(namespace).await?;
-            let status = binding.status.clone().unwrap_or_default();
-            let ready = status.conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True");
-            ensure!(
-                ready
-                    && status.observed_class_name == class
-                    && Some(status.observed_class_generation) == generation,
-                "{status:?}"
-            );
-            Ok(binding)
-        })
-        .await
-    }
-
-    async fn gone<K>(&self, api: &Api<K>, name: &str) -> anyhow::Result<()>
-    where
-        K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-    {
-        eventually("the object is gone", async || match api.get_opt(name).await? {
-            None => Ok(()),
-            Some(_) => bail!("{name} is still there"),
-        })
-        .await
-    }
-
-    async fn value(&self, namespace: &str, name: &str) -> anyhow::Result<String> {
-        let map = self.config_maps(namespace).get(name).await?;
-        Ok(map.data.and_then(|mut data| data.remove("value")).unwrap_or_default())
-    }
-}
-
-fn settings(name: &str, value: &str) -> Value {
-    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "value": value } })
-}
-
-fn secret(name: &str) -> Value {
-    json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name }, "stringData": { "pin": "4711" } })
-}
-
-fn account(name: &str) -> Value {
-    json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } })
-}
-
-fn listed(binding: &NamespaceClassBinding) -> Vec<String> {
-    let status = binding.status.clone().unwrap_or_default();
-    let name = |resource: AppliedResource| format!("{} {}", resource.kind, resource.name);
-    status.applied_resources.into_iter().map(name).collect()
-}
 
 async fn test_define_namespace_class(world: World) -> anyhow::Result<()> {
     world.define("define", vec![settings("a", "1"), secret("b")]).await?;

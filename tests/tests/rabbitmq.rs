@@ -185,3 +185,23 @@ fn tls_is_spoken_with_who_is_trusted() -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// The port of AMQP does for this: what comes after the handshake is no HTTP.
+#[test]
+fn certificates_that_are_replaced_are_trusted_by_who_reads_over_http() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    let dir = tempfile::tempdir()?;
+    let trusted = dir.path().join("trusted.pem");
+    std::fs::write(&trusted, "")?;
+    let output = Command::new(env!("CARGO_BIN_EXE_fetch-twice"))
+        .arg(broker.tls_url().replace("amqps://", "https://"))
+        .arg(broker.certificate_authority())
+        .env("SSL_CERT_FILE", &trusted)
+        .output()?;
+    let printed = String::from_utf8(output.stdout)?;
+    let mut answers = printed.lines();
+    let (before, after) = (answers.next().unwrap_or_default(), answers.next().unwrap_or_default());
+    assert!(before.contains("class: Unavailable") && before.contains("certificate"), "{printed}");
+    assert!(after.contains("class: Unknown") && !after.contains("certificate"), "{printed}");
+    Ok(())
+}

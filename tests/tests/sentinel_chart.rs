@@ -53,6 +53,7 @@ sentinels:
     brokerSecret: elsewhere
     googleCredentialsSecret: gcp
     apiToken: {audience: hyperfleet-api, expirationSeconds: 600}
+    trustedCertificates: {configMapName: service-ca}
   gone: null
 sentinel:
   serviceAccount: {annotations: {iam.gke.io/gcp-service-account: sentinel@example.com}}
@@ -160,6 +161,9 @@ fn credentials_are_mounted_where_they_are_named() -> anyhow::Result<()> {
         json!([
             {"name": "gcp-credentials", "secret": {"secretName": "gcp"}},
             token(json!({"serviceAccountToken": audience})),
+            {"name": "trusted-certificates", "projected": {"sources": [
+                {"configMap": {"name": "service-ca", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            ]}},
         ])
     );
     for pod in [&east, &west] {
@@ -170,6 +174,12 @@ fn credentials_are_mounted_where_they_are_named() -> anyhow::Result<()> {
         assert_eq!(mounts.len(), pod["volumes"].as_array().context("no volumes")?.len());
     }
     assert!(!variables(&east["containers"][0]).contains_key("GOOGLE_APPLICATION_CREDENTIALS"));
+    assert!(!variables(&east["containers"][0]).contains_key("SSL_CERT_FILE"));
+    let mounts = west["containers"][0]["volumeMounts"].as_array().context("no mounts")?;
+    let trusted =
+        mounts.iter().find(|mount| mount["name"] == "trusted-certificates").context("not mounted")?;
+    let file = format!("{}/ca.crt", trusted["mountPath"].as_str().unwrap_or_default());
+    assert_eq!(variables(&west["containers"][0])["SSL_CERT_FILE"], json!(file));
     let bare = render("sentinel-mounts", "sentinels: {bare: {resourceType: clusters}}")?;
     let bare = &named(&bare, "Deployment", "bare")?["spec"]["template"]["spec"];
     assert_eq!((&bare["volumes"], &bare["containers"][0]["volumeMounts"]), (&Value::Null, &Value::Null));
@@ -230,6 +240,10 @@ fn values_that_mean_nothing_are_refused_with_what_to_do() -> anyhow::Result<()> 
         (
             "{resourceType: clusters, apiToken: {secretName: a, audience: b}}".to_owned(),
             "apiToken needs either secretName or audience",
+        ),
+        (
+            "{resourceType: clusters, trustedCertificates: {key: ca.pem}}".to_owned(),
+            "trustedCertificates needs either configMapName or secretName",
         ),
         (
             "{resourceType: clusters, apiToken: {audience: b, expirationSeconds: 60}}".to_owned(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::action::{Action, ActionId, Failure, Outcome, Request};
-use super::backoff::{Backoff, Backoffs};
+use super::backoff::{Backoff, Backoffs, WISH_MAX};
 use super::machine::{Deadline, Note, ReconcileResult, Step};
 use super::pairs;
 use super::queue::Queue;
@@ -185,7 +185,7 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         let Some(Awaited { key, slot, from_kubernetes }) = self.ledger.remove(&id) else { return };
         let Some(flight) = self.flights.get_mut(&key) else { return };
         if let (Err(Failure { retry_after: Some(wish), .. }), true) = (&outcome, from_kubernetes) {
-            flight.pass.not_before = flight.pass.not_before.max(now.monotonic + *wish);
+            flight.pass.not_before = flight.pass.not_before.max(now.monotonic + (*wish).min(WISH_MAX));
         }
         if let Some(awaited) = flight.outcomes.get_mut(slot) {
             *awaited = Some(outcome);
@@ -241,7 +241,7 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         resync.into_iter().chain(requeue).min_by_key(|deadline| deadline.at)
     }
 
-    /// The keys that wait.
+    /// The keys that wait for a place.
     pub fn waiting(&self) -> impl Iterator<Item = &K> {
         self.queue.waiting()
     }

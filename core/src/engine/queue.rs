@@ -113,9 +113,9 @@ impl<K: Ord + Clone> Queue<K> {
         self.delayed.first().map(|(at, _)| *at)
     }
 
-    /// The keys that wait: ready, delayed, or added while in flight.
+    /// The keys that wait for a place: ready, or added while in flight. Who waits for its time waits for nobody.
     pub fn waiting(&self) -> impl Iterator<Item = &K> {
-        self.ready.iter().chain(self.due.keys()).chain(&self.added_in_flight)
+        self.ready.iter().chain(&self.added_in_flight)
     }
 
     fn make_ready(&mut self, key: K) {
@@ -193,6 +193,21 @@ mod tests {
         assert_eq!(queue.next_due(), Some(at(30)));
         assert_eq!(queue.take(at(29)), None);
         assert_eq!(queue.take(at(30)), Some("a"));
+    }
+
+    #[test]
+    fn a_delayed_key_does_not_lengthen_the_queue() {
+        let mut queue = Queue::new(1);
+        queue.add("a");
+        queue.add("b");
+        queue.add_at("c", at(60));
+        queue.take(at(0));
+        queue.add("a");
+        assert_eq!(queue.waiting().collect::<Vec<_>>(), [&"b", &"a"]);
+        queue.take(at(60));
+        queue.done(&"a");
+        queue.take(at(60));
+        assert_eq!(queue.waiting().collect::<Vec<_>>(), [&"c", &"a"]);
     }
 
     #[test]

@@ -22,13 +22,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::names::{self, reason};
-use super::plan::{self, Standing, Trouble, Work};
+use super::plan::{self, Found, Standing, Trouble, Work};
 use super::repair::Repairs;
 use super::world::{Binding, Class};
 use super::{Controller, Key, class, content, lagging, status};
 use crate::engine::action::{Action, Class as FailureClass, Failure, Outcome, Subresource, Success};
 use crate::engine::driver::{Next, Verdict};
-use crate::object::{Kind, ObjectRef, is_deleting};
+use crate::object::{Kind, ObjectRef, is_deleting, label};
 use crate::time::Now;
 
 /// What the reconcile of a binding waits for.
@@ -261,7 +261,7 @@ impl Controller {
         name: &str,
         binding: &Binding,
         outcome: Option<Outcome>,
-    ) -> Result<Option<(Standing, String)>, Failure> {
+    ) -> Result<Option<Found>, Failure> {
         match outcome {
             Some(Ok(Success::Object(object))) => {
                 let resource = self.world.read_resource(&object);
@@ -273,7 +273,8 @@ impl Controller {
                     }
                     standing => standing,
                 };
-                Ok(Some((standing, owner)))
+                let class = label(&object, names::CLASS_LABEL).map(str::to_owned);
+                Ok(Some(Found { standing, owner, class }))
             }
             Some(Err(failure)) if failure.class != FailureClass::NotFound => Err(failure),
             _ => Ok(None),

@@ -9,13 +9,18 @@ use serde_json::{Map, Value};
 
 use super::names::FIELD_MANAGER;
 
-/// Our entry in an object's managed fields, if there is one.
-pub fn our_fields(object: &Value) -> Option<&Value> {
+/// Our entry in an object's managed fields, if there is one. Its owner is left out: that names the binding, and so it would
+/// make of what is the same in each namespace as many texts.
+pub fn our_fields(object: &Value) -> Option<Value> {
     let entries = object["metadata"]["managedFields"].as_array()?;
     let ours = entries.iter().find(|entry| {
         entry["manager"] == FIELD_MANAGER && entry["operation"] == "Apply" && entry["subresource"].is_null()
     })?;
-    ours.get("fieldsV1")
+    let mut fields = ours.get("fieldsV1")?.clone();
+    if let Some(metadata) = fields["f:metadata"].as_object_mut() {
+        metadata.remove("f:ownerReferences");
+    }
+    Some(fields)
 }
 
 /// Whether our entry covers every field of the template.
@@ -100,6 +105,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_differs_from_namespace_to_namespace_is_left_out_of_our_fields() {
+        let fields = |uid: &str| {
+            let owner = format!("k:{{\"uid\":\"{uid}\"}}");
+            let fields = json!({ "f:data": { "f:a": {} }, "f:metadata": { "f:ownerReferences": { owner: {} }, "f:labels": {} } });
+            let entry = json!({ "manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields });
+            our_fields(&json!({ "metadata": { "managedFields": [entry] } }))
+        };
+        assert_eq!(fields("1"), fields("2"));
+        assert_eq!(fields("1"), Some(json!({ "f:data": { "f:a": {} }, "f:metadata": { "f:labels": {} } })));
+    }
 
     fn service() -> Value {
         json!({

@@ -58,6 +58,8 @@ pub mod reason {
     pub const APPLYING: &str = "Applying";
     /// The class does not exist.
     pub const CLASS_NOT_FOUND: &str = "ClassNotFound";
+    /// The API server refuses a binding. Of an Event only: there is no binding that could say so.
+    pub const BINDING_REFUSED: &str = "BindingRefused";
     /// An object of that name belongs to somebody else.
     pub const OWNERSHIP_CONFLICT: &str = "OwnershipConflict";
     /// The operator lacks a permission.

@@ -51,8 +51,8 @@ impl Controller {
         }
         match &namespace.class {
             Some(class) if self.world.classes.get(class).is_some() => {
-                self.world.told_missing.remove(name);
                 if binding.is_some_and(|binding| is_bound(binding, namespace, class)) {
+                    self.world.complaints.remove(name);
                     return Next::Done(Verdict::Converged);
                 }
                 let manifest = Arc::new(manifest(name, namespace, class));
@@ -63,8 +63,10 @@ impl Controller {
                 let doubt = binding
                     .filter(|binding| binding.controller.as_ref() == Some(&namespace.uid))
                     .map(|binding| doubt(name, binding, label.as_deref()));
-                let missing = label.clone().map(|class| (namespace.uid.clone(), class));
-                self.tell_class_not_found(name, missing, now);
+                match label.clone() {
+                    Some(class) => self.tell_class_not_found(name, &class, now),
+                    None => drop(self.world.complaints.remove(name)),
+                }
                 doubt.unwrap_or(Next::Done(Verdict::Converged))
             }
         }
@@ -75,9 +77,10 @@ impl Controller {
         name: &str,
         stage: Stage,
         outcomes: Vec<Outcome>,
+        now: Now,
     ) -> Next<super::Stage> {
         match stage {
-            Stage::Binding => self.bound(name, outcomes),
+            Stage::Binding => self.bound(name, outcomes, now),
             Stage::Doubting { uid, version, label } => {
                 self.doubted(name, uid, version, label.as_deref(), outcomes)
             }
@@ -85,14 +88,24 @@ impl Controller {
         }
     }
 
-    fn bound(&mut self, name: &str, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+    fn bound(&mut self, name: &str, outcomes: Vec<Outcome>, now: Now) -> Next<super::Stage> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
+                self.world.complaints.remove(name);
                 self.world.bindings.absorb(name.to_owned(), Binding::read(&object));
                 self.outbox.woken.push(Key::Binding(name.to_owned()));
                 Next::Done(Verdict::Converged)
             }
-            Some(Err(failure)) => Next::Done(Verdict::retry("writing the binding", &failure)),
+            Some(Err(failure)) => {
+                if matches!(failure.class, FailureClass::Invalid | FailureClass::Forbidden) {
+                    let note = format!(
+                        "the NamespaceClassBinding {name} can't be written ({failure}); remove one that somebody else made, \
+                         or grant the permission"
+                    );
+                    self.complain(name, reason::BINDING_REFUSED, note, now);
+                }
+                Next::Done(Verdict::retry("writing the binding", &failure))
+            }
             _ => Next::Done(Verdict::Converged),
         }
     }
@@ -136,26 +149,29 @@ impl Controller {
         Next::Await(vec![delete], super::Stage::Namespace(Stage::Unbinding))
     }
 
-    /// Tells once of each class that a namespace asks for in vain: nothing is written where nothing has changed.
-    fn tell_class_not_found(&mut self, name: &str, missing: Option<(String, String)>, now: Now) {
-        let Some((uid, class)) = missing else {
-            self.world.told_missing.remove(name);
-            return;
-        };
-        let told = self.world.told_missing.insert(name.to_owned(), (uid.clone(), class.clone()));
-        if told.is_some_and(|told| told == (uid.clone(), class.clone())) {
+    fn tell_class_not_found(&mut self, name: &str, class: &str, now: Now) {
+        let label = names::CLASS_LABEL;
+        let note =
+            format!("label {label}: there is no NamespaceClass {class}; create it, or correct the label");
+        self.complain(name, reason::CLASS_NOT_FOUND, note, now);
+    }
+
+    /// Tells once what keeps a namespace from its class: nothing is written where nothing has changed.
+    fn complain(&mut self, name: &str, reason: &'static str, note: String, now: Now) {
+        let Some(namespace) = self.world.namespaces.get(&name.to_owned()) else { return };
+        let complaint = (namespace.uid.clone(), note);
+        if self.world.complaints.get(name) == Some(&complaint) {
             return;
         }
+        self.world.complaints.insert(name.to_owned(), complaint.clone());
+        let (uid, note) = complaint;
         let occurrence = Occurrence {
             regarding: ObjectRef::cluster(&names::namespace(), name),
             uid,
             severity: Severity::Warning,
-            reason: reason::CLASS_NOT_FOUND.to_owned(),
+            reason: reason.to_owned(),
             action: "Bind",
-            note: format!(
-                "label {}: there is no NamespaceClass {class}; create it, or correct the label",
-                names::CLASS_LABEL
-            ),
+            note,
         };
         self.tell(occurrence, now);
     }

@@ -39,6 +39,17 @@ pub enum Standing {
     Foreign,
 }
 
+/// An existing object that has been looked at.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// To whom it belongs.
+    pub standing: Standing,
+    /// Its owner, for people.
+    pub owner: String,
+    /// The class that its label names.
+    pub class: Option<String>,
+}
+
 /// Judges an existing object.
 pub fn standing(resource: &Resource, binding: &Binding) -> Standing {
     let (uid, version) = (resource.uid.clone(), resource.version.clone());
@@ -103,6 +114,12 @@ impl Trouble {
                        class what they change (metadata.managedFields names the writers)";
         let message = message.to_owned();
         Self { reason: reason::CONTESTED, message, retry: false }
+    }
+
+    pub(super) fn kept(what: &str) -> Self {
+        let message =
+            format!("{what} is no longer in the class, but stays until the mistakes in that are mended");
+        Self { reason: reason::INVALID_RESOURCES, message, retry: false }
     }
 
     pub(super) fn waiting(what: &str) -> Self {
@@ -269,42 +286,47 @@ impl Work {
     }
 
     /// An entry's object has been looked at.
-    pub fn surveyed(&mut self, entry: &Arc<Entry>, found: Option<(Standing, String)>) {
+    pub fn surveyed(&mut self, entry: &Arc<Entry>, found: Option<Found>) {
         let entry_of = |uid, version| Apply { entry: Arc::clone(entry), uid, version };
-        match found {
-            None => self.applies.push(entry_of(None, None)),
-            Some((Standing::Ours { uid, .. }, _)) => self.applies.push(entry_of(Some(uid), None)),
-            Some((Standing::Free { uid, version }, _)) => {
-                self.applies.push(entry_of(Some(uid), Some(version)));
-            }
-            Some((Standing::Going, _)) => {
+        let Some(found) = found else { return self.applies.push(entry_of(None, None)) };
+        match found.standing {
+            Standing::Ours { uid, .. } => self.applies.push(entry_of(Some(uid), None)),
+            Standing::Free { uid, version } => self.applies.push(entry_of(Some(uid), Some(version))),
+            Standing::Going => {
                 self.keep_if_listed(entry);
                 self.troubles.push(Trouble::waiting(&title(entry)));
             }
-            Some((Standing::Foreign, owner)) => {
-                self.troubles.push(Trouble::conflict(&title(entry), &owner));
-            }
+            Standing::Foreign => self.troubles.push(Trouble::conflict(&title(entry), &found.owner)),
         }
     }
 
     /// A listed resource that no entry names has been looked at.
-    pub fn surveyed_stale(
-        &mut self,
-        resource: AppliedResource,
-        kind: &Arc<Kind>,
-        found: Option<(Standing, String)>,
-    ) {
-        match found {
-            Some((Standing::Ours { uid, version }, _)) => {
-                self.removals.push(Removal { resource, kind: Arc::clone(kind), uid, version });
-            }
-            Some((Standing::Going, _)) => {
-                self.troubles.push(Trouble::waiting(&format!("{} {}", resource.kind, resource.name)));
+    pub fn surveyed_stale(&mut self, resource: AppliedResource, kind: &Arc<Kind>, found: Option<Found>) {
+        // Gone: nothing to remove, nor to remember.
+        let Some(found) = found else { return };
+        let what = format!("{} {}", resource.kind, resource.name);
+        match found.standing {
+            // The entry that named it may be the one with the mistake.
+            Standing::Ours { .. }
+                if self.has_mistakes() && found.class.as_ref() == Some(&self.binding.class) =>
+            {
+                self.troubles.push(Trouble::kept(&what));
                 self.listed.insert(resource);
             }
-            // Gone, or no longer ours: not ours to remove, nor to remember.
-            None | Some((Standing::Free { .. } | Standing::Foreign, _)) => {}
+            Standing::Ours { uid, version } => {
+                self.removals.push(Removal { resource, kind: Arc::clone(kind), uid, version });
+            }
+            Standing::Going => {
+                self.troubles.push(Trouble::waiting(&what));
+                self.listed.insert(resource);
+            }
+            // No longer ours: not ours to remove, nor to remember.
+            Standing::Free { .. } | Standing::Foreign => {}
         }
+    }
+
+    fn has_mistakes(&self) -> bool {
+        !self.resolved.content.problems.is_empty()
     }
 
     /// Keeps an entry in the status list if it stands there, though nothing is done about it now.
@@ -364,7 +386,8 @@ mod tests {
         let binding = json!({ "metadata": { "uid": "binding" }, "status": { "appliedResources": listed } });
         let mut work = Work::plan("team", &Binding::read(&binding), &resolved, &world);
         let ours = Standing::Ours { uid: "a".to_owned(), version: "1".to_owned() };
-        work.surveyed(&entry, Some((ours, String::new())));
+        let found = Found { standing: ours, owner: String::new(), class: None };
+        work.surveyed(&entry, Some(found));
         assert!(!work.needs_fence(), "to change what is there, its uid is proof enough");
         work.surveyed(&entry, None);
         assert!(work.needs_fence());

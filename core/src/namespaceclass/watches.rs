@@ -81,7 +81,7 @@ impl Control for Controller {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 for (name, _) in self.world.namespaces.complete_list() {
-                    self.world.told_missing.remove(&name);
+                    self.world.complaints.remove(&name);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
             }
@@ -98,12 +98,11 @@ impl Control for Controller {
             }
             Watched::Resources => {
                 let Some(resources) = self.world.resources.get_mut(kind) else { return };
-                let was_settled = resources.cache.is_synced() && resources.refused.is_none();
-                resources.refused = None;
+                let is_news = resources.listed();
                 for ((namespace, _), _) in resources.cache.complete_list() {
                     self.outbox.woken.push(Key::Binding(namespace));
                 }
-                if !was_settled {
+                if is_news {
                     self.wake_bindings_using(kind);
                 }
             }
@@ -153,7 +152,7 @@ impl Control for Controller {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 self.world.namespaces.vanish(&name, version);
-                self.world.told_missing.remove(&name);
+                self.world.complaints.remove(&name);
             }
             Watched::Classes => {
                 if self.world.classes.vanish(&name, version) {

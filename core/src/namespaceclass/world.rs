@@ -20,6 +20,9 @@ use crate::object::{
 };
 use crate::time::Monotonic;
 
+/// How often in a row a kind can't be listed before that is told. The shell's backoff lets some seconds pass until then.
+const LIST_ATTEMPTS: u32 = 3;
+
 /// Everything that watches and answers have shown.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct World {
@@ -36,8 +39,8 @@ pub struct World {
     pub kinds: Kinds,
     /// The namespaces whose resources had to be repaired lately.
     pub repairs: BTreeMap<String, Repairs>,
-    /// The namespaces of which it was told that their class is missing: their uid and that class.
-    pub told_missing: BTreeMap<String, (String, String)>,
+    /// The namespaces of which it was told what keeps them from their class: their uid and the words.
+    pub complaints: BTreeMap<String, (String, String)>,
     /// What each class comes to, for one uid and generation of it.
     pub resolved: BTreeMap<String, Resolved>,
     #[serde(skip)]
@@ -222,6 +225,8 @@ pub struct Resources {
     pub cache: Cache<(String, String), Resource>,
     /// Why the kind can't be watched, if the API server says so.
     pub refused: Option<Failure>,
+    /// How often in a row it could not be listed.
+    pub failures: u32,
     /// When a pass over a namespace has needed the kind for the last time.
     pub needed: Monotonic,
 }
@@ -230,6 +235,13 @@ impl Resources {
     /// Whether decisions about this kind can be made.
     pub fn is_settled(&self) -> bool {
         self.cache.is_synced() || self.refused.is_some()
+    }
+
+    /// All of them have been listed. Returns whether decisions could not be made before.
+    pub fn listed(&mut self) -> bool {
+        let was_settled = self.cache.is_synced() && self.refused.is_none();
+        (self.refused, self.failures) = (None, 0);
+        !was_settled
     }
 }
 
@@ -344,20 +356,27 @@ impl World {
         resources.cache.absorb(key, resource);
     }
 
-    /// A watch failed. A refusal settles the kind, and so does whatever keeps it from being listed at all: what can't be
-    /// watched must be told, not waited for. Returns whether that was news.
+    /// A watch failed. A refusal settles the kind, and so does whatever keeps it from being listed again and again: what can't
+    /// be watched must be told, not waited for, but a server that stumbles once is no news. Returns whether this was.
     pub fn refuse(&mut self, kind: &Arc<Kind>, failure: Failure) -> bool {
-        let refusal = matches!(failure.class, FailureClass::Forbidden | FailureClass::NotFound);
-        let passing = matches!(failure.class, FailureClass::Throttled | FailureClass::Gone);
-        match self.resources.get_mut(kind) {
-            Some(resources)
-                if resources.refused.is_none() && (refusal || (!passing && !resources.cache.is_synced())) =>
-            {
-                resources.refused = Some(failure);
-                true
+        let Some(resources) = self.resources.get_mut(kind).filter(|resources| resources.refused.is_none())
+        else {
+            return false;
+        };
+        let is_refused = match failure.class {
+            FailureClass::Forbidden | FailureClass::NotFound => true,
+            FailureClass::Throttled | FailureClass::Gone => false,
+            _ if resources.cache.is_synced() => false,
+            FailureClass::Invalid => true,
+            _ => {
+                resources.failures += 1;
+                resources.failures >= LIST_ATTEMPTS
             }
-            _ => false,
+        };
+        if is_refused {
+            resources.refused = Some(failure);
         }
+        is_refused
     }
 
     /// The kinds that classes need.

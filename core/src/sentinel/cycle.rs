@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use lockstep_crds::sentinel::LastCycle;
 
-use super::fleet::Resource;
+use super::fleet::{Flaw, Place, Resource};
 use super::load::Loaded;
 use super::pager::Pager;
 use crate::engine::backoff::Backoff;
@@ -62,7 +62,7 @@ pub struct Cycle {
     /// What it came to so far.
     pub tally: LastCycle,
     /// What was wrong with resources.
-    pub malformed: BTreeSet<String>,
+    pub malformed: BTreeSet<Flaw>,
     /// Resources of the last page that were not looked at yet.
     pub unvisited: VecDeque<Resource>,
     /// Whether it was told that the whole list has come.
@@ -86,12 +86,12 @@ pub enum Fate {
 }
 
 impl Cycle {
-    /// A cycle that begins.
-    pub fn new(number: u64, loaded: Arc<Loaded>, trace: Option<Trace>, now: Monotonic) -> Self {
+    /// A cycle that begins at a place in the list.
+    pub fn new(number: u64, loaded: Arc<Loaded>, from: Place, trace: Option<Trace>, now: Monotonic) -> Self {
         Self {
             number,
             began: now,
-            pager: Pager::new(loaded.config.dialect),
+            pager: Pager::begun(loaded.config.dialect, from),
             loaded,
             is_fetching: false,
             tally: LastCycle::default(),

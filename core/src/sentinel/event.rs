@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::decision::BACKOFF_EXPIRED;
-use super::fleet::{Resource, ResourceType};
+use super::fleet::{Owner, Resource, ResourceType};
 use crate::engine::broker::CloudEvent;
 use crate::engine::trace;
 use crate::random::Random;
@@ -68,7 +68,10 @@ pub fn reconcile(
         put("generation", generation.into());
     }
     if let Some(owners) = resource.owner_references {
-        put("owner_references", owners);
+        let Owner { id, kind, href } = owners;
+        let texts = [("id", id), ("kind", kind), ("href", href)];
+        let texts = texts.into_iter().filter_map(|(key, text)| Some((key.to_owned(), text?.into())));
+        put("owner_references", Value::Object(texts.collect()));
     }
     CloudEvent {
         id,
@@ -87,8 +90,6 @@ fn millis(time: Timestamp) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::engine::trace::Trace;
 
@@ -120,7 +121,11 @@ mod tests {
         let pool = Resource {
             id: "np-1".to_owned(),
             kind: Some("NodePool".to_owned()),
-            owner_references: Some(json!({ "id": "cls-123", "kind": "Cluster" })),
+            owner_references: Some(Owner {
+                id: Some("cls-123".to_owned()),
+                kind: Some("Cluster".to_owned()),
+                href: None,
+            }),
             ..Resource::default()
         };
         let now = wall("2025-10-21T12:00:00Z");

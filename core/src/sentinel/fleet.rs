@@ -10,11 +10,12 @@ use std::fmt::{self, Write as _};
 use jiff::Timestamp;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::selector::{Selector, quoted};
 use crate::engine::conditions::cut;
+
+mod item;
 
 /// How many resources a page holds: the most that the released API gives out at a time.
 pub const PAGE_SIZE: usize = 100;
@@ -80,11 +81,23 @@ pub struct Resource {
     /// Its labels; none if the API does not show labels.
     pub labels: Option<BTreeMap<String, String>>,
     /// Whom it belongs to.
-    pub owner_references: Option<Value>,
+    pub owner_references: Option<Owner>,
     /// Whether it is Ready.
     pub is_ready: bool,
     /// When adapters last reported on it, or when it was created if they never did.
     pub since: Option<Timestamp>,
+}
+
+/// Whom a resource belongs to, as far as consumers read it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(expecting = "an owner")]
+pub struct Owner {
+    /// Its id.
+    pub id: Option<String>,
+    /// Its kind.
+    pub kind: Option<String>,
+    /// Its path in the API.
+    pub href: Option<String>,
 }
 
 /// One page of a list.
@@ -94,8 +107,8 @@ pub struct Page {
     pub resources: Vec<Resource>,
     /// How many could not be.
     pub spoiled: usize,
-    /// What is wrong with the first of these: `item 3 (id cls-1): …`.
-    pub malformed: Vec<String>,
+    /// The first of these.
+    pub malformed: Vec<Malformed>,
     /// The id of the last item, if that is one of these and has one.
     pub trailing: Option<String>,
     /// How many items it holds.
@@ -104,13 +117,48 @@ pub struct Page {
     pub total: Option<u64>,
 }
 
+/// An item that could not be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// Where on its page it is.
+    pub index: usize,
+    /// Which it is, and what is wrong.
+    pub flaw: Flaw,
+    /// The same in words.
+    pub problem: String,
+}
+
+/// What tells two malformed items apart wherever they stand and whatever they say: the id, if there is one, and the field that is
+/// wrong, if it is one alone.
+pub type Flaw = (Option<String>, Option<&'static str>);
+
+impl fmt::Display for Malformed {
+    /// `item 3 (id cls-1): …`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "item {}", self.index)?;
+        if let (Some(id), _) = &self.flaw {
+            write!(f, " (id {id})")?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
 /// Where in a list a page begins.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Only what comes after this id. Rows that move don't matter to it, unlike page numbers.
     pub after: Option<String>,
-    /// The page, from 1, counted from there.
+    /// Only what comes before this id.
+    pub before: Option<String>,
+    /// The page of that, from 1.
     pub page: u64,
+}
+
+impl Default for Place {
+    /// The beginning of a whole list.
+    fn default() -> Self {
+        Self { after: None, before: None, page: 1 }
+    }
 }
 
 /// The URL of a page.
@@ -132,8 +180,9 @@ pub fn url(
         }
         Dialect::Search => {
             let after = place.after.as_deref().and_then(quoted).map(|id| format!("id > {id}"));
-            let terms = after.into_iter().chain(Some(selector.search()).filter(|search| !search.is_empty()));
-            let search = terms.collect::<Vec<_>>().join(" and ");
+            let before = place.before.as_deref().and_then(quoted).map(|id| format!("id < {id}"));
+            let selected = Some(selector.search()).filter(|search| !search.is_empty());
+            let search = [after, before, selected].into_iter().flatten().collect::<Vec<_>>().join(" and ");
             if !search.is_empty() {
                 url.push_str("search=");
                 encode(&search, &mut url);
@@ -191,7 +240,7 @@ impl<'de> DeserializeSeed<'de> for Reading<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        if self.is_item_list { from.deserialize_seq(self) } else { from.deserialize_map(self) }
+        if self.is_item_list { from.deserialize_option(self) } else { from.deserialize_map(self) }
     }
 }
 
@@ -219,6 +268,15 @@ impl<'de> Visitor<'de> for Reading<'_> {
         if has_items { Ok(()) } else { Err(A::Error::missing_field("items")) }
     }
 
+    /// A list without items, as servers in Go may write it.
+    fn visit_none<E: serde::de::Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         while let Some(item) = items.next_element::<&RawValue>()? {
             self.page.take(item, self.dialect);
@@ -231,111 +289,22 @@ impl Page {
     fn take(&mut self, item: &RawValue, dialect: Dialect) {
         let index = self.items;
         self.items += 1;
-        match resource(item, dialect) {
+        match item::resource(item, dialect) {
             Ok(resource) => {
                 self.resources.push(resource);
                 self.trailing = None;
             }
-            Err(problem) => {
+            Err((field, problem)) => {
                 self.spoiled += 1;
-                self.trailing = id(item).filter(|id| !id.is_empty());
+                self.trailing = item::id(item).filter(|id| !id.is_empty());
                 if self.malformed.len() < PROBLEMS_MAX {
-                    self.malformed.push(cut(format!("item {index}{problem}"), PROBLEM_MAX_BYTES));
+                    let id = self.trailing.clone().map(|id| cut(id, PROBLEM_MAX_BYTES / 2));
+                    let problem = cut(problem, PROBLEM_MAX_BYTES);
+                    self.malformed.push(Malformed { index, flaw: (id, field), problem });
                 }
             }
         }
     }
-}
-
-#[derive(Deserialize)]
-#[serde(expecting = "a resource")]
-struct RawResource {
-    id: String,
-    kind: Option<String>,
-    href: Option<String>,
-    generation: Option<i64>,
-    labels: Option<BTreeMap<String, String>>,
-    owner_references: Option<Value>,
-    created_time: Option<String>,
-    status: Option<RawStatus>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(expecting = "a status")]
-struct RawStatus {
-    phase: Option<String>,
-    #[serde(rename = "lastTransitionTime")]
-    last_transition_time: Option<String>,
-    conditions: Option<Vec<RawCondition>>,
-}
-
-#[derive(Deserialize)]
-#[serde(expecting = "a condition")]
-struct RawCondition {
-    r#type: String,
-    status: String,
-    last_updated_time: Option<String>,
-}
-
-/// The condition of the released API that stands for readiness, and the one that did before 0.3.
-const READY_CONDITIONS: [&str; 2] = ["Reconciled", "Ready"];
-
-fn resource(item: &RawValue, dialect: Dialect) -> Result<Resource, String> {
-    let raw: RawResource =
-        serde_json::from_str(item.get()).map_err(|error| format!("{}: {error}", named(item)))?;
-    if raw.id.is_empty() {
-        return Err(": its id is empty".to_owned());
-    }
-    let status = raw.status.unwrap_or_default();
-    let (is_ready, field, since) = match dialect {
-        Dialect::Labels => (
-            status.phase.as_deref() == Some("Ready"),
-            "status.lastTransitionTime",
-            status.last_transition_time,
-        ),
-        Dialect::Search => {
-            let mut conditions = status.conditions.unwrap_or_default();
-            let found = READY_CONDITIONS
-                .iter()
-                .find_map(|name| conditions.iter().position(|condition| condition.r#type == *name));
-            let condition = found.map(|index| conditions.swap_remove(index));
-            let is_ready = condition.as_ref().is_some_and(|condition| condition.status == "True");
-            let since = condition.and_then(|condition| condition.last_updated_time);
-            (is_ready, "last_updated_time of its condition", since)
-        }
-    };
-    let (field, since) = match since {
-        Some(since) => (field, Some(since)),
-        None => ("created_time", raw.created_time),
-    };
-    let since = since.map(|since| {
-        since
-            .parse::<Timestamp>()
-            .map_err(|_| format!(" (id {}): {field} is {since:?}, not a time as RFC 3339 has it", raw.id))
-    });
-    Ok(Resource {
-        kind: raw.kind,
-        href: raw.href,
-        generation: raw.generation,
-        labels: match dialect {
-            Dialect::Labels => raw.labels,
-            Dialect::Search => Some(raw.labels.unwrap_or_default()),
-        },
-        owner_references: raw.owner_references,
-        is_ready,
-        since: since.transpose()?,
-        id: raw.id,
-    })
-}
-
-fn named(item: &RawValue) -> String {
-    id(item).map(|id| format!(" (id {id})")).unwrap_or_default()
-}
-
-/// The id of an item that can't be understood, if it has one.
-fn id(item: &RawValue) -> Option<String> {
-    let item: Value = serde_json::from_str(item.get()).ok()?;
-    Some(item.get("id")?.as_str()?.to_owned())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use lockstep_crds::sentinel::{GROUP, SecretKeyRef, SentinelConfigStatus, VERSION
 use serde_json::Value;
 
 use super::config::{self, Config, Target};
+use super::fleet::Place;
 use super::metrics::{RELOADS, Shard, operation};
 use super::status::{self, Finding};
 use super::{Asked, Link, Sentinel, metrics};
@@ -217,7 +218,7 @@ impl Sentinel {
             let message = format!("cycle {} was left, because the configuration has changed", cycle.number);
             step.notes.push(Note::Told { debug: false, message });
         }
-        self.next_poll = now.monotonic;
+        (self.next_poll, self.from) = (now.monotonic, Place::default());
     }
 
     /// When the Secret that holds the broker's URL is to be read, if it is needed and not known.
@@ -262,7 +263,7 @@ impl Sentinel {
                 let (namespace, SecretKeyRef { name, key }) = (&self.settings.namespace, secret);
                 let problem = format!("key {key:?} of Secret {namespace}/{name}: {problem}");
                 step.notes.push(loaded.shard.count_of(metrics::API_ERRORS, operation::CONFIG_LOAD, 1));
-                self.trouble(Finding::broken(status::BROKER_CONNECTED, "SecretUnusable", problem), now, step);
+                self.not_connected("SecretUnusable", problem, now, step);
             }
         }
     }

@@ -126,10 +126,15 @@ impl Shard {
         self.counters(Amount::Add(0)).collect()
     }
 
-    /// The end of every series: nobody watches this shard any more.
-    pub fn forgotten(&self) -> Vec<Note> {
+    /// The end of every series: nobody watches this shard any more. Those that are also the current one's go on.
+    pub fn forgotten(&self, current: &Self) -> Vec<Note> {
+        let kept: Vec<Note> = current.ends().collect();
+        self.ends().filter(|end| !kept.contains(end)).collect()
+    }
+
+    fn ends(&self) -> impl Iterator<Item = Note> {
         let others = [PENDING, DURATION].map(|metric| self.measure(metric, None, Amount::Forget));
-        self.counters(Amount::Forget).chain(others).collect()
+        self.counters(Amount::Forget).chain(others)
     }
 
     fn counters(&self, by: Amount) -> impl Iterator<Item = Note> {

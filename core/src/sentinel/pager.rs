@@ -3,6 +3,9 @@
 //! Rows come and go while a list is read. In the dialect `search` each page is asked for by the last id of the one before,
 //! so that nothing can shift. In the dialect `labels` pages have numbers: rows that are seen twice are told apart by their
 //! ids, and where rows have gone, the pages that they may have shifted are read again.
+//!
+//! A list that is given up goes on from there in the next cycle, which then goes round to what lies before: no part of it waits
+//! for another.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -22,17 +25,30 @@ const PASSED_OVER_MAX: u32 = 5;
 
 /// How long a page that failed is left alone.
 const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(250), max: Duration::from_secs(2) };
+/// The same where the API asks to be left alone, and does not say for how long.
+const PATIENCE: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
 /// The longest that the API is left alone because it asks for that: who waits for a day looks dead.
 const WISH_MAX: Duration = Duration::from_mins(5);
 
 /// Where one cycle is in its list.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each tells of another thing")]
 pub struct Pager {
     dialect: Dialect,
+    /// Where it was begun.
+    from: Place,
+    /// The first id that came.
+    first: Option<String>,
+    /// Whether the end has come, and what lies before the place where it was begun is being read.
+    is_round: bool,
+    /// Where it was given up.
+    given_up: Option<Place>,
     place: Place,
     /// When the page may be asked for (again).
     not_before: Monotonic,
     failures: u32,
+    /// How often in a row the API asked to be left alone.
+    pleas: u32,
     /// How many pages before this one were passed over in a row.
     passed_over: u32,
     /// Whether any page is missing.
@@ -40,13 +56,16 @@ pub struct Pager {
     is_done: bool,
     /// The ids that have come (as hashes): all of them where pages have numbers, else those of the last page.
     seen: BTreeSet<u64>,
+    /// By how many pages it may go back: each page that brings something new allows for one. Else it might go to and fro for ever
+    /// where totals go up and down, as those of replicas do of which one lies behind.
+    back_max: u64,
     /// Whether any page but the first has brought something that had not come before.
     is_moving: bool,
     /// How many items a page holds: the most that one had. An API may give fewer than it is asked for.
     size: u64,
     /// How many items have come, those that came twice included.
     items: u64,
-    /// How many pages were passed over in all.
+    /// How many pages were passed over in all, or lie before the place where it was begun.
     missed: u64,
     total: Option<u64>,
 }
@@ -65,21 +84,37 @@ pub enum Setback {
 impl Pager {
     /// At the beginning of a list.
     pub fn new(dialect: Dialect) -> Self {
+        Self::begun(dialect, Place::default())
+    }
+
+    /// In the midst of a list, the beginning of which comes last.
+    pub fn begun(dialect: Dialect, from: Place) -> Self {
         Self {
             dialect,
-            place: Place { after: None, page: 1 },
+            items: 0,
+            missed: from.page - 1,
+            place: from.clone(),
+            from,
+            first: None,
+            is_round: false,
+            given_up: None,
             not_before: Monotonic::START,
             failures: 0,
+            pleas: 0,
             passed_over: 0,
             has_gaps: false,
             is_done: false,
             seen: BTreeSet::new(),
+            back_max: 0,
             is_moving: false,
             size: 1,
-            items: 0,
-            missed: 0,
             total: None,
         }
+    }
+
+    /// Where the list was given up, if it is worth while to go on from there.
+    pub fn given_up(&self) -> Option<&Place> {
+        self.given_up.as_ref()
     }
 
     /// Whether the list has come to its end, or was given up.
@@ -104,7 +139,11 @@ impl Pager {
 
     /// Takes a page in: resources that came before are taken out of it. An error says that the list leads nowhere.
     pub fn took(&mut self, page: &mut Page) -> Result<(), String> {
-        (self.failures, self.passed_over) = (0, 0);
+        (self.failures, self.passed_over, self.pleas) = (0, 0, 0);
+        if self.first.is_none() {
+            let mut ids = page.resources.iter().map(|resource| &resource.id);
+            self.first = ids.find(|id| quoted(id).is_some()).cloned();
+        }
         let before = page.resources.len();
         let last = page.trailing.take().or_else(|| page.resources.last().map(|resource| resource.id.clone()));
         let mut came = BTreeSet::new();
@@ -116,6 +155,8 @@ impl Pager {
         self.size = self.size.max(page.items as u64);
         let misunderstood = match self.dialect {
             Dialect::Search => {
+                // Where nothing is understood, the last id alone tells that nothing has moved.
+                let is_stale = is_stale || (last.is_some() && last == self.place.after);
                 self.seen = came;
                 self.go_on_by_id(page, last);
                 is_stale.then_some("search")
@@ -123,14 +164,28 @@ impl Pager {
             Dialect::Labels => {
                 let is_first = self.place.page == 1;
                 self.is_moving |= !is_first && !is_stale;
+                self.back_max += u64::from(!page.resources.is_empty());
                 self.seen.append(&mut came);
                 self.go_on_by_number(page, is_stale);
                 (self.is_done && page.total.is_some() && !is_first && !self.is_moving).then_some("page")
             }
         };
-        let Some(parameter) = misunderstood else { return Ok(()) };
+        let Some(parameter) = misunderstood else {
+            if self.is_done && !self.is_round && self.from != Place::default() {
+                self.go_round();
+            }
+            return Ok(());
+        };
         (self.is_done, self.has_gaps) = (true, true);
         Err(format!("the API gave the same page twice: it seems not to understand {parameter}="))
+    }
+
+    /// What lies before the place where the list was begun is left.
+    fn go_round(&mut self) {
+        let before = self.first.clone().filter(|_| self.dialect == Dialect::Search);
+        self.place = Place { before, ..Place::default() };
+        (self.is_round, self.is_done) = (true, false);
+        (self.items, self.missed, self.total) = (0, 0, None);
     }
 
     fn go_on_by_id(&mut self, page: &Page, last: Option<String>) {
@@ -141,7 +196,7 @@ impl Pager {
             None => page.items < PAGE_SIZE,
         };
         match last.filter(|last| quoted(last).is_some()) {
-            Some(last) => self.place = Place { after: Some(last), page: 1 },
+            Some(last) => (self.place.after, self.place.page) = (Some(last), 1),
             // Nothing on it could be understood, so that its last id is not known.
             None => self.place.page += 1,
         }
@@ -162,11 +217,11 @@ impl Pager {
                 let came = self.items + self.missed * self.size;
                 page.items == 0 || came.min(self.place.page * self.size) >= total
             }
-        };
-        let back = gone.div_ceil(self.size).min(self.place.page - 1);
+        } || (self.is_round && is_stale && self.place.page >= self.from.page);
+        let back = gone.div_ceil(self.size).min(self.place.page - 1).min(self.back_max);
         if back > 0 {
             // What stood at the head of this page may now stand at the end of the one before.
-            self.place.page -= back;
+            (self.place.page, self.back_max) = (self.place.page - back, self.back_max - back);
             self.is_done = false;
         } else {
             self.place.page += 1;
@@ -175,13 +230,24 @@ impl Pager {
 
     /// Takes in that a page failed.
     pub fn failed(&mut self, failure: &Failure, now: Monotonic, random: &mut Random) -> Setback {
-        self.failures += 1;
         let wish = failure.retry_after.unwrap_or_default().min(WISH_MAX);
+        if failure.class == Class::Throttled {
+            // Nothing is wrong with the page.
+            self.pleas = self.pleas.saturating_add(1);
+            let pause = if wish.is_zero() { PATIENCE.delay(self.pleas, random) } else { wish };
+            self.not_before = now + pause;
+            return Setback::Again;
+        }
+        self.failures += 1;
         self.not_before = now + BACKOFF.delay(self.failures, random).max(wish);
-        if matches!(failure.class, Class::Forbidden | Class::NotFound | Class::Gone)
-            || self.passed_over == PASSED_OVER_MAX
-        {
+        let is_whole_list = matches!(failure.class, Class::Forbidden | Class::NotFound | Class::Gone);
+        if is_whole_list || self.passed_over == PASSED_OVER_MAX {
             (self.is_done, self.has_gaps) = (true, true);
+            // Who has read nothing at all may have been refused because there are not so many pages.
+            let is_beyond = failure.class == Class::Invalid && self.first.is_none();
+            if !is_whole_list && !is_beyond {
+                self.given_up = Some(Place { before: None, ..self.place.clone() });
+            }
             return Setback::GivenUp;
         }
         if self.failures < ATTEMPTS && self.passed_over == 0 {

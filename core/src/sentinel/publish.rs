@@ -22,9 +22,19 @@ const RECONNECT: Backoff = Backoff { initial: Duration::from_millis(500), max: D
 #[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) is_up: bool,
+    /// Whether there was trouble since it was last up.
+    is_troubled: bool,
     is_asking: bool,
+    /// How often it failed or was lost since something last went through it: who is let in may still not be allowed to publish.
     failures: u32,
     not_before: Monotonic,
+}
+
+impl Link {
+    /// It does what it is for.
+    pub(super) fn works(&mut self) {
+        self.failures = 0;
+    }
 }
 
 impl Sentinel {
@@ -52,7 +62,7 @@ impl Sentinel {
         self.link.is_asking = false;
         match outcome {
             Ok(_) => {
-                (self.link.is_up, self.link.failures) = (true, 0);
+                (self.link.is_up, self.link.is_troubled) = (true, false);
                 self.has_connected = true;
                 let message = format!("connected to {}", broker.name());
                 self.find(Finding::valid(status::BROKER_CONNECTED, "Connected", message), now, step);
@@ -64,7 +74,7 @@ impl Sentinel {
                     _ => "ConnectionFailed",
                 };
                 self.lose_link(now, step);
-                self.trouble(Finding::broken(status::BROKER_CONNECTED, reason, failure.message), now, step);
+                self.not_connected(reason, failure.message, now, step);
                 // The credentials may have been replaced.
                 if self.loader.secret().is_some() {
                     self.broker = None;
@@ -78,7 +88,13 @@ impl Sentinel {
         self.link.failures = self.link.failures.saturating_add(1);
         self.link.not_before = now.monotonic + RECONNECT.delay(self.link.failures, &mut self.random);
         step.notes.push(self.shard().count(metrics::BROKER_ERRORS, 1));
+    }
+
+    /// Enters that the broker can't be published to.
+    pub(super) fn not_connected(&mut self, reason: &'static str, message: String, now: Now, step: &mut Step) {
+        self.link.is_troubled = true;
         self.find(self.publishing(true, 0), now, step);
+        self.trouble(Finding::broken(status::BROKER_CONNECTED, reason, message), now, step);
     }
 
     /// Whether all that is due gets published, given what the last cycle came to.
@@ -87,7 +103,7 @@ impl Sentinel {
         if failed > 0 {
             let next = "the next cycle publishes what is still due";
             broken("EventsGivenUp", format!("{failed} events of the last cycle were given up; {next}"))
-        } else if self.link.failures > 0 {
+        } else if self.link.is_troubled {
             broken("NotConnected", "nothing is published until the broker is connected".to_owned())
         } else if !is_complete {
             broken("FleetNotListed", "what the last poll did not bring was not published".to_owned())
@@ -123,8 +139,8 @@ impl Sentinel {
     ) {
         let results = match outcome {
             // None was sent.
-            Err(Failure { class: Class::Unavailable, .. }) => {
-                self.link_lost(loaded, now, step);
+            Err(failure) if failure.class == Class::Unavailable => {
+                self.link_lost(loaded, &failure, now, step);
                 if let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.number == number) {
                     cycle.unsent(batch);
                 }
@@ -150,9 +166,10 @@ impl Sentinel {
         let confirmed = batch.events.len() - left.len();
         if confirmed > 0 {
             step.notes.push(loaded.shard.count(metrics::PUBLISHED, confirmed));
+            self.link.works();
         }
-        if why.as_ref().is_some_and(|why| why.class == Class::Unknown) {
-            self.link_lost(loaded, now, step);
+        if let Some(why) = why.as_ref().filter(|why| why.class == Class::Unknown) {
+            self.link_lost(loaded, why, now, step);
         }
         let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.number == number) else { return };
         cycle.confirmed(confirmed);
@@ -172,7 +189,7 @@ impl Sentinel {
     }
 
     /// The connection that stood does not stand any more.
-    fn link_lost(&mut self, loaded: &Loaded, now: Now, step: &mut Step) {
+    fn link_lost(&mut self, loaded: &Loaded, failure: &Failure, now: Now, step: &mut Step) {
         let is_ours = self
             .loader
             .loaded
@@ -180,8 +197,8 @@ impl Sentinel {
             .is_some_and(|current| current.config.target == loaded.config.target);
         if is_ours && self.link.is_up {
             self.lose_link(now, step);
-            let message = "the connection to the broker was lost";
-            self.trouble(Finding::broken(status::BROKER_CONNECTED, "ConnectionLost", message), now, step);
+            let message = format!("the connection to the broker was lost: {}", failure.message);
+            self.not_connected("ConnectionLost", message, now, step);
         }
     }
 }

@@ -15,6 +15,9 @@ use crate::engine::machine::Amount;
 use crate::engine::trace::{self, Span};
 use crate::time::Wall;
 
+#[path = "tests/troubles.rs"]
+mod troubles;
+
 /// When everything begins.
 const START: &str = "2025-10-21T12:00:00Z";
 
@@ -80,7 +83,7 @@ impl Bench {
             }
             Note::Warning { message } => format!("warning: {message}"),
             Note::Told { message, .. } => message.clone(),
-            Note::Measured(measure) if measure.by == Amount::Add(0) => return,
+            Note::Measured(measure) if matches!(measure.by, Amount::Add(0) | Amount::Forget) => return,
             Note::Measured(measure) => {
                 format!("{}{{{}}} {:?}", measure.metric, measure.labels.join(","), measure.by)
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::cycle::Cycle;
 use super::decision::{self, Decision};
-use super::fleet::{self, Resource};
+use super::fleet::{self, Malformed, Resource};
 use super::metrics::{self, operation};
 use super::pager::Setback;
 use super::status::{self, Finding};
@@ -14,6 +14,9 @@ use super::{Asked, Sentinel, event};
 use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::machine::{Note, Step};
 use crate::time::Now;
+
+/// So many malformed resources are told, and remembered, in a cycle.
+const TOLD_MAX: usize = 1000;
 
 impl Sentinel {
     pub(super) fn fetch(&mut self, now: Now, step: &mut Step) {
@@ -36,18 +39,17 @@ impl Sentinel {
         let dialect = cycle.loaded.config.dialect;
         let page = match outcome {
             Ok(Success::Document(text)) => {
-                let page = fleet::read(&text, dialect);
-                let page = page.and_then(|mut page| cycle.pager.took(&mut page).map(|()| page));
+                let page = fleet::read(&text, dialect).and_then(|mut page| {
+                    self.leave_out(&mut cycle, std::mem::take(&mut page.malformed), page.spoiled, step);
+                    cycle.pager.took(&mut page).map(|()| page)
+                });
                 page.map_err(|problem| (Some("InvalidAnswer"), Failure::new(Class::Unknown, problem)))
             }
             Ok(_) => Err((Some("InvalidAnswer"), Failure::new(Class::Unknown, "the answer is no document"))),
             Err(failure) => Err((None, failure)),
         };
         match page {
-            Ok(page) => {
-                self.leave_out(&mut cycle, page.malformed, page.spoiled, step);
-                cycle.unvisited = page.resources.into();
-            }
+            Ok(page) => cycle.unvisited = page.resources.into(),
             Err((reason, failure)) => self.page_failed(&mut cycle, reason, &failure, now, step),
         }
         self.cycle = Some(cycle);
@@ -103,11 +105,15 @@ impl Sentinel {
         let what = match setback {
             Setback::Again => "a page could not be read and is asked for again",
             Setback::PassedOver => "a page could not be read several times and is passed over",
+            Setback::GivenUp if cycle.pager.given_up().is_some() => {
+                "the list could not be read any further; the next poll goes on from there"
+            }
             Setback::GivenUp => "the list could not be read; the next poll tries again",
         };
         let message = format!("{what}: {failure}");
-        // How long it takes until the API lets itself be asked again may be long.
-        if setback == Setback::Again && failure.retry_after.is_none() {
+        // It may take long until the API lets itself be asked again.
+        let is_put_off = failure.class == Class::Throttled || failure.retry_after.is_some();
+        if setback == Setback::Again && !is_put_off {
             step.notes.push(Note::Warning { message });
             return;
         }
@@ -157,19 +163,22 @@ impl Sentinel {
     }
 
     /// Tells of resources that can't be understood.
-    fn leave_out(&self, cycle: &mut Cycle, problems: Vec<String>, count: usize, step: &mut Step) {
+    fn leave_out(&self, cycle: &mut Cycle, malformed: Vec<Malformed>, count: usize, step: &mut Step) {
         if count == 0 {
             return;
         }
         cycle.tally.malformed += count as u64;
         step.notes.push(cycle.loaded.shard.count(metrics::MALFORMED, count));
-        for problem in problems {
+        for item in malformed {
+            if cycle.malformed.len() == TOLD_MAX {
+                return;
+            }
             // What was told in the last cycle is known.
-            if !self.malformed.contains(&problem) {
-                let message = format!("a resource is left out because it can't be understood: {problem}");
+            if !self.malformed.contains(&item.flaw) {
+                let message = format!("a resource is left out because it can't be understood: {item}");
                 step.notes.push(Note::Warning { message });
             }
-            cycle.malformed.insert(problem);
+            cycle.malformed.insert(item.flaw);
         }
     }
 }

@@ -135,11 +135,13 @@ async fn control(
         more.push(format!("releases    {} and {}", lab.image(0), lab.image(1)));
     }
     if !alone.is_empty() {
-        let (fleet, options) = Fleet::start().await?;
-        manager.add_with(Box::new(fleet::sentinel(process::seed())), options);
-        more.push(format!("fleet       {}/api/hyperfleet/v1/clusters", fleet.url()));
-        examples.push(fleet.config());
-        tokio::spawn(fleet.adapt(told));
+        for example in &fleet::EXAMPLES {
+            let (fleet, options) = Fleet::start(example).await?;
+            manager.add_with(Box::new(fleet.sentinel(process::seed())), options);
+            more.push(format!("fleet       {}", fleet.url()));
+            examples.push(fleet.config());
+            tokio::spawn(fleet.adapt(told.clone()));
+        }
     }
     let set_up = async {
         setup::install(&client, &definitions).await?;

@@ -25,7 +25,8 @@ const EMULATOR: &str = "PUBSUB_EMULATOR_HOST";
 pub(super) struct Connection {
     topic: Topic,
     publisher: Publisher,
-    /// Whether the service or the topic turned out to be gone: the client would go on for ever.
+    /// Whether the service or the topic turned out to be gone, or the credentials to hold no more: the client would go on
+    /// with what it has for ever, while a new one reads them anew.
     is_lost: AtomicBool,
 }
 
@@ -50,7 +51,16 @@ impl Connection {
     pub(super) async fn publish(&self, events: &[CloudEvent]) -> Vec<Answer> {
         let sendings = events.iter().map(|event| {
             let sent = encode(event).map(|message| self.publisher.publish(message));
-            let answer = async move { sent?.await.map(drop).map_err(|error| self.topic.refused(&error)) };
+            let answer = async move {
+                sent?.await.map(drop).map_err(|error| {
+                    if let PublishError::Rpc(error) = &error
+                        && is_unauthenticated(error)
+                    {
+                        self.is_lost.store(true, Ordering::Relaxed);
+                    }
+                    self.topic.refused(&error)
+                })
+            };
             maybe_done(answer.map(Answer::now).boxed())
         });
         let unanswered = || Answer::now(Err(self.topic.unanswered()));
@@ -122,13 +132,10 @@ impl Topic {
             Some(Code::PermissionDenied) => {
                 (Class::Forbidden, "; the account needs the role roles/pubsub.publisher on this topic")
             }
-            Some(Code::Unauthenticated) => {
-                (Class::Forbidden, "; check the credentials that the environment gives")
-            }
             Some(Code::InvalidArgument) => (Class::Invalid, ""),
             Some(Code::ResourceExhausted) => (Class::Throttled, "; check the project's quota"),
             _ if error.is_transient_and_before_rpc() => (Class::Unavailable, ""),
-            _ if error.source().is_some_and(<dyn std::error::Error>::is::<CredentialsError>) => {
+            _ if is_unauthenticated(error) => {
                 (Class::Forbidden, "; check the credentials that the environment gives")
             }
             _ => (Class::Unknown, ""),
@@ -145,6 +152,12 @@ impl Topic {
         let message = format!("Pub/Sub, {}: not confirmed within {} s", self.0, ANSWER_TIMEOUT.as_secs());
         Failure::new(Class::Unknown, message)
     }
+}
+
+/// Whether the credentials are no good, or can't be had.
+fn is_unauthenticated(error: &Error) -> bool {
+    code(error) == Some(Code::Unauthenticated)
+        || error.source().is_some_and(<dyn std::error::Error>::is::<CredentialsError>)
 }
 
 fn code(error: &Error) -> Option<Code> {

@@ -74,6 +74,12 @@ impl Connection {
         self.amqp.status().connected() && self.channel.status().connected()
     }
 
+    /// Why no message can be sent for the time being, although the connection stands. A broker that is short of memory or disk
+    /// space tells so to whoever publishes, and reads no more from it until it has recovered.
+    pub(super) fn pause(&self) -> Option<Failure> {
+        self.amqp.status().blocked().then(|| self.server.blocks())
+    }
+
     /// Sends all events, then awaits what the broker says of each.
     pub(super) async fn publish(&self, events: &[CloudEvent]) -> Vec<Answer> {
         let answers_before = self.answers.load(Ordering::Relaxed);
@@ -88,10 +94,12 @@ impl Connection {
             }
         }
         let answers = super::settle(sendings).await;
-        if answers.iter().any(Option::is_none) && self.answers.load(Ordering::Relaxed) == answers_before {
+        let is_paused = self.amqp.status().blocked();
+        let is_silent = self.answers.load(Ordering::Relaxed) == answers_before;
+        if answers.iter().any(Option::is_none) && is_silent && !is_paused {
             self.socket.end();
         }
-        let unconfirmed = || Answer::now(Err(self.server.unconfirmed()));
+        let unconfirmed = || Answer::now(Err(self.server.unconfirmed(is_paused)));
         answers.into_iter().map(|answer| answer.unwrap_or_else(unconfirmed)).collect()
     }
 

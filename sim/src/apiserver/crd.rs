@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::delete::DeleteOptions;
+use super::delete::{DeleteOptions, Deleted};
 use super::registry::{Resource, Version};
 use super::request::ResourcePath;
 use super::scope::Scope;
-use super::status::Status;
+use super::status::{Qualified, Status};
 use super::store::Prefix;
 use super::{ApiServer, meta};
 use crate::managed::{self, Manager};
@@ -70,15 +70,26 @@ pub(super) fn prepare(definition: &mut Value) {
     status.entry("conditions").or_insert(Value::Null);
 }
 
-/// The finalizers that a definition gets when it is deleted.
-pub(super) fn finalizers_on_delete(definition: &Value, finalizers: &mut Vec<String>) {
-    if !meta::is_deleting(definition) && !finalizers.iter().any(|name| name == CLEANUP) {
-        finalizers.push(CLEANUP.to_owned());
+/// Refuses a deletion that is meant for another definition or another state of it.
+pub(super) fn check_preconditions(definition: &Value, options: &DeleteOptions) -> Result<(), Status> {
+    let found = [
+        ("UID", &options.uid, meta::uid(definition)),
+        ("ResourceVersion", &options.resource_version, meta::resource_version(definition)),
+    ];
+    for (what, wanted, found) in found {
+        if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
+            let why = format!(
+                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+            );
+            let resource = Qualified { group: GROUP, name: PLURAL };
+            return Err(Status::conflict(resource, meta::name(definition), &why));
+        }
     }
+    Ok(())
 }
 
 /// Refuses to create objects of a definition that is being deleted.
-pub(super) fn check_create(server: &ApiServer, resource: &Resource) -> Result<(), Status> {
+pub(super) fn check_create(server: &ApiServer, resource: &Resource, name: &str) -> Result<(), Status> {
     let Some(definition) = resource.is_custom().then(|| server.definition(resource)).flatten() else {
         return Ok(());
     };
@@ -86,7 +97,7 @@ pub(super) fn check_create(server: &ApiServer, resource: &Resource) -> Result<()
         return Ok(());
     }
     let message = "create not allowed while custom resource definition is terminating";
-    Err(Status::new(405, "MethodNotAllowed", message))
+    Err(Status::forbidden(resource.qualified(), name, message))
 }
 
 /// The resource that a definition describes.
@@ -204,6 +215,36 @@ impl ApiServer {
             managed::track_update(schema, Some(live), &mut object, manager);
         }
         self.store.put(resource.table, meta::name(live), object);
+    }
+
+    /// The first deletion of a definition: its objects are deleted, and it goes when none is left.
+    pub(super) fn delete_definition(
+        &mut self,
+        scope: &Scope,
+        live: &Arc<Value>,
+        options: &DeleteOptions,
+    ) -> Deleted {
+        const PENDING: [&str; 3] = [
+            "True",
+            "InstanceDeletionPending",
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        ];
+        let now = meta::timestamp(options.now);
+        let mut object = (**live).clone();
+        let mut finalizers: Vec<String> = meta::finalizers(live).into_iter().map(str::to_owned).collect();
+        if !finalizers.iter().any(|name| name == CLEANUP) {
+            finalizers.push(CLEANUP.to_owned());
+        }
+        meta::set_finalizers(&mut object, &finalizers);
+        let mut conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        set_condition(&mut conditions, "Terminating", PENDING, &now);
+        object["status"]["conditions"] = conditions.into();
+        meta::set(&mut object, "deletionTimestamp", now);
+        if options.dry_run {
+            return Deleted::Pending(Arc::new(object));
+        }
+        // The answer is from before its end, which may come at once.
+        Deleted::Pending(self.commit(&scope.resource, &scope.key(), object))
     }
 
     /// Deletes all objects of a definition, and the definition itself once none is left.

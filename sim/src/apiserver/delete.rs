@@ -120,14 +120,16 @@ fn propagation(policy: Option<&str>, orphan: Option<bool>, causes: &mut Vec<Caus
 }
 
 /// The finalizers after the propagation policy is worked in.
-fn finalizers(object: &Value, policy: Option<Propagation>) -> Vec<String> {
+fn finalizers(resource: &Resource, object: &Value, policy: Option<Propagation>) -> Vec<String> {
     let present = meta::finalizers(object);
     let policy = policy.or_else(|| {
         let has = |name: &str| present.contains(&name);
         if has(meta::ORPHAN) {
             Some(Propagation::Orphan)
+        } else if has(meta::FOREGROUND) {
+            Some(Propagation::Foreground)
         } else {
-            has(meta::FOREGROUND).then_some(Propagation::Foreground)
+            strategy::orphans_by_default(resource).then_some(Propagation::Orphan)
         }
     });
     let own = |name: &&str| *name != meta::ORPHAN && *name != meta::FOREGROUND;
@@ -161,6 +163,11 @@ impl ApiServer {
                 // Deletion is accepted rather than done, but only who asks in this old way is told.
                 Ok(Answer::object(if options.cascades { 202 } else { 200 }, scope, &object))
             }
+            // Of all kinds only Pods are told to go before they are gone.
+            Deleted::Gone(mut object) if resource.is("", "pods") => {
+                mark_as_deleting(Arc::make_mut(&mut object), options.now);
+                Ok(Answer::object(200, scope, &object))
+            }
             Deleted::Gone(object) if strategy::returns_deleted_object(resource) => {
                 Ok(Answer::object(200, scope, &object))
             }
@@ -182,10 +189,10 @@ impl ApiServer {
         if resource.is("", "namespaces") {
             return Ok(self.delete_namespace(scope, &live, options));
         }
-        let mut wanted = finalizers(&live, options.propagation);
-        if crd::is_definition(resource) {
-            crd::finalizers_on_delete(&live, &mut wanted);
+        if crd::is_definition(resource) && !meta::is_deleting(&live) {
+            return Ok(self.delete_definition(scope, &live, options));
         }
+        let wanted = finalizers(resource, &live, options.propagation);
         if wanted.is_empty() {
             if options.dry_run {
                 return Ok(Deleted::Gone(live));
@@ -204,7 +211,7 @@ impl ApiServer {
 
     /// The first deletion of a namespace starts its termination; it goes once it has no finalizers.
     fn delete_namespace(&mut self, scope: &Scope, live: &Arc<Value>, options: &DeleteOptions) -> Deleted {
-        let wanted = finalizers(live, options.propagation);
+        let wanted = finalizers(&scope.resource, live, options.propagation);
         if meta::is_deleting(live) {
             if namespace::has_finalizers(live) || !wanted.is_empty() || options.dry_run {
                 return Deleted::Pending(Arc::clone(live));
@@ -250,6 +257,12 @@ impl ApiServer {
     }
 }
 
+/// The warning of who deletes objects of a kind whose dependents stay, and does not say that they shall.
+pub(super) fn warning(resource: &Resource, options: &DeleteOptions) -> Option<String> {
+    const STAYS: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+    (resource.is("batch", "jobs") && options.propagation.is_none()).then(|| STAYS.to_owned())
+}
+
 fn mark_as_deleting(object: &mut Value, now: jiff::Timestamp) {
     if !meta::is_deleting(object) {
         let generation = meta::generation(object);
@@ -264,6 +277,9 @@ fn mark_as_deleting(object: &mut Value, now: jiff::Timestamp) {
 fn check_preconditions(resource: &Resource, live: &Value, options: &DeleteOptions) -> Result<(), Status> {
     let name = meta::name(live);
     let kind = resource.qualified_kind();
+    if crd::is_definition(resource) {
+        return crd::check_preconditions(live, options);
+    }
     if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != meta::uid(live)) {
         let why = format!(
             "the UID in the precondition ({wanted}) does not match the UID in record ({}). The object might have been deleted and then recreated",

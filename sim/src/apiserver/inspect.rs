@@ -48,6 +48,14 @@ impl ApiServer {
         self.find(&object.kind.group, &object.kind.plural, &key)
     }
 
+    /// The current objects of all kinds.
+    pub fn all_objects(&self) -> impl Iterator<Item = (ObjectRef, Arc<Value>)> {
+        self.registry.all().map(|resource| kind_of(resource)).flat_map(|kind| {
+            let objects = self.objects(&kind);
+            objects.into_iter().map(move |object| (reference(&kind, &object), object))
+        })
+    }
+
     /// The current objects of a kind, in the order of their keys.
     pub fn objects(&self, kind: &Kind) -> Vec<Arc<Value>> {
         let Some(resource) = self.registry.get(&kind.group, &kind.plural) else { return Vec::new() };

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::events;
 use super::status::Qualified;
 use super::store::TableId;
-use crate::builtin;
+use crate::builtin::{self, autoscaling};
 use crate::schema::Schema;
 
 /// One resource with all its versions.
@@ -118,9 +118,9 @@ impl Resource {
         Qualified { group: &self.group, name: &self.plural }
     }
 
-    /// The kind as messages spell it: `Deployment.apps`.
+    /// The kind as messages spell it: `Deployment.apps`; that of objects with two faces by the first.
     pub(crate) fn qualified_kind(&self) -> Qualified<'_> {
-        Qualified { group: &self.group, name: &self.kind }
+        Qualified { group: if self.is_second_face() { "" } else { &self.group }, name: &self.kind }
     }
 
     pub(crate) fn is_custom(&self) -> bool {
@@ -147,8 +147,16 @@ impl Resource {
         self.is("events.k8s.io", "events")
     }
 
-    /// An object of one of the versions as it is stored.
-    pub(crate) fn to_storage(&self, mut object: Value) -> Value {
+    /// Whether objects of the version have other fields than the stored ones.
+    fn converts(&self, version: &Version) -> bool {
+        self.is("autoscaling", "horizontalpodautoscalers") && !version.storage
+    }
+
+    /// An object of one of the versions as it is stored; `old` is what is stored so far.
+    pub(crate) fn to_storage(&self, version: &Version, mut object: Value, old: Option<&Value>) -> Value {
+        if self.converts(version) {
+            autoscaling::to_v2(&mut object, old);
+        }
         if !self.is_custom() {
             // An empty list is stored like none at all.
             for value in object.as_object_mut().into_iter().flat_map(serde_json::Map::values_mut) {
@@ -174,6 +182,9 @@ impl Resource {
         let mut converted = (**object).clone();
         if self.is_second_face() {
             events::from_storage(&mut converted);
+        }
+        if self.converts(version) {
+            autoscaling::to_v1(&mut converted);
         }
         converted["apiVersion"] = self.api_version(version).into();
         Arc::new(converted)

@@ -13,6 +13,7 @@ use super::scope::Scope;
 use super::status::Status;
 use super::watch::WatchId;
 use super::{discovery, meta, table};
+use crate::builtin;
 
 /// An answer before it is encoded.
 #[derive(Debug)]
@@ -63,7 +64,10 @@ pub(super) enum Form {
     Full,
     /// `PartialObjectMetadata` of this version of `meta.k8s.io`.
     Partial(&'static str),
-    Table(Include),
+    /// A list of that.
+    PartialList(&'static str),
+    /// A table of this version of `meta.k8s.io`.
+    Table(&'static str, Include),
 }
 
 /// What the client accepts.
@@ -74,9 +78,11 @@ pub(super) struct Negotiated {
 }
 
 impl Negotiated {
-    /// Picks the first media type of `Accept` that can be served.
-    pub(super) fn parse(request: &Request<'_>) -> Result<Self, Status> {
-        if request.accept.is_empty() {
+    /// Picks the first media type of `Accept` that can be served; `custom` if the path is below a group of custom resources.
+    pub(super) fn parse(request: &Request<'_>, custom: bool) -> Result<Self, Status> {
+        let serves_resources =
+            request.segments.first().is_some_and(|first| ["api", "apis"].contains(&first.as_str()));
+        if request.accept.is_empty() || !serves_resources {
             return Ok(Self { form: Form::Full, yaml: false });
         }
         let include = match request.query.text("includeObject") {
@@ -84,32 +90,68 @@ impl Negotiated {
             "Object" => Include::Object,
             _ => Include::Metadata,
         };
-        request.accept.split(',').find_map(|entry| accept(entry, include)).ok_or_else(|| {
+        let entries = request.accept.split(',');
+        let path = ResourcePath::parse(&request.segments);
+        // Only resources have other forms.
+        let served = |found: &Self| path.is_some() || found.form == Form::Full;
+        entries.clone().filter_map(|entry| accept(entry, include)).find(served).ok_or_else(|| {
             let mut types =
                 "application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned();
-            if request.method == http::Method::GET
-                && ResourcePath::parse(&request.segments).is_some_and(|path| path.name.is_empty())
-            {
+            // Some paths are found by the media type too: those of built-in resources, and the core group's discovery.
+            let routed = match &path {
+                Some(_) => !custom,
+                None => request.segments.first().is_some_and(|first| first == "api"),
+            };
+            if !routed || entries.clone().any(|entry| format(entry).is_some()) {
+                let message = format!("only the following media types are accepted: {types}");
+                return Status::new(406, "NotAcceptable", message);
+            }
+            if request.method == http::Method::GET && path.as_ref().is_some_and(|path| path.name.is_empty()) {
                 types.push_str(
                     ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
                 );
             }
-            Status::generic(
-                406,
-                "NotAcceptable",
-                format!("406: Not Acceptable\n\nAvailable representations: {types}"),
-            )
+            let message = format!("406: Not Acceptable\n\nAvailable representations: {types}");
+            Status::generic(406, "NotAcceptable", message)
         })
+    }
+
+    /// Refuses an answer that is a list where one object was asked for, or the other way round.
+    pub(super) fn fit(&self, answer: Answer) -> Result<Answer, Status> {
+        let (asked, is, scope, list) = match (&self.form, &answer) {
+            (Form::Partial(_), Answer::List(list)) => ("", "a list", &list.scope, "List"),
+            (Form::PartialList(_), Answer::Object { scope, .. }) => ("List", "not a list", scope, ""),
+            _ => return Ok(answer),
+        };
+        let resource = &scope.resource;
+        let package = match resource.group.split('.').next() {
+            _ if resource.is_custom() => "unstructured",
+            Some("" | "events") | None => "core",
+            Some(package) => package,
+        };
+        let kind = if resource.is_custom() { "Unstructured" } else { &resource.kind };
+        Err(Status::new(
+            406,
+            "NotAcceptable",
+            format!(
+                "you requested PartialObjectMetadata{asked}, but the requested object is {is} (*{package}.{kind}{list})"
+            ),
+        ))
+    }
+}
+
+/// Whether a media type is one that can be written, and whether that is YAML.
+fn format(entry: &str) -> Option<bool> {
+    match entry.split(';').next().map(str::trim)? {
+        "application/json" | "*/*" | "application/*" => Some(false),
+        "application/yaml" => Some(true),
+        _ => None,
     }
 }
 
 fn accept(entry: &str, include: Include) -> Option<Negotiated> {
-    let mut parts = entry.split(';').map(str::trim);
-    let yaml = match parts.next()? {
-        "application/json" | "*/*" | "application/*" => false,
-        "application/yaml" => true,
-        _ => return None,
-    };
+    let yaml = format(entry)?;
+    let parts = entry.split(';').skip(1).map(str::trim);
     let (mut kind, mut version) = ("", "");
     for part in parts {
         match part.split_once('=') {
@@ -125,8 +167,9 @@ fn accept(entry: &str, include: Include) -> Option<Negotiated> {
     };
     let form = match kind {
         "" | "APIGroupDiscoveryList" => Form::Full,
-        "PartialObjectMetadata" | "PartialObjectMetadataList" => Form::Partial(version),
-        "Table" => Form::Table(include),
+        "PartialObjectMetadata" => Form::Partial(version),
+        "PartialObjectMetadataList" => Form::PartialList(version),
+        "Table" => Form::Table(version, include),
         _ => return None,
     };
     Some(Negotiated { form, yaml })
@@ -136,7 +179,9 @@ impl Form {
     /// Writes one object as JSON.
     pub(super) fn write_object(&self, out: &mut Vec<u8>, object: &Value) {
         match self {
-            Self::Partial(version) if object.get("kind").is_some_and(|kind| kind != "Status") => {
+            Self::Partial(version) | Self::PartialList(version)
+                if object.get("kind").is_some_and(|kind| kind != "Status") =>
+            {
                 write(out, &Partial { version, object });
             }
             _ => write(out, object),
@@ -159,7 +204,7 @@ impl Serialize for Partial<'_> {
         let mut map = serializer.serialize_map(Some(3))?;
         map.serialize_entry("kind", "PartialObjectMetadata")?;
         map.serialize_entry("apiVersion", self.version)?;
-        map.serialize_entry("metadata", &self.object["metadata"])?;
+        map.serialize_entry("metadata", &*builtin::metadata_alone(self.object))?;
         map.end()
     }
 }
@@ -188,15 +233,15 @@ impl List {
     }
 
     fn write(&self, out: &mut Vec<u8>, form: &Form, now: jiff::Timestamp) {
-        if let Form::Table(include) = form {
-            let mut table = table::render(&self.scope, &self.items, *include, now);
+        if let Form::Table(version, include) = form {
+            let mut table = table::render(&self.scope, &self.items, version, *include, now);
             table["metadata"] = self.metadata(false);
             write(out, &table);
             return;
         }
         let resource = &self.scope.resource;
         let (kind, version) = match form {
-            Form::Partial(version) => ("PartialObjectMetadataList", (*version).to_owned()),
+            Form::PartialList(version) => ("PartialObjectMetadataList", (*version).to_owned()),
             _ => (resource.list_kind.as_str(), resource.api_version(self.scope.version())),
         };
         out.extend_from_slice(b"{\"kind\":");
@@ -206,7 +251,7 @@ impl List {
         out.extend_from_slice(b",\"metadata\":");
         write(out, &self.metadata(*form == Form::Full));
         // As Go writes a list that it has not put anything in.
-        if self.items.is_empty() && matches!(form, Form::Partial(_)) {
+        if self.items.is_empty() && matches!(form, Form::PartialList(_)) {
             out.extend_from_slice(b",\"items\":null}");
             return;
         }
@@ -216,7 +261,7 @@ impl List {
                 out.push(b',');
             }
             match form {
-                Form::Partial(version) => write(out, &Partial { version, object: item }),
+                Form::PartialList(version) => write(out, &Partial { version, object: item }),
                 _ if resource.is_custom() => write(out, &**item),
                 _ => write(out, &Untyped(item)),
             }
@@ -235,8 +280,8 @@ pub(super) fn encode(
     let mut body = Vec::new();
     let code = match answer {
         Answer::Object { code, scope, object } => {
-            if let Form::Table(include) = &negotiated.form {
-                let mut table = table::render(scope, &[Arc::clone(object)], *include, now);
+            if let Form::Table(version, include) = &negotiated.form {
+                let mut table = table::render(scope, &[Arc::clone(object)], version, *include, now);
                 table["metadata"] = json!({"resourceVersion": meta::resource_version(object)});
                 write(&mut body, &table);
             } else {

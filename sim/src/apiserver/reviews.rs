@@ -1,43 +1,39 @@
 //! Requests that ask about the asker: reviews and tokens. Everybody may do everything.
 
-use http::Method;
 use serde_json::{Value, json};
 
-use super::request::{Request, ResourcePath};
+use super::registry::Resource;
+use super::request::Request;
 use super::respond::Answer;
-use super::scope::Scope;
-use super::status::Status;
-use super::{ApiServer, body, meta};
+use super::scope::{Scope, WriteOptions};
+use super::status::{Qualified, Status};
+use super::write::{self, Tracking};
+use super::{ApiServer, body, meta, object_of};
+use crate::builtin::field::Path;
+use crate::cause::Cause;
 
 const USER: &str = "lockstep-admin";
 
-/// Answers a review; none if the path is another's.
-pub(super) fn answer(path: &ResourcePath, request: &Request<'_>) -> Option<Result<Answer, Status>> {
-    let kind = match (path.group.as_str(), path.version.as_str(), path.plural.as_str()) {
-        ("authorization.k8s.io", "v1", "selfsubjectaccessreviews") => "SelfSubjectAccessReview",
-        ("authorization.k8s.io", "v1", "subjectaccessreviews") => "SubjectAccessReview",
-        ("authorization.k8s.io", "v1", "localsubjectaccessreviews") => "LocalSubjectAccessReview",
-        ("authorization.k8s.io", "v1", "selfsubjectrulesreviews") => "SelfSubjectRulesReview",
-        ("authentication.k8s.io", "v1", "selfsubjectreviews") => "SelfSubjectReview",
-        _ => return None,
-    };
-    if request.method != Method::POST || !path.name.is_empty() {
-        return Some(Err(Status::method_not_allowed()));
-    }
-    Some(review(path, kind, request))
+/// Whether a kind is a question that is answered at once and not stored.
+pub(super) fn is_review(resource: &Resource) -> bool {
+    ["authorization.k8s.io", "authentication.k8s.io"].contains(&resource.group.as_str())
 }
 
-fn review(path: &ResourcePath, kind: &str, request: &Request<'_>) -> Result<Answer, Status> {
-    let mut object = body::decode(request.media_type(), request.body, kind)?.value;
-    if !object.is_object() {
-        return Err(Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind})"
-        )));
+/// Answers a review.
+pub(super) fn answer(
+    scope: &Scope,
+    request: &Request<'_>,
+    options: &mut WriteOptions,
+) -> Result<Answer, Status> {
+    let mut object = object_of(scope, request, options)?;
+    scope.settle_namespace(&mut object)?;
+    write::track(scope, None, &mut object, options, Tracking::Update);
+    let causes = judge(&scope.resource.kind, &object);
+    if !causes.is_empty() {
+        let nameless = Qualified { group: &scope.resource.group, name: "" };
+        return Err(Status::invalid(nameless, "", &causes));
     }
-    object["kind"] = kind.into();
-    object["apiVersion"] = format!("{}/{}", path.group, path.version).into();
-    object["metadata"] = json!({});
-    object["status"] = match kind {
+    object["status"] = match scope.resource.kind.as_str() {
         "SelfSubjectRulesReview" => json!({
             "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
             "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
@@ -46,9 +42,47 @@ fn review(path: &ResourcePath, kind: &str, request: &Request<'_>) -> Result<Answ
         "SelfSubjectReview" => {
             json!({"userInfo": {"username": USER, "groups": ["system:masters", "system:authenticated"]}})
         }
+        "TokenReview" => json!({"user": {}}),
         _ => json!({"allowed": true}),
     };
     Ok(Answer::Json(201, object))
+}
+
+/// What is wrong with a question about access.
+fn judge(kind: &str, review: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if !kind.ends_with("AccessReview") {
+        return causes;
+    }
+    let path = Path::root("spec");
+    let spec = &review["spec"];
+    let (resource, other) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    match (resource.is_null(), other.is_null()) {
+        (false, false) => {
+            let why = "cannot be specified in combination with resourceAttributes";
+            causes.push(path.child("nonResourceAttributes").invalid(other.clone(), why));
+        }
+        (true, true) => {
+            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            causes.push(path.child("resourceAttributes").invalid(Value::Null, why));
+        }
+        _ => {}
+    }
+    if kind != "SelfSubjectAccessReview" && spec["user"].is_null() && spec["groups"].is_null() {
+        causes.push(path.child("user").invalid("", "at least one of user or group must be specified"));
+    }
+    if kind == "LocalSubjectAccessReview" {
+        let namespace = resource["namespace"].as_str().unwrap_or_default();
+        if !resource.is_null() && namespace != meta::namespace(review) {
+            let path = path.child("resourceAttributes").child("namespace");
+            causes.push(path.invalid(namespace, "must match metadata.namespace"));
+        }
+        if !other.is_null() {
+            let path = path.child("nonResourceAttributes");
+            causes.push(path.invalid(other.clone(), "disallowed on this kind of request"));
+        }
+    }
+    causes
 }
 
 impl ApiServer {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::registry::{Origin, Resource};
 use super::scope::Scope;
-use super::{crd, meta};
+use super::{crd, meta, validate};
 use crate::builtin;
 use crate::cause::Cause;
 
@@ -22,6 +22,12 @@ pub(super) fn read(scope: &Scope, object: &mut Value) -> Result<Vec<String>, Str
     }
     clean_metadata(object);
     let Some(schema) = version.schema() else { return Ok(Vec::new()) };
+    for (path, metadata) in schema.embedded_metadata(object) {
+        let told = metadata.to_string();
+        validate::shape(&json!({"metadata": metadata})).map_err(|why| {
+            format!("{path}: Invalid value: {told}: {}", why.replace("ObjectMeta.metadata.", "ObjectMeta."))
+        })?;
+    }
     let unknown = schema.prune(object);
     schema.drop_nulls(object);
     Ok(unknown)
@@ -151,6 +157,12 @@ fn take(object: &mut Value, path: &str) {
 
 /// Makes the field at a dotted path what it is in the live object.
 fn put_back(new: &mut Value, live: &Value, path: &str) {
+    if path == "metadata" {
+        for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+            put_back(new, live, &format!("metadata.{key}"));
+        }
+        return;
+    }
     match (path.split_once('.'), live) {
         (None, live) => match live.get(path) {
             Some(value) => {
@@ -238,14 +250,45 @@ pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) 
     }
 }
 
+/// What the server warns everybody of who asks for the resource.
+pub(super) fn deprecation(scope: &Scope) -> Option<&'static str> {
+    match (scope.resource.group.as_str(), scope.resource.plural.as_str()) {
+        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        ("", "endpoints") => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        }
+        _ => None,
+    }
+}
+
 /// What the server warns of in an object that [`validate`] lets pass.
 pub(super) fn warnings(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) -> Vec<String> {
     match &scope.version().origin {
         Origin::Builtin(resource) if scope.subresource.is_empty() => {
             builtin::warnings(resource, object, old.map(AsRef::as_ref))
         }
+        Origin::Custom(_) if scope.subresource.is_empty() => new_finalizers(object, old),
         Origin::Builtin(_) | Origin::Custom(_) => Vec::new(),
     }
+}
+
+/// Warns of new finalizers of a custom resource whose names may be taken by others.
+fn new_finalizers(object: &Value, old: Option<&Arc<Value>>) -> Vec<String> {
+    let known = old.map(|old| meta::finalizers(old)).unwrap_or_default();
+    let mut new: Vec<&str> =
+        meta::finalizers(object).into_iter().filter(|finalizer| !known.contains(finalizer)).collect();
+    new.sort_unstable();
+    new.dedup();
+    let doubtful = new
+        .into_iter()
+        .filter(|name| !name.contains('/') && !["kubernetes", meta::ORPHAN, meta::FOREGROUND].contains(name));
+    let advice = |name: &str| {
+        let form = if name.contains('.') { "name including a path (/)" } else { "name" };
+        format!(
+            "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer {form} to avoid accidental conflicts with other finalizer writers"
+        )
+    };
+    doubtful.map(advice).collect()
 }
 
 /// Whether an object under deletion has nothing left to wait for.
@@ -265,6 +308,11 @@ pub(super) fn allows_unconditional_update(scope: &Scope) -> bool {
 /// Whether a PUT to a missing name creates the object.
 pub(super) fn allows_create_on_update(scope: &Scope) -> bool {
     scope.version().builtin_resource().is_some_and(builtin::creates_on_update)
+}
+
+/// Whether dependents stay if a deletion does not say what becomes of them.
+pub(super) fn orphans_by_default(resource: &Resource) -> bool {
+    resource.is("batch", "jobs") || resource.is("", "replicationcontrollers")
 }
 
 /// Whether a deletion is answered with the object instead of a status.

@@ -12,8 +12,14 @@ use crate::builtin;
 
 mod jsonpath;
 
-/// The rows and columns of some objects; the caller sets `metadata`.
-pub(super) fn render(scope: &Scope, objects: &[Arc<Value>], include: Include, now: Timestamp) -> Value {
+/// The rows and columns of some objects, as a table of a version of `meta.k8s.io`; the caller sets `metadata`.
+pub(super) fn render(
+    scope: &Scope,
+    objects: &[Arc<Value>],
+    version: &str,
+    include: Include,
+    now: Timestamp,
+) -> Value {
     let columns = columns(scope);
     let rows: Vec<Value> = objects
         .iter()
@@ -24,8 +30,8 @@ pub(super) fn render(scope: &Scope, objects: &[Arc<Value>], include: Include, no
                 Include::Metadata => {
                     row["object"] = json!({
                         "kind": "PartialObjectMetadata",
-                        "apiVersion": "meta.k8s.io/v1",
-                        "metadata": object["metadata"],
+                        "apiVersion": version,
+                        "metadata": builtin::metadata_alone(object),
                     });
                 }
                 Include::Object => row["object"] = (**object).clone(),
@@ -35,7 +41,7 @@ pub(super) fn render(scope: &Scope, objects: &[Arc<Value>], include: Include, no
         .collect();
     json!({
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": version,
         "metadata": {},
         "columnDefinitions": columns,
         "rows": rows,

@@ -240,8 +240,8 @@ impl Watch {
 
     fn event(&mut self, kind: &'static str, object: &Arc<Value>, now: Timestamp) -> WatchEvent {
         let object = self.scope.resource.view(self.scope.version(), object);
-        if let Form::Table(include) = &self.form {
-            let mut rendered = table::render(&self.scope, &[Arc::clone(&object)], *include, now);
+        if let Form::Table(version, include) = &self.form {
+            let mut rendered = table::render(&self.scope, &[Arc::clone(&object)], version, *include, now);
             rendered["metadata"] = json!({"resourceVersion": super::meta::resource_version(&object)});
             if std::mem::replace(&mut self.columns_sent, true) {
                 rendered["columnDefinitions"] = Value::Null;
@@ -262,7 +262,7 @@ impl Watch {
             "apiVersion": resource.api_version(self.scope.version()),
             "metadata": metadata,
         });
-        if let Form::Table(_) = self.form {
+        if let Form::Table(..) = self.form {
             let rows = json!([{"cells": [], "object": object}]);
             let rendered = json!({
                 "kind": "Table", "apiVersion": "meta.k8s.io/v1",

@@ -160,10 +160,10 @@ impl ApiServer {
         {
             meta::remove(&mut object, key);
         }
-        crd::check_create(self, resource)?;
         scope.settle_namespace(&mut object)?;
         let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
         let asked = meta::text(&object, if generated { "generateName" } else { "name" }).to_owned();
+        crd::check_create(self, resource, &asked)?;
         if generated {
             let name = self.ids.name(meta::text(&object, "generateName"));
             meta::set(&mut object, "name", name);
@@ -199,7 +199,7 @@ impl ApiServer {
             }
             return Err(status);
         }
-        let stored = resource.to_storage(object);
+        let stored = resource.to_storage(scope.version(), object, None);
         let object = if options.dry_run { Arc::new(stored) } else { self.commit(resource, &key, stored) };
         Ok(Answer::object(201, scope, &object))
     }
@@ -230,7 +230,7 @@ impl ApiServer {
             return Err(Status::invalid(resource.qualified_kind(), &scope.name, &causes));
         }
         options.warnings.extend(strategy::warnings(scope, &new, Some(live)));
-        let new = resource.to_storage(new);
+        let new = resource.to_storage(scope.version(), new, Some(stored));
         if same_but_for_times(&new, stored) {
             return Ok(Answer::object(200, scope, stored));
         }
@@ -247,7 +247,7 @@ impl ApiServer {
 }
 
 /// Makes the changed fields the manager's.
-fn track(
+pub(super) fn track(
     scope: &Scope,
     live: Option<&Arc<Value>>,
     object: &mut Value,

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Column, Resource};
+use super::{Column, Resource, types};
 
 const DISCOVERY: &str = include_str!("../../schemas/discovery.json");
 const OPEN_API: &str = include_str!("../../schemas/openapi.json");
@@ -122,7 +122,17 @@ fn open_api_data() -> &'static OpenApi {
 
 /// The schemas of all documents.
 pub(super) fn components() -> &'static Map<String, Value> {
-    &open_api_data().schemas
+    static COMPONENTS: OnceLock<Map<String, Value>> = OnceLock::new();
+    COMPONENTS.get_or_init(|| {
+        let mut components = open_api_data().schemas.clone();
+        // Nobody asks what is required of a built-in kind, but what its structures always hold, if only null.
+        for (name, schema) in &mut components {
+            if let Some(held) = types::held_if_null(name) {
+                schema["required"] = held.into();
+            }
+        }
+        components
+    })
 }
 
 /// One group version's whole document.

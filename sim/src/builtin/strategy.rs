@@ -1,6 +1,8 @@
 //! What the registry does to objects before it judges and stores them: status and spec keep to their own writers, and
 //! some kinds are completed.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use super::{Resource, codec, defaults, services};
@@ -16,7 +18,7 @@ pub(super) fn tracks_generation(resource: &Resource) -> bool {
             true
         }
         "networking.k8s.io" => {
-            matches!(resource.kind, "Ingress" | "IngressClass" | "NetworkPolicy" | "ServiceCIDR")
+            matches!(resource.kind, "Ingress" | "IngressClass" | "NetworkPolicy")
         }
         "scheduling.k8s.io" => resource.kind == "PriorityClass",
         _ => false,
@@ -25,7 +27,8 @@ pub(super) fn tracks_generation(resource: &Resource) -> bool {
 
 /// Whether an update counts as a new generation.
 pub(super) fn generation_changes(resource: &Resource, old: &Value, new: &Value) -> bool {
-    if !tracks_generation(resource) {
+    // A CSIDriver has no generation before it changes.
+    if !tracks_generation(resource) && resource.kind != "CSIDriver" {
         return false;
     }
     let differs = |pointer: &str| old.pointer(pointer) != new.pointer(pointer);
@@ -121,6 +124,7 @@ fn admit(resource: &Resource, object: &mut Value) {
         ("", "Pod") => admit_pod(object),
         ("", "PersistentVolumeClaim") => protect(object, "kubernetes.io/pvc-protection"),
         ("", "PersistentVolume") => protect(object, "kubernetes.io/pv-protection"),
+        ("storage.k8s.io", "VolumeAttributesClass") => protect(object, "kubernetes.io/vac-protection"),
         _ => {}
     }
 }
@@ -152,6 +156,20 @@ fn admit_pod(pod: &mut Value) {
             spec["preemptionPolicy"] = "PreemptLowerPriority".into();
         }
     }
+    tolerate_failure(spec);
+}
+
+/// What a Pod was admitted with need not be said again.
+fn admit_pod_update(pod: &mut Value, old: &Value) {
+    for field in ["/spec/priority", "/spec/preemptionPolicy"] {
+        if pod.pointer(field).is_none_or(Value::is_null) {
+            keep(pod, old, field);
+        }
+    }
+    tolerate_failure(&mut pod["spec"]);
+}
+
+fn tolerate_failure(spec: &mut Value) {
     for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerates = |toleration: &Value| {
             let covers = |field: &str, value: &str| toleration[field].is_null() || toleration[field] == value;
@@ -192,6 +210,7 @@ fn update_object(resource: &Resource, new: &mut Value, old: &Value) {
         }
         ("", "ServiceAccount") => secret_names_only(new),
         ("", "PersistentVolumeClaim") => twin_data_sources(new),
+        ("", "Pod") => admit_pod_update(new, old),
         ("", "Service") => services::drop_by_type(new, old),
         ("apps", "DaemonSet") => {
             let changed = old.pointer("/spec/template") != new.pointer("/spec/template");
@@ -286,6 +305,22 @@ pub(super) fn complete(resource: &Resource, object: &mut Value) {
     if (resource.group, resource.kind) == ("apps", "DaemonSet") && template_generation(object).is_none() {
         set_template_generation(object, 0);
     }
+}
+
+/// The metadata of an object as it is shown alone, without what the conversion of the whole object adds.
+pub(super) fn metadata_alone(object: &Value) -> Cow<'_, Value> {
+    let metadata = &object["metadata"];
+    if object["kind"] != "DaemonSet" || template_generation(object).is_none() {
+        return Cow::Borrowed(metadata);
+    }
+    let mut metadata = metadata.clone();
+    if let Some(annotations) = metadata["annotations"].as_object_mut() {
+        annotations.remove(TEMPLATE_GENERATION);
+        if annotations.is_empty() {
+            remove(&mut metadata, "annotations");
+        }
+    }
+    Cow::Owned(metadata)
 }
 
 fn template_generation(daemon_set: &Value) -> Option<i64> {

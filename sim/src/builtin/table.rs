@@ -5,10 +5,12 @@ macro_rules! row {
     ($($cell:expr),* $(,)?) => { Some(vec![$(serde_json::Value::from($cell)),*]) };
 }
 
+mod admission;
 mod event;
 mod format;
 mod jobs;
 mod network;
+mod node;
 mod pod;
 mod storage;
 
@@ -87,6 +89,7 @@ impl Row<'_> {
             "ServiceAccount" => row![name, self.age],
             "Namespace" => row![name, text(status, "phase"), self.age],
             "Service" => self.service(),
+            "Node" => self.node(),
             "Endpoints" => row![name, network::endpoints(object), self.age],
             "ResourceQuota" => self.quota(),
             "Event" => self.event(),
@@ -253,6 +256,13 @@ impl Row<'_> {
             "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
                 row![name, list(object, "webhooks").len(), self.age]
             }
+            "ValidatingAdmissionPolicy" => self.policy("validations"),
+            "MutatingAdmissionPolicy" => self.policy("mutations"),
+            "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => self.policy_binding(),
+            "CSIDriver" => self.driver(),
+            "CSINode" => row![name, list(spec, "drivers").len(), self.age],
+            "VolumeAttributesClass" => row![name, text(object, "driverName"), self.age],
+            "VolumeAttachment" => self.attachment(),
             _ => None,
         }
     }

@@ -134,6 +134,23 @@ pub(super) fn lookup(name: &str) -> Option<&'static Definition> {
     types().definitions.get(name)
 }
 
+/// The fields of a struct that are written as null where they hold nothing; none if it is no struct.
+pub(super) fn held_if_null(name: &str) -> Option<Vec<&'static str>> {
+    let Some(Definition::Struct(fields)) = lookup(name) else { return None };
+    let is_held = |field: &Field| match &field.shape {
+        Shape::Pointer(_) | Shape::List(_) | Shape::Map { .. } => !field.omit_empty,
+        Shape::Named(name) => match lookup(name) {
+            Some(Definition::Alias(Shape::List(_) | Shape::Map { .. })) => !field.omit_empty,
+            // A time is a struct, which is never empty.
+            Some(Definition::Custom) => name.ends_with("Time"),
+            _ => false,
+        },
+        _ => false,
+    };
+    let held = fields.iter().filter(|(_, field)| is_held(field) && !field.omit_zero);
+    Some(held.map(|(name, _)| *name).collect())
+}
+
 /// The last part of a name: `Container` of `io.k8s.api.core.v1.Container`.
 pub(super) fn short(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)

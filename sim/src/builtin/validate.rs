@@ -6,12 +6,15 @@ mod batch;
 mod common;
 mod config;
 mod coordination;
+mod counts;
 mod cron;
 mod endpoints;
+mod event;
 mod ingress;
 mod network;
 mod pod;
 mod quota;
+mod replication;
 mod resources;
 mod scaling;
 mod service;
@@ -21,7 +24,7 @@ mod workload;
 use serde_json::Value;
 
 use super::view::{part, text};
-use super::{Resource, field::Path, names};
+use super::{Resource, autoscaling, field::Path, names};
 use crate::cause::Cause;
 
 /// Judges a new object (`old` is none) or an update.
@@ -34,7 +37,7 @@ pub(super) fn object(
     let mut causes = Vec::new();
     match subresource {
         None => main(resource, object, old, &mut causes),
-        Some("status") => status(resource, object, &mut causes),
+        Some("status") => status(resource, object, old, &mut causes),
         Some(_) => {}
     }
     causes
@@ -48,6 +51,7 @@ fn main(resource: &Resource, object: &Value, old: Option<&Value>, causes: &mut V
             "ReplicaSet" => workload::replica_set(object, old, causes),
             "StatefulSet" => workload::stateful_set(object, old, causes),
             "DaemonSet" => workload::daemon_set(object, old, causes),
+            "ControllerRevision" => replication::controller_revision(object, old, causes),
             _ => {}
         },
         "rbac.authorization.k8s.io" => match resource.kind {
@@ -67,9 +71,10 @@ fn core(kind: &str, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>
         "LimitRange" => quota::limit_range(object, causes),
         "Service" => service::service(object, old, causes),
         "Endpoints" => endpoints::endpoints(object, causes),
-        "Event" => coordination::event(object, causes),
+        "Event" => event::core(object, causes),
+        "ReplicationController" => replication::replication_controller(object, causes),
         "PersistentVolumeClaim" => storage::claim(object, old, causes),
-        "PersistentVolume" => storage::volume(object, causes),
+        "PersistentVolume" => storage::volume(object, old, causes),
         "Pod" => pod::pod(object, old, causes),
         "PodTemplate" => pod::template(part(object, "template"), &Path::root("template"), causes),
         _ => {}
@@ -81,25 +86,30 @@ fn others(resource: &Resource, object: &Value, old: Option<&Value>, causes: &mut
         ("batch", "Job") => batch::job(object, old, causes),
         ("batch", "CronJob") => batch::cron_job(object, old, causes),
         ("policy", "PodDisruptionBudget") => scaling::disruption_budget(object, causes),
-        ("autoscaling", "HorizontalPodAutoscaler") if resource.version == "v2" => {
-            scaling::autoscaler(object, causes);
+        ("autoscaling", "HorizontalPodAutoscaler") => {
+            let mut newest = object.clone();
+            if resource.version == "v1" {
+                autoscaling::to_v2(&mut newest, None);
+            }
+            scaling::autoscaler(&newest, causes);
         }
         ("networking.k8s.io", "NetworkPolicy") => network::network_policy(object, causes),
         ("networking.k8s.io", "Ingress") => ingress::ingress(object, causes),
         ("discovery.k8s.io", "EndpointSlice") => endpoints::slice(object, old, causes),
         ("coordination.k8s.io", "Lease") => coordination::lease(object, causes),
-        ("events.k8s.io", "Event") => coordination::event(object, causes),
+        ("events.k8s.io", "Event") => event::series_event(object, old, causes),
         ("scheduling.k8s.io", "PriorityClass") => coordination::priority_class(object, old, causes),
         ("storage.k8s.io", "StorageClass") => storage::class(object, old, causes),
         _ => {}
     }
 }
 
-fn status(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
+fn status(resource: &Resource, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     match (resource.group, resource.kind) {
         ("", "Namespace") => namespace_phase(object, causes),
         ("", "ResourceQuota") => quota::resource_quota_status(object, causes),
         ("", "Service") => service::status(object, causes),
+        ("apps", kind) | ("", kind @ "ReplicationController") => counts::status(kind, object, old, causes),
         _ => {}
     }
 }

@@ -221,11 +221,15 @@ impl<W: Weather> Cluster<W> {
         let now = self.timestamp();
         let foreign = self.processes[process].is_foreign();
         let lag = if foreign { 0 } else { self.weather.list_lag(self.clock, process, kind) };
+        let refused = if foreign { None } else { self.weather.refuses_list(self.clock, process, kind) };
         let Some(stream) = self.processes[process].streams.get_mut(kind) else { return };
         if stream.id != id {
             return;
         }
-        let sight = stream.list(&mut self.server, now, lag);
+        let sight = match refused {
+            Some(failure) => stream.refused(failure),
+            None => stream.list(&mut self.server, now, lag),
+        };
         self.show(process, kind, sight, stream::RETRY);
         // Who lists from the past watches from the past: what came after is told at once.
         self.look();
@@ -257,6 +261,8 @@ impl<W: Weather> Cluster<W> {
         let Request { id, action } = request;
         let lives = self.lives(process, life);
         match action {
+            // Nothing befalls these: they ask the process itself, which has an answer at once and changes nothing by it. What
+            // befalls watches is in [`Cluster::list`], and a death between two requests comes with either of them.
             Action::Watch { .. } | Action::Unwatch { .. } if !lives => {}
             Action::Watch { kind, scope } => {
                 self.watch(process, &kind, scope);

@@ -60,9 +60,8 @@ impl Stream {
             refused => refused,
         };
         if code != 200 {
-            let failure = Failure::new(wire::class(code, ""), format!("{} can't be listed", self.kind));
-            let failed = Event::WatchFailed { kind: Arc::clone(&self.kind), failure };
-            return Sight { events: vec![failed], over: true };
+            return self
+                .refused(Failure::new(wire::class(code, ""), format!("{} can't be listed", self.kind)));
         }
         let mut events = vec![Event::ListStarted { kind: Arc::clone(&self.kind) }];
         for object in list["items"].as_array().into_iter().flatten() {
@@ -76,6 +75,12 @@ impl Stream {
             Some(Response::Complete(_)) | None => return Sight { events, over: true },
         }
         Sight { events, over: false }
+    }
+
+    /// Could not list.
+    pub(super) fn refused(&self, failure: Failure) -> Sight {
+        let failed = Event::WatchFailed { kind: Arc::clone(&self.kind), failure };
+        Sight { events: vec![failed], over: true }
     }
 
     fn list_of(server: &mut ApiServer, path: &str, now: Timestamp, lag: u64) -> (u16, Value) {

@@ -67,6 +67,13 @@ pub trait Weather {
         0
     }
 
+    /// What a watch meets instead of a list, if it meets anything. It tries again, as often as need be; that is all that
+    /// can befall a watch: it has no answer of its own, and no effect on the server.
+    fn refuses_list(&mut self, at: Duration, process: usize, kind: &Kind) -> Option<Failure> {
+        let _ = (at, process, kind);
+        None
+    }
+
     /// Whether what a watch has seen is told twice.
     fn repeats(&mut self, at: Duration, process: usize, kind: &Kind) -> bool {
         let _ = (at, process, kind);
@@ -89,6 +96,10 @@ impl<W: Weather + ?Sized> Weather for Box<W> {
 
     fn list_lag(&mut self, at: Duration, process: usize, kind: &Kind) -> u64 {
         (**self).list_lag(at, process, kind)
+    }
+
+    fn refuses_list(&mut self, at: Duration, process: usize, kind: &Kind) -> Option<Failure> {
+        (**self).refuses_list(at, process, kind)
     }
 
     fn repeats(&mut self, at: Duration, process: usize, kind: &Kind) -> bool {

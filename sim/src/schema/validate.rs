@@ -14,7 +14,7 @@ use super::node::{Checks, Extra, Kind};
 use super::{At, DEPTH_MAX};
 use crate::cause::{Cause, text};
 
-pub(super) use embedded::embedded;
+pub(super) use embedded::{embedded, metadata as embedded_metadata};
 pub(super) use lists::lists;
 pub(super) use ratchet::{matching, unchanged};
 

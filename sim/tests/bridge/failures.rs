@@ -9,7 +9,9 @@ use lockstep_sim::worlds::hypershift;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
-use super::every_failure::{Flow, LATER, Stage, assert_same, leads_to_the_same_world, run};
+use super::every_failure::{
+    Flow, LATER, Stage, assert_same, leads_to_the_same_world, run, watches_lead_to_the_same_world,
+};
 use super::objects::{DPF, NAMESPACE, RELEASE, UPGRADE, bridge, docker_config, dpu_cluster, secret};
 use super::prerequisites;
 
@@ -31,6 +33,8 @@ const FLOWS: &[Flow<Bench>] = &[
 ];
 
 impl Stage for Bench {
+    const BYSTANDERS: &'static [&'static str] = &["pull", "ssh"];
+
     fn cluster(&mut self) -> &mut Cluster {
         &mut self.cluster
     }
@@ -93,6 +97,11 @@ fn any_single_failure_while_the_hosted_cluster_is_lost_leads_to_the_same_world()
 #[test]
 fn any_single_failure_of_a_deletion_leads_to_the_same_world() {
     leads_to_the_same_world(FLOWS, "delete");
+}
+
+#[test]
+fn any_single_failure_of_a_watch_leads_to_the_same_world() {
+    watches_lead_to_the_same_world(FLOWS);
 }
 
 /// The DPUCluster's patch is under way for long.

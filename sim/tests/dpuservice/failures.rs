@@ -9,7 +9,9 @@ use lockstep_sim::worlds::dpu_clusters::Access;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, operator, server, service};
-use super::every_failure::{Flow, LATER, Stage, assert_same, leads_to_the_same_world, run};
+use super::every_failure::{
+    Flow, LATER, Stage, assert_same, leads_to_the_same_world, run, watches_lead_to_the_same_world,
+};
 use super::user::User as _;
 
 fn two() -> Bench {
@@ -41,6 +43,8 @@ const FLOWS: &[Flow<Bench>] = &[
 ];
 
 impl Stage for Bench {
+    const BYSTANDERS: &'static [&'static str] = &["dpu-01-admin-kubeconfig", "dpu-02-admin-kubeconfig"];
+
     fn cluster(&mut self) -> &mut Cluster {
         &mut self.cluster
     }
@@ -97,6 +101,11 @@ fn any_single_failure_while_clusters_join_and_leave_leads_to_the_same_world() {
 #[test]
 fn any_single_failure_of_a_deletion_leads_to_the_same_world() {
     leads_to_the_same_world(FLOWS, "delete");
+}
+
+#[test]
+fn any_single_failure_of_a_watch_leads_to_the_same_world() {
+    watches_lead_to_the_same_world(FLOWS);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Classes with mistakes in them: each is named where people look, and all that is right still applies.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::bench::{Bench, settings};
 
@@ -97,4 +97,40 @@ fn a_label_that_names_no_class_makes_an_event_and_no_binding() {
     bench.define("missing", &[settings("found", "1")]);
     bench.settle();
     assert!(bench.config_map("team", "found").is_some());
+}
+
+#[test]
+fn a_binding_that_is_refused_is_told_once_on_its_namespace() {
+    let bindings = "/apis/namespaceclass.akuity.io/v1alpha1/namespaces/team/namespaceclassbindings";
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "1")]);
+    bench.namespace("team", None);
+    let theirs =
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u1", "controller": true });
+    bench.post(
+        bindings,
+        &json!({
+            "apiVersion": "namespaceclass.akuity.io/v1alpha1",
+            "kind": "NamespaceClassBinding",
+            "metadata": { "name": "team", "ownerReferences": [theirs] },
+            "spec": { "className": "web" },
+        }),
+    );
+    bench.label("team", Some("web"));
+    bench.cluster.advance(std::time::Duration::from_mins(30));
+    let events = bench.get("/apis/events.k8s.io/v1/namespaces/default/events").expect("can be listed");
+    let told = events["items"].as_array().into_iter().flatten();
+    let told: Vec<&Value> = told.filter(|event| event["regarding"]["kind"] == "Namespace").collect();
+    assert_eq!(told.len(), 1, "{events:#}");
+    assert_eq!((&told[0]["reason"], &told[0]["type"]), (&json!("BindingRefused"), &json!("Warning")));
+    assert!(told[0]["series"].is_null(), "{events:#}");
+    let note = told[0]["note"].as_str().unwrap_or_default();
+    assert!(
+        note.contains("Only one reference") && note.contains("remove one that somebody else made"),
+        "{note}"
+    );
+
+    bench.delete(&format!("{bindings}/team"));
+    bench.cluster.advance(std::time::Duration::from_mins(6));
+    assert!(bench.config_map("team", "a").is_some());
 }

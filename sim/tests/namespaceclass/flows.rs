@@ -1,23 +1,33 @@
 //! The flows of the specification, and that none of them depends on any action being carried out just once.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use lockstep_core::engine::action::{Action, Class};
+use lockstep_core::object::ObjectRef;
 use lockstep_sim::cluster::{Carried, Fate};
 
-use super::bench::{Bench, account, secret, settings};
+use serde_json::{Value, json};
+
+use super::bench::{Bench, CLASS_LABEL, account, secret, settings};
+use crate::bystanders::{self, Lasting, Objects};
 
 /// A flow: what stands before it, and what a user does.
-struct Flow {
-    name: &'static str,
+pub(super) struct Flow {
+    pub(super) name: &'static str,
     before: fn(&mut Bench),
-    act: fn(&mut Bench),
+    pub(super) act: fn(&mut Bench),
 }
 
-/// What every flow begins with: two classes that share a resource, and objects that are none of the operator's business.
+/// What every flow begins with: two classes that share a resource, and objects that are none of the operator's business,
+/// one of which bears its label.
 fn classes(bench: &mut Bench) {
     bench.define("web", &[settings("shared", "web"), settings("only-web", "1"), secret("pin")]);
     bench.define("batch", &[settings("shared", "batch"), account("worker")]);
     bench.namespace("team", None);
     bench.namespace("other", None);
+    let mut copied = settings("copied", "web");
+    copied["metadata"]["labels"] = json!({ CLASS_LABEL: "web" });
+    bench.post("/api/v1/namespaces/team/configmaps", &copied);
     bench.post("/api/v1/namespaces/team/configmaps", &settings("own", "users"));
     bench.post("/api/v1/namespaces/other/configmaps", &settings("shared", "users"));
 }
@@ -27,7 +37,21 @@ fn bound(bench: &mut Bench) {
     bench.label("team", Some("web"));
 }
 
-const FLOWS: [Flow; 8] = [
+/// A class in which one entry has lost its name and another one its kind.
+fn spoil(bench: &mut Bench) {
+    let unnamed =
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": { "value": "1" } });
+    let of_another_kind = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "pin" } });
+    bench.update("web", &[settings("shared", "new"), unnamed, of_another_kind, settings("added", "1")]);
+}
+
+fn spoiled(bench: &mut Bench) {
+    bound(bench);
+    bench.settle();
+    spoil(bench);
+}
+
+pub(super) const FLOWS: [Flow; 10] = [
     Flow { name: "define", before: |_| {}, act: classes },
     Flow { name: "apply", before: classes, act: |bench| bench.label("team", Some("web")) },
     Flow { name: "remove_label", before: bound, act: |bench| bench.label("team", None) },
@@ -37,20 +61,28 @@ const FLOWS: [Flow; 8] = [
         before: bound,
         act: |bench| bench.update("web", &[settings("shared", "new"), settings("added", "1")]),
     },
+    Flow { name: "spoil", before: bound, act: spoil },
+    Flow {
+        name: "mend",
+        before: spoiled,
+        act: |bench| {
+            bench.update("web", &[settings("shared", "new"), settings("only-web", "2"), secret("pin")]);
+        },
+    },
     Flow { name: "remove_class", before: bound, act: |bench| bench.remove("web") },
     Flow {
         name: "repair_drift",
         before: bound,
         act: |bench| {
             let path = "/api/v1/namespaces/team/configmaps/shared";
-            bench.merge(path, &serde_json::json!({ "data": { "value": "edited" } }));
+            bench.merge(path, &json!({ "data": { "value": "edited" } }));
             bench.delete("/api/v1/namespaces/team/configmaps/only-web");
         },
     },
     Flow { name: "delete_namespace", before: bound, act: |bench| bench.delete("/api/v1/namespaces/team") },
 ];
 
-fn prepared(flow: &Flow) -> Bench {
+pub(super) fn prepared(flow: &Flow) -> Bench {
     let mut bench = Bench::new();
     (flow.before)(&mut bench);
     bench.settle();
@@ -59,11 +91,44 @@ fn prepared(flow: &Flow) -> Bench {
 }
 
 fn run(flow: &Flow, interference: impl Fn(u64) -> Fate + 'static) -> Bench {
+    observe(flow, interference).0
+}
+
+/// Runs a flow, and tells what objects there were when the users had done what they do.
+fn observe(flow: &Flow, interference: impl Fn(u64) -> Fate + 'static) -> (Bench, Objects) {
     let mut bench = prepared(flow);
     bench.cluster.interfere(move |number, _| interference(number));
     (flow.act)(&mut bench);
+    let objects = Objects::of(&bench.cluster.server);
     bench.settle();
-    bench
+    (bench, objects)
+}
+
+/// How a flow must end, whatever happens to the operator on the way.
+pub(super) struct End {
+    world: BTreeMap<String, Value>,
+    ours: BTreeSet<ObjectRef>,
+    lasting: Lasting,
+    carried: Vec<Carried>,
+}
+
+impl End {
+    pub(super) fn of(flow: &Flow) -> Self {
+        let (mut bench, objects) = observe(flow, |_| Fate::Served);
+        let lasting = objects.lasting(&bench.cluster.server);
+        let in_team: &[&str] = if flow.name == "delete_namespace" { &[] } else { &["copied", "own"] };
+        assert!(lasting.has_untouched(&["shared"]) && lasting.has_untouched(in_team), "{}", flow.name);
+        let ours = bystanders::owned(&bench.cluster.server, flow.name);
+        Self { carried: bench.carried().cloned().collect(), world: bench.world(), ours, lasting }
+    }
+
+    /// The same world, every object of ours with its owner, and nothing of others as much as rewritten.
+    pub(super) fn is_reached(&self, bench: &mut Bench, objects: &Objects, what: &str) {
+        assert_eq!(bench.world(), self.world, "{what}");
+        let server = &bench.cluster.server;
+        assert_eq!(bystanders::owned(server, what), self.ours, "{what}");
+        objects.lasting(server).assert_as_in(&self.lasting, what);
+    }
 }
 
 #[test]
@@ -107,12 +172,11 @@ fn at(position: u64, fate: Fate) -> impl Fn(u64) -> Fate {
 fn killed_at_any_action_every_flow_ends_the_same() {
     let mut runs = 0;
     for flow in &FLOWS {
-        let mut undisturbed = run(flow, |_| Fate::Served);
-        let expected = undisturbed.world();
-        for position in 0..undisturbed.carried().count() as u64 {
+        let end = End::of(flow);
+        for position in 0..end.carried.len() as u64 {
             for crash in [Fate::CrashedBefore, Fate::CrashedAfter] {
-                let mut bench = run(flow, at(position, crash.clone()));
-                assert_eq!(bench.world(), expected, "{}: {crash:?} at {position}", flow.name);
+                let (mut bench, objects) = observe(flow, at(position, crash.clone()));
+                end.is_reached(&mut bench, &objects, &format!("{}: {crash:?} at {position}", flow.name));
                 runs += 1;
             }
         }
@@ -125,19 +189,18 @@ fn killed_at_any_action_every_flow_ends_the_same() {
 fn failed_in_any_way_at_any_action_every_flow_ends_the_same() {
     let mut runs = 0;
     for flow in &FLOWS {
-        let mut undisturbed = run(flow, |_| Fate::Served);
-        let expected = undisturbed.world();
-        let carried: Vec<Carried> = undisturbed.carried().cloned().collect();
-        for (position, undisturbed) in (0..).zip(&carried) {
+        let end = End::of(flow);
+        for (position, undisturbed) in (0..).zip(&end.carried) {
             for fate in Class::ALL.into_iter().map(Fate::failed).chain([Fate::AnswerLost]) {
                 // A lie is no failure: who is told that an object is gone, when it is there, must believe it.
                 if is_a_lie(undisturbed, &fate) {
                     continue;
                 }
-                let mut bench = run(flow, at(position, fate.clone()));
-                assert_eq!(bench.world(), expected, "{}: {fate:?} at {position}", flow.name);
-                let more = bench.carried().count().saturating_sub(carried.len());
-                assert!(more <= 20, "{}: {fate:?} at {position}: {more} more requests", flow.name);
+                let what = format!("{}: {fate:?} at {position}", flow.name);
+                let (mut bench, objects) = observe(flow, at(position, fate));
+                end.is_reached(&mut bench, &objects, &what);
+                let more = bench.carried().count().saturating_sub(end.carried.len());
+                assert!(more <= 20, "{what}: {more} more requests");
                 runs += 1;
             }
         }

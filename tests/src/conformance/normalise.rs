@@ -125,6 +125,8 @@ impl Normaliser {
     }
 
     fn text(&mut self, key: &str, text: &str) -> String {
+        // What is forbidden is followed by the difference, in the notation of Go's types.
+        let text = if key == "message" { text.split("\n@@ ").next().unwrap_or_default() } else { text };
         if key == "resourceVersion" && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
             let next = self.versions.len() + 1;
             let number = *self.versions.entry(text.to_owned()).or_insert(next);
@@ -176,6 +178,10 @@ impl Normaliser {
         if !value.is_object() && !value.is_array() {
             return None;
         }
+        // The value is told as the server holds it, in Go's notation.
+        if rest[end..] == *": field is immutable" {
+            return Some("Invalid value: (whole): field is immutable".to_owned());
+        }
         self.value("", &mut value);
         Some(format!("Invalid value: {value}{}", &rest[end..]))
     }
@@ -186,7 +192,8 @@ impl Normaliser {
         let mut parts = text.split(BEFORE);
         let mut result = parts.next().unwrap_or_default().to_owned();
         for part in parts {
-            let version = part.split(['(', ')']).nth(1).unwrap_or_default();
+            let version = part.split(|each: char| !each.is_ascii_digit()).find(|digits| !digits.is_empty());
+            let version = version.unwrap_or_default();
             let known = self.versions.get(version).map_or("unseen".to_owned(), usize::to_string);
             result = format!("{result}{BEFORE}{}", part.replacen(version, &format!("version {known}"), 1));
         }
@@ -245,11 +252,11 @@ fn is_time(text: &str) -> bool {
         && text.as_bytes()[13] == b':'
 }
 
-/// Whether a cell of a table tells an age, such as `5s` or `3m10s`.
+/// Whether a cell of a table tells an age, such as `5s`, `3m10s` or `16y`.
 fn is_age(text: &str) -> bool {
-    text.ends_with(|last| "smhd".contains(last))
+    text.ends_with(|last| "smhdy".contains(last))
         && text.starts_with(|first: char| first.is_ascii_digit())
-        && text.chars().all(|each| each.is_ascii_digit() || "smhd".contains(each))
+        && text.chars().all(|each| each.is_ascii_digit() || "smhdy".contains(each))
 }
 
 /// The message of a status repeats its causes, in an order that may differ from answer to answer and with whole objects in
@@ -266,7 +273,7 @@ fn leave_causes_to_causes(status: &mut Value) {
     status["message"] = message.into();
 }
 
-/// Puts causes in an order, and the lines of a message that lists errors.
+/// Puts causes in an order, each once, and the lines of a message that lists errors.
 fn status(status: &mut Value) {
     if let Some((head, errors)) = status["message"].as_str().and_then(|text| text.split_once("errors:\n")) {
         let mut lines = errors.split('\n').collect::<Vec<_>>();
@@ -275,6 +282,8 @@ fn status(status: &mut Value) {
     }
     if let Some(Value::Array(causes)) = status.pointer_mut("/details/causes") {
         causes.sort_by_cached_key(Value::to_string);
+        // Some checks are made twice; the message tells of each mistake once.
+        causes.dedup();
     }
 }
 

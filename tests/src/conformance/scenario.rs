@@ -9,7 +9,7 @@
 //!   body: {metadata: {name: a}}
 //!   save: {uid: /metadata/uid}
 //! - patch: ${maps}/a?fieldManager=me
-//!   type: merge                       # json, merge, strategic or apply
+//!   type: merge                       # json, merge, strategic, apply or protobuf
 //!   body: {metadata: {uid: "${uid}"}, data: {k: v}}
 //! ```
 
@@ -22,13 +22,23 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::arm::Answer;
+use super::protobuf;
 
+/// The media type of a JSON patch.
+pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 /// The media type of a merge patch.
 pub(super) const MERGE: &str = "application/merge-patch+json";
 /// The media type of a strategic merge patch.
 pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 /// The media type of an applied configuration.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
+
+/// The media type of an object in the encoding of [`protobuf`].
+pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// The media type of what `kubectl get` shows.
+pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+/// The media type of a list of metadata alone.
+pub(super) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
 /// Values that stand for `${name}` in paths and bodies.
 pub(super) type Variables = BTreeMap<String, String>;
@@ -57,7 +67,7 @@ pub struct Step {
     pub content_type: &'static str,
     /// The accepted media type.
     pub accept: &'static str,
-    /// The body; a string goes out as it is, anything else as JSON.
+    /// The body; a string goes out as it is, anything else as JSON, or in protobuf if that is its type.
     pub body: Option<Value>,
     /// Values to take from the answer: variable name to JSON pointer.
     pub save: Variables,
@@ -65,8 +75,12 @@ pub struct Step {
     pub until: Option<u16>,
     /// Repeat the request until these JSON pointers lead to something in the answer (`true`), or to nothing (`false`).
     pub awaited: BTreeMap<String, bool>,
+    /// Repeat the request until the garbage collector holds the object no longer.
+    pub collected: bool,
     /// How many events to take from a watch.
     pub events: Option<usize>,
+    /// The object whose event is the last to take from a watch.
+    pub last: Option<&'static str>,
     /// Forget the history first.
     pub compact: bool,
     /// If not empty, named elements of lists are compared only if they are named here.
@@ -140,7 +154,9 @@ impl Step {
             save: Variables::new(),
             until: None,
             awaited: BTreeMap::new(),
+            collected: false,
             events: None,
+            last: None,
             compact: false,
             keep: Vec::new(),
         }
@@ -174,6 +190,12 @@ impl Step {
     pub fn body(&self, variables: &Variables) -> Vec<u8> {
         match &self.body {
             None => Vec::new(),
+            Some(body) if self.content_type == PROTOBUF => {
+                let text = substitute(&body.to_string(), variables);
+                protobuf::encode(
+                    &serde_json::from_str(&text).expect("values do not break the JSON around them"),
+                )
+            }
             Some(Value::String(raw)) => substitute(raw, variables).into_bytes(),
             Some(body) => substitute(&body.to_string(), variables).into_bytes(),
         }
@@ -186,8 +208,22 @@ impl Step {
 
     /// Whether the request need not be repeated.
     pub fn is_answered(&self, answer: &Answer) -> bool {
+        const COLLECTORS: [&str; 2] = ["foregroundDeletion", "orphan"];
         let lead = |(pointer, there): (&String, &bool)| answer.body.pointer(pointer).is_some() == *there;
-        self.until.is_none_or(|code| code == answer.code) && self.awaited.iter().all(lead)
+        let finalizers = answer.body.pointer("/metadata/finalizers").and_then(Value::as_array);
+        let held = |held: &Value| COLLECTORS.iter().any(|finalizer| held == finalizer);
+        self.until.is_none_or(|code| code == answer.code)
+            && self.awaited.iter().all(lead)
+            && !(self.collected && finalizers.is_some_and(|finalizers| finalizers.iter().any(held)))
+    }
+
+    /// Whether a watch has told enough.
+    pub fn is_told(&self, events: &[Value]) -> bool {
+        let is_last = |event: &Value| {
+            self.last
+                .is_some_and(|name| event.pointer("/object/metadata/name").is_some_and(|told| told == name))
+        };
+        events.len() >= self.events.unwrap_or_default() || events.last().is_some_and(is_last)
     }
 
     /// Takes values out of the answer.
@@ -206,10 +242,11 @@ fn content_type(name: &str) -> anyhow::Result<&'static str> {
     Ok(match name {
         "plain" => "application/json",
         "yaml" => "application/yaml",
-        "json" => "application/json-patch+json",
+        "json" => JSON_PATCH,
         "merge" => MERGE,
         "strategic" => STRATEGIC,
         "apply" => APPLY,
+        "protobuf" => PROTOBUF,
         "text" => "text/plain",
         other => anyhow::bail!("unknown type {other}"),
     })
@@ -218,11 +255,22 @@ fn content_type(name: &str) -> anyhow::Result<&'static str> {
 fn accept(name: &str) -> anyhow::Result<&'static str> {
     Ok(match name {
         "json" => "application/json",
-        "table" => "application/json;as=Table;v=v1;g=meta.k8s.io",
+        "table" => TABLE,
         "metadata" => "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
-        "metadata-list" => "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+        "metadata-list" => METADATA_LIST,
         "aggregated" => "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io",
         "text" => "text/plain",
+        "yaml" => "application/yaml",
+        "any" => "*/*",
+        "kubectl" => {
+            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+        }
+        "old-table" => "application/json;as=Table;v=v1beta1;g=meta.k8s.io",
+        "no-table" => "application/json;as=Table;v=v7;g=meta.k8s.io",
+        "picture" => "application/json;as=Picture;v=v1;g=meta.k8s.io",
+        "picture-or-json" => "application/json;as=Picture;v=v1;g=meta.k8s.io, application/json",
+        "html-or-json" => "text/html, application/json;q=0.5",
+        "stream" => "application/json;stream=watch",
         other => anyhow::bail!("unknown accept {other}"),
     })
 }

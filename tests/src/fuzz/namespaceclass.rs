@@ -1,4 +1,5 @@
-//! Any object as a `NamespaceClass`: it is judged without loss, and the operator lives through it.
+//! Any object as a `NamespaceClass`, and any as the binding that is there before it: the class is judged without loss, and the
+//! operator lives through both.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::careless::{self, World};
 const CLASS: &str = "fuzzed";
 const NAMESPACE: &str = "team";
 
-/// Takes the bytes as the JSON of a class; anything that isn't JSON is passed over.
+/// Takes the bytes as the JSON of a class, which may hold a binding under `binding`; anything that isn't JSON is passed over.
 pub fn namespaceclass(data: &[u8]) {
     let Ok(class) = serde_json::from_slice::<Value>(data) else { return };
     judge(class["spec"]["resources"].as_array().map_or(&[], Vec::as_slice));
@@ -79,13 +80,25 @@ fn operate(class: &Value) -> Vec<Step> {
     let mut world = World::new(served());
     world.put(&ObjectRef::cluster(&names::class(), CLASS), class.clone());
     world.put(&ObjectRef::cluster(&names::namespace(), NAMESPACE), namespace);
+    if class["binding"].is_object() {
+        world.put(&ObjectRef::namespaced(&names::binding(), NAMESPACE, NAMESPACE), class["binding"].clone());
+    }
     let steps = careless::run(&mut Operator::new(config), world);
     steps.iter().flat_map(|step| &step.requests).for_each(|request| check(&request.action));
     steps
 }
 
-/// Resources are written into the namespace that is meant, and nowhere else.
+/// Resources are written into the namespace that is meant, and nowhere else; the operator's own watches stay as they are.
 fn check(action: &Action) {
+    let own = [names::namespace(), names::class(), names::binding()];
+    match action {
+        Action::Watch { kind, scope } if own.contains(kind) => {
+            assert!(scope.selector.is_empty(), "{kind} is watched as if it were a resource");
+        }
+        Action::Watch { kind, .. } => assert!(kind.namespaced, "{kind} is watched"),
+        Action::Unwatch { kind } => assert!(!own.contains(kind), "{kind} is watched no more"),
+        _ => {}
+    }
     let Some(target) = action.target().filter(|target| action.is_write() && target.kind.namespaced) else {
         return;
     };

@@ -62,8 +62,9 @@ fn selector(text: &str) {
     let Ok(selector) = Selector::read(&selector) else { return };
     assert!(selector.search().chars().count() <= 4096);
     let _ = selector.matches(&BTreeMap::new());
-    url(&selector, &Place { after: Some(text.to_owned()), page: 1 }, Dialect::Search);
-    url(&selector, &Place { after: None, page: 1 }, Dialect::Labels);
+    let place = Place { after: Some(text.to_owned()), before: Some(text.to_owned()), page: 1 };
+    url(&selector, &place, Dialect::Search);
+    url(&selector, &Place::default(), Dialect::Labels);
 }
 
 /// Whatever was in a selector or an id, a URL comes out, with the parameters that it should have.

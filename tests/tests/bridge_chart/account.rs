@@ -1,15 +1,12 @@
 //! Whether the Bridge can live on what the chart grants, and needs all of it.
 
-use std::collections::BTreeSet;
-
 use anyhow::ensure;
 use kube::Client;
 use lockstep_sim::worlds;
-use lockstep_tests::access::asked;
+use lockstep_tests::access::{asked, needs_all_of};
 use lockstep_tests::bridge::{Surroundings, Tenant, life, storm, validation};
 use lockstep_tests::chart::{install, named, render, start};
 use lockstep_tests::control_plane::ControlPlane;
-use lockstep_tests::ground::eventually;
 use lockstep_tests::program::Program;
 use lockstep_tests::upstream::definitions;
 use serde_json::Value;
@@ -114,12 +111,5 @@ async fn the_bridge_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyh
         }
     }
     life::hushed(&format!("{}\n{}\n{metrics}", program.log(), life::shown(&tenant).await?))?;
-    eventually("every permission was used but those of the specification alone", async || {
-        let (allowed, refused) = asked(plane, user)?;
-        ensure!(refused.is_empty(), "refused: {refused:#?}");
-        let unused: BTreeSet<String> = wanted().difference(&allowed).cloned().collect();
-        ensure!(unused == UNUSED.map(str::to_owned).into(), "never asked for: {unused:#?}");
-        Ok(())
-    })
-    .await
+    needs_all_of(plane, user, &wanted(), &UNUSED).await
 }

@@ -1,15 +1,12 @@
 //! Whether the controller can live on what the chart grants, and needs all of it.
 
-use std::collections::BTreeSet;
-
 use anyhow::{Context as _, ensure};
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, CLUSTER, SERVICE, SERVICE_NAME};
 use lockstep_sim::worlds;
-use lockstep_tests::access::asked;
+use lockstep_tests::access::{asked, needs_all_of};
 use lockstep_tests::chart::{install, named, render, start};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::dpuservice::{DPF, SERVICES, life, prepare, surround};
-use lockstep_tests::ground::eventually;
 use lockstep_tests::upstream::definitions;
 use lockstep_tests::user::User;
 use serde_json::{Value, json};
@@ -53,15 +50,7 @@ async fn the_controller_lives_on_what_the_chart_grants_and_needs_all_of_it() -> 
     ensure!(program.metric("lockstep_actions_total", "\"forbidden\"").await? == 0, "{metrics}");
     ensure!(program.metric("lockstep_watch_errors_total", "").await? == 0, "{metrics}");
     life::hushed(&format!("{}\n{metrics}", program.log()))?;
-    eventually("every permission was used", async || {
-        let (allowed, refused) = asked(&plane, account)?;
-        ensure!(refused.is_empty(), "refused: {refused:#?}");
-        let wanted = words(ANYWHERE.into_iter().chain(THERE));
-        let unused: BTreeSet<&String> = wanted.difference(&allowed).collect();
-        ensure!(unused.is_empty(), "never asked for: {unused:#?}");
-        Ok(())
-    })
-    .await
+    needs_all_of(&plane, account, &words(ANYWHERE.into_iter().chain(THERE)), &[]).await
 }
 
 /// The name of an Application belongs to somebody else, of whom no watch tells.

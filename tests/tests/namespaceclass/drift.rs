@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::{Context, ensure};
 use http::{Method, Request};
 use kube::Client;
-use lockstep_tests::ground::{Ground, eventually};
+use lockstep_tests::ground::eventually;
 use serde_json::{Value, json};
 
-use super::World;
+use super::world::World;
 
 const CLASS: &str = "drift";
 
@@ -178,10 +178,8 @@ async fn versions(client: &Client, edits: &[Edit]) -> anyhow::Result<BTreeMap<St
     Ok(versions)
 }
 
-pub(super) async fn every_field_that_the_class_sets_comes_back(
-    ground: &'static Ground,
-) -> anyhow::Result<()> {
-    let (world, edits) = (World::new(ground), edits());
+pub(super) async fn every_field_that_the_class_sets_comes_back(world: World) -> anyhow::Result<()> {
+    let edits = edits();
     world.define(CLASS, cases().into_iter().map(|case| case.manifest).collect()).await?;
     for edit in &edits {
         world.namespace(&edit.namespace, Some(CLASS)).await?;
@@ -210,17 +208,17 @@ pub(super) async fn every_field_that_the_class_sets_comes_back(
         }
     }
     ensure!(lasting.is_empty(), "{}", lasting.join("\n"));
-    rests_after_a_restart(ground, &world, &edits).await
+    rests_after_a_restart(&world, &edits).await
 }
 
 /// A new process knows nothing of what the server has accepted from the one before. Where the managed fields do not tell,
 /// it applies the same once more, and the server makes no change of that.
-async fn rests_after_a_restart(ground: &'static Ground, world: &World, edits: &[Edit]) -> anyhow::Result<()> {
+async fn rests_after_a_restart(world: &World, edits: &[Edit]) -> anyhow::Result<()> {
     for edit in edits {
         world.ready(&edit.namespace, CLASS).await?;
     }
     let before = versions(&world.client, edits).await?;
-    ground.restart().await.context("restarting the operator")?;
+    world.ground.restart().await.context("restarting the operator")?;
     // A change that comes after the restart has been dealt with, so what was there before has been too.
     for number in 0..3 {
         let after = format!("{CLASS}-after-{number}");

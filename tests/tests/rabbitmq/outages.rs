@@ -150,3 +150,46 @@ async fn a_silent_broker_is_left() -> anyhow::Result<()> {
     assert_eq!(published(publisher.publish(&target, &[event(3)]).await), [Ok(())]);
     Ok(())
 }
+
+/// It takes no messages until it has memory again: the same connection is kept, and who asks is told.
+#[tokio::test]
+async fn a_broker_without_memory_is_waited_for() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::start()? else { return Ok(()) };
+    let (publisher, target) = (Publisher::default(), to(&broker.url(), "short"));
+    assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
+    assert_eq!(published(publisher.publish(&target, &[event(1)]).await), [Ok(())]);
+    let connections = broker.connections()?;
+
+    broker.control(&["set_vm_memory_high_watermark", "0"])?;
+    let sent = batch(0);
+    let sending = publisher.publish(&target, &sent);
+    let noticing =
+        eventually("the broker's alarm is noticed", async || match publisher.connect(&target).await {
+            Err(failure) if failure.message.contains("short of memory or disk space") => Ok(()),
+            outcome => anyhow::bail!("{outcome:?}"),
+        });
+    let (outcome, noticed) = tokio::join!(sending, async {
+        let noticed = noticing.await;
+        // Nothing else happens, so that the time of waiting passes at once.
+        tokio::time::pause();
+        noticed
+    });
+    tokio::time::resume();
+    noticed?;
+    for result in published(outcome) {
+        let failure = result.expect_err("nothing is confirmed");
+        assert_eq!(failure.class, Class::Unknown, "{failure}");
+    }
+    let Err(failure) = publisher.publish(&target, &[event(2)]).await else { panic!("nothing is taken") };
+    assert_eq!(failure.class, Class::Unavailable, "{failure}");
+
+    broker.control(&["set_vm_memory_high_watermark", "0.6"])?;
+    eventually("messages are taken again", async || match publisher.connect(&target).await {
+        Ok(_) => Ok(()),
+        outcome => anyhow::bail!("{outcome:?}"),
+    })
+    .await?;
+    assert_eq!(broker.connections()?, connections, "it is the same one");
+    assert_eq!(published(publisher.publish(&target, &[event(3)]).await), [Ok(())]);
+    Ok(())
+}

@@ -142,6 +142,20 @@ fn an_event_wakes_no_key_before_the_time_that_a_server_asked_for() {
 }
 
 #[test]
+fn the_wish_of_a_server_is_heeded_for_five_minutes_at_most() {
+    let (mut driver, mut counter) = (driver(5), Counter::default());
+    let result = failed(&mut driver, &mut counter, [throttled(3600), throttled(7200)]);
+    assert!(
+        matches!(result, ReconcileResult::Failed { retry_after, .. } if retry_after == WISH_MAX),
+        "{result:?}"
+    );
+    driver.enqueue(7);
+    // The second was heard in the second second.
+    assert!(!begins(&mut driver, &mut counter, at(301_999)));
+    assert!(begins(&mut driver, &mut counter, at(302_000)));
+}
+
+#[test]
 fn an_event_during_the_pass_does_not_get_around_the_wish_either() {
     let (mut driver, mut counter) = (driver(5), Counter::default());
     driver.enqueue(7);

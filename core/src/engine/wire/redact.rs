@@ -1,7 +1,10 @@
 //! Keeps the values of Secrets out of messages.
 
-use crate::engine::action::Action;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+
+use crate::engine::action::Action;
 
 /// Longest message that is passed on, in bytes.
 const LONGEST: usize = 1024;
@@ -16,6 +19,13 @@ pub(super) fn message(action: &Action, text: &str) -> String {
             if !matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "type") {
                 leaves(value, &mut values);
             }
+        }
+        // Who refuses a Secret may quote what its data says.
+        if let Some(data) = manifest["data"].as_object() {
+            let texts = data.values().filter_map(|value| STANDARD.decode(value.as_str()?).ok());
+            values.extend(
+                texts.filter_map(|text| String::from_utf8(text).ok()).filter(|text| !text.is_empty()),
+            );
         }
         // Longest first, so that a value within another leaves nothing of it behind.
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
@@ -86,6 +96,13 @@ mod tests {
         let masked = ".data.pin: expected string, got &value.valueUnstructured{Value:***}; *** in a";
         assert_eq!(message(&apply("Secret", manifest.clone()), text), masked);
         assert_eq!(message(&apply("ConfigMap", manifest), text), text);
+    }
+
+    #[test]
+    fn what_the_data_of_a_secret_says_is_masked_in_either_form() {
+        let manifest = json!({"kind": "Secret", "data": {"password": "aHVudGVyMg==", "key": "/w=="}});
+        let text = "password 'hunter2' (aHVudGVyMg==) is too weak";
+        assert_eq!(message(&apply("Secret", manifest), text), "password '***' (***) is too weak");
     }
 
     #[test]

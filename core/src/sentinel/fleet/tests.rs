@@ -10,7 +10,7 @@ fn selector() -> Selector {
 }
 
 fn at(after: Option<&str>, page: u64) -> Place {
-    Place { after: after.map(str::to_owned), page }
+    Place { after: after.map(str::to_owned), page, ..Place::default() }
 }
 
 #[test]
@@ -24,6 +24,12 @@ fn urls_of_both_dialects() {
         of(Dialect::Labels, ResourceType::NodePools, &selector(), at(None, 2)),
         of(Dialect::Search, ResourceType::Clusters, &all, at(None, 1)),
         of(Dialect::Search, ResourceType::Clusters, &selector(), at(Some("0198-a'b"), 1)),
+        of(
+            Dialect::Search,
+            ResourceType::Clusters,
+            &all,
+            Place { before: Some("0199".to_owned()), ..at(Some("0198"), 2) },
+        ),
     ];
     insta::assert_snapshot!(urls.join("\n"));
 }
@@ -75,7 +81,60 @@ fn a_malformed_item_spoils_nothing_else() {
     ] });
     let page = read(&page.to_string(), Dialect::Labels).unwrap();
     assert_eq!((page.items, page.resources.len()), (10, 2));
-    insta::assert_snapshot!(page.malformed.join("\n"));
+    insta::assert_snapshot!(page.malformed.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn what_the_released_api_says_is_no_resource_as_documented() {
+    let conditions =
+        json!([{ "type": "Reconciled", "status": "True", "last_updated_time": "2026-05-04T09:31:10Z" }]);
+    let page = json!({ "items": [
+        { "id": "a", "created_time": "2026-05-04T08:00:00Z", "status": { "conditions": conditions } },
+        { "id": "b", "status": { "phase": "Ready", "conditions": conditions } },
+        { "id": "c", "status": {} },
+    ] });
+    let page = read(&page.to_string(), Dialect::Labels).unwrap();
+    assert_eq!(page.resources.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(page.spoiled, 1);
+    let told = page.malformed.iter().map(ToString::to_string).collect::<String>();
+    assert!(told.contains("(id a)") && told.contains("hyperfleetAPI.dialect: search"), "{told}");
+}
+
+#[test]
+fn what_the_documented_api_says_is_no_resource_as_released() {
+    let page = json!({ "items": [
+        { "id": "a", "status": { "phase": "Ready", "lastTransitionTime": "2026-05-04T08:00:00Z" } },
+        { "id": "b", "status": { "phase": "Ready", "conditions": [] } },
+        { "id": "c", "status": {} },
+    ] });
+    let page = read(&page.to_string(), Dialect::Search).unwrap();
+    assert_eq!(page.resources.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(page.spoiled, 1);
+    let told = page.malformed.iter().map(ToString::to_string).collect::<String>();
+    assert!(told.contains("(id a)") && told.contains("hyperfleetAPI.dialect: labels"), "{told}");
+}
+
+#[test]
+fn of_an_item_no_more_is_kept_than_events_need() {
+    let owner = json!({ "id": "cls-1", "kind": "Cluster", "href": "/cls-1", "more": [[], [], []] });
+    let page = json!({ "items": [
+        { "id": "np-1", "owner_references": owner },
+        { "id": "np-2", "spec": "x".repeat(64 << 10) },
+        { "id": "np-3", "href": "x".repeat(8 << 10) },
+        { "id": "np-4", "spec": "x".repeat(32 << 10) },
+    ] });
+    let page = read(&page.to_string(), Dialect::Labels).unwrap();
+    assert_eq!(page.resources.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["np-1", "np-4"]);
+    assert!(!format!("{:?}", page.resources).contains("more"), "{:?}", page.resources);
+    let told: Vec<String> = page.malformed.iter().map(ToString::to_string).collect();
+    assert!(told[0].contains("(id np-2)") && told[0].contains("64 KiB"), "{told:?}");
+    assert!(told[1].contains("item 2") && told[1].contains("href"), "{told:?}");
+}
+
+#[test]
+fn no_items_at_all_are_an_empty_list() {
+    let page = read(r#"{"items":null,"total":0}"#, Dialect::Search).unwrap();
+    assert_eq!((page.items, page.total), (0, Some(0)));
 }
 
 #[test]

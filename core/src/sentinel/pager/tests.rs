@@ -26,6 +26,7 @@ impl Fleet {
         let mut ids = self.ids.clone();
         if dialect == Dialect::Search {
             ids.retain(|id| place.after.as_ref().is_none_or(|after| id > after));
+            ids.retain(|id| place.before.as_ref().is_none_or(|before| id < before));
         } else if self.newest_first {
             ids.reverse();
         }
@@ -116,7 +117,24 @@ fn an_api_that_ignores_pages_is_read_once() {
 #[test]
 fn an_api_that_ignores_the_search_leads_nowhere() {
     let mut pager = Pager::new(Dialect::Search);
-    let page = Fleet::of(250).page(Dialect::Labels, &Place { after: None, page: 1 });
+    let page = Fleet::of(250).page(Dialect::Labels, &Place::default());
+    pager.took(&mut page.clone()).unwrap();
+    let error = pager.took(&mut page.clone()).unwrap_err();
+    assert!(error.contains("search="), "{error}");
+    assert!(pager.is_done() && !pager.is_complete());
+}
+
+/// As one that speaks the other dialect: nothing that it gives can be understood.
+#[test]
+fn an_api_that_ignores_the_search_leads_nowhere_though_it_is_not_understood() {
+    let mut pager = Pager::new(Dialect::Search);
+    let page = Page {
+        items: 100,
+        spoiled: 100,
+        trailing: Some("000099".to_owned()),
+        total: Some(250),
+        ..Page::default()
+    };
     pager.took(&mut page.clone()).unwrap();
     let error = pager.took(&mut page.clone()).unwrap_err();
     assert!(error.contains("search="), "{error}");
@@ -126,7 +144,7 @@ fn an_api_that_ignores_the_search_leads_nowhere() {
 #[test]
 fn an_api_that_ignores_page_numbers_leads_nowhere() {
     let mut pager = Pager::new(Dialect::Labels);
-    let page = Fleet::of(250).page(Dialect::Labels, &Place { after: None, page: 1 });
+    let page = Fleet::of(250).page(Dialect::Labels, &Place::default());
     pager.took(&mut page.clone()).unwrap();
     pager.took(&mut page.clone()).unwrap();
     let error = pager.took(&mut page.clone()).unwrap_err();
@@ -205,9 +223,78 @@ fn an_api_that_is_away_is_given_up() {
 }
 
 #[test]
+fn an_api_that_is_busy_is_waited_for() {
+    let (mut pager, mut random, mut now) = (Pager::new(Dialect::Labels), Random::from_seed(1), NOW);
+    let failure = Failure::new(Class::Throttled, "429");
+    let mut waits = Vec::new();
+    for _ in 0..20 {
+        assert_eq!(pager.failed(&failure, now, &mut random), Setback::Again);
+        let (place, at) = pager.next().expect("it is asked again");
+        assert_eq!(place.page, 1);
+        waits.push(at.since(now));
+        now = at;
+    }
+    assert!(waits[0] <= Duration::from_secs(1) && waits[19] >= Duration::from_secs(45), "{waits:?}");
+    assert!(waits.iter().all(|wait| *wait <= Duration::from_mins(1)), "{waits:?}");
+    // It has not used up the attempts at a page that is broken.
+    assert_eq!(pager.failed(&Failure::new(Class::Unavailable, "500"), now, &mut random), Setback::Again);
+}
+
+#[test]
+fn a_list_that_is_begun_in_the_midst_is_read_round() {
+    for dialect in [Dialect::Search, Dialect::Labels] {
+        for (count, after, page) in [(1150, None, 4), (1150, Some(299), 3), (250, None, 50), (0, None, 7)] {
+            let fleet = Fleet::of(count);
+            let after = after.map(|row: usize| fleet.ids[row].clone()).filter(|_| dialect == Dialect::Search);
+            let mut pager = Pager::begun(dialect, Place { after, page, ..Place::default() });
+            let (mut found, mut asked) = (Vec::new(), 0);
+            while let Some((place, _)) = pager.next() {
+                let mut page = fleet.page(dialect, place);
+                pager.took(&mut page).unwrap();
+                found.extend(page.resources.into_iter().map(|resource| resource.id));
+                asked += 1;
+            }
+            found.sort();
+            assert_eq!(found, fleet.ids, "{dialect:?}: once each");
+            assert!(pager.is_complete() && asked <= count.div_ceil(PAGE_SIZE) + 2, "{dialect:?}: {asked}");
+        }
+    }
+}
+
+/// After an outage in which the place has moved on to where no page is.
+#[test]
+fn an_api_that_refuses_pages_beyond_the_end_is_read_from_the_beginning() {
+    let mut random = Random::from_seed(1);
+    for (class, goes_on) in [(Class::Unavailable, true), (Class::Invalid, false), (Class::NotFound, false)] {
+        let mut pager = Pager::begun(Dialect::Labels, Place { page: 50, ..Place::default() });
+        while !pager.is_done() {
+            pager.failed(&Failure::new(class, "no"), NOW, &mut random);
+        }
+        assert_eq!(pager.given_up().is_some(), goes_on, "{class:?}");
+    }
+}
+
+/// Two replicas of an API of which one lies behind: the totals go up and down with each page.
+#[test]
+fn replicas_that_differ_by_a_row_do_not_hold_the_list_up() {
+    let (mut fleet, mut totals) = (Fleet::of(250), [250, 249].into_iter().cycle());
+    let (mut pager, mut found, mut asked) = (Pager::new(Dialect::Labels), Vec::new(), 0);
+    while let Some((place, _)) = pager.next() {
+        let mut page = fleet.page(Dialect::Labels, place);
+        page.total = totals.next();
+        pager.took(&mut page).unwrap();
+        found.extend(page.resources.into_iter().map(|resource| resource.id));
+        asked += 1;
+        assert!(asked < 20, "it never ends");
+    }
+    found.sort();
+    assert_eq!(found, std::mem::take(&mut fleet.ids));
+}
+
+#[test]
 fn the_last_row_is_known_though_it_can_not_be_understood() {
     let mut pager = Pager::new(Dialect::Search);
-    let mut page = Fleet::of(250).page(Dialect::Search, &Place { after: None, page: 1 });
+    let mut page = Fleet::of(250).page(Dialect::Search, &Place::default());
     page.resources.pop();
     page.trailing = Some("000099".to_owned());
     pager.took(&mut page).unwrap();
@@ -245,5 +332,24 @@ proptest! {
         let once: Set<&String> = found.iter().collect();
         prop_assert_eq!(once.len(), found.len());
         prop_assert!(before.iter().all(|id| once.contains(id)));
+    }
+
+    #[test]
+    fn it_ends_whatever_the_totals_say(
+        search in any::<bool>(),
+        count in 0usize..700,
+        totals in prop::collection::vec(prop::option::of(0u64..800), 1..6),
+    ) {
+        let dialect = if search { Dialect::Search } else { Dialect::Labels };
+        let (fleet, mut pager, mut asked) = (Fleet::of(count), Pager::new(dialect), 0);
+        while let Some((place, _)) = pager.next() {
+            let mut page = fleet.page(dialect, place);
+            page.total = totals[asked % totals.len()];
+            asked += 1;
+            prop_assert!(asked <= 3 * count.div_ceil(PAGE_SIZE) + 2, "{asked} pages");
+            if pager.took(&mut page).is_err() {
+                break;
+            }
+        }
     }
 }

@@ -17,6 +17,11 @@
 {{- if le (int $shard.terminationGracePeriodSeconds) (int $shard.shutdownTimeoutSeconds) -}}
 {{- fail (printf "sentinels.%s: terminationGracePeriodSeconds (%v) must be more than shutdownTimeoutSeconds (%v)" $name $shard.terminationGracePeriodSeconds $shard.shutdownTimeoutSeconds) -}}
 {{- end -}}
+{{- with $shard.trustedCertificates -}}
+{{- if eq (empty .configMapName) (empty .secretName) -}}
+{{- fail (printf "sentinels.%s: trustedCertificates needs either configMapName or secretName" $name) -}}
+{{- end -}}
+{{- end -}}
 {{- with $shard.apiToken -}}
 {{- if eq (empty .secretName) (empty .audience) -}}
 {{- fail (printf "sentinels.%s: apiToken needs either secretName or audience" $name) -}}

@@ -1,4 +1,4 @@
-//! A small fleet for the Sentinel: the HyperFleet API model, an in-process broker, and adapters that answer events.
+//! Small fleets for Sentinels: the HyperFleet API model, an in-process broker, and adapters that answer events.
 //!
 //! ```text
 //!   Sentinel ── polls ──▶ fleet ◀── reports ── adapters ◀── events ── in-process broker ◀── publishes ── Sentinel
@@ -17,102 +17,162 @@ use lockstep_core::sentinel::{Sentinel, Settings};
 use lockstep_shell::observe::Told;
 use lockstep_shell::publish::Publisher;
 use lockstep_shell::run::Options;
-use lockstep_sim::hyperfleet::host::{Host, State};
-use lockstep_sim::hyperfleet::{Dialect, HyperFleet, Labels};
+use lockstep_sim::hyperfleet::host::Host;
+use lockstep_sim::hyperfleet::{ADAPTERS, Dialect, HyperFleet, Labels};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-/// The namespace of the configuration.
+/// The namespace of the configurations.
 const NAMESPACE: &str = "default";
-/// The name of the configuration.
-pub(super) const CONFIG: &str = "clusters";
-/// The clusters, with their regions; the Sentinel's shard is the first region.
-const CLUSTERS: [(&str, &str); 5] = [
-    ("payments", "eu-west"),
-    ("search", "eu-west"),
-    ("web", "eu-west"),
-    ("batch", "eu-west"),
-    ("elsewhere", "us-east"),
-];
 /// How long adapters work on an event.
 const WORK: Duration = Duration::from_millis(800);
 
-/// The fleet, being served.
+/// A fleet whose API speaks one of the dialects, and what its Sentinel watches.
+#[derive(Debug)]
+pub(super) struct Example {
+    /// The name of the configuration.
+    config: &'static str,
+    dialect: Dialect,
+    region: &'static str,
+    /// The clusters, with their regions.
+    clusters: &'static [(&'static str, &'static str)],
+}
+
+/// One for each dialect.
+pub(super) const EXAMPLES: [Example; 2] = [
+    Example {
+        config: "clusters",
+        dialect: Dialect::Released,
+        region: "eu-west",
+        clusters: &[
+            ("payments", "eu-west"),
+            ("search", "eu-west"),
+            ("web", "eu-west"),
+            ("batch", "eu-west"),
+            ("elsewhere", "us-east"),
+        ],
+    },
+    Example {
+        config: "clusters-by-label",
+        dialect: Dialect::Documented,
+        region: "ap-south",
+        clusters: &[("orders", "ap-south"), ("stock", "ap-south"), ("nowhere", "us-west")],
+    },
+];
+
+/// A fleet, being served.
 pub(super) struct Fleet {
+    example: &'static Example,
     host: Host,
     events: UnboundedReceiver<CloudEvent>,
 }
 
 impl Fleet {
-    /// Serves the fleet; the options let a Sentinel publish to its adapters.
-    pub(super) async fn start() -> io::Result<(Self, Options)> {
-        let mut fleet = HyperFleet::new(Dialect::Released, 1);
-        for (name, region) in CLUSTERS {
-            let labels = Labels::from([("region".to_owned(), region.to_owned())]);
+    /// Serves a fleet; the options let a Sentinel publish to its adapters.
+    pub(super) async fn start(example: &'static Example) -> io::Result<(Self, Options)> {
+        let mut fleet = HyperFleet::new(example.dialect, 1);
+        for (name, region) in example.clusters {
+            let labels = Labels::from([("region".to_owned(), (*region).to_owned())]);
             fleet.create(name, Arc::new(labels), Timestamp::now());
         }
         let host = Host::bind((Ipv4Addr::LOCALHOST, 0).into(), fleet).await?;
         let (publisher, events) = Publisher::in_process();
         let farewell = Some(Event::LeadershipChanged { leading: false });
-        Ok((Self { host, events }, Options { publisher, farewell, ..Options::default() }))
+        Ok((Self { example, host, events }, Options { publisher, farewell, ..Options::default() }))
     }
 
-    /// Where it is served.
+    /// Where its clusters are listed.
     pub(super) fn url(&self) -> String {
-        self.host.url()
+        format!("{}/api/hyperfleet/v1/clusters", self.host.url())
     }
 
     /// The configuration of its Sentinel, with intervals that suit those who watch.
     pub(super) fn config(&self) -> Value {
+        let dialect = match self.example.dialect {
+            Dialect::Documented => "labels",
+            Dialect::Released => "search",
+        };
         json!({
             "apiVersion": "hyperfleet.redhat.com/v1alpha1",
             "kind": "SentinelConfig",
-            "metadata": { "name": CONFIG, "namespace": NAMESPACE },
+            "metadata": { "name": self.example.config, "namespace": NAMESPACE },
             "spec": {
                 "resourceType": "clusters",
                 "backoffNotReady": "2s",
                 "backoffReady": "1m",
                 "pollInterval": "1s",
-                "shardSelector": { "matchLabels": { "region": CLUSTERS[0].1 } },
-                "hyperfleetAPI": { "url": self.url(), "dialect": "search" },
+                "shardSelector": { "matchLabels": { "region": self.example.region } },
+                "hyperfleetAPI": { "url": self.host.url(), "dialect": dialect },
                 "broker": { "type": "rabbitmq", "topic": "hyperfleet-events", "url": "amqp://in-process/" },
             },
+        })
+    }
+
+    /// Its Sentinel.
+    pub(super) fn sentinel(&self, seed: u64) -> Sentinel {
+        Sentinel::new(Settings {
+            namespace: NAMESPACE.to_owned(),
+            config: self.example.config.to_owned(),
+            tells_decisions: false,
+            traces: false,
+            seed,
         })
     }
 
     /// Lets adapters answer events, and tell of it, for as long as the fleet is served.
     pub(super) async fn adapt(mut self, told: UnboundedSender<Told>) {
         let mut answered: BTreeMap<String, u32> = BTreeMap::new();
+        let client = reqwest::Client::new();
         while let Some(event) = self.events.recv().await {
-            let id = event.data["id"].as_str().unwrap_or_default().to_owned();
-            let times = answered.entry(id.clone()).or_default();
+            let times = answered.entry(event.data["id"].to_string()).or_default();
             *times += 1;
             // Validation takes one event, provisioning another.
-            let is_ready = *times > 1;
-            tokio::spawn(report(self.host.state().clone(), id, is_ready, told.clone()));
+            let (is_ready, reports) = (*times > 1, self.reports(&event, *times > 1));
+            let url = format!("{}{}", self.host.url(), event.data["href"].as_str().unwrap_or_default());
+            tokio::spawn(report(client.clone(), url, reports, is_ready, told.clone()));
+        }
+    }
+
+    /// What adapters post about the resource of an event, each with the end of the path.
+    fn reports(&self, event: &CloudEvent, is_ready: bool) -> Vec<(&'static str, Value)> {
+        match self.example.dialect {
+            Dialect::Documented => {
+                vec![("status", json!({ "phase": if is_ready { "Ready" } else { "Provisioning" } }))]
+            }
+            Dialect::Released => {
+                let available = if is_ready { "True" } else { "False" };
+                let report = |adapter: &str| {
+                    json!({
+                        "adapter": adapter,
+                        "observed_generation": event.data["generation"],
+                        "conditions": [{ "type": "Available", "status": available }],
+                    })
+                };
+                ADAPTERS.map(|adapter| ("statuses", report(adapter))).into()
+            }
         }
     }
 }
 
-async fn report(state: State, id: String, is_ready: bool, told: UnboundedSender<Told>) {
+/// Posts reports on a resource to the API, after some work, and tells of it.
+async fn report(
+    client: reqwest::Client,
+    url: String,
+    reports: Vec<(&'static str, Value)>,
+    is_ready: bool,
+    told: UnboundedSender<Told>,
+) {
     tokio::time::sleep(WORK).await;
-    let name = state.with_fleet(|fleet| {
-        fleet.report(&id, is_ready, Timestamp::now());
-        fleet.get(&id).map(|resource| resource.name.clone())
-    });
-    let Some(name) = name else { return };
+    let mut resource = Value::Null;
+    for (path, report) in reports {
+        let request = client.post(format!("{url}/{path}")).body(report.to_string());
+        let Ok(answer) = request.send().await.and_then(reqwest::Response::error_for_status) else { return };
+        let body = answer.bytes().await.unwrap_or_default();
+        resource = serde_json::from_slice(&body).unwrap_or_default();
+    }
+    // Not every API gives names.
+    let name = resource["name"].as_str().or(resource["id"].as_str()).unwrap_or_default();
     let message = format!("cluster {name} is {}", if is_ready { "Ready" } else { "Pending, validated" });
     // An error means that nobody reads any more.
     let _ = told.send(Told { controller: "adapters", note: Note::Told { debug: false, message } });
-}
-
-/// The Sentinel of the fleet.
-pub(super) fn sentinel(seed: u64) -> Sentinel {
-    Sentinel::new(Settings {
-        namespace: NAMESPACE.to_owned(),
-        config: CONFIG.to_owned(),
-        tells_decisions: false,
-        traces: false,
-        seed,
-    })
 }

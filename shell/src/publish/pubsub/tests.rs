@@ -47,7 +47,8 @@ struct PublishResponse {
     message_ids: Vec<String>,
 }
 
-/// A service with the topics `events`, `unseen` (which may be published to only) and `closed` (which may not even be that).
+/// A service with the topics `events`, `unseen` (which may be published to only), `closed` (which may not even be that) and
+/// `expired` (which takes no credentials).
 #[derive(Clone, Default)]
 struct Service {
     published: Arc<Mutex<Vec<PublishRequest>>>,
@@ -94,6 +95,8 @@ impl Service {
         let request = PublishRequest::decode(&body[5..]).unwrap();
         let (code, answer) = if request.topic.ends_with("/closed") {
             (Code::PermissionDenied, PublishResponse::default())
+        } else if request.topic.ends_with("/expired") {
+            (Code::Unauthenticated, PublishResponse::default())
         } else {
             let message_ids = (0..request.messages.len()).map(|n| n.to_string()).collect();
             self.published.lock().unwrap().push(request);
@@ -112,7 +115,7 @@ impl Service {
 /// The REST method that shows a topic.
 fn see(topic: &str) -> Response<Body> {
     let (code, answer) = match topic.rsplit('/').next() {
-        Some("events") => (200, json!({ "name": topic })),
+        Some("events" | "expired") => (200, json!({ "name": topic })),
         Some("unseen" | "closed") => {
             (403, json!({ "error": { "code": 403, "message": "no", "status": "PERMISSION_DENIED" } }))
         }
@@ -177,6 +180,14 @@ async fn what_is_refused_is_told() {
     let failure = publish(&connection, &[example()]).await.remove(0).unwrap_err();
     assert_eq!(failure.class, Class::Forbidden);
     assert!(failure.message.contains("roles/pubsub.publisher"), "{failure}");
+
+    // Another connection would read the credentials anew, but be allowed no more.
+    assert!(connection.is_open());
+    let connection = connect(&host, "expired").await.unwrap();
+    let failure = publish(&connection, &[example()]).await.remove(0).unwrap_err();
+    assert_eq!(failure.class, Class::Forbidden);
+    assert!(failure.message.contains("check the credentials"), "{failure}");
+    assert!(!connection.is_open());
 
     let failure = connect("127.0.0.1:1", "events").await.err().unwrap();
     assert_eq!(failure.class, Class::Unavailable, "{failure}");

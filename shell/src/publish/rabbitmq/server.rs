@@ -12,6 +12,10 @@ use crate::publish::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 /// How often each side shows that it lives, in seconds. A peer that was silent for twice as long is given up.
 const HEARTBEAT: Heartbeat = 10;
 
+/// What RabbitMQ blocks publishers for.
+const SHORTAGE: &str =
+    ", because the broker is short of memory or disk space (rabbitmqctl status names the alarm)";
+
 /// The default virtual host.
 const DEFAULT_VHOST: &str = "/";
 
@@ -101,9 +105,15 @@ impl Server {
     }
 
     /// The broker's answer to a message didn't come in time.
-    pub(super) fn unconfirmed(&self) -> Failure {
-        let message = format!("{}: not confirmed within {} s", self.name, ANSWER_TIMEOUT.as_secs());
+    pub(super) fn unconfirmed(&self, is_paused: bool) -> Failure {
+        let why = if is_paused { SHORTAGE } else { "" };
+        let message = format!("{}: not confirmed within {} s{why}", self.name, ANSWER_TIMEOUT.as_secs());
         Failure::new(Class::Unknown, message)
+    }
+
+    /// The broker has asked its publishers to wait.
+    pub(super) fn blocks(&self) -> Failure {
+        Failure::new(Class::Unavailable, format!("{}: no messages are taken{SHORTAGE}", self.name))
     }
 
     /// The broker didn't take a message.

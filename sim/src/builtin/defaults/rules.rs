@@ -20,6 +20,7 @@ pub(super) fn apply(name: &str, object: &mut Fields) {
         "core.v1.ServicePort" => target_port(object),
         "core.v1.LimitRangeItem" => limit_range_item(object),
         "core.v1.Namespace" => namespace(object),
+        "core.v1.NodeStatus" => allocatable(object),
         "core.v1.ReplicationController" => replication_controller(object),
         "apps.v1.DeploymentStrategy" | "apps.v1.DaemonSetUpdateStrategy" => {
             set(object, "type", "RollingUpdate".into());
@@ -167,6 +168,13 @@ fn namespace(object: &mut Fields) {
     let name = text(metadata, "name").to_owned();
     if !name.is_empty() {
         nested(metadata, "labels").insert("kubernetes.io/metadata.name".to_owned(), name.into());
+    }
+}
+
+/// All that a node has can be used, unless it says otherwise.
+fn allocatable(status: &mut Fields) {
+    if let Some(capacity) = status.get("capacity").filter(|capacity| !capacity.is_null()).cloned() {
+        set(status, "allocatable", capacity);
     }
 }
 

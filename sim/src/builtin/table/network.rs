@@ -29,6 +29,23 @@ impl Row<'_> {
                 });
                 row![shown, text(spec, "controller"), or_none(&parameters.unwrap_or_default()), self.age]
             }
+            "ServiceCIDR" => {
+                let ranges: Vec<&str> = list(spec, "cidrs").iter().filter_map(Value::as_str).collect();
+                row![name, ranges.join(","), self.age]
+            }
+            "IPAddress" => {
+                let parent = given(spec, "parentRef").map(|parent| {
+                    let fields = ["group", "namespace"].map(|field| text(parent, field));
+                    let group = if fields[0].is_empty() { String::new() } else { format!(".{}", fields[0]) };
+                    let place = if fields[1].is_empty() { String::new() } else { format!("{}/", fields[1]) };
+                    format!(
+                        "{}/{place}{}",
+                        format!("{}{group}", text(parent, "resource")).to_lowercase(),
+                        text(parent, "name")
+                    )
+                });
+                row![name, or_none(&parent.unwrap_or_default()), self.age]
+            }
             "EndpointSlice" => {
                 let ports = list(object, "ports").iter().map(|port| match integer(port, "port") {
                     Some(number) => number.to_string(),

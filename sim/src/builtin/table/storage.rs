@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use super::format::or_none;
 use super::{Cells, Row};
-use crate::builtin::view::{given, list, part, text};
+use crate::builtin::view::{flag, given, list, part, text};
 
 impl Row<'_> {
     pub(super) fn claim(self) -> Cells {
@@ -45,6 +46,34 @@ impl Row<'_> {
             self.age,
             unset(spec, "volumeMode"),
         ]
+    }
+}
+
+impl Row<'_> {
+    pub(super) fn driver(self) -> Cells {
+        let Self { spec, name, .. } = self;
+        let texts = |field: &str, of: fn(&Value) -> &str| {
+            list(spec, field).iter().map(of).collect::<Vec<_>>().join(",")
+        };
+        let modes = texts("volumeLifecycleModes", |mode| mode.as_str().unwrap_or_default());
+        let audiences = texts("tokenRequests", |request| text(request, "audience"));
+        let tokens = if given(spec, "tokenRequests").is_some() { &audiences } else { "<unset>" };
+        row![
+            name,
+            part(spec, "attachRequired") != false,
+            flag(spec, "podInfoOnMount"),
+            flag(spec, "storageCapacity"),
+            tokens,
+            flag(spec, "requiresRepublish"),
+            or_none(&modes),
+            self.age,
+        ]
+    }
+
+    pub(super) fn attachment(self) -> Cells {
+        let Self { spec, status, name, .. } = self;
+        let volume = text(part(spec, "source"), "persistentVolumeName");
+        row![name, text(spec, "attacher"), volume, text(spec, "nodeName"), flag(status, "attached"), self.age]
     }
 }
 

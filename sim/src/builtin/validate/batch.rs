@@ -23,18 +23,7 @@ pub(super) fn job(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) 
     let spec = part(object, "spec");
     generated_selector(object, causes);
     job_spec(spec, &path, causes);
-    let labels = part(part(part(spec, "template"), "metadata"), "labels");
-    let selector = given(spec, "selector");
-    let before = causes.len();
-    match selector {
-        Some(selector) => label_selector(selector, &path.child("selector"), causes),
-        None => causes.push(path.child("selector").required("")),
-    }
-    let is_sound = selector.is_none() || causes.len() == before;
-    if is_sound && selector.is_none_or(|selector| !selects(selector, labels)) {
-        let path = path.child("template").child("metadata").child("labels");
-        causes.push(path.invalid(labels.clone(), "`selector` does not match template `labels`"));
-    }
+    job_selector(spec, &path, causes);
     let old = old.map(|old| part(old, "spec"));
     let indexed = text(spec, "completionMode") == "Indexed";
     if !indexed {
@@ -50,6 +39,21 @@ pub(super) fn job(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) 
         "successPolicy",
     ] {
         immutable(&path.child(field), spec, old, field, causes);
+    }
+}
+
+fn job_selector(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    let labels = part(part(part(spec, "template"), "metadata"), "labels");
+    let selector = given(spec, "selector");
+    let before = causes.len();
+    match selector {
+        Some(selector) => label_selector(selector, &path.child("selector"), causes),
+        None => causes.push(path.child("selector").required("")),
+    }
+    let is_sound = selector.is_none() || causes.len() == before;
+    if is_sound && selector.is_none_or(|selector| !selects(selector, labels)) {
+        let path = path.child("template").child("metadata").child("labels");
+        causes.push(path.invalid(labels.clone(), "`selector` does not match template `labels`"));
     }
 }
 

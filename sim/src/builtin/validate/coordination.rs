@@ -1,4 +1,4 @@
-//! `Lease`, `Event` and `PriorityClass`.
+//! `Lease` and `PriorityClass`.
 
 use serde_json::Value;
 
@@ -17,18 +17,6 @@ pub(super) fn lease(object: &Value, causes: &mut Vec<Cause>) {
         causes.push(path.child("leaseDurationSeconds").invalid(seconds, "must be greater than 0"));
     }
     not_negative(spec, "leaseTransitions", &path, causes);
-}
-
-pub(super) fn event(object: &Value, causes: &mut Vec<Cause>) {
-    let involved = ["involvedObject", "regarding"].map(|field| part(object, field));
-    let involved = involved.into_iter().find(|object| object.is_object()).unwrap_or(&Value::Null);
-    let namespace = text(part(object, "metadata"), "namespace");
-    let given = text(involved, "namespace");
-    let matches = if given.is_empty() { ["", "default"].contains(&namespace) } else { given == namespace };
-    if !matches {
-        let path = Path::root("involvedObject").child("namespace");
-        causes.push(path.invalid(given, "does not match event.namespace"));
-    }
 }
 
 pub(super) fn priority_class(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {

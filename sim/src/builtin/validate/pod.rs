@@ -22,6 +22,7 @@ pub(super) fn pod(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) 
     let path = Path::root("spec");
     spec(part(object, "spec"), &path, causes);
     if let Some(old) = old
+        && same_containers(part(object, "spec"), part(old, "spec"), &path, causes)
         && fixed_part(object) != fixed_part(old)
     {
         let message = "pod updates may not change fields other than `spec.containers[*].image`,\
@@ -29,6 +30,23 @@ pub(super) fn pod(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) 
              tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
         causes.push(path.forbidden(message));
     }
+}
+
+/// Whether an update has as many containers as before; their images are judged once more.
+fn same_containers(spec: &Value, old: &Value, path: &Path, causes: &mut Vec<Cause>) -> bool {
+    for field in ["containers", "initContainers"] {
+        let containers = list(spec, field);
+        if containers.len() != list(old, field).len() {
+            causes.push(path.child(field).forbidden("pod updates may not add or remove containers"));
+            return false;
+        }
+        for (index, container) in containers.iter().enumerate() {
+            if text(container, "image").is_empty() {
+                causes.push(path.child(field).index(index).child("image").required(""));
+            }
+        }
+    }
+    true
 }
 
 /// What of a Pod's spec may not change.

@@ -63,6 +63,19 @@ fn claim_update(object: &Value, old: &Value, causes: &mut Vec<Cause>) {
         let message = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
         causes.push(Path::root("spec").forbidden(message));
     }
+    let size = |claim: &Value| {
+        let requests = part(part(part(claim, "spec"), "resources"), "requests");
+        requests.get("storage").and_then(Quantity::of)
+    };
+    let capacity = part(part(old, "status"), "capacity").get("storage").and_then(Quantity::of);
+    let is_below = |size: &Quantity| match &capacity {
+        Some(capacity) => size <= capacity,
+        None => size.is_negative() || size.is_zero(),
+    };
+    if size(object) < size(old) && size(object).as_ref().is_some_and(is_below) {
+        let path = Path::root("spec").child("resources").child("requests").child("storage");
+        causes.push(path.forbidden("field can not be less than status.capacity"));
+    }
     immutable(&Path::root("volumeMode"), part(object, "spec"), Some(part(old, "spec")), "volumeMode", causes);
 }
 
@@ -88,7 +101,22 @@ fn volume_mode(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-pub(super) fn volume(object: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn volume(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    volume_spec(part(object, "spec"), causes);
+    let Some(old) = old else { return };
+    let (spec, old) = (part(object, "spec"), part(old, "spec"));
+    let sources = |spec: &'_ Value| {
+        sources(spec).map(|(name, source)| (name.clone(), source.clone())).collect::<Vec<_>>()
+    };
+    if sources(spec) != sources(old) {
+        let path = Path::root("spec").child("persistentvolumesource");
+        causes.push(path.forbidden("spec.persistentvolumesource is immutable after creation"));
+    }
+    immutable(&Path::root("volumeMode"), spec, Some(old), "volumeMode", causes);
+}
+
+/// The fields of a volume's spec that say where it comes from.
+fn sources(spec: &Value) -> impl Iterator<Item = (&String, &Value)> {
     /// Fields of the spec that are no source of the volume.
     const OTHERS: [&str; 9] = [
         "accessModes",
@@ -101,8 +129,11 @@ pub(super) fn volume(object: &Value, causes: &mut Vec<Cause>) {
         "volumeAttributesClassName",
         "volumeMode",
     ];
+    spec.as_object().into_iter().flatten().filter(|(field, _)| !OTHERS.contains(&field.as_str()))
+}
+
+fn volume_spec(spec: &Value, causes: &mut Vec<Cause>) {
     let path = Path::root("spec");
-    let spec = part(object, "spec");
     access_modes(spec, "", &path.child("accessModes"), causes);
     let capacity = part(spec, "capacity");
     if capacity.as_object().is_none_or(serde_json::Map::is_empty) {
@@ -112,8 +143,7 @@ pub(super) fn volume(object: &Value, causes: &mut Vec<Cause>) {
         causes.push(path.child("capacity").not_supported(capacity.clone(), &["storage"]));
     }
     volume_mode(spec, &path, causes);
-    let sources = spec.as_object().into_iter().flat_map(serde_json::Map::keys);
-    if sources.filter(|field| !OTHERS.contains(&field.as_str())).count() == 0 {
+    if sources(spec).next().is_none() {
         causes.push(path.required("must specify a volume type"));
     }
 }

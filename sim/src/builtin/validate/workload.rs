@@ -157,8 +157,16 @@ pub(super) fn daemon_set(object: &Value, old: Option<&Value>, causes: &mut Vec<C
         ("OnDelete", _) => {}
         ("RollingUpdate", None) => causes.push(path_of.child("rollingUpdate").required("")),
         ("RollingUpdate", Some(rolling)) => daemon_rolling(rolling, &path_of.child("rollingUpdate"), causes),
-        (kind, _) => {
-            let shown = format!("{{\"Type\":{},\"RollingUpdate\":null}}", json!(kind));
+        (kind, rolling) => {
+            let rolling = rolling.map_or("null".to_owned(), |rolling| {
+                let count = |field| part(rolling, field).to_string();
+                format!(
+                    "{{\"MaxUnavailable\":{},\"MaxSurge\":{}}}",
+                    count("maxUnavailable"),
+                    count("maxSurge")
+                )
+            });
+            let shown = format!("{{\"Type\":{},\"RollingUpdate\":{rolling}}}", json!(kind));
             causes.push(path_of.not_supported_as(&shown, &["RollingUpdate", "OnDelete"]));
         }
     }
@@ -218,7 +226,7 @@ fn template_labels(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-fn running_template(spec: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) {
+pub(super) fn running_template(spec: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) {
     pod::template(part(spec, "template"), path, causes);
     let spec = part(part(spec, "template"), "spec");
     let path = path.child("spec");

@@ -8,28 +8,39 @@ use crate::schema::{At, DEPTH_MAX};
 /// What is wrong with the types that embedded objects give themselves.
 pub(in crate::schema) fn embedded(root: At<'_>, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    walk(root, object, "", 0, &mut causes);
+    visit(root, object, "", 0, &mut |embedded, path| type_meta(embedded, path, &mut causes));
     causes
 }
 
-fn walk(at: At<'_>, value: &Value, path: &str, depth: usize, causes: &mut Vec<Cause>) {
+/// The metadata of embedded objects, with their paths.
+pub(in crate::schema) fn metadata(root: At<'_>, object: &Value) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    visit(root, object, "", 0, &mut |embedded, path| {
+        let metadata = embedded.get("metadata").filter(|metadata| !metadata.is_null());
+        found.extend(metadata.map(|metadata| (format!("{path}.metadata"), metadata.clone())));
+    });
+    found
+}
+
+/// Looks at every object inside of another.
+fn visit(at: At<'_>, value: &Value, path: &str, depth: usize, look: &mut impl FnMut(&Value, &str)) {
     if depth > DEPTH_MAX {
         return;
     }
     match value {
         Value::Object(map) => {
             if at.node().embedded && depth > 0 {
-                type_meta(value, path, causes);
+                look(value, path);
             }
             for (key, value) in map {
                 let Some(child) = at.declared(key) else { continue };
-                walk(child, value, &at.path_of(path, key), depth + 1, causes);
+                visit(child, value, &at.path_of(path, key), depth + 1, look);
             }
         }
         Value::Array(list) => {
             let Some(items) = at.items() else { return };
             for (index, item) in list.iter().enumerate() {
-                walk(items, item, &format!("{path}[{index}]"), depth + 1, causes);
+                visit(items, item, &format!("{path}[{index}]"), depth + 1, look);
             }
         }
         _ => {}

@@ -63,6 +63,12 @@ pub(super) const BUGS: &[Bug] = &[
         "After the API asked to be left alone it is never asked again.",
         plant::<GivesUp>,
     ),
+    bug("troubles_are_not_told", "Whatever is wrong, the status says that all is well.", plant::<AllIsWell>),
+    bug(
+        "takes_pleas_for_failures",
+        "A page that the busy API puts off is taken for one that fails, and passed over.",
+        plant::<TakesPleasForFailures>,
+    ),
     bug(
         "a_failing_page_ends_the_cycle",
         "When a page can't be read, the pages after it are left for the next cycle.",
@@ -351,5 +357,35 @@ impl Flaw for OwnStatusIsTheLatest {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         self.asked.note(request);
         None
+    }
+}
+
+#[derive(Default)]
+struct AllIsWell;
+
+impl Flaw for AllIsWell {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Patch { patch, .. } = &mut request.action {
+            let mut well = (**patch).clone();
+            for condition in well["status"]["conditions"].as_array_mut().into_iter().flatten() {
+                condition["status"] = "True".into();
+            }
+            *patch = well.into();
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+struct TakesPleasForFailures;
+
+impl Flaw for TakesPleasForFailures {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        if let Event::Finished { outcome: Err(failure), .. } = &mut event
+            && failure.class == Class::Throttled
+        {
+            (failure.class, failure.retry_after) = (Class::Unavailable, None);
+        }
+        Some(event)
     }
 }

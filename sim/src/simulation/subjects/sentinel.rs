@@ -18,6 +18,7 @@ mod beyond;
 mod desired;
 mod listing;
 mod oracle;
+mod troubles;
 mod witness;
 
 use beyond::Beyond;

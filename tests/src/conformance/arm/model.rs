@@ -37,19 +37,22 @@ impl ModelArm {
                 Ok(head(&parts, body(&bytes)))
             }
             Response::Watch(response, id) => {
-                let events = self.events(id, step.events.unwrap_or_default())?;
+                let events = self.events(id, step)?;
                 Ok(head(&response.into_parts().0, events))
             }
         }
     }
 
     /// Takes events off a watch until there are enough or no more wait.
-    fn events(&mut self, id: WatchId, wanted: usize) -> anyhow::Result<Value> {
+    fn events(&mut self, id: WatchId, step: &Step) -> anyhow::Result<Value> {
         let mut events = Vec::new();
-        while events.len() < wanted {
+        'told: loop {
             let poll = self.server.poll_watch(id, self.now);
             let silent = poll.events.is_empty();
             for event in poll.events {
+                if step.is_told(&events) {
+                    break 'told;
+                }
                 events.push(serde_json::from_slice(&event.encode())?);
             }
             if silent || poll.closed {
@@ -57,7 +60,6 @@ impl ModelArm {
             }
         }
         self.server.cancel_watch(id);
-        events.truncate(wanted);
         Ok(Value::Array(events))
     }
 }

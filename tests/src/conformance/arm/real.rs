@@ -48,10 +48,12 @@ impl RealArm {
     }
 
     async fn once(&self, step: &Step, variables: &Variables) -> anyhow::Result<Answer> {
-        let response = self.client.send(request(step, variables)?.map(Body::from)).await?;
+        let request = request(step, variables)?.map(Body::from);
+        let sent = self.client.send(request).await;
+        let response = sent.with_context(|| format!("{} {} as {}", step.method, step.path, step.accept))?;
         let (parts, stream) = response.into_parts();
         let body = match step.events {
-            Some(wanted) if parts.status.is_success() => events(stream, wanted).await?,
+            Some(_) if parts.status.is_success() => events(stream, step).await?,
             _ => body(&stream.collect_bytes().await?),
         };
         Ok(head(&parts, body))
@@ -88,10 +90,10 @@ impl Arm for RealArm {
 }
 
 /// Takes events off a watch until there are enough, the server ends it, or it falls silent.
-async fn events(stream: Body, wanted: usize) -> anyhow::Result<Value> {
+async fn events(stream: Body, step: &Step) -> anyhow::Result<Value> {
     let mut lines = stream.into_data_stream().map_err(std::io::Error::other).into_async_read().lines();
     let mut events = Vec::new();
-    while events.len() < wanted {
+    while !step.is_told(&events) {
         let Ok(Some(line)) = tokio::time::timeout(SILENCE, lines.next()).await else { break };
         events.push(serde_json::from_str(&line?).context("an event that is no JSON")?);
     }

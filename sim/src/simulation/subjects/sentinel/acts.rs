@@ -32,6 +32,7 @@ pub(super) const ACTS: &[Act] = &[
     Act::new("the connection breaks between events", "broker", 6, break_soon),
     Act::new("the connection breaks while nothing is sent", "broker", 4, break_now),
     Act::new("the broker refuses events", "broker", 6, refuse),
+    Act::new("the broker takes nothing for a while", "broker", 3, take_nothing),
     Act::new("change the configuration", "user", 8, configure),
     Act::new("change the host of the API", "user", 6, redirect),
     Act::new("break the configuration", "user", 4, misconfigure),
@@ -131,6 +132,7 @@ fn damage(hand: &mut dyn Hand, random: &mut Random) {
         Damage::ServerError(500),
         Damage::ServerError(503),
         Damage::Throttled { retry_after: 3 },
+        Damage::Throttled { retry_after: 0 },
     ]);
     for _ in 0..=random.below(6) {
         beyond.damage.push_back(damage);
@@ -175,7 +177,16 @@ fn refuse(hand: &mut dyn Hand, random: &mut Random) {
 fn redirect(hand: &mut dyn Hand, random: &mut Random) {
     let host = random.pick(&[&HOSTS[0], &HOSTS[0], &HOSTS[1], &HOSTS[2], &HOSTS[3]]);
     let dialect = if host.dialect == Dialect::Released { "search" } else { "labels" };
+    // Some take the wrong one.
+    let dialect = if random.below(4) == 0 { random.pick(&["labels", "search"]) } else { dialect };
     hand.merge(&config(), &json!({ "spec": { "hyperfleetAPI": { "url": host.url, "dialect": dialect } } }));
+}
+
+/// As from a user that may connect and not write: the connection breaks at each event.
+fn take_nothing(hand: &mut dyn Hand, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    let lasts = Duration::from_secs(30 + random.below(180));
+    beyond.broker.takes_nothing_until = now.saturating_add(lasts).unwrap_or(now);
 }
 
 fn configure(hand: &mut dyn Hand, random: &mut Random) {

@@ -57,6 +57,8 @@ pub(super) struct BrokerState {
     pub(super) password: String,
     /// Until when nobody reaches it.
     pub(super) down_until: Timestamp,
+    /// Until when it breaks the connection at each event.
+    pub(super) takes_nothing_until: Timestamp,
     /// How many events it refuses.
     pub(super) nacks: u64,
     /// After how many more events the connection breaks.
@@ -80,6 +82,7 @@ impl Beyond {
             broker: BrokerState {
                 password: super::acts::PASSWORD.to_owned(),
                 down_until: start,
+                takes_nothing_until: start,
                 nacks: 0,
                 breaks_after: None,
                 connected: BTreeSet::new(),
@@ -143,7 +146,7 @@ impl Beyond {
     pub(super) fn heal(&mut self, now: Timestamp) {
         self.damage.clear();
         self.unreadable.0.clear();
-        self.broker.down_until = now;
+        (self.broker.down_until, self.broker.takes_nothing_until) = (now, now);
         (self.broker.nacks, self.broker.breaks_after) = (0, None);
         super::acts::PASSWORD.clone_into(&mut self.broker.password);
     }
@@ -225,6 +228,10 @@ impl Beyond {
     }
 
     fn take(&mut self, event: &CloudEvent, now: Timestamp) -> Result<(), Failure> {
+        if now < self.broker.takes_nothing_until {
+            self.broker.connected.clear();
+            return Err(Failure::new(Class::Unknown, "the broker closed the channel: ACCESS_REFUSED"));
+        }
         if self.broker.connected.is_empty() {
             // Some of what was sent just before got there all the same.
             if self.random.below(2) == 0 {

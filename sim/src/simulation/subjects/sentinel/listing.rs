@@ -15,7 +15,10 @@ const FAILED_MAX: usize = 6;
 pub(super) struct Listing {
     /// The pages that failed since one came.
     failed: BTreeSet<String>,
-    /// Whether the page that came last is the last of the list.
+    /// The ids that came.
+    ids: BTreeSet<String>,
+    /// Whether the page that came last is the last of the list, or brought nothing that had not come before: who asks for more
+    /// goes round.
     is_at_its_end: bool,
     /// Whether the API does not let the list be read.
     is_refused: bool,
@@ -27,7 +30,8 @@ impl Listing {
         match page {
             Some(page) => {
                 self.failed.clear();
-                self.is_at_its_end = page.is_last(url);
+                let news = page.ids().filter(|id| self.ids.insert((*id).to_owned())).count();
+                self.is_at_its_end = page.is_last(url) || news == 0;
             }
             None => {
                 self.failed.insert(url.to_owned());

@@ -29,7 +29,11 @@ pub(super) struct Page {
 pub(super) fn page(text: &str) -> Option<Page> {
     let mut document = serde_json::from_str::<Value>(text).ok()?;
     let total = document["total"].as_u64();
-    let Value::Array(items) = document["items"].take() else { return None };
+    let items = match document.get_mut("items")?.take() {
+        Value::Array(items) => items,
+        Value::Null => Vec::new(),
+        _ => return None,
+    };
     Some(Page { items, total })
 }
 
@@ -44,6 +48,11 @@ impl Page {
         self.items.iter().map(read).collect()
     }
 
+    /// The ids on it.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().filter_map(|item| item["id"].as_str())
+    }
+
     /// Whether nothing of the list follows it, if it was asked for by this URL.
     pub(super) fn is_last(&self, url: &str) -> bool {
         let Some(total) = self.total else { return true };
@@ -55,7 +64,19 @@ impl Page {
     }
 }
 
+/// Whether an item is of the API that speaks the other dialect: by this one it would look as if nothing had ever been reported.
+fn is_foreign_speech(status: &Value, dialect: Dialect) -> bool {
+    let (has_phase, has_conditions) = (status["phase"].is_string(), status["conditions"].is_array());
+    match dialect {
+        Dialect::Labels => has_conditions && !has_phase && !status["lastTransitionTime"].is_string(),
+        Dialect::Search => has_phase && !has_conditions,
+    }
+}
+
 fn demand(item: &Value, config: &Config, now: Timestamp) -> Demand {
+    if is_foreign_speech(&item["status"], config.dialect) {
+        return Demand::Malformed;
+    }
     let (is_ready, since) = match config.dialect {
         Dialect::Labels => (item["status"]["phase"] == "Ready", &item["status"]["lastTransitionTime"]),
         Dialect::Search => {

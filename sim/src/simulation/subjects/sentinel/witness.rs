@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstep_core::engine::action::{Action, ActionId, Class, Outcome, Success};
+use lockstep_core::engine::action::{Action, ActionId, Class, Failure, Outcome, Success};
 use lockstep_core::engine::machine::{Amount, Event, Note, Step};
 use lockstep_core::object::resource_version;
 use lockstep_core::sentinel::config::{self, Config};
@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::listing::Listing;
 use super::oracle::{self, Demand};
+use super::troubles::Troubles;
 use crate::cluster::{Entry, What};
 use crate::simulation::subject::{Testimony, Witness};
 
@@ -55,6 +56,9 @@ struct Eye {
     cycle: u64,
     fetches: BTreeMap<ActionId, (u64, String)>,
     listing: Listing,
+    /// The page that the API put off.
+    put_off: Option<String>,
+    troubles: Troubles,
     publishes: BTreeMap<ActionId, (u64, Vec<String>)>,
     seen: BTreeSet<String>,
     due: BTreeMap<String, (Course, u32)>,
@@ -63,6 +67,7 @@ struct Eye {
 
 impl Eye {
     fn see(&mut self, now: Now, event: &Event, step: &Step) -> Result<(), Testimony> {
+        self.troubles.see(now, event, step)?;
         match event {
             Event::Observed { kind, object } if kind.kind == "SentinelConfig" => self.configured(object),
             // Who was told that there is none takes the next one as it comes.
@@ -71,7 +76,9 @@ impl Eye {
             Event::Vanished { .. } => self.version = 0,
             Event::Finished { id, outcome } => {
                 if let Some((cycle, url)) = self.fetches.remove(id) {
+                    let is_throttled = |failure: &Failure| failure.class == Class::Throttled;
                     if cycle == self.cycle {
+                        self.put_off = outcome.as_ref().is_err_and(is_throttled).then(|| url.clone());
                         self.fetched(&url, outcome, now, step)?;
                     }
                 } else if let Some((cycle, resources)) = self.publishes.remove(id) {
@@ -86,6 +93,9 @@ impl Eye {
         for request in &step.requests {
             match &request.action {
                 Action::Fetch { url, .. } => {
+                    if let Some(put_off) = self.put_off.take().filter(|put_off| put_off != url) {
+                        return Err(passed_over(&put_off));
+                    }
                     self.fetches.insert(request.id, (self.cycle, url.clone()));
                 }
                 Action::Publish { events, .. } => {
@@ -119,6 +129,7 @@ impl Eye {
     fn begin_anew(&mut self) {
         self.cycle += 1;
         self.listing = Listing::default();
+        self.put_off = None;
         self.seen.clear();
         self.due.clear();
     }
@@ -225,6 +236,9 @@ impl Eye {
 
     fn ended(&mut self) -> Result<(), Testimony> {
         self.listing.ended()?;
+        if let Some(put_off) = &self.put_off {
+            return Err(passed_over(put_off));
+        }
         let is_settled = |(course, attempts): &(Course, u32)| match course {
             Course::Confirmed => true,
             Course::Unconfirmed => *attempts >= ATTEMPTS,
@@ -242,8 +256,16 @@ impl Eye {
     }
 }
 
+fn passed_over(url: &str) -> Testimony {
+    Testimony {
+        invariant: "what_is_put_off_is_asked_for_again",
+        sentence: "A page that the API put off is the next that it is asked for, however often that is.",
+        seen: format!("{url} was put off, and was not asked for again"),
+    }
+}
+
 /// By how much a metric moved in a step.
-fn measured(step: &Step, metric: &str, label: Option<&str>) -> Option<u64> {
+pub(super) fn measured(step: &Step, metric: &str, label: Option<&str>) -> Option<u64> {
     let moved = step.notes.iter().filter_map(|note| match note {
         Note::Measured(measure) if measure.metric == metric => {
             let fits = label.is_none_or(|label| measure.labels.last().is_some_and(|last| last == label));

@@ -1,0 +1,139 @@
+//! One item of a page, in either dialect.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Dialect, Owner, Resource};
+
+/// An item may be so long, and what is kept of it in events: thousands of these are held at a time.
+const ITEM_MAX_BYTES: usize = 64 << 10;
+const KEPT_MAX_BYTES: usize = 4 << 10;
+
+#[derive(Deserialize)]
+#[serde(expecting = "a resource")]
+struct RawResource {
+    id: String,
+    kind: Option<String>,
+    href: Option<String>,
+    generation: Option<i64>,
+    labels: Option<BTreeMap<String, String>>,
+    owner_references: Option<Owner>,
+    created_time: Option<String>,
+    status: Option<RawStatus>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(expecting = "a status")]
+struct RawStatus {
+    phase: Option<String>,
+    #[serde(rename = "lastTransitionTime")]
+    last_transition_time: Option<String>,
+    conditions: Option<Vec<RawCondition>>,
+}
+
+impl RawStatus {
+    /// Guards against a wrong dialect: by it no resource would ever be ready or reported on, so that each would be due at every
+    /// poll.
+    fn suits(&self, dialect: Dialect) -> Result<(), &'static str> {
+        let is_documented = self.phase.is_some() || self.last_transition_time.is_some();
+        match dialect {
+            Dialect::Labels if self.conditions.is_some() && !is_documented => Err(
+                "its status has conditions and no phase: the API seems to be the released one; set hyperfleetAPI.dialect: search",
+            ),
+            Dialect::Search if self.phase.is_some() && self.conditions.is_none() => Err(
+                "its status has a phase and no conditions: the API seems to be the documented one; set hyperfleetAPI.dialect: labels",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a condition")]
+struct RawCondition {
+    r#type: String,
+    status: String,
+    last_updated_time: Option<String>,
+}
+
+/// The condition of the released API that stands for readiness, and the one that did before 0.3.
+const READY_CONDITIONS: [&str; 2] = ["Reconciled", "Ready"];
+
+/// Reads an item; an error says which field is wrong, if it is one alone, and why.
+pub(super) fn resource(
+    item: &RawValue,
+    dialect: Dialect,
+) -> Result<Resource, (Option<&'static str>, String)> {
+    if item.get().len() > ITEM_MAX_BYTES {
+        return Err((None, "it is longer than 64 KiB".to_owned()));
+    }
+    let raw: RawResource = serde_json::from_str(item.get()).map_err(|error| (None, error.to_string()))?;
+    if raw.id.is_empty() {
+        return Err((Some("id"), "its id is empty".to_owned()));
+    }
+    let status = raw.status.unwrap_or_default();
+    status.suits(dialect).map_err(|problem| (Some("status"), problem.to_owned()))?;
+    let (is_ready, field, since) = match dialect {
+        Dialect::Labels => (
+            status.phase.as_deref() == Some("Ready"),
+            "status.lastTransitionTime",
+            status.last_transition_time,
+        ),
+        Dialect::Search => {
+            let mut conditions = status.conditions.unwrap_or_default();
+            let found = READY_CONDITIONS
+                .iter()
+                .find_map(|name| conditions.iter().position(|condition| condition.r#type == *name));
+            let condition = found.map(|index| conditions.swap_remove(index));
+            let is_ready = condition.as_ref().is_some_and(|condition| condition.status == "True");
+            let since = condition.and_then(|condition| condition.last_updated_time);
+            (is_ready, "last_updated_time of its condition", since)
+        }
+    };
+    let (field, since) = match since {
+        Some(since) => (field, Some(since)),
+        None => ("created_time", raw.created_time),
+    };
+    let since = since.map(|since| {
+        let problem = |_| (Some(field), format!("{field} is {since:?}, not a time as RFC 3339 has it"));
+        since.parse::<Timestamp>().map_err(problem)
+    });
+    let resource = Resource {
+        kind: raw.kind,
+        href: raw.href,
+        generation: raw.generation,
+        labels: match dialect {
+            Dialect::Labels => raw.labels,
+            Dialect::Search => Some(raw.labels.unwrap_or_default()),
+        },
+        owner_references: raw.owner_references,
+        is_ready,
+        since: since.transpose()?,
+        id: raw.id,
+    };
+    if resource.kept() > KEPT_MAX_BYTES {
+        return Err((None, "its id, kind, href and owner_references are longer than 4 KiB".to_owned()));
+    }
+    Ok(resource)
+}
+
+/// The id of an item that can't be understood, if it has one.
+pub(super) fn id(item: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        id: String,
+    }
+    serde_json::from_str(item.get()).ok().map(|Named { id }| id)
+}
+
+impl Resource {
+    /// How long all is that events tell of it.
+    fn kept(&self) -> usize {
+        let owner = self.owner_references.iter().flat_map(|owner| [&owner.id, &owner.kind, &owner.href]);
+        let texts = [&self.kind, &self.href].into_iter().chain(owner).flatten();
+        self.id.len() + texts.map(String::len).sum::<usize>()
+    }
+}

@@ -1,0 +1,175 @@
+//! What is wrong outside, told and lived through.
+
+use super::*;
+
+#[test]
+fn nothing_is_published_as_long_as_the_secret_is_unusable() {
+    let mut bench = Bench::new(|action| match action {
+        Action::Get { .. } => Err(Failure::new(Class::NotFound, "secrets \"rabbit\" not found")),
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_secs(6));
+    assert!(bench.told.contains("Publishing=True AllConfirmed"), "{}", bench.told);
+    let mut changed = spec();
+    changed["broker"] =
+        json!({ "type": "rabbitmq", "topic": "events", "urlSecretRef": { "name": "rabbit", "key": "url" } });
+    bench.configured(2, &changed);
+    bench.passes(Duration::from_secs(6));
+    assert!(bench.told.contains("BrokerConnected=False SecretUnusable"), "{}", bench.told);
+    assert!(bench.told.contains("Publishing=False NotConnected"), "{}", bench.told);
+}
+
+/// Such as a user of RabbitMQ that may not write: it is let in, and thrown out at the first event.
+#[test]
+fn a_broker_that_lets_in_and_confirms_nothing_is_left_alone() {
+    let mut bench = Bench::new(|action| match action {
+        Action::Publish { events, .. } => {
+            let refused = Failure::new(Class::Unknown, "the broker closed the channel: ACCESS_REFUSED");
+            Ok(Success::Published(vec![Err(refused); events.len()]))
+        }
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_mins(10));
+    let connects = bench.told.matches("  connect\n").count();
+    assert!(connects < 35, "{connects} times in ten minutes");
+    assert!(bench.told.contains("BrokerConnected=False ConnectionLost: the connection to the broker was lost: the broker closed the channel: ACCESS_REFUSED"), "{}", bench.told);
+}
+
+/// Quiet shards have nothing confirmed for long, and still connect at once.
+#[test]
+fn a_cycle_without_trouble_makes_up_for_lost_connections() {
+    let mut tries = 0;
+    let mut bench = Bench::new(move |action| match action {
+        Action::Fetch { .. } => Ok(Success::Document(r#"{"items":[]}"#.into())),
+        Action::Connect { .. } => {
+            tries += 1;
+            let refused = || Err(Failure::new(Class::Unavailable, "connection refused"));
+            if tries % 3 == 0 { refused() } else { confirmed(action) }
+        }
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_mins(2));
+    let connects = bench.told.matches("  connect\n").count();
+    assert!(connects > 20, "{connects} times in two minutes: {}", bench.told);
+}
+
+/// What a URL asks for, of a fleet whose ids are numbers of six digits: from where on, up to where, and which page of that.
+fn range(url: &str) -> (usize, usize, usize) {
+    let url = url.replace("%20", " ").replace("%27", "'").replace("%3E", ">").replace("%3C", "<");
+    let number = |mark: &str| {
+        let (_, rest) = url.split_once(mark)?;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok()
+    };
+    let from = number("id > '").map_or(0, |after| after + 1);
+    (from, number("id < '").unwrap_or(usize::MAX), number("&page=").unwrap())
+}
+
+/// Eight pages in a row can't be read, so that each poll gives the list up at some of them.
+#[test]
+fn a_list_that_was_given_up_goes_on_from_there() {
+    for dialect in ["labels", "search"] {
+        let (rows, bad) = (2000, 200..1000);
+        let published = Rc::<RefCell<Vec<usize>>>::default();
+        let (seen, is_bad) = (Rc::clone(&published), bad.clone());
+        let mut bench = Bench::new(move |action| match action {
+            Action::Fetch { url, .. } => {
+                let (from, until, page) = range(url);
+                let all: Vec<usize> = (from..rows.min(until)).collect();
+                let page: Vec<usize> = all.iter().copied().skip(100 * (page - 1)).take(100).collect();
+                if page.iter().any(|row| is_bad.contains(row)) {
+                    return Err(Failure::new(Class::Unavailable, "500"));
+                }
+                let item = |row| json!({ "id": format!("{row:06}"), "labels": { "region": "us-east" } });
+                let items: Vec<Value> = page.into_iter().map(item).collect();
+                Ok(Success::Document(json!({ "total": all.len(), "items": items }).to_string().into()))
+            }
+            Action::Publish { events, .. } => {
+                let ids =
+                    events.iter().map(|event| event.data["id"].as_str().unwrap().parse::<usize>().unwrap());
+                seen.borrow_mut().extend(ids);
+                confirmed(action)
+            }
+            action => confirmed(action),
+        });
+        let mut spec = spec();
+        spec["hyperfleetAPI"]["dialect"] = json!(dialect);
+        bench.configured(1, &spec);
+        let good: Vec<usize> = (0..rows).filter(|row| !bad.contains(row)).collect();
+        for cycle in 1..6 {
+            while bench.sentinel.cycle.is_some() {
+                bench.passes(Duration::from_millis(100));
+            }
+            let mut visited = published.take();
+            visited.sort_unstable();
+            // What the first can't reach, those after it do.
+            let expected = if cycle == 1 { &good[..200] } else { &good[..] };
+            assert_eq!(visited, expected, "{dialect}, cycle {cycle}");
+            while bench.sentinel.cycle.is_none() {
+                bench.passes(Duration::from_millis(100));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_known_to_be_wrong_is_not_told_anew_when_rows_shift() {
+    let broken = |since: &str| json!({ "id": "broken", "labels": { "region": "us-east" }, "status": { "lastTransitionTime": since } });
+    let mut polls = 0;
+    let mut bench = Bench::new(move |action| match action {
+        Action::Fetch { .. } => {
+            polls += 1;
+            let since = ["yesterday", "tomorrow"][polls % 2];
+            let mut items = vec![json!({ "id": 7 }), broken(since)];
+            items.rotate_left(polls % 2);
+            Ok(Success::Document(json!({ "items": items }).to_string().into()))
+        }
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_secs(30));
+    assert_eq!(bench.told.matches("a resource is left out").count(), 2, "{}", bench.told);
+}
+
+#[test]
+fn what_was_counted_before_there_was_a_configuration_ends_with_it() {
+    let Bench { mut sentinel, .. } = Bench::new(confirmed);
+    let now = Bench::new(confirmed).now();
+    let errors = |step: &Step| {
+        let of = |note: &Note| match note {
+            Note::Measured(measure) if measure.labels == ["", "", operation::CONFIG_LOAD] => Some(measure.by),
+            _ => None,
+        };
+        step.notes.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    let step = sentinel.step(Event::ListCompleted { kind: load::kind() }, now);
+    assert_eq!(errors(&step), [Amount::Add(1)]);
+    let object =
+        json!({ "metadata": { "uid": "u1", "generation": 1, "resourceVersion": "1" }, "spec": spec() });
+    let step = sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now);
+    assert_eq!(errors(&step), [Amount::Forget]);
+}
+
+#[test]
+fn of_a_shard_that_changes_its_broker_only_the_series_of_the_broker_ends() {
+    let (mut sentinel, now, mut publications, _) = unanswered(&page(), is_publication);
+    let mut changed = spec();
+    changed["broker"] = json!({ "type": "gcp-pubsub", "topic": "events", "projectID": "hyperfleet" });
+    let object =
+        json!({ "metadata": { "uid": "u1", "generation": 2, "resourceVersion": "2" }, "spec": changed });
+    let mut notes =
+        sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now).notes;
+    let publication = publications.pop_front().expect("events were published");
+    let outcome = confirmed(&publication.action);
+    notes.extend(sentinel.step(Event::Finished { id: publication.id, outcome }, now).notes);
+    let ended = notes.iter().filter_map(|note| match note {
+        Note::Measured(measure) if measure.by == Amount::Forget => {
+            Some((&*measure.metric, measure.labels.join(",")))
+        }
+        _ => None,
+    });
+    let of_broker = (metrics::BROKER_ERRORS, "region=us-east,clusters,rabbitmq".to_owned());
+    assert_eq!(ended.collect::<Vec<_>>(), [of_broker]);
+}

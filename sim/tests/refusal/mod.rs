@@ -1,0 +1,35 @@
+//! A watch that is refused once.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Class, Failure};
+use lockstep_core::object::Kind;
+use lockstep_sim::cluster::Weather;
+
+/// What a list can meet.
+pub(crate) const CLASSES: [Class; 6] =
+    [Class::NotFound, Class::Forbidden, Class::Gone, Class::Throttled, Class::Unavailable, Class::Unknown];
+
+/// The list of that number meets a failure of this class.
+pub(crate) struct Refusal {
+    number: u64,
+    class: Class,
+    lists: Rc<Cell<u64>>,
+}
+
+impl Refusal {
+    /// The same, and how many lists there were so far.
+    pub(crate) fn new(number: u64, class: Class) -> (Self, Rc<Cell<u64>>) {
+        let lists = Rc::<Cell<u64>>::default();
+        (Self { number, class, lists: Rc::clone(&lists) }, lists)
+    }
+}
+
+impl Weather for Refusal {
+    fn refuses_list(&mut self, _: Duration, _: usize, _: &Kind) -> Option<Failure> {
+        self.lists.set(self.lists.get() + 1);
+        (self.lists.get() == self.number).then(|| Failure::new(self.class, "injected"))
+    }
+}

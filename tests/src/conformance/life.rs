@@ -1,0 +1,315 @@
+//! The life of an object of every kind: created, read, written in every way, and deleted.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use http::Method;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use lockstep_sim::builtin;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::generate::merge;
+use super::protobuf;
+use super::scenario::{
+    APPLY, JSON_PATCH, MERGE, METADATA_LIST, PROTOBUF, STRATEGIC, Scenario, Step, TABLE, Variables,
+};
+
+/// An object to lead through its life; `specimens.yaml` says what the fields are for.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Specimen {
+    manifest: Value,
+    #[serde(default)]
+    changes: Vec<Value>,
+    #[serde(default)]
+    status: Option<Value>,
+    #[serde(default)]
+    invalid: Vec<Value>,
+    /// What is served once the server itself is done with the object.
+    #[serde(default)]
+    settled: Option<String>,
+    /// Whether controllers take part in the end, which then has a scenario of its own.
+    #[serde(default)]
+    ends_elsewhere: bool,
+}
+
+/// What the requests need to know of a kind.
+struct Kind {
+    api_version: String,
+    kind: String,
+    plural: String,
+    namespaced: bool,
+    has_status: bool,
+    has_scale: bool,
+}
+
+/// A scenario for each kind that the model serves and that can be created and read.
+///
+/// # Errors
+/// If a kind has no specimen, or a specimen no such kind.
+pub fn lives() -> anyhow::Result<Vec<Scenario>> {
+    let stored = builtin::resources().iter().filter(|resource| lives_in_store(resource));
+    lives_of(stored.map(Kind::of_builtin), include_str!("specimens.yaml"))
+}
+
+/// A scenario for each of Lockstep's own kinds, whose definitions are [`own_definitions`].
+///
+/// # Errors
+/// As [`lives`].
+pub fn own_lives() -> anyhow::Result<Vec<Scenario>> {
+    lives_of(own_definitions().iter().map(Kind::of_definition), include_str!("own_specimens.yaml"))
+}
+
+/// The definitions that `lockstep crds` prints.
+pub fn own_definitions() -> Vec<CustomResourceDefinition> {
+    lockstep_crds::all().into_iter().flat_map(|set| set.crds).collect()
+}
+
+fn lives_of(kinds: impl Iterator<Item = Kind>, specimens: &str) -> anyhow::Result<Vec<Scenario>> {
+    let specimens: Vec<Specimen> = serde_yaml::from_str(specimens)?;
+    let text =
+        |specimen: &Specimen, key: &str| specimen.manifest[key].as_str().unwrap_or_default().to_owned();
+    let mut by_kind: BTreeMap<_, _> =
+        specimens.into_iter().map(|each| ((text(&each, "apiVersion"), text(&each, "kind")), each)).collect();
+    let mut scenarios = Vec::new();
+    for kind in kinds {
+        let specimen = by_kind.remove(&(kind.api_version.clone(), kind.kind.clone()));
+        let specimen =
+            specimen.with_context(|| format!("{} {} has no specimen", kind.api_version, kind.kind))?;
+        scenarios.push(life(&kind, &specimen)?);
+    }
+    anyhow::ensure!(by_kind.is_empty(), "specimens of kinds that are not served: {:?}", by_kind.keys());
+    Ok(scenarios)
+}
+
+impl Kind {
+    fn of_builtin(resource: &builtin::Resource) -> Self {
+        let builtin::Resource { group, version, .. } = resource;
+        Self {
+            api_version: if group.is_empty() { (*version).to_owned() } else { format!("{group}/{version}") },
+            kind: resource.kind.to_owned(),
+            plural: resource.plural.to_owned(),
+            namespaced: resource.namespaced,
+            has_status: resource.subresources.contains(&"status"),
+            has_scale: resource.subresources.contains(&"scale"),
+        }
+    }
+
+    fn of_definition(crd: &CustomResourceDefinition) -> Self {
+        Self {
+            api_version: format!("{}/{}", crd.spec.group, crd.spec.versions[0].name),
+            kind: crd.spec.names.kind.clone(),
+            plural: crd.spec.names.plural.clone(),
+            namespaced: crd.spec.scope == "Namespaced",
+            has_status: true,
+            has_scale: false,
+        }
+    }
+
+    /// The path of the group version.
+    fn path(&self) -> String {
+        let root = if self.api_version.contains('/') { "apis" } else { "api" };
+        format!("{root}/{}", self.api_version)
+    }
+}
+
+/// Whether objects of the kind can be created and read again; reviews can't.
+fn lives_in_store(resource: &builtin::Resource) -> bool {
+    let entries = builtin::api_resources(&Kind::of_builtin(resource).path()).unwrap_or_default();
+    let entry = entries.iter().find(|entry| entry["name"] == resource.plural);
+    let verbs = entry.and_then(|entry| entry["verbs"].as_array());
+    ["create", "get"].iter().all(|verb| verbs.is_some_and(|verbs| verbs.iter().any(|each| each == verb)))
+}
+
+fn life(kind: &Kind, specimen: &Specimen) -> anyhow::Result<Scenario> {
+    let scope = if kind.namespaced { "namespaces/${ns}/" } else { "" };
+    let (group, version) = kind.api_version.split_once('/').unwrap_or(("core", &kind.api_version));
+    let label = format!("{}-{}-{version}", kind.plural, group.split('.').next().unwrap_or_default());
+    let mut manifest = specimen.manifest.clone();
+    if manifest["metadata"]["name"].is_null() {
+        manifest["metadata"]["name"] = if kind.namespaced { "a" } else { "${ns}" }.into();
+    }
+    anyhow::ensure!(
+        kind.has_status == specimen.status.is_some(),
+        "{label}: a status is for kinds that have one"
+    );
+    let name = manifest["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let life = Life { all: format!("/{}/{scope}{}", kind.path(), kind.plural), name, manifest, specimen };
+    let mut steps = life.birth();
+    steps.extend(life.writes());
+    steps.extend(life.views());
+    if let Some(status) = &specimen.status {
+        steps.extend(life.status(status));
+    }
+    if kind.has_scale {
+        steps.extend(life.scale());
+    }
+    if !specimen.ends_elsewhere {
+        steps.extend(life.end());
+    }
+    Ok(Scenario { namespace: format!("life-{label}"), name: label, vars: Variables::new(), steps })
+}
+
+struct Life<'a> {
+    /// The path of the collection.
+    all: String,
+    name: String,
+    manifest: Value,
+    specimen: &'a Specimen,
+}
+
+impl Life<'_> {
+    fn birth(&self) -> Vec<Step> {
+        let start = Step { save: saved("start", "/metadata/resourceVersion"), ..self.list("") };
+        let mut steps = vec![start];
+        steps.extend(
+            self.specimen.invalid.iter().map(|fields| self.post("?dryRun=All", with(&self.manifest, fields))),
+        );
+        let text = |key: &str| self.manifest[key].as_str().unwrap_or_default();
+        if protobuf::is_known(text("apiVersion"), text("kind")) {
+            steps.push(Step { content_type: PROTOBUF, ..self.post("?dryRun=All", self.manifest.clone()) });
+        }
+        steps.extend([
+            self.post("?dryRun=All", self.manifest.clone()),
+            self.post("?fieldValidation=Strict", with(&self.manifest, &json!({"lockstep": 1}))),
+            self.post("", self.manifest.clone()),
+            self.post("", self.manifest.clone()),
+        ]);
+        let settled = self.specimen.settled.iter();
+        steps.extend(settled.map(|path| Step { until: Some(200), ..Step::new(Method::GET, path, None) }));
+        steps.push(self.get("", "application/json"));
+        steps
+    }
+
+    fn writes(&self) -> Vec<Step> {
+        let labels = |key: &str| json!({"metadata": {"labels": {key: "yes"}}});
+        let operation = json!([{"op": "add", "path": "/metadata/labels/json", "value": "yes"}]);
+        let mut steps = vec![
+            self.apply("?fieldManager=other", &labels("applied")),
+            self.apply("?fieldManager=owner", &self.manifest),
+            self.patch("", MERGE, labels("merged")),
+            self.patch("", STRATEGIC, labels("strategic")),
+            self.patch("", JSON_PATCH, operation),
+        ];
+        let changes = self.specimen.changes.iter().chain(&self.specimen.invalid);
+        steps.extend(changes.map(|change| self.patch("", MERGE, change.clone())));
+        let whole = [("whole", ""), ("rv", "/metadata/resourceVersion")];
+        let save = whole.map(|(name, pointer)| (name.to_owned(), pointer.to_owned())).into();
+        steps.push(Step { save, ..self.get("", "application/json") });
+        let newer = |version: &str| {
+            with(&with(&self.manifest, &labels("put")), &json!({"metadata": {"resourceVersion": version}}))
+        };
+        steps.extend([
+            self.put("", "${whole}".into()),
+            self.put("", newer("${rv}")),
+            self.put("", newer("${rv}")),
+            self.put("", with(&self.manifest, &labels("unconditional"))),
+        ]);
+        steps
+    }
+
+    fn views(&self) -> Vec<Step> {
+        let watch = format!("{}?watch=true&resourceVersion=${{start}}&{}", self.all, self.selector());
+        vec![
+            self.get("", TABLE),
+            self.list(""),
+            Step { accept: METADATA_LIST, ..self.list("") },
+            Step { accept: TABLE, ..self.list("&includeObject=Object") },
+            self.list("&labelSelector=merged"),
+            Step { events: Some(1), ..Step::new(Method::GET, watch, None) },
+        ]
+    }
+
+    fn status(&self, status: &Value) -> Vec<Step> {
+        let labels = json!({"metadata": {"labels": {"status": "yes"}}});
+        let save = saved("whole", "");
+        vec![
+            self.get("/status", "application/json"),
+            self.patch("", MERGE, status.clone()),
+            self.patch("/status", MERGE, with(status, &labels)),
+            self.patch("/status", STRATEGIC, status.clone()),
+            self.apply("/status?fieldManager=reporter", status),
+            Step { save, ..self.get("", "application/json") },
+            self.put("/status", "${whole}".into()),
+        ]
+    }
+
+    fn scale(&self) -> Vec<Step> {
+        vec![
+            self.get("/scale", "application/json"),
+            self.patch("/scale", MERGE, json!({"spec": {"replicas": 4}})),
+            self.patch("/scale", MERGE, json!({"spec": {"replicas": -1}})),
+            self.get("", "application/json"),
+        ]
+    }
+
+    /// Some kinds are held by finalizers that the server itself sets.
+    fn end(&self) -> Vec<Step> {
+        let elsewhere =
+            json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "elsewhere"}});
+        let release = || self.patch("", MERGE, json!({"metadata": {"finalizers": null}}));
+        let collected = || Step { collected: true, ..self.get("", "application/json") };
+        let gone = || Step { until: Some(404), ..self.get("", "application/json") };
+        let one = format!("{}/{}", self.all, self.name);
+        let all = format!("{}?{}", self.all, self.selector());
+        vec![
+            Step::new(Method::DELETE, format!("{one}?dryRun=All"), None),
+            Step::new(Method::DELETE, one.clone(), Some(elsewhere)),
+            Step::new(Method::DELETE, one, None),
+            collected(),
+            release(),
+            gone(),
+            self.post("", self.manifest.clone()),
+            Step::new(Method::DELETE, all, None),
+            collected(),
+            release(),
+            gone(),
+            self.list(""),
+        ]
+    }
+
+    fn selector(&self) -> String {
+        format!("fieldSelector=metadata.name%3D{}", self.name)
+    }
+
+    fn list(&self, query: &str) -> Step {
+        Step::new(Method::GET, format!("{}?{}{query}", self.all, self.selector()), None)
+    }
+
+    fn post(&self, query: &str, object: Value) -> Step {
+        Step::new(Method::POST, format!("{}{query}", self.all), Some(object))
+    }
+
+    fn get(&self, subresource: &str, accept: &'static str) -> Step {
+        Step { accept, ..Step::new(Method::GET, format!("{}/{}{subresource}", self.all, self.name), None) }
+    }
+
+    fn put(&self, subresource: &str, object: Value) -> Step {
+        Step::new(Method::PUT, format!("{}/{}{subresource}", self.all, self.name), Some(object))
+    }
+
+    fn patch(&self, rest: &str, content_type: &'static str, body: Value) -> Step {
+        let path = format!("{}/{}{rest}", self.all, self.name);
+        Step { content_type, ..Step::new(Method::PATCH, path, Some(body)) }
+    }
+
+    /// Applies fields of the object.
+    fn apply(&self, rest: &str, fields: &Value) -> Step {
+        let head = json!({
+            "apiVersion": self.manifest["apiVersion"], "kind": self.manifest["kind"], "metadata": {"name": self.name},
+        });
+        self.patch(rest, APPLY, with(&head, fields))
+    }
+}
+
+fn saved(name: &str, pointer: &str) -> Variables {
+    Variables::from([(name.to_owned(), pointer.to_owned())])
+}
+
+/// The object with more fields.
+fn with(object: &Value, fields: &Value) -> Value {
+    let mut object = object.clone();
+    merge(&mut object, fields.clone());
+    object
+}

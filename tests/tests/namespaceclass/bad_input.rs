@@ -1,0 +1,233 @@
+//! Classes with mistakes in them: each mistake is named with its remedy where people look, all that is right still applies,
+//! and nothing is lost of what was there before.
+
+use anyhow::{Context, ensure};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::{Api, ResourceExt as _};
+use lockstep_tests::ground::eventually;
+use serde_json::{Value, json};
+
+use super::world::{World, listed, settings};
+
+/// What is told of a resource that no entry names any more.
+const KEPT: &str =
+    "ConfigMap spoiled is no longer in the class, but stays until the mistakes in that are mended";
+
+/// What becomes of the entry for the ConfigMap `spoiled`.
+struct Mistake {
+    name: &'static str,
+    entry: Value,
+    /// What is told of it after its place.
+    told: &'static str,
+    /// Whether it still names what it named.
+    names_it: bool,
+}
+
+fn mistakes() -> Vec<Mistake> {
+    let mistake = |name, entry, told| Mistake { name, entry, told, names_it: false };
+    let map = |metadata: Value| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
+    let of = |api_version: &str, kind: &str| json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": "spoiled" } });
+    vec![
+        mistake(
+            "cluster-scoped",
+            of("v1", "Namespace"),
+            "Namespace spoiled is cluster-scoped; a class holds only namespaced kinds: remove it and create it once, \
+             outside of the class",
+        ),
+        Mistake {
+            names_it: true,
+            ..mistake(
+                "foreign-namespace",
+                map(json!({ "name": "spoiled", "namespace": "default" })),
+                "ConfigMap spoiled names the namespace default; remove metadata.namespace, because each resource is \
+                 created in every namespace of the class",
+            )
+        },
+        mistake(
+            "unknown-kind",
+            of("v1", "ConfgMap"),
+            "ConfgMap spoiled: the cluster serves no kind ConfgMap in v1; correct it, or install the CRD that defines it",
+        ),
+        mistake(
+            "unknown-version",
+            of("bad-input.example.com/v1", "ConfigMap"),
+            "ConfigMap spoiled: the cluster serves no kind ConfigMap in bad-input.example.com/v1; correct it, or install \
+             the CRD that defines it",
+        ),
+        mistake(
+            "no-version",
+            of("v1/", "ConfigMap"),
+            "ConfigMap spoiled: \"v1/\" is no apiVersion; write a version, or group/version",
+        ),
+        mistake(
+            "nameless",
+            map(json!({})),
+            "ConfigMap has no name; set metadata.name (generateName can't be used)",
+        ),
+        mistake(
+            "generated-name",
+            map(json!({ "generateName": "spoiled-" })),
+            "ConfigMap has no name; set metadata.name (generateName can't be used)",
+        ),
+        mistake(
+            "twice",
+            settings("kept", "another"),
+            "ConfigMap kept stands at spec.resources[0] already; remove one of the two",
+        ),
+        mistake(
+            "own-kind",
+            of("namespaceclass.akuity.io/v1alpha1", "NamespaceClassBinding"),
+            "NamespaceClassBinding spoiled belongs to this operator itself; remove it",
+        ),
+    ]
+}
+
+/// Waits until class and binding tell of mistakes in the class as it is now; returns what either says of them.
+async fn told(world: &World, namespace: &str, class: &str) -> anyhow::Result<(String, String)> {
+    let of = |conditions: &[Condition]| -> anyhow::Result<String> {
+        let told = conditions.iter().find(|told| told.status == "False" && told.reason == "InvalidResources");
+        Ok(told.with_context(|| format!("{conditions:?}"))?.message.clone())
+    };
+    eventually("the mistakes are told", async || {
+        let class = world.classes().get(class).await?;
+        let (generation, judged) = (class.metadata.generation, class.status.unwrap_or_default());
+        ensure!(Some(judged.observed_generation) == generation, "{judged:?}");
+        let bound = world.bindings(namespace).get(namespace).await?.status.unwrap_or_default();
+        ensure!(Some(bound.observed_class_generation) == generation, "{bound:?}");
+        Ok((of(&judged.conditions)?, of(&bound.conditions)?))
+    })
+    .await
+}
+
+/// A class of two, both applied.
+async fn bound(world: &World, name: &str) -> anyhow::Result<ConfigMap> {
+    world.define(name, vec![settings("kept", "1"), settings("spoiled", "1")]).await?;
+    world.namespace(name, Some(name)).await?;
+    world.ready(name, name).await?;
+    Ok(world.config_maps(name).get("spoiled").await?)
+}
+
+pub(super) async fn every_mistake_is_named_and_takes_nothing_away(world: World) -> anyhow::Result<()> {
+    for Mistake { name, entry, told: wanted, names_it } in mistakes() {
+        let name = &format!("mistake-{name}");
+        let before = bound(&world, name).await?;
+        world.redefine(name, vec![settings("kept", "2"), entry, settings("added", "1")]).await?;
+        let (class, binding) = told(&world, name, name).await.context(name.clone())?;
+        let wanted = format!("spec.resources[1]: {wanted}");
+        assert_eq!(class, wanted, "{name}");
+        assert_eq!(binding, if names_it { wanted } else { format!("{wanted}; {KEPT}") }, "{name}");
+
+        let judged = world.classes().get(name).await?.status.unwrap_or_default();
+        assert_eq!(judged.resource_count, 2, "{name}");
+        assert_eq!(
+            (world.value(name, "kept").await?, world.value(name, "added").await?),
+            ("2".into(), "1".into())
+        );
+        assert_eq!(world.config_maps(name).get("spoiled").await?, before, "{name}: nothing has been written");
+        let listed = listed(&world.bindings(name).get(name).await?);
+        assert_eq!(listed, ["ConfigMap added", "ConfigMap kept", "ConfigMap spoiled"], "{name}");
+
+        world.redefine(name, vec![settings("kept", "3"), settings("spoiled", "2")]).await?;
+        world.ready(name, name).await?;
+        let after = world.config_maps(name).get("spoiled").await?;
+        assert_eq!((after.uid(), world.value(name, "spoiled").await?), (before.uid(), "2".into()), "{name}");
+        world.gone(&world.config_maps(name), "added").await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn mistakes_are_all_named_and_hold_nothing_else_back(world: World) -> anyhow::Result<()> {
+    let (mut resources, mut wanted) = (vec![settings("kept", "1")], Vec::new());
+    for (index, mistake) in (1..).zip(mistakes()) {
+        resources.push(mistake.entry);
+        wanted.push(format!("spec.resources[{index}]: {}", mistake.told));
+    }
+    resources.push(settings("last", "1"));
+    world.define("mistakes", resources).await?;
+    world.namespace("mistakes", Some("mistakes")).await?;
+    let wanted = wanted.join("; ");
+    assert_eq!(told(&world, "mistakes", "mistakes").await?, (wanted.clone(), wanted));
+
+    assert_eq!(
+        (world.value("mistakes", "kept").await?, world.value("mistakes", "last").await?),
+        ("1".into(), "1".into())
+    );
+    assert_eq!(
+        listed(&world.bindings("mistakes").get("mistakes").await?),
+        ["ConfigMap kept", "ConfigMap last"]
+    );
+    // Nor has anything come of the mistakes.
+    assert_eq!(world.namespaces().get_opt("spoiled").await?.map(|it: Namespace| it.name_any()), None);
+    assert_eq!(world.config_maps("default").get_opt("spoiled").await?, None);
+    Ok(())
+}
+
+pub(super) async fn what_leaves_a_class_with_a_mistake_goes_when_that_is_mended(
+    world: World,
+) -> anyhow::Result<()> {
+    let name = "removals-wait";
+    let before = bound(&world, name).await?;
+    let nameless = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": {} });
+    world.redefine(name, vec![settings("kept", "2"), nameless]).await?;
+    let (_, binding) = told(&world, name, name).await?;
+    assert!(binding.ends_with(KEPT), "{binding}");
+    assert_eq!(world.config_maps(name).get("spoiled").await?, before);
+
+    world.redefine(name, vec![settings("kept", "2")]).await?;
+    assert_eq!(listed(&world.ready(name, name).await?), ["ConfigMap kept"]);
+    world.gone(&world.config_maps(name), "spoiled").await
+}
+
+pub(super) async fn a_switch_to_a_class_with_a_mistake_takes_what_was_of_the_other(
+    world: World,
+) -> anyhow::Result<()> {
+    let (from, to) = ("switch-from", "switch-to");
+    bound(&world, from).await?;
+    world
+        .define(
+            to,
+            vec![settings("kept", "2"), json!({ "apiVersion": "v1", "kind": "Secret", "metadata": {} })],
+        )
+        .await?;
+    world.label(from, Some(to)).await?;
+    told(&world, from, to).await?;
+    assert_eq!(world.value(from, "kept").await?, "2");
+    world.gone(&world.config_maps(from), "spoiled").await
+}
+
+pub(super) async fn a_kind_that_appears_later_is_applied_without_touching_the_class(
+    world: World,
+) -> anyhow::Result<()> {
+    let kind = GroupVersionKind::gvk("later.example.com", "v1", "Widget");
+    let widget = json!({
+        "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": { "name": "one" }, "spec": { "size": 3 },
+    });
+    world.define("later", vec![widget, settings("kept", "1")]).await?;
+    world.namespace("later", Some("later")).await?;
+    let (_, binding) = told(&world, "later", "later").await?;
+    assert!(binding.contains("serves no kind Widget"), "{binding}");
+    assert_eq!(world.value("later", "kept").await?, "1");
+
+    let crds: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    let size = json!({ "type": "object", "properties": { "size": { "type": "integer" } } });
+    let schema = json!({ "openAPIV3Schema": { "type": "object", "properties": { "spec": size } } });
+    let crd = json!({
+        "metadata": { "name": format!("widgets.{}", kind.group) },
+        "spec": {
+            "group": kind.group, "names": { "kind": kind.kind, "plural": "widgets" }, "scope": "Namespaced",
+            "versions": [{ "name": kind.version, "served": true, "storage": true, "schema": schema }],
+        },
+    });
+    crds.create(&PostParams::default(), &serde_json::from_value(crd)?).await?;
+    world.ready("later", "later").await?;
+    let widgets: Api<DynamicObject> = Api::namespaced_with(
+        world.client.clone(),
+        "later",
+        &ApiResource::from_gvk_with_plural(&kind, "widgets"),
+    );
+    assert_eq!(widgets.get("one").await?.data["spec"]["size"], 3);
+    Ok(())
+}
