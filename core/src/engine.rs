@@ -15,6 +15,7 @@
 //! | [`recorder`] | Kubernetes Events with aggregation |
 //! | [`lease`] | leader election |
 //! | [`recording`] | a run written down, replayed and compared |
+//! | [`trace`] | traces and their spans |
 //! | [`wire`] | how actions and answers look over HTTP |
 //! | [`write`](mod@write) | writes that leave alone what belongs to others |
 
@@ -33,5 +34,6 @@ pub(crate) mod pairs;
 pub mod queue;
 pub mod recorder;
 pub mod recording;
+pub mod trace;
 pub mod wire;
 pub mod write;

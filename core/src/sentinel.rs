@@ -25,7 +25,9 @@ use lockstep_crds::sentinel::{SecretKeyRef, SentinelConfigStatus};
 
 use crate::engine::action::{Action, ActionId, Outcome, Request, Scope};
 use crate::engine::broker::Broker;
+use crate::engine::conditions::Status;
 use crate::engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
+use crate::engine::trace::Trace;
 use crate::object::ObjectRef;
 use crate::random::Random;
 use crate::time::{Monotonic, Now};
@@ -66,7 +68,7 @@ pub struct Settings {
     pub config: String,
     /// Whether each decision is told, not only what a cycle came to.
     pub tells_decisions: bool,
-    /// Whether each event begins a trace.
+    /// Whether each cycle is a trace, with the publications of its events as spans.
     pub traces: bool,
     /// From which event ids, traces and all jitter follow.
     pub seed: u64,
@@ -201,26 +203,29 @@ impl Sentinel {
         if self.next_poll <= now.monotonic {
             self.cycles += 1;
             let from = std::mem::take(&mut self.from);
-            self.cycle = Some(Cycle::new(self.cycles, Arc::clone(loaded), from, now.monotonic));
+            let trace = self.settings.traces.then(|| Trace::begin(&mut self.random));
+            self.cycle = Some(Cycle::new(self.cycles, Arc::clone(loaded), from, trace, now.monotonic));
             // A connection that broke while nothing was sent is found out here.
             self.link.is_up = false;
         }
     }
 
     fn end_cycle(&mut self, now: Now, step: &mut Step) {
-        let Some(cycle) = self.cycle.take_if(|cycle| cycle.is_done()) else { return };
-        self.malformed = cycle.malformed;
+        let Some(mut cycle) = self.cycle.take_if(|cycle| cycle.is_done()) else { return };
         self.from = cycle.pager.given_up().cloned().unwrap_or_default();
         let loaded = &cycle.loaded;
         let took = now.monotonic.since(cycle.began);
         self.next_poll = (now.monotonic + loaded.config.poll_interval).max(cycle.pager.not_before());
         step.notes.push(loaded.shard.took(took));
-        let tally = cycle.tally;
-        if self.link.is_up && tally.failed == 0 {
+        if self.link.is_up && cycle.tally.failed == 0 {
             // Where nothing is due nothing is confirmed.
             self.link.works();
         }
-        let finding = self.publishing(cycle.pager.is_complete(), tally.failed);
+        let finding = self.publishing(cycle.pager.is_complete(), cycle.tally.failed);
+        let failure = (finding.status == Status::False).then(|| finding.message.clone());
+        step.notes.extend(cycle.told(now.monotonic, failure));
+        self.malformed = cycle.malformed;
+        let tally = cycle.tally;
         self.find(finding, now, step);
         let message = format!(
             "cycle {} took {} ms: {} resources, {} published, {} skipped (ready), {} skipped (not ready), {} given up, {} malformed",
@@ -257,7 +262,12 @@ impl Machine for Sentinel {
                 };
                 self.ask(Action::Watch { kind: load::kind(), scope }, Asked::Watch, &mut step);
             }
-            Event::LeadershipChanged { leading } => self.is_acting = leading,
+            Event::LeadershipChanged { leading } => {
+                self.is_acting = leading;
+                // What is still in flight at the end is not awaited here: the publications of a trace need their cycle.
+                let cycle = self.cycle.as_mut().filter(|_| !leading);
+                step.notes.extend(cycle.and_then(|cycle| cycle.told(now.monotonic, None)));
+            }
             Event::ListStarted { .. } => self.list_started(),
             Event::ListCompleted { .. } => self.list_completed(now, &mut step),
             Event::Observed { object, .. } => self.observe(&object, now, &mut step),

@@ -27,15 +27,10 @@ pub(crate) fn conditions(generator: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A duration as Go writes it, such as `1h30m`, positive; by default so many seconds.
-pub(crate) fn duration<const DEFAULT_SECONDS: u32>(_: &mut SchemaGenerator) -> Schema {
-    let default = match DEFAULT_SECONDS {
-        seconds if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
-        seconds => format!("{seconds}s"),
-    };
+/// A duration as Go writes it, such as `1h30m`, positive.
+pub(crate) fn duration(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
-        "default": default,
         "maxLength": 32,
         "x-kubernetes-validations": [{
             "rule": "self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('1ms')",

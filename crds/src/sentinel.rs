@@ -47,11 +47,11 @@ pub struct SentinelConfigSpec {
     pub resource_type: String,
     /// How long a resource that is not Ready is left alone after its last status report, such as 10s.
     #[serde(default = "backoff_not_ready")]
-    #[schemars(schema_with = "schema::duration::<10>")]
+    #[schemars(schema_with = "schema::duration")]
     pub backoff_not_ready: String,
     /// How long a resource that is Ready is left alone after its last status report, such as 30m.
     #[serde(default = "backoff_ready")]
-    #[schemars(schema_with = "schema::duration::<1800>")]
+    #[schemars(schema_with = "schema::duration")]
     pub backoff_ready: String,
     /// Which resources belong to this shard, by their labels; all, if it is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ pub struct SentinelConfigSpec {
     pub broker: Broker,
     /// How long after the end of one poll the next begins, such as 5s.
     #[serde(default = "poll_interval")]
-    #[schemars(schema_with = "schema::duration::<5>")]
+    #[schemars(schema_with = "schema::duration")]
     pub poll_interval: String,
 }
 
@@ -127,7 +127,7 @@ pub struct HyperFleetApi {
     pub url: String,
     /// How long one answer may take, such as 10s.
     #[serde(default = "timeout")]
-    #[schemars(schema_with = "schema::duration::<10>")]
+    #[schemars(schema_with = "schema::duration")]
     pub timeout: String,
     /// How the API is spoken to: labels (a labels parameter; status.phase and status.lastTransitionTime) or search (a search
     /// parameter; status.conditions), as released from 0.3 on.

@@ -14,6 +14,7 @@ mod process;
 mod replay;
 mod run;
 mod sentinel;
+mod serving;
 mod signal;
 #[cfg(feature = "embedded")]
 mod sim;

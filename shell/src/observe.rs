@@ -9,6 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tracing::{debug, info, warn};
 
 use crate::metrics::Metrics;
+use crate::spans::Spans;
 
 /// One note with the name of the controller that told it.
 #[derive(Debug, Clone)]
@@ -24,18 +25,25 @@ pub struct Told {
 pub struct Observer {
     metrics: Metrics,
     sink: Option<UnboundedSender<Told>>,
+    spans: Option<Spans>,
 }
 
 impl Observer {
     /// Logs and counts.
     pub fn new(metrics: Metrics) -> Self {
-        Self { metrics, sink: None }
+        Self { metrics, sink: None, spans: None }
     }
 
     /// Sends every note to the sink as well.
     #[must_use]
     pub fn with_sink(self, sink: UnboundedSender<Told>) -> Self {
         Self { sink: Some(sink), ..self }
+    }
+
+    /// Exports what belongs to traces.
+    #[must_use]
+    pub fn exporting(self, spans: Option<Spans>) -> Self {
+        Self { spans, ..self }
     }
 
     pub(crate) fn note(&self, controller: &'static str, note: Note) {
@@ -56,6 +64,11 @@ impl Observer {
             Note::Told { debug: true, message } => debug!(controller, "{message}"),
             Note::Told { debug: false, message } => info!(controller, "{message}"),
             Note::Measured(measure) => self.metrics.measured(measure),
+            Note::Traced(span) => {
+                if let Some(spans) = &self.spans {
+                    spans.told(span);
+                }
+            }
         }
         if let Some(sink) = &self.sink {
             // A closed sink means that nobody reads any more, as when the live view has ended before the drivers.

@@ -70,9 +70,9 @@ impl Publisher {
         (Self { in_process: Some(sender), ..Self::default() }, events)
     }
 
-    /// The same, but of each event that begins a trace a span tells how it was published.
+    /// The same, but of each event that belongs to a trace a span tells how it was published.
     #[must_use]
-    pub fn exporting(self, spans: Option<Spans>) -> Self {
+    pub(crate) fn exporting(self, spans: Option<Spans>) -> Self {
         Self { spans, ..self }
     }
 

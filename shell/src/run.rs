@@ -21,6 +21,7 @@ use crate::publish::Publisher;
 use crate::run::inbox::{Inbox, Watches};
 use crate::run::requests::Requests;
 use crate::shutdown::Shutdown;
+use crate::spans::Spans;
 
 pub use inbox::Handle;
 
@@ -38,6 +39,8 @@ pub struct Options {
     pub farewell: Option<Event>,
     /// Keeps the connection to the message broker, for who publishes.
     pub publisher: Publisher,
+    /// Takes the spans of what is published, and of whatever else belongs to traces.
+    pub spans: Option<Spans>,
     /// Seeds the jitter with which watches that failed are tried again.
     pub seed: u64,
 }
@@ -49,6 +52,7 @@ impl Default for Options {
             grace: Duration::from_secs(5),
             farewell: None,
             publisher: Publisher::default(),
+            spans: None,
             seed: 0,
         }
     }
@@ -78,7 +82,9 @@ impl Driver {
         options: Options,
     ) -> Self {
         let name = machine.name();
-        let executor = Executor::new(client, name).publishing_with(options.publisher.clone());
+        let publisher = options.publisher.clone().exporting(options.spans.clone());
+        let executor = Executor::new(client, name).publishing_with(publisher);
+        let observer = observer.exporting(options.spans.clone());
         let inbox = Inbox::new();
         Self {
             clock,

@@ -5,14 +5,18 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
-use opentelemetry::KeyValue;
+use lockstep_core::engine::trace::{self, Span};
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
-use opentelemetry_sdk::trace::{BatchSpanProcessor, SpanData, SpanExporter as _, SpanProcessor as _};
+use opentelemetry_sdk::trace::{
+    BatchSpanProcessor, SpanData, SpanEvents, SpanExporter as _, SpanLinks, SpanProcessor as _,
+};
 use reqwest::redirect;
 
 use self::carrier::Carrier;
@@ -60,12 +64,59 @@ impl Spans {
         self.processor.on_end(span);
     }
 
+    /// Takes in what a machine tells of, which has ended just now.
+    pub(crate) fn told(&self, span: &Span) {
+        let attributes = span.attributes.iter().map(|(key, value)| {
+            let value = match (value.as_i64(), value.as_str()) {
+                (Some(number), _) => Value::I64(number),
+                (None, Some(text)) => text.to_owned().into(),
+                (None, None) => value.to_string().into(),
+            };
+            KeyValue::new(key.clone(), value)
+        });
+        let status = span.failure.clone().map_or(Status::Unset, Status::error);
+        let now = SystemTime::now();
+        let began = now.checked_sub(span.took).unwrap_or(now);
+        if let Some(data) = data(&span.traceparent, SpanKind::Internal, began, span.took) {
+            self.take(SpanData { name: span.name.clone(), attributes: attributes.collect(), status, ..data });
+        }
+    }
+
     /// Exports what waits, though not for longer than this. What is taken in afterwards is lost.
     pub async fn finish(self, within: Duration) {
         // What fails has been told.
         let finishing = move || drop(self.processor.shutdown_with_timeout(within));
         let _ended = tokio::task::spawn_blocking(finishing).await;
     }
+}
+
+/// A span without a name, with the ids that a `traceparent` tells; none if that is none.
+pub(crate) fn data(
+    traceparent: &str,
+    span_kind: SpanKind,
+    start_time: SystemTime,
+    took: Duration,
+) -> Option<SpanData> {
+    let (trace, span) = trace::ids(traceparent)?;
+    let parent = trace::parent(trace, span).map(SpanId::from_hex).transpose().ok()?;
+    let (trace, span) = (TraceId::from_hex(trace).ok()?, SpanId::from_hex(span).ok()?);
+    Some(SpanData {
+        span_context: SpanContext::new(trace, span, TraceFlags::SAMPLED, false, TraceState::NONE),
+        parent_span_id: parent.unwrap_or(SpanId::INVALID),
+        parent_span_is_remote: false,
+        span_kind,
+        name: "".into(),
+        start_time,
+        end_time: start_time + took,
+        attributes: Vec::new(),
+        dropped_attributes_count: 0,
+        events: SpanEvents::default(),
+        links: SpanLinks::default(),
+        status: Status::Unset,
+        instrumentation_scope: InstrumentationScope::builder("lockstep")
+            .with_version(env!("CARGO_PKG_VERSION"))
+            .build(),
+    })
 }
 
 /// Collectors don't redirect, and the headers, which may be secret, are for this one only.

@@ -16,10 +16,12 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use self::connections::Body;
+use self::serving::Serving;
 use crate::apiserver::{Actors, ApiServer, Options as ServerOptions, Response};
 
 pub(crate) mod connections;
 mod listener;
+pub(crate) mod serving;
 mod state;
 mod stop;
 mod stream;
@@ -50,10 +52,8 @@ impl Default for Options {
 /// A running host; stopped by [`Host::shutdown`] or, abruptly, when dropped.
 #[derive(Debug)]
 pub struct Host {
-    addr: SocketAddr,
     state: State,
-    stop: Arc<Stop>,
-    accept: JoinHandle<()>,
+    serving: Serving,
     actors: JoinHandle<()>,
 }
 
@@ -75,25 +75,24 @@ impl Host {
     ///
     /// If the listener does not know its address.
     pub fn start(listener: impl Listener, state: State, actors: Option<Actors>) -> io::Result<Self> {
-        let addr = listener.local_addr()?;
         let stop = Arc::new(Stop::default());
         let (shared, stopped) = (state.clone(), Arc::clone(&stop));
         let answer = move |request: http::Request<Bytes>| {
             std::future::ready(answer(&request, shared.clone(), Arc::clone(&stopped)))
         };
-        let accept = tokio::spawn(connections::serve(listener, Arc::clone(&stop), answer));
-        let actors = tokio::spawn(run_actors(actors, state.clone(), Arc::clone(&stop)));
-        Ok(Self { addr, state, stop, accept, actors })
+        let serving = Serving::start(listener, Arc::clone(&stop), answer)?;
+        let actors = tokio::spawn(run_actors(actors, state.clone(), stop));
+        Ok(Self { state, serving, actors })
     }
 
     /// The address that the host listens on.
     pub fn addr(&self) -> SocketAddr {
-        self.addr
+        self.serving.addr()
     }
 
     /// The server's URL.
     pub fn url(&self) -> String {
-        format!("http://{}", self.addr)
+        format!("http://{}", self.addr())
     }
 
     /// A kubeconfig with this server as its only cluster.
@@ -110,19 +109,10 @@ impl Host {
     }
 
     /// Stops: open watches end at once, other requests are finished, then the connections close.
-    pub async fn shutdown(mut self) {
-        self.stop.pull();
-        // Both tasks end by the signal; a panic in one has nothing left to break.
-        let _ended = (&mut self.accept).await;
-        let _ended = (&mut self.actors).await;
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        self.stop.pull();
-        self.accept.abort();
-        self.actors.abort();
+    pub async fn shutdown(self) {
+        self.serving.shutdown().await;
+        // They end by the same signal; a panic has nothing left to break.
+        let _ended = self.actors.await;
     }
 }
 

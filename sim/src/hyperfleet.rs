@@ -56,6 +56,7 @@ pub enum Dialect {
 pub struct HyperFleet {
     dialect: Dialect,
     knows_pages: bool,
+    largest_page: usize,
     clusters: Collection,
     nodepools: Collection,
     ids: Ids,
@@ -65,7 +66,13 @@ impl HyperFleet {
     /// An API without resources. The seed decides about ids.
     pub fn new(dialect: Dialect, seed: u64) -> Self {
         let (clusters, nodepools) = (Collection::default(), Collection::default());
-        Self { dialect, knows_pages: true, clusters, nodepools, ids: Ids::new(seed) }
+        let (knows_pages, largest_page) = (true, usize::MAX);
+        Self { dialect, knows_pages, largest_page, clusters, nodepools, ids: Ids::new(seed) }
+    }
+
+    /// From now on no page has more items than this, however many are asked for.
+    pub fn limit_pages(&mut self, items: usize) {
+        self.largest_page = items;
     }
 
     /// From now on every list comes whole, whichever page is asked for: the specification of the documented dialect tells of

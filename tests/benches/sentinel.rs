@@ -23,6 +23,7 @@ use lapin::{BasicProperties, Connection, ConnectionProperties};
 use lockstep_sim::host::{Host, Options};
 use lockstep_sim::hyperfleet::host::{Host as FleetHost, Mishap};
 use lockstep_sim::hyperfleet::{Dialect, HyperFleet, Labels};
+use lockstep_tests::collector::Collector;
 use lockstep_tests::cost;
 use lockstep_tests::ground::install_crds;
 use lockstep_tests::program::{Program, sum};
@@ -61,9 +62,17 @@ async fn measure(program: &Path, broker: &RabbitMq, sizes: &[usize]) -> anyhow::
         for batch in BATCHES {
             bare = bare.min(publish(broker, size, batch).await?);
         }
-        let (took, peak) = cycle(program, broker, &cluster, &client, size).await?;
+        let (took, peak) = cycle(program, broker, &cluster, &client, size, None).await?;
         println!("  ratio to the bare publisher: {:.2}", bare.as_secs_f64() / took.as_secs_f64());
         peaks.insert(size, peak);
+        let collector = Collector::start().await?;
+        let (traced, traced_peak) = cycle(program, broker, &cluster, &client, size, Some(&collector)).await?;
+        println!(
+            "  with spans exported: {:.2} of the rate, {:.2} of the memory; {} of {size} spans came, the rest found no room",
+            took.as_secs_f64() / traced.as_secs_f64(),
+            traced_peak / peak,
+            collector.spans().len(),
+        );
     }
     if let (Some((least, at_least)), Some((most, at_most))) =
         (peaks.first_key_value(), peaks.last_key_value())
@@ -147,15 +156,17 @@ fn message() -> (Vec<u8>, BasicProperties) {
     (serde_json::Value::Object(body).to_string().into_bytes(), properties)
 }
 
-/// One cycle of a Sentinel over clusters that are all due: how long it took, and the most memory that it had, in MiB.
+/// One cycle of a Sentinel over clusters that are all due, with its spans exported where there is a collector: how long it
+/// took, and the most memory that it had, in MiB.
 async fn cycle(
     program: &Path,
     broker: &RabbitMq,
     cluster: &Host,
     client: &Client,
     count: usize,
+    collector: Option<&Collector>,
 ) -> anyhow::Result<(Duration, f64)> {
-    let name = format!("cycle-{count}");
+    let name = format!("{}-{count}", if collector.is_some() { "traced" } else { "cycle" });
     let queue = Queue::bind(broker, &name).await?;
     let mut fleet = HyperFleet::new(Dialect::Released, 1);
     let labels = Arc::new(Labels::new());
@@ -178,6 +189,9 @@ async fn cycle(
     command.args(["sentinel", "--namespace=default", "--config", &name]);
     command.args(["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]);
     command.env("LOCKSTEP_LOG_FORMAT", "json");
+    if let Some(collector) = collector {
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url());
+    }
     let mut arrivals = queue.arrivals().await?;
     let sentinel = Program::start(command, &cluster.kubeconfig_yaml()).await?;
     arrivals.next().await?;
@@ -193,7 +207,7 @@ async fn cycle(
     ensure!(sum(&metrics, PUBLISHED, "") == count as u64, "not all were published: {metrics}");
     let took = metrics.lines().find(|line| line.starts_with(TOOK)).and_then(|line| line.rsplit(' ').next());
     let took = Duration::from_secs_f64(took.context("the cycle was measured")?.parse()?);
-    report("the Sentinel's first cycle", count, took);
+    report(&format!("the Sentinel's first cycle ({name})"), count, took);
     let first = first_event.duration_since(asked.recv()?);
     println!(
         "  from the first page's answer to the first event's arrival: {:.1} ms",

@@ -41,6 +41,15 @@ impl Program {
         self.process.id()
     }
 
+    /// What the system says of its memory, in bytes: `VmRSS` is resident now, `VmHWM` was at the most.
+    pub fn memory(&self, which: &str) -> anyhow::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()))?;
+        let mut lines = status.lines().filter_map(|line| line.split_once(':'));
+        let (_, size) = lines.find(|(name, _)| *name == which).context("no such figure")?;
+        let kib: u64 = size.trim().trim_end_matches(" kB").parse()?;
+        Ok(kib * 1024)
+    }
+
     /// Waits for the log line that says where something is served.
     async fn address(&self, message: &str) -> anyhow::Result<String> {
         eventually(message, async || {

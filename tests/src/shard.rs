@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::ground::{Ground, PATIENCE, eventually};
 use crate::program::{Program, program};
 use crate::queue::Arrivals;
+use crate::rabbitmq::RabbitMq;
 use crate::sentinel::Config;
 
 /// Events that the broker confirmed.
@@ -31,6 +32,8 @@ pub const API_ERRORS: &str = "hyperfleet_sentinel_api_errors_total";
 pub const BROKER_ERRORS: &str = "hyperfleet_sentinel_broker_errors_total";
 /// Events that were sent again.
 pub const REPUBLISHED: &str = "lockstep_sentinel_events_republished_total";
+/// Events that wait or are in flight.
+const HELD: &str = "lockstep_queue_depth";
 /// Resources that could not be understood.
 pub const MALFORMED: &str = "lockstep_sentinel_malformed_resources_total";
 
@@ -115,6 +118,18 @@ impl World {
         self.start(self.command()?).await
     }
 
+    /// Starts a Sentinel by a command, and freezes the broker in the middle of its first cycle, which must be of more than
+    /// a hundred pages: thousands of events are in flight then that the broker does not confirm.
+    pub async fn frozen_midway(&self, broker: &RabbitMq, command: Command) -> anyhow::Result<Program> {
+        self.state().answer_only(50);
+        let sentinel = self.start(command).await?;
+        reaches(&sentinel, PUBLISHED, 1000).await?;
+        broker.freeze()?;
+        self.state().answer_only(u64::MAX);
+        reaches(&sentinel, HELD, 2000).await?;
+        Ok(sentinel)
+    }
+
     /// What the fleet's host serves.
     pub fn state(&self) -> &State {
         self.host.state()
@@ -139,6 +154,14 @@ pub async fn reaches(sentinel: &Program, metric: &str, goal: u64) -> anyhow::Res
         Ok(value)
     })
     .await
+}
+
+/// Waits until the first cycle has ended, which publishes so many events, for as long as it moves.
+pub async fn first_cycle_publishes(sentinel: &Program, events: u64) -> anyhow::Result<()> {
+    for goal in (0..=events).step_by(1000) {
+        reaches(sentinel, PUBLISHED, goal).await?;
+    }
+    reaches(sentinel, CYCLES, 1).await.map(drop)
 }
 
 /// Waits until a whole cycle has passed.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, TcpListener};
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
@@ -10,7 +11,7 @@ use lockstep_tests::ground::eventually;
 use lockstep_tests::program::{Program, sum};
 use lockstep_tests::queue::Queue;
 use lockstep_tests::rabbitmq::{ENCODED_PASSWORD, PASSWORD, RabbitMq};
-use lockstep_tests::shard::{CYCLES, PUBLISHED, REPUBLISHED, World, reaches};
+use lockstep_tests::shard::{CYCLES, PUBLISHED, REPUBLISHED, World, first_cycle_publishes, reaches};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
@@ -36,11 +37,21 @@ fn is_error(span: &Span) -> bool {
     span.status.as_ref().is_some_and(|status| status.code() == StatusCode::Error)
 }
 
-/// Starts the Sentinel with variables of its environment.
-async fn started(world: &World, variables: &[(&str, &str)]) -> anyhow::Result<Program> {
+/// The spans that a collector took: of polls, and of publications.
+fn sorted(collector: &Collector) -> (Vec<Span>, Vec<Span>) {
+    collector.spans().into_iter().partition(|span| span.name == "sentinel.poll")
+}
+
+/// The command of the Sentinel with variables of its environment.
+fn traced(world: &World, variables: &[(&str, &str)]) -> anyhow::Result<Command> {
     let mut command = world.command()?;
     command.envs(variables.iter().copied());
-    world.start(command).await
+    Ok(command)
+}
+
+/// Starts the Sentinel with variables of its environment.
+async fn started(world: &World, variables: &[(&str, &str)]) -> anyhow::Result<Program> {
+    world.start(traced(world, variables)?).await
 }
 
 /// The events in a queue, which is empty then.
@@ -50,7 +61,7 @@ async fn drained(queue: &Queue) -> anyhow::Result<Vec<Value>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_event_names_the_span_of_its_publication() -> anyhow::Result<()> {
+async fn each_event_names_the_span_of_its_publication_within_its_poll() -> anyhow::Result<()> {
     const CLUSTERS: usize = 300;
     const TOKEN: &str = "hunter7";
     const HEADER: &str = "hunter9";
@@ -80,8 +91,16 @@ async fn each_event_names_the_span_of_its_publication() -> anyhow::Result<()> {
     let log = sentinel.log();
     assert!(sentinel.terminate().await?.success());
 
-    let (events, spans) = (drained(&queue).await?, collector.spans());
+    let (events, (polls, spans)) = (drained(&queue).await?, sorted(&collector));
     assert_eq!((events.len(), spans.len()), (CLUSTERS, CLUSTERS));
+    let [poll] = polls.as_slice() else { panic!("{polls:?}") };
+    assert!(
+        poll.parent_span_id.is_empty() && poll.kind() == SpanKind::Internal && !is_error(poll),
+        "{poll:?}"
+    );
+    let shard = [("hyperfleet.resource_type", "clusters"), ("hyperfleet.shard", "")];
+    let shard = shard.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!(attributes(&poll.attributes), shard.into());
     assert_eq!(named(&events)?, spans.iter().map(traceparent).collect());
     let events = events.iter().map(|event| (event["traceparent"].as_str().unwrap_or_default(), event));
     let events = events.collect::<BTreeMap<_, _>>();
@@ -96,12 +115,17 @@ async fn each_event_names_the_span_of_its_publication() -> anyhow::Result<()> {
             ("messaging.rabbitmq.destination.routing_key", world.namespace.clone()),
             ("messaging.message.id", text(&event["id"])),
             ("cloudevents.event_type", text(&event["type"])),
-            ("hyperfleet.resource.id", text(&event["data"]["id"])),
-            ("hyperfleet.resource.kind", "Cluster".to_owned()),
+            ("hyperfleet.resource_id", text(&event["data"]["id"])),
+            ("hyperfleet.resource_kind", "Cluster".to_owned()),
         ];
         assert_eq!(attributes(&span.attributes), expected.map(|(key, value)| (key.to_owned(), value)).into());
         assert_eq!((span.name.as_str(), span.kind()), ("publish spans", SpanKind::Producer));
-        assert!(span.parent_span_id.is_empty() && !is_error(span), "{span:?}");
+        assert!(
+            span.parent_span_id == poll.span_id && span.trace_id == poll.trace_id && !is_error(span),
+            "{span:?}"
+        );
+    }
+    for span in [poll].into_iter().chain(&spans) {
         let (began, ended) = (span.start_time_unix_nano, span.end_time_unix_nano);
         assert!(start < began && began < ended && ended < nanos(SystemTime::now())?, "{span:?}");
     }
@@ -136,12 +160,17 @@ async fn a_refused_event_is_an_error_each_time_that_it_is_sent() -> anyhow::Resu
 
     let received = named(&drained(&queue).await?)?;
     assert!((1..CLUSTERS).contains(&received.len()), "{received:?}");
-    let mut traces = BTreeMap::<_, Vec<_>>::new();
-    for span in collector.spans() {
-        traces.entry(span.trace_id.clone()).or_default().push(span);
+    let (polls, publications) = sorted(&collector);
+    let [poll] = polls.as_slice() else { panic!("{polls:?}") };
+    let why = &poll.status.as_ref().context("a status")?.message;
+    assert!(is_error(poll) && why.contains("events of the last cycle were given up"), "{poll:?}");
+    let mut events = BTreeMap::<_, Vec<_>>::new();
+    for span in publications {
+        assert_eq!((&span.trace_id, &span.parent_span_id), (&poll.trace_id, &poll.span_id));
+        events.entry(attributes(&span.attributes)["messaging.message.id"].clone()).or_default().push(span);
     }
-    assert_eq!(traces.len(), CLUSTERS);
-    for spans in traces.values() {
+    assert_eq!(events.len(), CLUSTERS);
+    for spans in events.values() {
         if let [span] = spans.as_slice() {
             assert!(received.contains(&traceparent(span)) && !is_error(span), "{span:?}");
             continue;
@@ -168,18 +197,16 @@ async fn what_a_lost_connection_left_unconfirmed_is_an_error() -> anyhow::Result
     drop(Queue::bind(&broker, &world.namespace).await?);
     world.config.create(&world.spec(&broker.url())).await?;
     let roomy = ("OTEL_BSP_MAX_QUEUE_SIZE", "100000");
-    let sentinel = started(&world, &[(ENDPOINT, &collector.url()), roomy]).await?;
-    let published = reaches(&sentinel, PUBLISHED, 1000).await?;
-    ensure!(published < CLUSTERS as u64, "all was published before the broker was lost");
+    let command = traced(&world, &[(ENDPOINT, &collector.url()), roomy])?;
+    let sentinel = world.frozen_midway(&broker, command).await?;
     block_in_place(|| broker.kill())?;
     block_in_place(|| broker.resume())?;
-    world.config.told("BrokerConnected", "True", "Connected").await?;
-    reaches(&sentinel, CYCLES, 1).await?;
+    first_cycle_publishes(&sentinel, CLUSTERS as u64).await?;
     let republished = sum(&sentinel.metrics().await?, REPUBLISHED, "");
     assert!(sentinel.terminate().await?.success());
 
     let received = named(&drained(&Queue::bind(&broker, &world.namespace).await?).await?)?;
-    let (lost, well): (Vec<_>, Vec<_>) = collector.spans().into_iter().partition(is_error);
+    let (lost, well): (Vec<_>, Vec<_>) = sorted(&collector).1.into_iter().partition(is_error);
     assert_eq!(well.len(), CLUSTERS);
     assert!(well.iter().all(|span| received.contains(&traceparent(span))));
     assert!(republished > 0 && lost.len() as u64 == republished, "{} of {republished}", lost.len());

@@ -77,7 +77,7 @@ pub struct CloudEvent {
     pub source: String,
     /// When.
     pub time: Timestamp,
-    /// The trace that it belongs to (W3C Trace Context), if one is kept.
+    /// The span of its publication (W3C Trace Context), if traces are kept.
     pub traceparent: Option<String>,
     /// What it is about.
     pub data: Value,

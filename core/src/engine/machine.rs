@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::action::{ActionId, Failure, Outcome, Request};
+use super::trace::Span;
 use crate::object::{Kind, ObjectRef};
 use crate::time::{Monotonic, Now};
 
@@ -119,6 +120,8 @@ pub enum Note {
     },
     /// A metric of the controller's own.
     Measured(Measure),
+    /// Something of a trace has ended.
+    Traced(Span),
 }
 
 /// A metric that has to move.

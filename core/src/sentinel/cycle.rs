@@ -9,6 +9,7 @@
 //! Pages are fetched while earlier ones are still published, as long as not too many events are held. Source: HyperFleet
 //! Sentinel, "Main Reconciler".
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,8 @@ use super::load::Loaded;
 use super::pager::Pager;
 use crate::engine::backoff::Backoff;
 use crate::engine::broker::CloudEvent;
+use crate::engine::machine::Note;
+use crate::engine::trace::{Span, Trace};
 use crate::random::Random;
 use crate::time::Monotonic;
 
@@ -64,6 +67,8 @@ pub struct Cycle {
     pub unvisited: VecDeque<Resource>,
     /// Whether it was told that the whole list has come.
     pub is_listed: bool,
+    /// Its trace, if traces are kept and it was not told yet.
+    pub trace: Option<Trace>,
     ready: VecDeque<Batch>,
     retrying: BTreeMap<(Monotonic, u64), Batch>,
     retries: u64,
@@ -82,7 +87,7 @@ pub enum Fate {
 
 impl Cycle {
     /// A cycle that begins at a place in the list.
-    pub fn new(number: u64, loaded: Arc<Loaded>, from: Place, now: Monotonic) -> Self {
+    pub fn new(number: u64, loaded: Arc<Loaded>, from: Place, trace: Option<Trace>, now: Monotonic) -> Self {
         Self {
             number,
             began: now,
@@ -93,6 +98,7 @@ impl Cycle {
             malformed: BTreeSet::new(),
             unvisited: VecDeque::new(),
             is_listed: false,
+            trace,
             ready: VecDeque::new(),
             retrying: BTreeMap::new(),
             retries: 0,
@@ -183,6 +189,30 @@ impl Cycle {
         let page = self.pager.next().filter(|_| self.has_room()).map(|(_, not_before)| not_before);
         let retry = self.retrying.first_key_value().filter(|_| is_connected).map(|((at, _), _)| *at);
         page.into_iter().chain(retry).min()
+    }
+
+    /// What it came to, for its trace; told once.
+    pub fn told(&mut self, now: Monotonic, failure: Option<String>) -> Option<Note> {
+        let LastCycle { resources, published, skipped_ready, skipped_not_ready, failed, malformed } =
+            self.tally;
+        let shard = &self.loaded.shard;
+        let attributes = [
+            ("hyperfleet.resource_type", shard.resource_type.into()),
+            ("hyperfleet.shard", shard.shard.as_str().into()),
+            ("hyperfleet.resources", resources.into()),
+            ("hyperfleet.published", published.into()),
+            ("hyperfleet.skipped", (skipped_ready + skipped_not_ready).into()),
+            ("hyperfleet.given_up", failed.into()),
+            ("hyperfleet.malformed", malformed.into()),
+        ];
+        let attributes = attributes.map(|(key, value)| (Cow::Borrowed(key), value));
+        Some(Note::Traced(Span {
+            traceparent: self.trace.take()?.first(),
+            name: Cow::Borrowed("sentinel.poll"),
+            took: now.since(self.began),
+            attributes: attributes.into(),
+            failure,
+        }))
     }
 
     /// How many events wait or are in flight.

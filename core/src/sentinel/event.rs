@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::decision::BACKOFF_EXPIRED;
 use super::fleet::{Owner, Resource, ResourceType};
 use crate::engine::broker::CloudEvent;
+use crate::engine::trace;
 use crate::random::Random;
 use crate::time::Wall;
 
@@ -36,18 +37,11 @@ impl Ids {
     }
 }
 
-/// A new trace, as W3C Trace Context writes it: sampled, with the publication of the event as its first span.
-pub fn traceparent(random: &mut Random) -> String {
-    // An id of zeros alone is not valid.
-    format!("00-{:016x}{:016x}-{:016x}-01", random.bits(), random.bits() | 1, random.bits() | 1)
-}
-
 /// An event that is to be sent again: the same, but each publication is a span of its own in the trace.
 pub fn again(event: &CloudEvent, random: &mut Random) -> CloudEvent {
     let mut event = event.clone();
     if let Some(traceparent) = &mut event.traceparent {
-        // Of version, trace, span and flags, the span is the third.
-        traceparent.replace_range(36..52, &format!("{:016x}", random.bits() | 1));
+        trace::again(traceparent, random);
     }
     event
 }
@@ -97,6 +91,7 @@ fn millis(time: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::trace::Trace;
 
     fn wall(time: &str) -> Wall {
         Wall::from_timestamp(time.parse().unwrap())
@@ -134,7 +129,8 @@ mod tests {
             ..Resource::default()
         };
         let now = wall("2025-10-21T12:00:00Z");
-        let trace = traceparent(&mut Random::from_seed(1));
+        let mut random = Random::from_seed(1);
+        let trace = Trace::begin(&mut random).span(&mut random);
         let events = [
             reconcile(resource, ResourceType::Clusters, "evt-1".to_owned(), None, now),
             reconcile(pool, ResourceType::NodePools, "evt-2".to_owned(), Some(trace), now),
@@ -148,12 +144,9 @@ mod tests {
         let now = wall("2025-10-21T12:00:00Z");
         let event =
             |trace| reconcile(Resource::default(), ResourceType::Clusters, "evt-1".to_owned(), trace, now);
-        let first = event(Some(traceparent(&mut random)));
+        let first = event(Some(Trace::begin(&mut random).first()));
         let second = again(&first, &mut random);
-        let spans = [&first, &second].map(|event| event.traceparent.clone().unwrap());
-        assert_eq!(spans[0].len(), spans[1].len());
-        assert_eq!((&spans[0][..36], &spans[0][52..]), (&spans[1][..36], &spans[1][52..]));
-        assert_ne!(spans[0][36..52], spans[1][36..52]);
+        assert_ne!(first.traceparent, second.traceparent);
         assert_eq!(CloudEvent { traceparent: first.traceparent.clone(), ..second }, first);
 
         let untraced = event(None);

@@ -213,7 +213,8 @@ impl Sentinel {
             self.link = Link::default();
             (self.loader.is_reading_secret, self.loader.secret_not_before) = (false, now.monotonic);
         }
-        if let Some(cycle) = self.cycle.take() {
+        if let Some(mut cycle) = self.cycle.take() {
+            step.notes.extend(cycle.told(now.monotonic, None));
             let message = format!("cycle {} was left, because the configuration has changed", cycle.number);
             step.notes.push(Note::Told { debug: false, message });
         }

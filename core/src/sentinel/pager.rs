@@ -32,6 +32,7 @@ const WISH_MAX: Duration = Duration::from_mins(5);
 
 /// Where one cycle is in its list.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each tells of another thing")]
 pub struct Pager {
     dialect: Dialect,
     /// Where it was begun.
@@ -60,10 +61,12 @@ pub struct Pager {
     back_max: u64,
     /// Whether any page but the first has brought something that had not come before.
     is_moving: bool,
-    /// How many items the last page had.
+    /// How many items a page holds: the most that one had. An API may give fewer than it is asked for.
     size: u64,
     /// How many items have come, those that came twice included.
     items: u64,
+    /// How many pages were passed over in all, or lie before the place where it was begun.
+    missed: u64,
     total: Option<u64>,
 }
 
@@ -88,7 +91,8 @@ impl Pager {
     pub fn begun(dialect: Dialect, from: Place) -> Self {
         Self {
             dialect,
-            items: (from.page - 1) * PAGE_SIZE as u64,
+            items: 0,
+            missed: from.page - 1,
             place: from.clone(),
             from,
             first: None,
@@ -103,7 +107,7 @@ impl Pager {
             seen: BTreeSet::new(),
             back_max: 0,
             is_moving: false,
-            size: PAGE_SIZE as u64,
+            size: 1,
             total: None,
         }
     }
@@ -148,7 +152,7 @@ impl Pager {
             came.insert(id) && !self.seen.contains(&id)
         });
         let is_stale = before > 0 && page.resources.is_empty();
-        self.size = page.items.max(1) as u64;
+        self.size = self.size.max(page.items as u64);
         let misunderstood = match self.dialect {
             Dialect::Search => {
                 // Where nothing is understood, the last id alone tells that nothing has moved.
@@ -180,7 +184,8 @@ impl Pager {
     fn go_round(&mut self) {
         let before = self.first.clone().filter(|_| self.dialect == Dialect::Search);
         self.place = Place { before, ..Place::default() };
-        (self.is_round, self.is_done, self.items, self.total) = (true, false, 0, None);
+        (self.is_round, self.is_done) = (true, false);
+        (self.items, self.missed, self.total) = (0, 0, None);
     }
 
     fn go_on_by_id(&mut self, page: &Page, last: Option<String>) {
@@ -207,13 +212,16 @@ impl Pager {
         self.is_done = match page.total {
             // Without numbers of pages everything came at once, as it does when they are ignored.
             None => page.items != PAGE_SIZE || is_stale,
-            Some(total) => page.items == 0 || self.items >= total,
+            // What came twice must not count for what has not come, and short pages not for whole ones.
+            Some(total) => {
+                let came = self.items + self.missed * self.size;
+                page.items == 0 || came.min(self.place.page * self.size) >= total
+            }
         } || (self.is_round && is_stale && self.place.page >= self.from.page);
         let back = gone.div_ceil(self.size).min(self.place.page - 1).min(self.back_max);
-        if gone > 0 && back > 0 {
+        if back > 0 {
             // What stood at the head of this page may now stand at the end of the one before.
             (self.place.page, self.back_max) = (self.place.page - back, self.back_max - back);
-            self.items = self.items.saturating_sub((back + 1) * self.size);
             self.is_done = false;
         } else {
             self.place.page += 1;
@@ -249,7 +257,7 @@ impl Pager {
         self.passed_over += 1;
         self.has_gaps = true;
         self.place.page += 1;
-        self.items += self.size;
+        self.missed += 1;
         Setback::PassedOver
     }
 }

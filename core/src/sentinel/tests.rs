@@ -12,6 +12,7 @@ use super::*;
 use crate::engine::action::{Class, Failure, Success};
 use crate::engine::broker::CloudEvent;
 use crate::engine::machine::Amount;
+use crate::engine::trace::{self, Span};
 use crate::time::Wall;
 
 #[path = "tests/troubles.rs"]
@@ -27,6 +28,7 @@ struct Bench {
     /// How the API, the broker and Kubernetes answer.
     answer: Box<dyn FnMut(&Action) -> Outcome>,
     told: String,
+    spans: Vec<Span>,
 }
 
 impl Bench {
@@ -38,8 +40,13 @@ impl Bench {
             traces: false,
             seed: 1,
         });
-        let mut bench =
-            Self { sentinel, elapsed: Duration::ZERO, answer: Box::new(answer), told: String::new() };
+        let mut bench = Self {
+            sentinel,
+            elapsed: Duration::ZERO,
+            answer: Box::new(answer),
+            told: String::new(),
+            spans: Vec::new(),
+        };
         bench.happens(Event::Started);
         bench.happens(Event::LeadershipChanged { leading: true });
         bench.happens(Event::ListStarted { kind: load::kind() });
@@ -79,6 +86,10 @@ impl Bench {
             Note::Measured(measure) if matches!(measure.by, Amount::Add(0) | Amount::Forget) => return,
             Note::Measured(measure) => {
                 format!("{}{{{}}} {:?}", measure.metric, measure.labels.join(","), measure.by)
+            }
+            Note::Traced(span) => {
+                self.spans.push(span.clone());
+                return;
             }
             Note::Reconciled { .. } | Note::LeadershipChanged { .. } => return,
         };
@@ -222,7 +233,7 @@ fn events_that_are_refused_again_and_again_are_given_up() {
 }
 
 #[test]
-fn each_publication_of_an_event_is_a_span_of_its_own() {
+fn a_cycle_is_a_trace_and_each_publication_a_span_of_it() {
     let published = Rc::<RefCell<Vec<CloudEvent>>>::default();
     let seen = Rc::clone(&published);
     let mut bench = Bench::new(move |action| match action {
@@ -236,13 +247,46 @@ fn each_publication_of_an_event_is_a_span_of_its_own() {
     bench.sentinel.settings.traces = true;
     bench.configured(1, &spec());
     bench.passes(Duration::from_secs(4));
-    let mut traces = BTreeMap::<_, BTreeSet<_>>::new();
+    let [poll] = bench.spans.as_slice() else { panic!("{:?}", bench.spans) };
+    let (trace, first) = trace::ids(&poll.traceparent).unwrap();
+    assert_eq!(trace::parent(trace, first), None);
+    let mut spans = BTreeMap::<_, BTreeSet<_>>::new();
     for event in published.take() {
         let traceparent = event.traceparent.expect("a trace");
-        let (trace, span) = traceparent.rsplit_once('-').and_then(|(ids, _)| ids.rsplit_once('-')).unwrap();
-        assert!(traces.entry((event.id, trace.to_owned())).or_default().insert(span.to_owned()));
+        let (of, span) = trace::ids(&traceparent).unwrap();
+        assert_eq!((of, trace::parent(of, span)), (trace, Some(first)));
+        assert!(spans.entry(event.id).or_default().insert(span.to_owned()));
     }
-    assert_eq!(traces.into_values().map(|spans| spans.len()).collect::<Vec<_>>(), [5, 5]);
+    assert_eq!(spans.into_values().map(|spans| spans.len()).collect::<Vec<_>>(), [5, 5]);
+    insta::assert_json_snapshot!(poll);
+}
+
+#[test]
+fn a_cycle_that_is_left_is_a_span_too() {
+    let unconfirmed = |action: &Action| match action {
+        Action::Publish { events, .. } => {
+            Ok(Success::Published(vec![Err(Failure::new(Class::Unavailable, "nack")); events.len()]))
+        }
+        action => confirmed(action),
+    };
+    let ends: [fn(&mut Bench); 2] = [
+        |bench| {
+            let mut changed = spec();
+            changed["pollInterval"] = json!("7s");
+            bench.configured(2, &changed);
+        },
+        |bench| bench.happens(Event::LeadershipChanged { leading: false }),
+    ];
+    for end in ends {
+        let mut bench = Bench::new(unconfirmed);
+        bench.sentinel.settings.traces = true;
+        bench.configured(1, &spec());
+        assert_eq!(bench.spans, []);
+        end(&mut bench);
+        let told =
+            bench.spans.iter().map(|span| (span.failure.clone(), &span.attributes["hyperfleet.resources"]));
+        assert_eq!(told.collect::<Vec<_>>(), [(None, &json!(4))]);
+    }
 }
 
 #[test]

@@ -145,7 +145,7 @@ impl Sentinel {
             match decision {
                 Decision::Publish => {
                     let id = self.ids.next(now.wall, &mut self.random);
-                    let trace = self.settings.traces.then(|| event::traceparent(&mut self.random));
+                    let trace = cycle.trace.as_ref().map(|trace| trace.span(&mut self.random));
                     due.push(event::reconcile(resource, config.resource_type, id, trace, now.wall));
                 }
                 Decision::Skip { .. } if resource.is_ready => ready += 1,

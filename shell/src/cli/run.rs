@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::ArgAction;
+use lockstep_core::duration;
 use lockstep_core::engine::action::Class;
 use lockstep_core::engine::lease::Election;
 use lockstep_core::engine::operator::Config;
@@ -15,10 +16,9 @@ use lockstep_shell::controllers;
 use lockstep_shell::execute::Executor;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
-use lockstep_shell::{connect, record, serve, shutdown};
-use tokio::net::TcpListener;
-use tracing::info;
+use lockstep_shell::{connect, record};
 
+use super::serving::Serving;
 use super::signal::Signals;
 use super::{logging, process};
 
@@ -126,7 +126,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     }
     logging::start(&args.log_level, args.log_format)?;
     let mut signals = Signals::new()?;
-    let serving = async {
+    let preparing = async {
         let (client, namespace) = connect(&args, &sets).await?;
         let clock = Clock::start(jiff::Timestamp::now);
         let metrics = Metrics::new(prometheus::Registry::new())?;
@@ -157,51 +157,21 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             let namespace = args.namespace.as_deref().unwrap_or(&namespace);
             manager.elect(Box::new(Election::new(namespace, &args.lease_name, instance)));
         }
-        let routes = [
-            (bind("metrics", &args.metrics_bind_address).await?, serve::metrics_routes(metrics)),
-            (
-                bind("probes", &args.health_probe_bind_address).await?,
-                serve::probe_routes(manager.health(), clock),
-            ),
-        ];
-        Ok::<_, anyhow::Error>((manager, routes, recording))
+        let (metrics_at, probes_at) = (&args.metrics_bind_address, &args.health_probe_bind_address);
+        let serving = Serving::bind(manager, metrics, clock, metrics_at, probes_at).await?;
+        Ok::<_, anyhow::Error>((serving, recording))
     };
     // A signal during a connection that hangs ends the program all the same.
-    let (manager, routes, recording) = tokio::select! {
+    let (serving, recording) = tokio::select! {
         biased;
         () = signals.next() => return Ok(()),
-        ready = serving => ready?,
+        ready = preparing => ready?,
     };
-    let (stop_serving, serving_stop) = shutdown::channel();
-    for (listener, routes) in routes {
-        if let Some(listener) = listener {
-            tokio::spawn(serve::serve(listener, routes, serving_stop.clone()));
-        }
-    }
-    let result = until_signalled(manager, &mut signals).await;
-    stop_serving.pull();
+    let result = serving.run(&mut signals).await;
     if let Some(recording) = recording {
         recording.finish();
     }
     result
-}
-
-pub(super) async fn until_signalled(manager: Manager, signals: &mut Signals) -> anyhow::Result<()> {
-    let (stop, stopping) = shutdown::channel();
-    let running = manager.run(stopping);
-    tokio::pin!(running);
-    tokio::select! {
-        biased;
-        ended = &mut running => return Ok(ended?),
-        () = signals.next() => {}
-    }
-    info!("shutting down");
-    stop.pull();
-    tokio::select! {
-        biased;
-        ended = &mut running => Ok(ended?),
-        () = signals.interrupted() => bail!("interrupted before the writes in flight had ended"),
-    }
 }
 
 /// Connects, and makes sure that the cluster answers and has our CRDs.
@@ -240,22 +210,9 @@ async fn connect(args: &Args, sets: &[CrdSet]) -> anyhow::Result<(kube::Client, 
     )
 }
 
-pub(super) async fn bind(what: &str, address: &Address) -> anyhow::Result<Option<TcpListener>> {
-    let listener = address.bind().await.with_context(|| format!("cannot serve {what} at {address}"))?;
-    if let Some(listener) = &listener {
-        info!(address = %listener.local_addr()?, "serving {what}");
-    }
-    Ok(listener)
-}
-
 fn resync(text: &str) -> Result<Duration, String> {
-    let duration =
-        text.parse::<jiff::SignedDuration>().map_err(|_| "expected a duration such as 90s, 10m or 1h")?;
-    let duration = Duration::try_from(duration).map_err(|_| "a resync can't lie in the past")?;
-    if duration < Duration::from_secs(1) {
-        return Err("expected at least 1s".to_owned());
-    }
-    Ok(duration)
+    let resync = duration::parse(text)?;
+    if resync < Duration::from_secs(1) { Err("expected at least 1s".to_owned()) } else { Ok(resync) }
 }
 
 /// The smallest file that a recording may be told to keep to, in bytes.

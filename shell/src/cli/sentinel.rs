@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::{CommandFactory as _, FromArgMatches as _};
 use lockstep_core::duration;
 use lockstep_core::engine::machine::Event;
@@ -11,14 +11,13 @@ use lockstep_core::sentinel::event::SOURCE;
 use lockstep_core::sentinel::{Sentinel, Settings};
 use lockstep_shell::address::Address;
 use lockstep_shell::clock::Clock;
+use lockstep_shell::connect;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
-use lockstep_shell::publish::Publisher;
 use lockstep_shell::run::Options;
 use lockstep_shell::spans::{self, Spans};
-use lockstep_shell::{connect, serve, shutdown};
 
-use super::run::{bind, until_signalled};
+use super::serving::Serving;
 use super::signal::Signals;
 use super::{logging, process};
 
@@ -54,9 +53,10 @@ Environment:
   LOCKSTEP_SHUTDOWN_TIMEOUT       How long confirms in flight are awaited at the end [default: 5s]
   LOCKSTEP_LOG_LEVEL              off, error, warn, info, debug (tells each decision), trace [default: info]
   LOCKSTEP_LOG_FORMAT             text or json [default: text]
-  LOCKSTEP_TRACEPARENT            true: each event begins a trace (W3C Trace Context) [default: false]
-  OTEL_EXPORTER_OTLP_ENDPOINT     An OpenTelemetry collector for the spans of events, such as http://collector:4318;
-                                  each event begins a trace then [default: none]
+  LOCKSTEP_TRACEPARENT            true: events name their place in the trace of their poll (W3C Trace Context)
+                                  [default: false]
+  OTEL_EXPORTER_OTLP_ENDPOINT     An OpenTelemetry collector for the spans of polls and of the events that they publish,
+                                  such as http://collector:4318; events name their place then [default: none]
 
 The resource definition comes first: lockstep crds --controllers sentinel | kubectl apply --server-side -f -
 Ctrl-C or SIGTERM ends it, after the confirms in flight.";
@@ -114,19 +114,12 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     logging::start(&environment.log_level, environment.log_format)?;
     let mut signals = Signals::new()?;
     let preparing = prepare(&args, &environment);
-    let (manager, routes, spans) = tokio::select! {
+    let (serving, spans) = tokio::select! {
         biased;
         () = signals.next() => return Ok(()),
         ready = preparing => ready?,
     };
-    let (stop_serving, serving_stop) = shutdown::channel();
-    for (listener, routes) in routes {
-        if let Some(listener) = listener {
-            tokio::spawn(serve::serve(listener, routes, serving_stop.clone()));
-        }
-    }
-    let result = until_signalled(manager, &mut signals).await;
-    stop_serving.pull();
+    let result = serving.run(&mut signals).await;
     if let (Ok(()), Some(spans)) = (&result, spans) {
         let waited = signals.first().map(|first| first.elapsed()).unwrap_or_default();
         spans.finish(environment.grace.saturating_sub(waited).max(LAST_SPANS)).await;
@@ -134,9 +127,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     result
 }
 
-type Routes = [(Option<tokio::net::TcpListener>, axum::Router); 2];
-
-async fn prepare(args: &Args, environment: &Environment) -> anyhow::Result<(Manager, Routes, Option<Spans>)> {
+async fn prepare(args: &Args, environment: &Environment) -> anyhow::Result<(Serving, Option<Spans>)> {
     let config = connect::configuration(None, None).await?;
     let own = args.namespace.clone().or_else(|| variable("POD_NAMESPACE"));
     let namespace = own.unwrap_or_else(|| config.default_namespace.clone());
@@ -157,22 +148,13 @@ async fn prepare(args: &Args, environment: &Environment) -> anyhow::Result<(Mana
     let options = Options {
         grace: environment.grace,
         farewell: Some(Event::LeadershipChanged { leading: false }),
-        publisher: Publisher::default().exporting(spans.clone()),
+        spans: spans.clone(),
         ..Options::default()
     };
     manager.add_with(Box::new(sentinel), options);
-    let health = manager.health();
-    let routes = [
-        (
-            bind("metrics", &args.metrics_bind_address).await.context("--metrics-bind-address")?,
-            serve::metrics_routes(metrics),
-        ),
-        (
-            bind("probes", &args.health_probe_bind_address).await.context("--health-probe-bind-address")?,
-            serve::probe_routes(health, clock),
-        ),
-    ];
-    Ok((manager, routes, spans))
+    let (metrics_at, probes_at) = (&args.metrics_bind_address, &args.health_probe_bind_address);
+    let serving = Serving::bind(manager, metrics, clock, metrics_at, probes_at).await?;
+    Ok((serving, spans))
 }
 
 /// A variable of the environment that is set to something.

@@ -6,9 +6,11 @@ use std::time::{Duration, SystemTime};
 
 use lockstep_core::engine::action::Failure;
 use lockstep_core::engine::broker::{Broker, CloudEvent};
-use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
-use opentelemetry::{InstrumentationScope, KeyValue};
-use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{SpanKind, Status};
+use opentelemetry_sdk::trace::SpanData;
+
+use crate::spans;
 
 /// The span that the event's `traceparent` names: from the hand-over to the broker until its answer. None for an event
 /// without a trace.
@@ -19,7 +21,7 @@ pub(super) fn of(
     took: Duration,
     result: &Result<(), Failure>,
 ) -> Option<SpanData> {
-    let span_context = context(event.traceparent.as_deref()?)?;
+    let data = spans::data(event.traceparent.as_deref()?, SpanKind::Producer, begun, took)?;
     let (system, destination) = match broker {
         Broker::RabbitMq { exchange, .. } => ("rabbitmq", exchange),
         Broker::PubSub { topic, .. } => ("gcp_pubsub", topic),
@@ -35,7 +37,7 @@ pub(super) fn of(
     if let Broker::RabbitMq { routing_key, .. } = broker {
         attributes.push(KeyValue::new("messaging.rabbitmq.destination.routing_key", routing_key.clone()));
     }
-    for (attribute, key) in [("hyperfleet.resource.id", "id"), ("hyperfleet.resource.kind", "kind")] {
+    for (attribute, key) in [("hyperfleet.resource_id", "id"), ("hyperfleet.resource_kind", "kind")] {
         if let Some(text) = event.data[key].as_str() {
             attributes.push(KeyValue::new(attribute, text.to_owned()));
         }
@@ -44,30 +46,11 @@ pub(super) fn of(
         attributes.push(KeyValue::new("error.type", failure.class.name()));
     }
     Some(SpanData {
-        span_context,
-        parent_span_id: SpanId::INVALID,
-        parent_span_is_remote: false,
-        span_kind: SpanKind::Producer,
         name: format!("publish {destination}").into(),
-        start_time: begun,
-        end_time: begun + took,
         attributes,
-        dropped_attributes_count: 0,
-        events: SpanEvents::default(),
-        links: SpanLinks::default(),
         status: result.as_ref().map_or_else(|failure| Status::error(failure.to_string()), |()| Status::Unset),
-        instrumentation_scope: InstrumentationScope::builder("lockstep")
-            .with_version(env!("CARGO_PKG_VERSION"))
-            .build(),
+        ..data
     })
-}
-
-/// The ids in a `traceparent`: version, trace, span and flags.
-fn context(traceparent: &str) -> Option<SpanContext> {
-    let mut parts = traceparent.split('-').skip(1);
-    let (trace, span) = (parts.next()?, parts.next()?);
-    let (trace, span) = (TraceId::from_hex(trace).ok()?, SpanId::from_hex(span).ok()?);
-    Some(SpanContext::new(trace, span, TraceFlags::SAMPLED, false, TraceState::NONE))
 }
 
 #[cfg(test)]
@@ -79,9 +62,9 @@ mod tests {
     use crate::publish::message::example;
 
     fn told(span: &SpanData) -> String {
-        let SpanData { span_context, name, span_kind, status, attributes, .. } = span;
+        let SpanData { span_context, parent_span_id, name, span_kind, status, attributes, .. } = span;
         let head = format!("{name} ({span_kind:?}): {status:?}");
-        let ids = format!("{} {}", span_context.trace_id(), span_context.span_id());
+        let ids = format!("{} {} in {parent_span_id}", span_context.trace_id(), span_context.span_id());
         let attributes = attributes.iter().map(|KeyValue { key, value, .. }| format!("{key} = {value}"));
         [head, ids].into_iter().chain(attributes).collect::<Vec<_>>().join("\n")
     }

@@ -12,13 +12,14 @@ use http::header::AUTHORIZATION;
 use http_body_util::{BodyExt as _, Full};
 use jiff::Timestamp;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
 
 use super::HyperFleet;
 use super::damage::Damage;
 use super::respond::Problem;
-use crate::host::connections::{self, Body};
-use crate::host::{Listener, Stop};
+use crate::host::Listener;
+use crate::host::connections::Body;
+use crate::host::serving::Serving;
 
 /// What befalls the answer to one request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,10 +41,13 @@ struct Shared {
     fleet: Mutex<HyperFleet>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     service: Mutex<Service>,
+    /// How many requests may be answered.
+    allowed: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct Service {
+    asked: u64,
     token: Option<String>,
     weather: Option<Weather>,
     answered: BTreeMap<u16, u64>,
@@ -59,7 +63,8 @@ impl State {
     /// Holds a model that goes by the clock.
     pub fn new(fleet: HyperFleet, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         let (fleet, service) = (Mutex::new(fleet), Mutex::default());
-        Self(Arc::new(Shared { fleet, clock: Box::new(clock), service }))
+        let allowed = watch::Sender::new(u64::MAX);
+        Self(Arc::new(Shared { fleet, clock: Box::new(clock), service, allowed }))
     }
 
     /// Lets `run` look at the model or change it, beside the requests.
@@ -77,12 +82,19 @@ impl State {
         lock(&self.0.service).weather = weather;
     }
 
+    /// Answers only so many requests, counted from the first ever; those after them wait until more are allowed.
+    pub fn answer_only(&self, requests: u64) {
+        self.0.allowed.send_replace(requests);
+    }
+
     /// How many requests were answered with each status code.
     pub fn answered(&self) -> BTreeMap<u16, u64> {
         lock(&self.0.service).answered.clone()
     }
 
     async fn answer(self, request: http::Request<Bytes>) -> http::Response<Body> {
+        let number = lock(&self.0.service).asked();
+        let _is_allowed = self.0.allowed.subscribe().wait_for(|allowed| number <= *allowed).await.is_ok();
         let (answer, delay) = self.handle(&request);
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
@@ -107,6 +119,12 @@ impl State {
 }
 
 impl Service {
+    /// Counts one more request.
+    fn asked(&mut self) -> u64 {
+        self.asked += 1;
+        self.asked
+    }
+
     fn lets_in(&self, request: &http::Request<Bytes>) -> bool {
         let Some(token) = &self.token else { return true };
         let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -122,10 +140,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A running host; stopped by [`Host::shutdown`] or, abruptly, when dropped.
 #[derive(Debug)]
 pub struct Host {
-    addr: SocketAddr,
     state: State,
-    stop: Arc<Stop>,
-    accept: JoinHandle<()>,
+    serving: Serving,
 }
 
 impl Host {
@@ -144,17 +160,15 @@ impl Host {
     ///
     /// If the listener does not know its address.
     pub fn start(listener: impl Listener, state: State) -> io::Result<Self> {
-        let addr = listener.local_addr()?;
-        let stop = Arc::new(Stop::default());
         let shared = state.clone();
         let answer = move |request| shared.clone().answer(request);
-        let accept = tokio::spawn(connections::serve(listener, Arc::clone(&stop), answer));
-        Ok(Self { addr, state, stop, accept })
+        let serving = Serving::start(listener, Arc::default(), answer)?;
+        Ok(Self { state, serving })
     }
 
     /// The base URL, below which the API's path begins.
     pub fn url(&self) -> String {
-        format!("http://{}", self.addr)
+        format!("http://{}", self.serving.addr())
     }
 
     /// What is served, and how.
@@ -163,16 +177,7 @@ impl Host {
     }
 
     /// Stops: requests are finished, then the connections close.
-    pub async fn shutdown(mut self) {
-        self.stop.pull();
-        // It ends by the signal; a panic has nothing left to break.
-        let _ended = (&mut self.accept).await;
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        self.stop.pull();
-        self.accept.abort();
+    pub async fn shutdown(self) {
+        self.serving.shutdown().await;
     }
 }

@@ -78,7 +78,7 @@ fn list(fleet: &mut HyperFleet, kind: Kind, owner: Option<String>, query: Option
     };
     let page = number(&parameters, "page", 1, usize::MAX)?;
     let size = number(&parameters, "size", default, max)?;
-    let (page, size) = if fleet.knows_pages { (page, size) } else { (1, usize::MAX) };
+    let (page, size) = if fleet.knows_pages { (page, size.min(fleet.largest_page)) } else { (1, usize::MAX) };
     let (after, order, query) = match fleet.dialect {
         Dialect::Documented => {
             let labels = selector::Labels::parse(parameters.text("labels"))

@@ -13,15 +13,16 @@ fn is_ours(object: &Value) -> bool {
     managers.filter_map(|entry| entry["manager"].as_str()).any(|manager| manager.starts_with("lockstep-"))
 }
 
-/// The objects of a cluster at a time, by uid and resource version.
+/// The objects of a cluster at a time, by uid and resource version. Events are none: they go after an hour.
 pub(crate) struct Objects(BTreeMap<ObjectRef, (String, String)>);
 
 impl Objects {
     pub(crate) fn of(server: &ApiServer) -> Self {
+        let objects = server.all_objects().filter(|(target, _)| target.kind.kind != "Event");
         let version = |object: &Value| {
             (metadata(object, "uid").to_owned(), metadata(object, "resourceVersion").to_owned())
         };
-        Self(server.all_objects().map(|(target, object)| (target, version(&object))).collect())
+        Self(objects.map(|(target, object)| (target, version(&object))).collect())
     }
 
     /// What has lasted since then.

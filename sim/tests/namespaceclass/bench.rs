@@ -177,7 +177,8 @@ impl Bench {
             | Note::LeadershipChanged { .. }
             | Note::Warning { .. }
             | Note::Told { .. }
-            | Note::Measured(_) => None,
+            | Note::Measured(_)
+            | Note::Traced(_) => None,
         });
         lines.collect::<Vec<_>>().join("\n")
     }

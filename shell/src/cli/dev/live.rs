@@ -101,6 +101,9 @@ fn told_line(told: Told) -> Option<Line> {
         }
         Note::Warning { message } => Line::now(told.controller, None, "", message, Tone::Bad),
         Note::Told { debug: false, message } => Line::now(told.controller, None, "", message, Tone::Plain),
-        Note::Told { debug: true, .. } | Note::Measured(_) | Note::LeadershipChanged { .. } => return None,
+        Note::Told { debug: true, .. }
+        | Note::Measured(_)
+        | Note::Traced(_)
+        | Note::LeadershipChanged { .. } => return None,
     })
 }

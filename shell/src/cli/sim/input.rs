@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use lockstep_core::duration;
 use lockstep_sim::simulation::plan::What;
 use lockstep_sim::simulation::{Plan, Subject, bugs, subjects};
 use serde_json::Value;
@@ -46,9 +47,7 @@ pub(super) fn seeds(text: &str) -> Result<Seeds, String> {
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let duration =
-        text.parse::<jiff::SignedDuration>().map_err(|_| "expected a duration such as 90s, 10m or 1h")?;
-    let duration = Duration::try_from(duration).map_err(|_| "a storm can't last less than no time")?;
+    let duration = duration::parse(text)?;
     if !(Duration::from_secs(1)..=LONGEST).contains(&duration) {
         return Err("expected at least 1s and at most 7 days (168h)".to_owned());
     }

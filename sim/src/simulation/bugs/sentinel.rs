@@ -1,15 +1,17 @@
 //! Mistakes that a Sentinel could make.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Request, Success};
 use lockstep_core::engine::machine::{Amount, Event, Note, Step};
+use lockstep_core::object::resource_version;
 use lockstep_core::sentinel::metrics::PUBLISHED;
 use lockstep_core::time::{Now, Wall};
 use serde_json::Value;
 
-use super::{Bug, Flaw, plant};
+use super::{Asked, Bug, Flaw, plant};
 
 /// The controller that these bugs are planted in.
 const HOST: &str = lockstep_crds::sentinel::CONTROLLER;
@@ -66,6 +68,21 @@ pub(super) const BUGS: &[Bug] = &[
         "takes_pleas_for_failures",
         "A page that the busy API puts off is taken for one that fails, and passed over.",
         plant::<TakesPleasForFailures>,
+    ),
+    bug(
+        "a_failing_page_ends_the_cycle",
+        "When a page can't be read, the pages after it are left for the next cycle.",
+        plant::<FailingPageEndsTheCycle>,
+    ),
+    bug(
+        "a_failing_page_is_the_last",
+        "A page that can't be read is taken for an empty one: for the end of the list.",
+        plant::<FailingPageIsTheLast>,
+    ),
+    bug(
+        "its_own_status_is_the_latest",
+        "The answer to a write is taken for newer than what others have written since.",
+        plant::<OwnStatusIsTheLatest>,
     ),
 ];
 
@@ -271,6 +288,74 @@ impl Flaw for GivesUp {
         if self.is_offended && matches!(request.action, Action::Fetch { .. }) {
             return Some(Err(Failure::new(Class::Forbidden, "never again")));
         }
+        None
+    }
+}
+
+/// Changes what a failed page comes to.
+fn failed_page(asked: &mut Asked, mut event: Event, becomes: fn() -> Outcome) -> Event {
+    let action = asked.answered(&event);
+    if let (Some(Action::Fetch { .. }), Event::Finished { outcome: outcome @ Err(_), .. }) =
+        (action, &mut event)
+    {
+        *outcome = becomes();
+    }
+    event
+}
+
+#[derive(Default)]
+struct FailingPageEndsTheCycle(Asked);
+
+impl Flaw for FailingPageEndsTheCycle {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(failed_page(&mut self.0, event, || Err(Failure::new(Class::Gone, "the rest can wait"))))
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        self.0.note(request);
+        None
+    }
+}
+
+#[derive(Default)]
+struct FailingPageIsTheLast(Asked);
+
+impl Flaw for FailingPageIsTheLast {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let empty = || Ok(Success::Document(r#"{"items":[],"total":0}"#.into()));
+        Some(failed_page(&mut self.0, event, empty))
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        self.0.note(request);
+        None
+    }
+}
+
+#[derive(Default)]
+struct OwnStatusIsTheLatest {
+    asked: Asked,
+    latest: u64,
+}
+
+impl Flaw for OwnStatusIsTheLatest {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        let action = self.asked.answered(&event);
+        match &mut event {
+            Event::Observed { object, .. } => self.latest = self.latest.max(resource_version(object)),
+            Event::Finished { outcome: Ok(Success::Object(object)), .. }
+                if matches!(action, Some(Action::Patch { .. })) =>
+            {
+                let version = self.latest.max(resource_version(object));
+                Arc::make_mut(object)["metadata"]["resourceVersion"] = version.to_string().into();
+            }
+            _ => {}
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        self.asked.note(request);
         None
     }
 }

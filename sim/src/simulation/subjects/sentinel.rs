@@ -16,6 +16,7 @@ use crate::cluster::{Change, Outside};
 mod acts;
 mod beyond;
 mod desired;
+mod listing;
 mod oracle;
 mod troubles;
 mod witness;

@@ -146,5 +146,6 @@ pub(super) fn note(note: &Note) -> String {
         Note::Measured(measure) => {
             format!("{} {}: {:?}", measure.metric, measure.labels.join(","), measure.by)
         }
+        Note::Traced(span) => format!("span {}", span.name),
     }
 }

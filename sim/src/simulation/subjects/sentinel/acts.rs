@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::beyond::{Beyond, HOSTS};
 use super::{CONFIG, NAMESPACE};
+use crate::hyperfleet::Dialect;
 use crate::hyperfleet::damage::Damage;
 use crate::simulation::subject::{Act, Hand};
 
@@ -26,12 +27,14 @@ pub(super) const ACTS: &[Act] = &[
     Act::new("move a resource to another shard", "user", 4, relabel),
     Act::new("report on resources", "adapter", 10, report),
     Act::new("answers of the API get damaged", "network", 10, damage),
+    Act::new("pages of the API can't be read for a while", "fleet", 8, spoil),
     Act::new("the broker goes down for a while", "broker", 5, go_down),
     Act::new("the connection breaks between events", "broker", 6, break_soon),
     Act::new("the connection breaks while nothing is sent", "broker", 4, break_now),
     Act::new("the broker refuses events", "broker", 6, refuse),
     Act::new("the broker takes nothing for a while", "broker", 3, take_nothing),
     Act::new("change the configuration", "user", 8, configure),
+    Act::new("change the host of the API", "user", 6, redirect),
     Act::new("break the configuration", "user", 4, misconfigure),
     Act::new("remove the configuration and create it anew", "user", 3, replace),
     Act::new("change the password of the broker", "user", 3, change_password),
@@ -62,7 +65,7 @@ fn good_spec() -> Value {
         "backoffReady": "30m",
         "pollInterval": "5s",
         "shardSelector": { "matchLabels": { "region": "us-east" } },
-        "hyperfleetAPI": { "url": HOSTS[1].0, "timeout": "10s", "dialect": "search" },
+        "hyperfleetAPI": { "url": HOSTS[1].url, "timeout": "10s", "dialect": "search" },
         "broker": { "type": "rabbitmq", "topic": "events", "urlSecretRef": { "name": "rabbitmq", "key": "url" } },
     })
 }
@@ -136,6 +139,18 @@ fn damage(hand: &mut dyn Hand, random: &mut Random) {
     }
 }
 
+/// The page at the beginning, at the end or anywhere, and perhaps some that follow it.
+fn spoil(hand: &mut dyn Hand, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    let ids: Vec<String> = beyond.resources().map(|resource| resource.id.clone()).collect();
+    let anywhere = random.below(ids.len() as u64);
+    let first = random.pick(&[0, anywhere, anywhere, ids.len().saturating_sub(1) as u64]);
+    let rows = random.pick(&[1, 1, 20, 40, 60]);
+    let spoilt = ids.into_iter().skip(usize::try_from(first).unwrap_or(0)).take(rows).collect();
+    let lasts = Duration::from_secs(1 + random.below(60));
+    beyond.unreadable = (spoilt, now.saturating_add(lasts).unwrap_or(now));
+}
+
 fn go_down(hand: &mut dyn Hand, random: &mut Random) {
     let Some((beyond, now)) = beyond(hand) else { return };
     let lasts = Duration::from_secs(1 + random.below(120));
@@ -159,6 +174,14 @@ fn refuse(hand: &mut dyn Hand, random: &mut Random) {
     beyond.broker.nacks = 1 + random.below(80);
 }
 
+fn redirect(hand: &mut dyn Hand, random: &mut Random) {
+    let host = random.pick(&[&HOSTS[0], &HOSTS[0], &HOSTS[1], &HOSTS[2], &HOSTS[3]]);
+    let dialect = if host.dialect == Dialect::Released { "search" } else { "labels" };
+    // Some take the wrong one.
+    let dialect = if random.below(4) == 0 { random.pick(&["labels", "search"]) } else { dialect };
+    hand.merge(&config(), &json!({ "spec": { "hyperfleetAPI": { "url": host.url, "dialect": dialect } } }));
+}
+
 /// As from a user that may connect and not write: the connection breaks at each event.
 fn take_nothing(hand: &mut dyn Hand, random: &mut Random) {
     let Some((beyond, now)) = beyond(hand) else { return };
@@ -167,15 +190,10 @@ fn take_nothing(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 fn configure(hand: &mut dyn Hand, random: &mut Random) {
-    let hosts = [(HOSTS[0].0, "labels"), (HOSTS[1].0, "search"), (HOSTS[2].0, "labels")];
-    let (url, dialect) = random.pick(&hosts);
-    // Some take the wrong one.
-    let dialect = if random.below(4) == 0 { random.pick(&["labels", "search"]) } else { dialect };
     let region = random.pick(&["us-east", "us-east", "eu-west"]);
-    let spec = match random.below(4) {
-        0 => json!({ "hyperfleetAPI": { "url": url, "dialect": dialect } }),
-        1 => json!({ "shardSelector": { "matchLabels": { "region": region } } }),
-        2 => json!({ "backoffNotReady": random.pick(&["5s", "10s", "15s", "1m"]) }),
+    let spec = match random.below(3) {
+        0 => json!({ "shardSelector": { "matchLabels": { "region": region } } }),
+        1 => json!({ "backoffNotReady": random.pick(&["5s", "10s", "15s", "1m"]) }),
         _ => {
             json!({ "pollInterval": random.pick(&["2s", "5s", "8s"]), "broker": { "exchange": random.pick(&["x", "y"]) } })
         }

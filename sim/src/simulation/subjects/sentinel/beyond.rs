@@ -14,26 +14,37 @@ use crate::cluster::Outside;
 use crate::hyperfleet::damage::Damage;
 use crate::hyperfleet::{Dialect, HyperFleet, Kind, Labels, Resource};
 
-/// The hosts of the API: one for each dialect, and one that speaks the documented dialect and knows no pages.
-pub(super) const HOSTS: [(&str, Dialect); 3] = [
-    ("http://labels.fleet", Dialect::Documented),
-    ("http://search.fleet", Dialect::Released),
-    ("http://whole.fleet", Dialect::Documented),
+/// A host of the API.
+pub(super) struct Place {
+    pub(super) url: &'static str,
+    pub(super) dialect: Dialect,
+    /// The most items that a page has; none where every list comes whole.
+    pub(super) largest_page: Option<usize>,
+}
+
+/// For each dialect one whose lists have many pages, so that any of them may fail, and one whose lists have few or only one.
+pub(super) const HOSTS: [Place; 4] = [
+    Place { url: "http://labels.fleet", dialect: Dialect::Documented, largest_page: Some(25) },
+    Place { url: "http://search.fleet", dialect: Dialect::Released, largest_page: Some(25) },
+    Place { url: "http://whole.fleet", dialect: Dialect::Documented, largest_page: None },
+    Place { url: "http://wide.fleet", dialect: Dialect::Released, largest_page: Some(100) },
 ];
 /// The longest document that is read.
 const DOCUMENT_MAX_BYTES: usize = 8 << 20;
-/// How many resources there are at first: more than a page.
+/// How many resources there are at first: more than the largest page.
 const RESOURCES: usize = 130;
 
 /// All that lies beyond Kubernetes.
 pub(super) struct Beyond {
     /// The same fleet on each host.
-    fleets: [HyperFleet; 3],
+    fleets: [HyperFleet; 4],
     pub(super) broker: BrokerState,
     /// What adapters are about to report: which resource, and whether it is ready.
     reports: BTreeMap<(Timestamp, u64), (String, bool)>,
     /// What becomes of the next answers of the API.
     pub(super) damage: VecDeque<Damage>,
+    /// Resources that the API can't read, until a time: no page that should hold one of them comes.
+    pub(super) unreadable: (BTreeSet<String>, Timestamp),
     /// When the broker last took an event for a resource.
     pub(super) taken: BTreeMap<String, Timestamp>,
     random: Random,
@@ -58,8 +69,16 @@ pub(super) struct BrokerState {
 impl Beyond {
     pub(super) fn new() -> Self {
         let start = Timestamp::from_second(1_700_000_000).unwrap_or(Timestamp::UNIX_EPOCH);
+        let fleet = |host: Place| {
+            let mut fleet = HyperFleet::new(host.dialect, 7);
+            match host.largest_page {
+                Some(items) => fleet.limit_pages(items),
+                None => fleet.forget_pages(),
+            }
+            fleet
+        };
         let mut beyond = Self {
-            fleets: HOSTS.map(|(_, dialect)| HyperFleet::new(dialect, 7)),
+            fleets: HOSTS.map(fleet),
             broker: BrokerState {
                 password: super::acts::PASSWORD.to_owned(),
                 down_until: start,
@@ -70,11 +89,11 @@ impl Beyond {
             },
             reports: BTreeMap::new(),
             damage: VecDeque::new(),
+            unreadable: (BTreeSet::new(), start),
             taken: BTreeMap::new(),
             random: Random::from_seed(7),
             counter: 0,
         };
-        beyond.fleets[2].forget_pages();
         for number in 0..RESOURCES {
             beyond.create(if number % 5 == 0 { "eu-west" } else { "us-east" }, start);
         }
@@ -126,6 +145,7 @@ impl Beyond {
     /// Nothing is wrong any more.
     pub(super) fn heal(&mut self, now: Timestamp) {
         self.damage.clear();
+        self.unreadable.0.clear();
         (self.broker.down_until, self.broker.takes_nothing_until) = (now, now);
         (self.broker.nacks, self.broker.breaks_after) = (0, None);
         super::acts::PASSWORD.clone_into(&mut self.broker.password);
@@ -144,11 +164,14 @@ impl Beyond {
     }
 
     fn fetch(&mut self, url: &str, now: Timestamp) -> Outcome {
-        let found = HOSTS.iter().position(|(host, _)| url.starts_with(host));
+        let found = HOSTS.iter().position(|host| url.starts_with(host.url));
         let Some(index) = found else { return Err(Failure::new(Class::Unavailable, "no such host")) };
-        let request = http::Request::get(&url[HOSTS[index].0.len()..]).body(Bytes::new());
+        let request = http::Request::get(&url[HOSTS[index].url.len()..]).body(Bytes::new());
         let Ok(request) = request else { return Err(Failure::new(Class::Invalid, "no such path")) };
         let mut answer = self.fleets[index].handle(&request, now);
+        if self.holds_unreadable(answer.body(), now) {
+            answer = Damage::ServerError(500).inflict(answer);
+        }
         if let Some(damage) = self.damage.pop_front() {
             answer = damage.inflict(answer);
         }
@@ -172,6 +195,12 @@ impl Beyond {
             500.. => failure(Class::Unavailable),
             _ => failure(Class::Invalid),
         }
+    }
+
+    fn holds_unreadable(&self, page: &[u8], now: Timestamp) -> bool {
+        let (unreadable, until) = &self.unreadable;
+        let page = std::str::from_utf8(page).unwrap_or_default();
+        now < *until && unreadable.iter().any(|id| page.contains(id.as_str()))
     }
 
     fn connect(&mut self, process: usize, broker: &Broker, now: Timestamp) -> Outcome {

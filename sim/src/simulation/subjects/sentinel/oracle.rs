@@ -7,6 +7,8 @@ use lockstep_core::sentinel::config::Config;
 use lockstep_core::sentinel::fleet::Dialect;
 use serde_json::Value;
 
+use super::beyond::HOSTS;
+
 /// What is to be done about one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Demand {
@@ -17,18 +19,49 @@ pub(super) enum Demand {
     Foreign,
 }
 
-/// The items of a document with what is to be done about each; none if it is no list.
-pub(super) fn items(text: &str, config: &Config, now: Timestamp) -> Vec<(String, Demand)> {
-    let Ok(document) = serde_json::from_str::<Value>(text) else { return Vec::new() };
-    let Some(items) = document["items"].as_array() else { return Vec::new() };
-    items
-        .iter()
-        .map(|item| {
+/// A page of a list.
+pub(super) struct Page {
+    items: Vec<Value>,
+    total: Option<u64>,
+}
+
+/// Reads a document; none if it is no page of a list.
+pub(super) fn page(text: &str) -> Option<Page> {
+    let mut document = serde_json::from_str::<Value>(text).ok()?;
+    let total = document["total"].as_u64();
+    let items = match document.get_mut("items")?.take() {
+        Value::Array(items) => items,
+        Value::Null => Vec::new(),
+        _ => return None,
+    };
+    Some(Page { items, total })
+}
+
+impl Page {
+    /// The items with what is to be done about each.
+    pub(super) fn items(&self, config: &Config, now: Timestamp) -> Vec<(String, Demand)> {
+        let read = |item: &Value| {
             let id = item["id"].as_str().unwrap_or_default().to_owned();
             let demand = if id.is_empty() { Demand::Malformed } else { demand(item, config, now) };
             (id, demand)
-        })
-        .collect()
+        };
+        self.items.iter().map(read).collect()
+    }
+
+    /// The ids on it.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().filter_map(|item| item["id"].as_str())
+    }
+
+    /// Whether nothing of the list follows it, if it was asked for by this URL.
+    pub(super) fn is_last(&self, url: &str) -> bool {
+        let Some(total) = self.total else { return true };
+        let number = url.split(['?', '&']).find_map(|parameter| parameter.strip_prefix("page="));
+        let before = number.and_then(|number| number.parse::<u64>().ok()).unwrap_or(1) - 1;
+        let host = HOSTS.iter().find(|host| url.starts_with(host.url));
+        let size = host.and_then(|host| host.largest_page).unwrap_or(0) as u64;
+        self.items.is_empty() || before * size + self.items.len() as u64 >= total
+    }
 }
 
 /// Whether an item is of the API that speaks the other dialect: by this one it would look as if nothing had ever been reported.

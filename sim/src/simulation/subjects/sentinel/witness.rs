@@ -10,6 +10,7 @@ use lockstep_core::sentinel::metrics;
 use lockstep_core::time::Now;
 use serde_json::Value;
 
+use super::listing::Listing;
 use super::oracle::{self, Demand};
 use super::troubles::Troubles;
 use crate::cluster::{Entry, What};
@@ -54,6 +55,7 @@ struct Eye {
     /// Counts cycles: one ends by its end, or because the configuration changed.
     cycle: u64,
     fetches: BTreeMap<ActionId, (u64, String)>,
+    listing: Listing,
     /// The page that the API put off.
     put_off: Option<String>,
     troubles: Troubles,
@@ -76,9 +78,9 @@ impl Eye {
                 if let Some((cycle, url)) = self.fetches.remove(id) {
                     let is_throttled = |failure: &Failure| failure.class == Class::Throttled;
                     if cycle == self.cycle {
-                        self.put_off = outcome.as_ref().is_err_and(is_throttled).then_some(url);
+                        self.put_off = outcome.as_ref().is_err_and(is_throttled).then(|| url.clone());
+                        self.fetched(&url, outcome, now, step)?;
                     }
-                    self.fetched(cycle == self.cycle, outcome, now, step)?;
                 } else if let Some((cycle, resources)) = self.publishes.remove(id) {
                     self.published(cycle == self.cycle, &resources, outcome, step)?;
                 }
@@ -126,23 +128,21 @@ impl Eye {
 
     fn begin_anew(&mut self) {
         self.cycle += 1;
+        self.listing = Listing::default();
         self.put_off = None;
         self.seen.clear();
         self.due.clear();
     }
 
-    fn fetched(
-        &mut self,
-        is_current: bool,
-        outcome: &Outcome,
-        now: Now,
-        step: &Step,
-    ) -> Result<(), Testimony> {
-        let (Some(config), Ok(Success::Document(text)), true) = (&self.config, outcome, is_current) else {
-            return Ok(());
+    fn fetched(&mut self, url: &str, outcome: &Outcome, now: Now, step: &Step) -> Result<(), Testimony> {
+        let page = match outcome {
+            Ok(Success::Document(text)) => oracle::page(text),
+            _ => None,
         };
+        self.listing.answered(url, page.as_ref(), outcome);
+        let (Some(config), Some(page)) = (&self.config, page) else { return Ok(()) };
         let mut counts = BTreeMap::new();
-        for (id, demand) in oracle::items(text, config, now.wall.timestamp()) {
+        for (id, demand) in page.items(config, now.wall.timestamp()) {
             if demand != Demand::Malformed && !self.seen.insert(id.clone()) {
                 continue;
             }
@@ -235,6 +235,7 @@ impl Eye {
     }
 
     fn ended(&mut self) -> Result<(), Testimony> {
+        self.listing.ended()?;
         if let Some(put_off) = &self.put_off {
             return Err(passed_over(put_off));
         }

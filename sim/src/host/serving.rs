@@ -1,0 +1,54 @@
+//! A host's listening, until it is told to stop or dropped.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::task::JoinHandle;
+
+use super::connections::{self, Body};
+use super::{Listener, Stop};
+
+/// What listens and answers; dropping it ends it abruptly.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    addr: SocketAddr,
+    stop: Arc<Stop>,
+    accept: JoinHandle<()>,
+}
+
+impl Serving {
+    /// Answers whoever the listener accepts, on the current tokio runtime, until the stop is pulled.
+    pub(crate) fn start<F>(
+        listener: impl Listener,
+        stop: Arc<Stop>,
+        answer: impl Fn(http::Request<Bytes>) -> F + Send + Sync + 'static,
+    ) -> io::Result<Self>
+    where
+        F: Future<Output = http::Response<Body>> + Send + 'static,
+    {
+        let addr = listener.local_addr()?;
+        let accept = tokio::spawn(connections::serve(listener, Arc::clone(&stop), answer));
+        Ok(Self { addr, stop, accept })
+    }
+
+    /// The address that is listened on.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Finishes the requests, then closes the connections.
+    pub(crate) async fn shutdown(mut self) {
+        self.stop.pull();
+        // It ends by the signal; a panic has nothing left to break.
+        let _ended = (&mut self.accept).await;
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.stop.pull();
+        self.accept.abort();
+    }
+}
