@@ -38,8 +38,8 @@ pub struct Pager {
     from: Place,
     /// The first id that came.
     first: Option<String>,
-    /// Whether the end has come, and what lies before the place where it was begun is being read.
-    is_round: bool,
+    /// Once the end has come: the page up to which it is read anew, which is that where it was begun.
+    end: Option<u64>,
     /// Where it was given up.
     given_up: Option<Place>,
     place: Place,
@@ -92,7 +92,7 @@ impl Pager {
             place: from.clone(),
             from,
             first: None,
-            is_round: false,
+            end: None,
             given_up: None,
             not_before: Monotonic::START,
             failures: 0,
@@ -167,7 +167,7 @@ impl Pager {
             }
         };
         let Some(parameter) = misunderstood else {
-            if self.is_done && !self.is_round && self.from != Place::default() {
+            if self.is_done && self.end.is_none() && self.from != Place::default() {
                 self.go_round();
             }
             return Ok(());
@@ -180,7 +180,8 @@ impl Pager {
     fn go_round(&mut self) {
         let before = self.first.clone().filter(|_| self.dialect == Dialect::Search);
         self.place = Place { before, ..Place::default() };
-        (self.is_round, self.is_done, self.items, self.total) = (true, false, 0, None);
+        (self.end, self.is_done) = (Some(self.from.page), false);
+        (self.items, self.total) = (0, None);
     }
 
     fn go_on_by_id(&mut self, page: &Page, last: Option<String>) {
@@ -208,7 +209,7 @@ impl Pager {
             // Without numbers of pages everything came at once, as it does when they are ignored.
             None => page.items != PAGE_SIZE || is_stale,
             Some(total) => page.items == 0 || self.items >= total,
-        } || (self.is_round && is_stale && self.place.page >= self.from.page);
+        } || self.end.is_some_and(|end| is_stale && self.place.page >= end);
         let back = gone.div_ceil(self.size).min(self.place.page - 1).min(self.back_max);
         if gone > 0 && back > 0 {
             // What stood at the head of this page may now stand at the end of the one before.
