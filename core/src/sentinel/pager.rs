@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::fleet::{Dialect, PAGE_SIZE, Page, Place};
 use super::selector::quoted;
 use crate::engine::action::{Class, Failure};
-use crate::engine::backoff::Backoff;
+use crate::engine::backoff::{Backoff, WISH_MAX};
 use crate::random::Random;
 use crate::time::Monotonic;
 
@@ -27,20 +27,17 @@ const PASSED_OVER_MAX: u32 = 5;
 const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(250), max: Duration::from_secs(2) };
 /// The same where the API asks to be left alone, and does not say for how long.
 const PATIENCE: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
-/// The longest that the API is left alone because it asks for that: who waits for a day looks dead.
-const WISH_MAX: Duration = Duration::from_mins(5);
 
 /// Where one cycle is in its list.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each tells of another thing")]
 pub struct Pager {
     dialect: Dialect,
     /// Where it was begun.
     from: Place,
     /// The first id that came.
     first: Option<String>,
-    /// Whether the end has come, and what lies before the place where it was begun is being read.
-    is_round: bool,
+    /// Once the end has come: the page up to which it is read anew, which is that where it was begun.
+    end: Option<u64>,
     /// Where it was given up.
     given_up: Option<Place>,
     place: Place,
@@ -96,7 +93,7 @@ impl Pager {
             place: from.clone(),
             from,
             first: None,
-            is_round: false,
+            end: None,
             given_up: None,
             not_before: Monotonic::START,
             failures: 0,
@@ -171,7 +168,7 @@ impl Pager {
             }
         };
         let Some(parameter) = misunderstood else {
-            if self.is_done && !self.is_round && self.from != Place::default() {
+            if self.is_done && self.end.is_none() && self.from != Place::default() {
                 self.go_round();
             }
             return Ok(());
@@ -184,7 +181,7 @@ impl Pager {
     fn go_round(&mut self) {
         let before = self.first.clone().filter(|_| self.dialect == Dialect::Search);
         self.place = Place { before, ..Place::default() };
-        (self.is_round, self.is_done) = (true, false);
+        (self.end, self.is_done) = (Some(self.from.page), false);
         (self.items, self.missed, self.total) = (0, 0, None);
     }
 
@@ -217,7 +214,7 @@ impl Pager {
                 let came = self.items + self.missed * self.size;
                 page.items == 0 || came.min(self.place.page * self.size) >= total
             }
-        } || (self.is_round && is_stale && self.place.page >= self.from.page);
+        } || self.end.is_some_and(|end| is_stale && self.place.page >= end);
         let back = gone.div_ceil(self.size).min(self.place.page - 1).min(self.back_max);
         if back > 0 {
             // What stood at the head of this page may now stand at the end of the one before.
