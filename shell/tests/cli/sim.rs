@@ -67,7 +67,7 @@ fn sim_tells_what_is_wrong_with_what_it_was_asked() {
     misused(&sim(&["--seeds", "3..3"]), &["--seeds", "3..3", "empty"]);
     misused(&sim(&["--controller", "x"]), &["--controller", "'x'", "namespaceclass"]);
     misused(&sim(&["--faults", "pause,rain"]), &["--faults", "'rain'", "crash_after", "time_travel"]);
-    misused(&sim(&["--duration", "soon"]), &["--duration", "soon", "10m"]);
+    misused(&sim(&["--duration", "soon"]), &["--duration", "soon", "30m"]);
     misused(&sim(&["--jobs", "0"]), &["--jobs"]);
     misused(&sim(&["--plan", "x.json", "--seeds", "0..1"]), &["x.json"]);
     misused(&sim(&["--plan", "missing.json"]), &["--plan", "missing.json", "No such file"]);

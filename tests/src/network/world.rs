@@ -53,6 +53,12 @@ pub fn undesired(state: &State) -> Option<String> {
     world.orphan().or_else(|| world.touched())
 }
 
+/// Whether an entry of a class can't be applied.
+fn has_mistakes(class: &Value) -> bool {
+    let mut entries = class["spec"]["resources"].as_array().into_iter().flatten();
+    entries.any(|entry| entry["kind"] == "Nonsense")
+}
+
 impl World {
     fn read(state: &State) -> Self {
         let list = |path: &str| match server::ask(state, path)["items"].take() {
@@ -117,9 +123,7 @@ impl World {
 
     /// Whether something keeps the binding from being ready that is no fault of the operator.
     fn hindered(&self, namespace: &str, class: &Value) -> bool {
-        let invalid = class["spec"]["resources"].as_array().into_iter().flatten();
-        let mut invalid = invalid.filter(|wanted| wanted["kind"] == "Nonsense");
-        invalid.next().is_some()
+        has_mistakes(class)
             || resources(class).any(|wanted| {
                 self.is_foreign(namespace, wanted["kind"].as_str().unwrap_or_default(), text(wanted, "name"))
             })
@@ -146,7 +150,9 @@ impl World {
             let class = class.and_then(|class| self.classes.get(class));
             let mut listed = class.into_iter().flat_map(resources);
             let wanted = listed.any(|wanted| wanted["kind"] == kind.as_str() && text(wanted, "name") == name);
-            (!wanted).then(|| format!("{kind} {name} of class {label} was left in {namespace}"))
+            // A class with a mistake in it takes nothing away.
+            let kept = class.is_some_and(|class| *label == text(class, "name") && has_mistakes(class));
+            (!wanted && !kept).then(|| format!("{kind} {name} of class {label} was left in {namespace}"))
         })
     }
 

@@ -1,5 +1,7 @@
 //! Whether the operator can live on what the chart grants, and needs all of it.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context as _, ensure};
 use lockstep_tests::access::{grants, needs_all_of};
 use lockstep_tests::chart::{install, only, render, start};
@@ -14,8 +16,10 @@ const LABEL: &str = "namespaceclass.akuity.io/name";
 const UNUSED: [&str; 2] =
     ["update  namespaces/finalizers ", "update namespaceclass.akuity.io namespaceclassbindings/finalizers "];
 
-/// How often a namespace changes its class at most until an Event is counted.
-const ROUNDS: usize = 400;
+/// How long a namespace changes its class at most until an Event is counted, which happens after half a minute.
+const PATIENCE: Duration = Duration::from_mins(3);
+/// How often it does.
+const ROUND: Duration = Duration::from_secs(1);
 
 /// One object of each kind that the chart grants by default.
 fn one_of_each(value: &str) -> Value {
@@ -128,7 +132,8 @@ async fn has_an_event_counted(user: &User) -> anyhow::Result<()> {
         user.create(&class(name, &json!([map]))).await?;
     }
     user.create(&namespace(team, None)).await?;
-    for _ in 0..ROUNDS {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
         for class in ["chart-forth", "chart-back"] {
             label(user, team, Some(class)).await?;
             ready(user, team, class).await?;
@@ -137,6 +142,7 @@ async fn has_an_event_counted(user: &User) -> anyhow::Result<()> {
         if events.iter().any(|event| event["series"]["count"].is_i64()) {
             return Ok(());
         }
+        tokio::time::sleep(ROUND).await;
     }
     anyhow::bail!("no event was counted: {:#?}", user.events(team, team).await?)
 }

@@ -20,7 +20,7 @@ fn flawed() -> Simulation {
 fn found(keep_going: bool, out: &Path) -> (Summary, Vec<Failure>) {
     let simulation = flawed();
     let search = Search {
-        seeds: 0..20,
+        seeds: 0..60,
         stormy: Duration::from_mins(10),
         faults: vec!["conflict".to_owned()],
         threads: 2,
@@ -88,7 +88,7 @@ fn replayed(recording: &[u8]) -> Option<Again> {
 fn failures_alike_are_shrunk_once_and_told_by_their_seeds() {
     let folder = tempfile::tempdir().unwrap();
     let (summary, failures) = found(true, folder.path());
-    assert_eq!(summary.runs, 20);
+    assert_eq!(summary.runs, 60);
     assert_eq!(failures.len(), summary.failures.len());
     let like: Vec<&Failure> =
         failures.iter().filter(|failure| failure.invariant == failures[0].invariant).collect();

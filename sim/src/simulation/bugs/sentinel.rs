@@ -79,11 +79,6 @@ pub(super) const BUGS: &[Bug] = &[
         "A page that can't be read is taken for an empty one: for the end of the list.",
         plant::<FailingPageIsTheLast>,
     ),
-    bug(
-        "its_own_status_is_the_latest",
-        "The answer to a write is taken for newer than what others have written since.",
-        plant::<OwnStatusIsTheLatest>,
-    ),
 ];
 
 #[derive(Default)]
@@ -328,34 +323,6 @@ impl Flaw for FailingPageIsTheLast {
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         self.0.note(request);
-        None
-    }
-}
-
-#[derive(Default)]
-struct OwnStatusIsTheLatest {
-    asked: Asked,
-    latest: u64,
-}
-
-impl Flaw for OwnStatusIsTheLatest {
-    fn event(&mut self, mut event: Event) -> Option<Event> {
-        let action = self.asked.answered(&event);
-        match &mut event {
-            Event::Observed { object, .. } => self.latest = self.latest.max(resource_version(object)),
-            Event::Finished { outcome: Ok(Success::Object(object)), .. }
-                if matches!(action, Some(Action::Patch { .. })) =>
-            {
-                let version = self.latest.max(resource_version(object));
-                Arc::make_mut(object)["metadata"]["resourceVersion"] = version.to_string().into();
-            }
-            _ => {}
-        }
-        Some(event)
-    }
-
-    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        self.asked.note(request);
         None
     }
 }
