@@ -218,7 +218,7 @@ async fn tables_show_what_matters(world: World) -> anyhow::Result<()> {
         of.filter_map(|column| column["name"].as_str()).collect::<Vec<_>>()
     };
     assert_eq!(names(0), ["Name", "Type", "Broker", "Interval", "Resources", "Publishing", "Age"]);
-    assert_eq!(names(1), ["Reason"]);
+    assert_eq!(names(1), ["Message"]);
     assert_eq!(
         table["rows"][0]["cells"].as_array().context("no cells")?[..4],
         ["shard", "clusters", "rabbitmq", "100ms"]

@@ -1,12 +1,10 @@
 //! Mistakes that a Sentinel could make.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Request, Success};
 use lockstep_core::engine::machine::{Amount, Event, Note, Step};
-use lockstep_core::object::resource_version;
 use lockstep_core::sentinel::metrics::PUBLISHED;
 use lockstep_core::time::{Now, Wall};
 use serde_json::Value;
