@@ -31,7 +31,9 @@ impl Listing {
             Some(page) => {
                 self.failed.clear();
                 let news = page.ids().filter(|id| self.ids.insert((*id).to_owned())).count();
-                self.is_at_its_end = page.is_last(url) || news == 0;
+                // Who asks for what follows an id and is given that id speaks to an API that does not understand it.
+                let is_misunderstood = page.ids().any(|id| url.contains(id));
+                self.is_at_its_end = page.is_last(url) || news == 0 || is_misunderstood;
             }
             None => {
                 self.failed.insert(url.to_owned());
