@@ -15,6 +15,8 @@ use crate::engine::machine::Amount;
 use crate::engine::trace::{self, Span};
 use crate::time::Wall;
 
+#[path = "tests/late.rs"]
+mod late;
 #[path = "tests/troubles.rs"]
 mod troubles;
 
@@ -163,6 +165,35 @@ fn confirmed(action: &Action) -> Outcome {
         Action::Fetch { .. } => Ok(page()),
         _ => Ok(Success::Done),
     }
+}
+
+fn is_publication(action: &Action) -> bool {
+    matches!(action, Action::Publish { .. })
+}
+
+/// A Sentinel of which some actions have not been answered yet, with these and what it told so far.
+fn unanswered(page: &Success, waits: fn(&Action) -> bool) -> (Sentinel, Now, VecDeque<Request>, Vec<Note>) {
+    let Bench { mut sentinel, .. } = Bench::new(confirmed);
+    let now = Bench::new(confirmed).now();
+    let object =
+        json!({ "metadata": { "uid": "u1", "generation": 1, "resourceVersion": "1" }, "spec": spec() });
+    let first = sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now);
+    let (mut asked, mut notes) = (VecDeque::from(first.requests), first.notes);
+    let mut waiting = VecDeque::new();
+    while let Some(request) = asked.pop_front() {
+        let outcome = match &request.action {
+            action if waits(action) => {
+                waiting.push_back(request);
+                continue;
+            }
+            Action::Fetch { .. } => Ok(page.clone()),
+            action => confirmed(action),
+        };
+        let step = sentinel.step(Event::Finished { id: request.id, outcome }, now);
+        asked.extend(step.requests);
+        notes.extend(step.notes);
+    }
+    (sentinel, now, waiting, notes)
 }
 
 #[test]
@@ -420,132 +451,4 @@ fn the_next_page_is_asked_for_as_the_first_is_published() {
     let answered = publications.remove(0);
     let event = Event::Finished { id: answered.id, outcome: confirmed(&answered.action) };
     assert_eq!(kinds(&sentinel.step(event, now).requests), ["fetch", "publish"]);
-}
-
-#[test]
-fn at_the_end_nothing_new_is_begun_and_confirms_are_counted() {
-    let mut sentinel = Bench::new(confirmed).sentinel;
-    let bench = Bench::new(confirmed);
-    let now = bench.now();
-    let object =
-        json!({ "metadata": { "uid": "u1", "generation": 1, "resourceVersion": "1" }, "spec": spec() });
-    let mut asked: VecDeque<Request> =
-        sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now).requests.into();
-    // Everything but the publication is answered.
-    let mut publication = None;
-    while let Some(request) = asked.pop_front() {
-        if matches!(request.action, Action::Publish { .. }) {
-            publication = Some(request);
-            continue;
-        }
-        let event = Event::Finished { id: request.id, outcome: confirmed(&request.action) };
-        asked.extend(sentinel.step(event, now).requests);
-    }
-    let publication = publication.expect("events were published");
-    assert_eq!(sentinel.step(Event::LeadershipChanged { leading: false }, now).requests, []);
-    let event = Event::Finished { id: publication.id, outcome: confirmed(&publication.action) };
-    let step = sentinel.step(event, now);
-    assert_eq!(step.requests, []);
-    let counted = step.notes.iter().any(|note| {
-        matches!(note, Note::Measured(measure) if measure.metric == metrics::PUBLISHED && measure.by == Amount::Add(2))
-    });
-    assert!(counted, "{:?}", step.notes);
-    assert_eq!(sentinel.deadline(), None);
-}
-
-fn is_publication(action: &Action) -> bool {
-    matches!(action, Action::Publish { .. })
-}
-
-/// A Sentinel of which some actions have not been answered yet, with these and what it told so far.
-fn unanswered(page: &Success, waits: fn(&Action) -> bool) -> (Sentinel, Now, VecDeque<Request>, Vec<Note>) {
-    let Bench { mut sentinel, .. } = Bench::new(confirmed);
-    let now = Bench::new(confirmed).now();
-    let object =
-        json!({ "metadata": { "uid": "u1", "generation": 1, "resourceVersion": "1" }, "spec": spec() });
-    let first = sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now);
-    let (mut asked, mut notes) = (VecDeque::from(first.requests), first.notes);
-    let mut waiting = VecDeque::new();
-    while let Some(request) = asked.pop_front() {
-        let outcome = match &request.action {
-            action if waits(action) => {
-                waiting.push_back(request);
-                continue;
-            }
-            Action::Fetch { .. } => Ok(page.clone()),
-            action => confirmed(action),
-        };
-        let step = sentinel.step(Event::Finished { id: request.id, outcome }, now);
-        asked.extend(step.requests);
-        notes.extend(step.notes);
-    }
-    (sentinel, now, waiting, notes)
-}
-
-#[test]
-fn the_metrics_of_a_shard_end_once_nothing_of_it_is_in_flight() {
-    let series = |notes: &[Note], ends: bool| -> BTreeSet<String> {
-        let measures = notes.iter().filter_map(|note| match note {
-            Note::Measured(measure) if (measure.by == Amount::Forget) == ends => Some(measure),
-            _ => None,
-        });
-        let of_shard = measures.filter(|measure| measure.labels[0] == "region=us-east");
-        of_shard.map(|measure| format!("{} {:?}", measure.metric, measure.labels)).collect()
-    };
-    let (mut sentinel, now, mut publications, mut notes) = unanswered(&page(), is_publication);
-    let mut changed = spec();
-    changed["shardSelector"] = json!({ "matchLabels": { "region": "eu" } });
-    let object =
-        json!({ "metadata": { "uid": "u1", "generation": 2, "resourceVersion": "2" }, "spec": changed });
-    let step = sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now);
-    assert!(series(&step.notes, true).is_empty(), "events are in flight");
-    let publication = publications.pop_front().expect("events were published");
-    let outcome = confirmed(&publication.action);
-    let step = sentinel.step(Event::Finished { id: publication.id, outcome }, now);
-    // One cycle has begun and never ended.
-    let took = format!("{} {:?}", metrics::DURATION, ["region=us-east", "clusters"]);
-    notes.extend(step.notes.iter().cloned());
-    let mut begun = series(&notes, false);
-    begun.insert(took);
-    assert_eq!(series(&step.notes, true), begun);
-}
-
-#[test]
-fn a_page_as_long_as_the_list_is_looked_at_as_events_are_confirmed() {
-    let item = |number: usize| json!({ "id": format!("{number:05}"), "labels": { "region": "us-east" } });
-    let items: Vec<Value> = (0..9000).map(item).collect();
-    let (mut sentinel, now, mut publications, _) =
-        unanswered(&Success::Document(json!({ "items": items }).to_string().into()), is_publication);
-    let held = |sentinel: &Sentinel| sentinel.cycle.as_ref().map_or(0, Cycle::held);
-    assert_eq!((held(&sentinel), publications.len()), (3000, 20));
-    let mut published = 0;
-    while let Some(publication) = publications.pop_front() {
-        published += 100;
-        let outcome = confirmed(&publication.action);
-        let step = sentinel.step(Event::Finished { id: publication.id, outcome }, now);
-        publications.extend(step.requests.into_iter().filter(|request| is_publication(&request.action)));
-        assert!(held(&sentinel) <= 3000);
-    }
-    assert_eq!(published, 9000);
-    assert!(sentinel.cycle.is_none(), "the cycle has ended");
-}
-
-/// Another leader wrote after this one, and the watch was faster than the answer.
-#[test]
-fn a_late_answer_does_not_hide_what_somebody_else_wrote_since() {
-    let is_status = |action: &Action| matches!(action, Action::Patch { .. });
-    let (mut sentinel, now, mut writes, _) = unanswered(&page(), is_status);
-    let write = writes.pop_front().expect("the status is written");
-    let metadata = |version: &str| json!({ "uid": "u1", "generation": 1, "resourceVersion": version });
-    let theirs = json!({ "metadata": metadata("3"), "spec": spec(), "status": { "conditions": [] } });
-    let _ = sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(theirs) }, now);
-    let ours = Arc::new(json!({ "metadata": metadata("2") }));
-    let _ = sentinel.step(Event::Finished { id: write.id, outcome: Ok(Success::Object(ours)) }, now);
-    let later = Now { monotonic: now.monotonic + Duration::from_secs(6), ..now };
-    let again = sentinel.step(Event::Woke, later).requests;
-    let again = again.iter().find_map(|request| match &request.action {
-        Action::Patch { patch, .. } => Some(patch["metadata"]["resourceVersion"].clone()),
-        _ => None,
-    });
-    assert_eq!(again, Some(json!("3")), "over what they wrote");
 }

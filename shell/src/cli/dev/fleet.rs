@@ -18,7 +18,7 @@ use lockstep_shell::observe::Told;
 use lockstep_shell::publish::Publisher;
 use lockstep_shell::run::Options;
 use lockstep_sim::hyperfleet::host::Host;
-use lockstep_sim::hyperfleet::{ADAPTERS, Dialect, HyperFleet, Labels};
+use lockstep_sim::hyperfleet::{ADAPTERS, API, Dialect, HyperFleet, Labels};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
@@ -83,7 +83,7 @@ impl Fleet {
 
     /// Where its clusters are listed.
     pub(super) fn url(&self) -> String {
-        format!("{}/api/hyperfleet/v1/clusters", self.host.url())
+        format!("{}{API}/clusters", self.host.url())
     }
 
     /// The configuration of its Sentinel, with intervals that suit those who watch.
@@ -127,7 +127,8 @@ impl Fleet {
             let times = answered.entry(event.data["id"].to_string()).or_default();
             *times += 1;
             // Validation takes one event, provisioning another.
-            let (is_ready, reports) = (*times > 1, self.reports(&event, *times > 1));
+            let is_ready = *times > 1;
+            let reports = self.reports(&event, is_ready);
             let url = format!("{}{}", self.host.url(), event.data["href"].as_str().unwrap_or_default());
             tokio::spawn(report(client.clone(), url, reports, is_ready, told.clone()));
         }
