@@ -158,6 +158,11 @@ pub fn resource_version(object: &Value) -> u64 {
     metadata(object, "resourceVersion").parse().unwrap_or(0)
 }
 
+/// The generation, which a change of more than the status moves; zero if there is none.
+pub fn generation(object: &Value) -> i64 {
+    object["metadata"]["generation"].as_i64().unwrap_or(0)
+}
+
 /// The reference by which an object owns another as its controller. The garbage collector deletes what is left without
 /// an owner; an owner that is deleted in the foreground waits for it.
 pub fn controller_reference(kind: &Kind, name: &str, uid: &str) -> Value {

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 mod completions;
 mod crds;
@@ -11,6 +11,8 @@ mod crds;
 mod dev;
 mod logging;
 mod process;
+#[cfg(feature = "embedded")]
+mod quoted;
 mod replay;
 mod run;
 mod sentinel;
@@ -30,7 +32,8 @@ struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   lockstep dev                                      Try it on an API server of its own
-  lockstep crds | kubectl apply --server-side -f -  Install the resource definitions in a cluster
+  lockstep crds --controllers bridge | kubectl apply --server-side -f -
+                                                    Install the resource definitions of one of them
   lockstep run                                      Run all controllers against the current cluster
   lockstep run --controllers bridge --record run.jsonl
                                                     Run one of them, and write down its every step
@@ -56,8 +59,7 @@ enum Command {
 /// Parses the command line, does what it asks for, and tells on stderr why if that fails.
 pub(crate) fn main() -> ExitCode {
     // In a container the Sentinel is called by its own name.
-    let command =
-        if sentinel::is_called() { Command::Sentinel(sentinel::parse()) } else { Cli::parse().command };
+    let command = if sentinel::is_called() { Command::Sentinel(sentinel::parse()) } else { parse() };
     let result = match command {
         Command::Run(args) => block_on(run::run(*args)),
         Command::Sentinel(args) => block_on(sentinel::run(args)),
@@ -83,6 +85,17 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
+fn parse() -> Command {
+    let mut command = Cli::command();
+    let matches = command.get_matches_mut();
+    #[cfg(feature = "embedded")]
+    if matches.subcommand_matches("dev").is_some_and(dev::contradicts_itself) {
+        let story = "the argument '--bare' cannot be used with '--controllers <NAMES>'";
+        command.error(clap::error::ErrorKind::ArgumentConflict, story).exit();
+    }
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit()).command
+}
+
 fn block_on(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(command);
@@ -98,8 +111,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

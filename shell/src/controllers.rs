@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionVersion;
+use kube::Client;
 use lockstep_core::bridge;
 use lockstep_core::dpuservice;
 use lockstep_core::engine::action::{Action, Class, Failure, Success};
@@ -10,8 +12,9 @@ use lockstep_core::engine::recording::{Origin, Recordable};
 use lockstep_core::namespaceclass;
 use lockstep_core::object::Kind;
 use lockstep_crds::CrdSet;
+use serde_json::{Map, Value};
 
-use crate::execute::Executor;
+use crate::execute::{Executor, TIMEOUT};
 
 /// A controller that `lockstep run` does not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,6 +88,41 @@ pub async fn missing(executor: &Executor, kinds: &[Arc<Kind>]) -> Result<Vec<Arc
         }
     }
     Ok(missing)
+}
+
+/// What our definitions require of `spec` and those that a cluster serves do not know, such as `spec.source of DPUService`:
+/// somebody else may define kinds of the same names. A schema that can't be read is held for ours.
+pub async fn unknown_fields(client: &Client, sets: &[CrdSet]) -> Vec<String> {
+    let mut unknown = Vec::new();
+    for spec in sets.iter().flat_map(|set| &set.crds).map(|crd| &crd.spec) {
+        for version in spec.versions.iter().filter(|version| version.storage) {
+            let path = format!("/openapi/v3/apis/{}/{}", spec.group, version.name);
+            let Ok(request) = http::Request::get(path).body(Vec::new()) else { continue };
+            let answer = tokio::time::timeout(TIMEOUT, client.request::<Value>(request)).await;
+            let Ok(Ok(document)) = answer else { continue };
+            let Some(known) = fields_of_spec(&document, &spec.names.kind) else { continue };
+            let lacking = required_of_spec(version).iter().filter(|field| !known.contains_key(*field));
+            unknown.extend(lacking.map(|field| format!("spec.{field} of {}", spec.names.kind)));
+        }
+    }
+    unknown
+}
+
+/// The fields that `spec` of a kind has in an OpenAPI document.
+fn fields_of_spec<'a>(document: &'a Value, kind: &str) -> Option<&'a Map<String, Value>> {
+    let is_of_kind = |schema: &&Value| {
+        let kinds = schema["x-kubernetes-group-version-kind"].as_array();
+        kinds.is_some_and(|kinds| kinds.iter().any(|one| one["kind"] == kind))
+    };
+    let schema = document["components"]["schemas"].as_object()?.values().find(is_of_kind)?;
+    schema["properties"]["spec"]["properties"].as_object()
+}
+
+/// The fields that `spec` must have by a definition.
+fn required_of_spec(version: &CustomResourceDefinitionVersion) -> &[String] {
+    let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+    let spec = schema.and_then(|schema| schema.properties.as_ref()).and_then(|fields| fields.get("spec"));
+    spec.and_then(|spec| spec.required.as_deref()).unwrap_or_default()
 }
 
 /// The controller of that name, ready to be driven.

@@ -20,6 +20,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Executor {
     client: Client,
+    timeout: Duration,
     field_manager: String,
     fetcher: Fetcher,
     publisher: Publisher,
@@ -32,6 +33,7 @@ impl Executor {
     pub fn new(client: Client, controller: &str) -> Self {
         Self {
             client,
+            timeout: TIMEOUT,
             field_manager: wire::field_manager(controller),
             fetcher: Fetcher::from_env(),
             publisher: Publisher::default(),
@@ -43,6 +45,12 @@ impl Executor {
     #[must_use]
     pub fn publishing_with(self, publisher: Publisher) -> Self {
         Self { publisher, ..self }
+    }
+
+    /// The same, but answers of the API server may take only so long.
+    #[must_use]
+    pub fn answered_within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// The client that requests go through.
@@ -65,9 +73,9 @@ impl Executor {
 
     async fn ask_kubernetes(&self, action: &Action) -> Outcome {
         let request = wire::encode(action, &self.field_manager)?;
-        let answer = tokio::time::timeout(TIMEOUT, self.exchange(action, request)).await;
+        let answer = tokio::time::timeout(self.timeout, self.exchange(action, request)).await;
         answer.unwrap_or_else(|_| {
-            Err(Failure::new(Class::Unknown, format!("no answer within {} s", TIMEOUT.as_secs())))
+            Err(Failure::new(Class::Unknown, format!("no answer within {} s", self.timeout.as_secs())))
         })
     }
 

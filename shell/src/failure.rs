@@ -34,7 +34,7 @@ pub(crate) fn from_watch(error: &kube::runtime::watcher::Error) -> Failure {
     }
 }
 
-/// An error and its causes in one line, each said once.
+/// An error and its causes in one line, each said once, without the passwords of URLs.
 pub fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -45,7 +45,20 @@ pub fn describe(error: &(dyn std::error::Error + 'static)) -> String {
         }
         cause = error.source();
     }
-    text
+    masked(&text)
+}
+
+/// A text whose URLs do not tell who asks: before a host there may be a password.
+pub fn masked(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut masked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| c.is_whitespace() || "/?#\"".contains(c)).unwrap_or(part.len());
+        let (authority, rest) = part.split_at(end);
+        let host = authority.rsplit_once('@').map(|(_, host)| format!("***@{host}"));
+        masked = format!("{masked}://{}{rest}", host.as_deref().unwrap_or(authority));
+    }
+    masked
 }
 
 fn from_status(status: &kube::core::Status) -> Failure {
@@ -66,4 +79,24 @@ fn never_connected(error: &(dyn std::error::Error + 'static)) -> bool {
         next = error.source();
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_do_not_tell_who_asks() {
+        for (text, told) in [
+            (
+                "at http://me:p@ss@a.b:1/x@y and https://c/?d=e@f",
+                "at http://***@a.b:1/x@y and https://c/?d=e@f",
+            ),
+            ("\"socks5://me@a\", me@b", "\"socks5://***@a\", me@b"),
+            ("http://", "http://"),
+            ("", ""),
+        ] {
+            assert_eq!(masked(text), told);
+        }
+    }
 }

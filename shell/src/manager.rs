@@ -1,6 +1,7 @@
 //! Runs controllers together: started, led, watched over and stopped as one.
 
 use kube::Client;
+use lockstep_core::engine::lease;
 use lockstep_core::engine::machine::{Event, Machine, Note};
 use lockstep_core::random::Random;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -60,17 +61,19 @@ impl Manager {
             Some(sink) => observer.with_sink(sink.clone()),
             None => observer,
         };
-        let driver = self.driver(machine, observer, options);
+        let driver = self.driver(machine, self.client.clone(), observer, options);
         self.controllers.push(driver);
     }
 
-    /// Lets controllers act only while the election says so. Without an election they act at once.
-    pub fn elect(&mut self, election: Box<dyn Machine + Send>) {
+    /// Lets controllers act only while the election says so. Without an election they act at once. It goes through a client of
+    /// its own: one whose connections nobody else leaves behind, of which a dead one might be the next to be used.
+    pub fn elect(&mut self, election: Box<dyn Machine + Send>, client: Client) {
         let (sink, told) = mpsc::unbounded_channel();
         let observer = Observer::new(self.metrics.clone()).with_sink(sink);
         let farewell = Some(Event::LeadershipChanged { leading: false });
-        let options = Options { farewell, ..Options::default() };
-        self.election = Some((self.driver(election, observer, options), told));
+        // What the election has given up ends, too: a write that hangs would keep the process from ending once the lease is given back.
+        let options = Options { timeout: lease::PATIENCE, farewell, ..Options::default() };
+        self.election = Some((self.driver(election, client, observer, options), told));
     }
 
     /// What the probes read.
@@ -119,9 +122,15 @@ impl Manager {
         Ok(())
     }
 
-    fn driver(&mut self, machine: Box<dyn Machine + Send>, observer: Observer, options: Options) -> Driver {
+    fn driver(
+        &mut self,
+        machine: Box<dyn Machine + Send>,
+        client: Client,
+        observer: Observer,
+        options: Options,
+    ) -> Driver {
         let options = Options { seed: self.random.bits(), ..options };
-        Driver::new(machine, self.client.clone(), self.clock.clone(), observer, options)
+        Driver::new(machine, client, self.clock.clone(), observer, options)
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::clock::Clock;
-use crate::execute::Executor;
+use crate::execute::{self, Executor};
 use crate::health::Health;
 use crate::observe::Observer;
 use crate::publish::Publisher;
@@ -33,6 +33,8 @@ const COUNT_INTERVAL: Duration = Duration::from_millis(100);
 pub struct Options {
     /// Most requests in flight at a time; more wait in the order in which they were asked for.
     pub max_in_flight: usize,
+    /// How long an answer of the API server may take; after that the outcome is unknown.
+    pub timeout: Duration,
     /// How long the end of requests in flight is awaited at shutdown.
     pub grace: Duration,
     /// The machine's last event, at shutdown. What it asks for in answer is still carried out within the grace period.
@@ -49,6 +51,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             max_in_flight: 64,
+            timeout: execute::TIMEOUT,
             grace: Duration::from_secs(5),
             farewell: None,
             publisher: Publisher::default(),
@@ -83,7 +86,8 @@ impl Driver {
     ) -> Self {
         let name = machine.name();
         let publisher = options.publisher.clone().exporting(options.spans.clone());
-        let executor = Executor::new(client, name).publishing_with(publisher);
+        let executor =
+            Executor::new(client, name).answered_within(options.timeout).publishing_with(publisher);
         let observer = observer.exporting(options.spans.clone());
         let inbox = Inbox::new();
         Self {

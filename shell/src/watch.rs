@@ -1,21 +1,22 @@
 //! Watches kinds with kube's watcher and turns what it sees into events.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt as _, pin_mut};
+use futures::{FutureExt as _, StreamExt as _, pin_mut};
 use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource};
 use lockstep_core::engine::action::{Class, Failure, Scope};
-use lockstep_core::engine::backoff::Backoff;
+use lockstep_core::engine::backoff::{Backoff, WISH_MAX};
 use lockstep_core::engine::machine::Event;
 use lockstep_core::object::Kind;
 use lockstep_core::random::Random;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc::Sender;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::failure;
 
@@ -27,6 +28,9 @@ const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duratio
 
 /// A watch that has not failed for so long begins with the first delay again.
 const FORGIVEN_AFTER: Duration = Duration::from_mins(2);
+
+/// A watch that is not refused for so long runs: a refusal comes at once, and that it runs is told by nothing.
+const RUNS_AFTER: Duration = Duration::from_secs(5);
 
 /// Where a watch sends its events, wrapped so that the receiver can tell a watch from one that it replaced.
 pub(crate) struct Outlet<T> {
@@ -54,14 +58,15 @@ impl Pause {
         Self { random: Random::from_seed(seed), failures: 0, last: None }
     }
 
-    /// Waits after a failure.
-    async fn after_failure(&mut self) {
+    /// Waits after a failure, for as long as the server asked for if that is longer.
+    async fn after_failure(&mut self, wish: Option<Duration>) {
         if self.last.is_some_and(|last| last.elapsed() > FORGIVEN_AFTER) {
             self.failures = 0;
         }
         self.last = Some(Instant::now());
         self.failures = self.failures.saturating_add(1);
-        tokio::time::sleep(BACKOFF.delay(self.failures, &mut self.random)).await;
+        let wish = wish.unwrap_or_default().min(WISH_MAX);
+        tokio::time::sleep(BACKOFF.delay(self.failures, &mut self.random).max(wish)).await;
     }
 }
 
@@ -71,7 +76,28 @@ pub(crate) async fn follow<T: Send>(
     kind: Arc<Kind>,
     scope: Scope,
     outlet: Outlet<T>,
-    pause: Pause,
+    mut pause: Pause,
+) {
+    loop {
+        let watching = follow_soundly(client.clone(), &kind, &scope, &outlet, &mut pause);
+        if AssertUnwindSafe(watching).catch_unwind().await.is_ok() {
+            return;
+        }
+        // Nobody would notice that it sees nothing any more.
+        let failure = Failure::new(Class::Unavailable, "the watch panicked; this is a bug in Lockstep");
+        if !outlet.send(watch_failed(&kind, &failure)).await {
+            return;
+        }
+        pause.after_failure(None).await;
+    }
+}
+
+async fn follow_soundly<T: Send>(
+    client: Client,
+    kind: &Arc<Kind>,
+    scope: &Scope,
+    outlet: &Outlet<T>,
+    pause: &mut Pause,
 ) {
     let resource = ApiResource {
         group: kind.group.clone(),
@@ -92,13 +118,13 @@ pub(crate) async fn follow<T: Send>(
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
             None => Api::all_with(client, &resource),
         };
-        keep_watching(api, config, &kind, &outlet, pause, |object| only_metadata(&object)).await;
+        keep_watching(api, config, kind, outlet, pause, |object| only_metadata(&object)).await;
     } else {
         let api: Api<DynamicObject> = match &scope.namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
             None => Api::all_with(client, &resource),
         };
-        keep_watching(api, config, &kind, &outlet, pause, |object| whole(object, &kind)).await;
+        keep_watching(api, config, kind, outlet, pause, |object| whole(object, kind)).await;
     }
 }
 
@@ -107,30 +133,49 @@ async fn keep_watching<K, T>(
     config: watcher::Config,
     kind: &Arc<Kind>,
     outlet: &Outlet<T>,
-    mut pause: Pause,
+    pause: &mut Pause,
     to_value: impl Fn(K) -> Value,
 ) where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
+    // Whether the kind could be listed but not watched, and nothing has shown since that it can be.
+    let mut is_doubted = false;
     loop {
-        let stream = watcher(api.clone(), config.clone());
+        let stream = watcher(api.clone(), config.clone()).peekable();
         pin_mut!(stream);
         while let Some(result) = stream.next().await {
+            // A complete list revokes what was told of a refusal. It counts only if the watch is not refused again, or the
+            // two would revoke each other without end.
+            if is_doubted && matches!(result, Ok(watcher::Event::InitDone)) {
+                if let Ok(Some(Err(_))) = timeout(RUNS_AFTER, stream.as_mut().peek()).await {
+                    continue;
+                }
+                is_doubted = false;
+            }
             let (event, failed) = match result {
                 Ok(event) => (translate(event, kind, &to_value), None),
                 Err(error) => {
+                    // An event that can't be read is passed over once others follow it.
+                    let is_lost = matches!(error, watcher::Error::WatchFailed(kube::Error::SerdeError(_)));
                     let failure = failure::from_watch(&error);
-                    (watch_failed(kind, &failure), Some(failure.class))
+                    let is_of_watch =
+                        matches!(error, watcher::Error::WatchStartFailed(_) | watcher::Error::WatchError(_));
+                    is_doubted |= is_of_watch && matches!(failure.class, Class::Forbidden | Class::Invalid);
+                    (watch_failed(kind, &failure), Some((failure, is_lost)))
                 }
             };
             if !outlet.send(event).await {
                 return;
             }
-            if let Some(class) = failed {
-                pause.after_failure().await;
+            if let Some((failure, is_lost)) = failed {
+                pause.after_failure(failure.retry_after).await;
                 // A watch that is refused for its age would be resumed from the same version for ever. One that was
                 // refused otherwise may have missed anything, and whoever was told of it waits for a new list.
-                if matches!(class, Class::Gone | Class::Forbidden | Class::NotFound) {
+                let is_refused = matches!(
+                    failure.class,
+                    Class::Gone | Class::Forbidden | Class::NotFound | Class::Invalid
+                );
+                if is_refused || is_doubted || is_lost {
                     break;
                 }
             }
@@ -174,3 +219,6 @@ fn whole(object: DynamicObject, kind: &Kind) -> Value {
 fn metadata_value(metadata: &kube::core::ObjectMeta) -> Value {
     serde_json::to_value(metadata).expect("metadata came from JSON and has only string keys")
 }
+
+#[cfg(test)]
+mod tests;

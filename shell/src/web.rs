@@ -54,13 +54,18 @@ fn file_time(file: &Path) -> Option<SystemTime> {
 
 /// Makes a client, which reads the system's certificates.
 pub(crate) fn client(redirects: Redirects) -> Result<Client, Failure> {
-    // An error tells that another part of the process has installed one before, which will do.
-    let _installed = rustls::crypto::ring::default_provider().install_default();
+    choose_cryptography();
     builder(redirects)
         .build()
         // A system without certificates can still be read from over HTTP.
         .or_else(|_| builder(redirects).tls_certs_only([]).build())
         .map_err(|error| Failure::new(Class::Unavailable, describe(&error)))
+}
+
+/// Chooses it for the whole process, for those libraries that have none of their own.
+pub(crate) fn choose_cryptography() {
+    // An error tells that another part of the process has chosen before, and any choice will do.
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 fn builder(redirects: Redirects) -> ClientBuilder {

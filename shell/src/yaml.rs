@@ -3,9 +3,9 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-/// A CRD as one document.
+/// A CRD as one document, with the line that begins it: `helm show crds` of Helm 3 puts nothing between files.
 pub fn document(crd: &CustomResourceDefinition) -> Result<String, serde_yaml::Error> {
-    serde_yaml::to_string(crd)
+    Ok(format!("---\n{}", serde_yaml::to_string(crd)?))
 }
 
 /// The name of the file that a CRD is checked in as.
@@ -58,6 +58,14 @@ mod tests {
             "deploy/lockstep/crds is not what the types say; regenerate it with: \
              {REGENERATE}=1 cargo test -p lockstep-shell checked_in_definitions"
         );
+    }
+
+    #[test]
+    fn checked_in_definitions_one_after_the_other_are_as_many_documents() {
+        let files = fs::read_dir(CHECKED_IN).unwrap().map(|entry| entry.unwrap().path());
+        let texts = files.map(|file| fs::read_to_string(file).unwrap()).collect::<Vec<_>>();
+        let definitions = lockstep_crds::all().iter().map(|set| set.crds.len()).sum::<usize>();
+        assert_eq!(objects(&texts.concat()).unwrap().len(), definitions);
     }
 
     #[test]

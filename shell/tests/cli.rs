@@ -59,7 +59,7 @@ fn help_shows_what_to_do_first() {
         "sim",
         "crds",
         "completions",
-        "lockstep crds | kubectl apply --server-side -f -",
+        "lockstep crds --controllers bridge | kubectl apply --server-side -f -",
     ] {
         assert!(help.contains(command), "{command}");
     }

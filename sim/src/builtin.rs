@@ -160,11 +160,6 @@ pub fn validate_name(resource: &Resource, name: &str) -> Vec<String> {
     validate::name(resource, name, false)
 }
 
-/// What is wrong with the `generateName` of a new object of this kind.
-pub fn validate_generate_name(resource: &Resource, prefix: &str) -> Vec<String> {
-    validate::name(resource, prefix, true)
-}
-
 /// One column of a server-side table: name, type, format, description, priority.
 pub type Column = (&'static str, &'static str, &'static str, &'static str, i64);
 

@@ -17,10 +17,10 @@ use crate::control_plane::{self, ControlPlane};
 use crate::ground::eventually;
 use crate::program::{Program, program, workspace};
 
-/// Renders the chart for a release of this name, in a namespace of the same name, with values in YAML.
+/// What helm renders of the chart for a release of this name, in a namespace of the same name, with values in YAML.
 ///
 /// An error holds what helm said.
-pub fn render(release: &str, values: &str) -> anyhow::Result<Vec<Value>> {
+pub fn template(release: &str, values: &str) -> anyhow::Result<String> {
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("values.yaml");
     std::fs::write(&file, values)?;
@@ -31,7 +31,12 @@ pub fn render(release: &str, values: &str) -> anyhow::Result<Vec<Value>> {
         .arg(&file)
         .output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout)?;
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The objects that helm renders of the chart.
+pub fn render(release: &str, values: &str) -> anyhow::Result<Vec<Value>> {
+    let text = template(release, values)?;
     let documents = serde_yaml::Deserializer::from_str(&text).map(Value::deserialize);
     let documents = documents.collect::<Result<Vec<_>, _>>().context("reading what helm rendered")?;
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
@@ -54,6 +59,8 @@ metrics:
   resync: 1h
   extraArgs: [--context=other]
   env: [{{name: LOCKSTEP_LOG_LEVEL, value: debug}}]
+  volumes: [{{name: recordings, emptyDir: {{sizeLimit: 300Mi}}}}]
+  volumeMounts: [{{name: recordings, mountPath: /recordings}}]
   serviceAccount: {{name: somebody, annotations: {{a: b}}}}
   podAnnotations: {{a: b}}
   podLabels: {{a: b}}

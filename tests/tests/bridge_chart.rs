@@ -6,6 +6,8 @@ mod account;
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, ensure};
+use lockstep_core::bridge::names;
+use lockstep_core::engine::action::Class;
 use lockstep_tests::access::{self, Account, Grant, grants};
 use lockstep_tests::chart::{everything, install, is_crd, is_foreign, named, render};
 use lockstep_tests::control_plane::ControlPlane;
@@ -14,6 +16,7 @@ use serde_json::{Value, json};
 /// The role's name in "DPFHCPBridge DPUCluster Validation".
 const VALIDATOR: &str = "dpf-hcp-bridge-operator-dpucluster-validator";
 const SPECIFIED: &str = include_str!("bridge/specified-role.yaml");
+const ALERTS: &str = include_str!("../../deploy/lockstep/files/alerts.yaml");
 
 const BRIDGE: &str = "
 namespaceclass: {enabled: false}
@@ -117,6 +120,12 @@ async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyh
         assert!(dashboard.contains(metric), "{metric}");
     }
     Ok(())
+}
+
+#[test]
+fn the_alert_about_watches_knows_that_metallb_may_be_missing() {
+    let missing = format!("{{kind=\"{}\", class=\"{}\"}}", names::pool(), Class::NotFound.name());
+    assert!(ALERTS.contains(&format!("unless on (kind, class) lockstep_watch_errors_total{missing}")));
 }
 
 /// The API server itself is asked, with the chart installed, in the words of the controller's requests.

@@ -6,7 +6,7 @@ mod account;
 
 use anyhow::Context as _;
 use lockstep_tests::access::Account;
-use lockstep_tests::chart::{install, is_crd, is_foreign, only, render};
+use lockstep_tests::chart::{install, is_crd, is_foreign, only, render, template};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::program::workspace;
 use serde_json::{Value, json};
@@ -23,6 +23,8 @@ namespaceclass:
   replicas: 3
   extraArgs: [--context=other]
   env: [{name: LOCKSTEP_LOG_LEVEL, value: debug}]
+  volumes: [{name: recordings, emptyDir: {sizeLimit: 300Mi}}]
+  volumeMounts: [{name: recordings, mountPath: /recordings}]
   rbac:
     rules:
       networking: null
@@ -70,18 +72,65 @@ async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyh
     Ok(())
 }
 
+/// Helm reads YAML 1.1, by which `123` is a number, and `on` and `no` are booleans.
+#[tokio::test]
+async fn names_stay_text() -> anyhow::Result<()> {
+    let values = "
+fullnameOverride: 'n'
+metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboard: {enabled: true}}
+bridge: {enabled: true, serviceAccount: {name: '777'}, priorityClassName: '777'}
+sentinels:
+  'on': {resourceType: clusters, googleCredentialsSecret: '777', apiToken: {secretName: '777', key: '777'}}
+  'no':
+    config: {resourceType: clusters, hyperfleetAPI: {url: 'http://a'}, broker: {type: rabbitmq, topic: t, url: 'amqp://a'}}
+    trustedCertificates: {secretName: '777', key: '777'}
+sentinel: {serviceAccount: {name: 'y'}}
+";
+    for line in template("123", values)?.lines() {
+        let value =
+            line.split_once(": ").map_or(line, |(_, value)| value).trim_start_matches([' ', '-', '[']);
+        assert!(!["123", "777", "n", "on", "no", "y"].contains(&value.trim_end_matches(']')), "{line}");
+    }
+    install(&ControlPlane::shared().client().await?, "123", &render("123", values)?).await
+}
+
 #[test]
 fn pods_meet_the_restricted_standard_and_carry_the_version_of_the_workspace() -> anyhow::Result<()> {
     let objects = render("chart-pods", "{}")?;
     let deployment = only(&objects, "Deployment")?;
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
-    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
-    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    // No user and no group: OpenShift's restricted-v2 refuses those that are not of the namespace's own range.
+    assert_eq!(
+        pod["securityContext"],
+        json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}})
+    );
+    let dockerfile = std::fs::read_to_string(workspace().join("deploy/Dockerfile"))?;
+    let users: Vec<&str> = dockerfile.lines().filter_map(|line| line.strip_prefix("USER ")).collect();
+    assert_eq!(users, ["65532:65532"], "the image names no user by number that is not root");
     assert_eq!(container["securityContext"]["allowPrivilegeEscalation"], false);
     assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
     assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
     assert_eq!(container["image"], concat!("lockstep:", env!("CARGO_PKG_VERSION")));
+    Ok(())
+}
+
+/// Two pages have values that mount something: for a recording, and for the authority of a registry.
+#[test]
+fn documented_volumes_are_where_they_are_needed() -> anyhow::Result<()> {
+    for (page, directory) in [("replay.md", "/recordings"), ("bridge.md", "/etc/registry")] {
+        let text = std::fs::read_to_string(workspace().join("docs").join(page))?;
+        let mut blocks = text.split("```yaml\n").filter_map(|rest| rest.split("```").next());
+        let values = blocks.find(|block| block.contains("volumes:")).context("no such values")?;
+        let values = format!("namespaceclass: {{enabled: false}}\n{values}  enabled: true\n");
+        let objects = render("chart-volumes", &values)?;
+        let pod = &only(&objects, "Deployment")?["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        let [volume, mount] = [&pod["volumes"], &container["volumeMounts"]].map(|all| &all[0]);
+        assert_eq!((&mount["name"], &mount["mountPath"]), (&volume["name"], &json!(directory)));
+        let wants = format!("{}{}", container["args"], container["env"]);
+        assert!(wants.contains(&format!("{directory}/")), "{page}: {wants}");
+    }
     Ok(())
 }
 
@@ -109,7 +158,14 @@ fn values_that_mean_nothing_are_refused_by_name() -> anyhow::Result<()> {
         ("namespaceclas: {enabled: true}", "namespaceclas"),
         ("namespaceclass: {replicas: two}", "/namespaceclass/replicas"),
         ("namespaceclass: {resync: soon}", "/namespaceclass/resync"),
+        ("namespaceclass: {resync: 0h0s}", "/namespaceclass/resync"),
         ("namespaceclass: {concurrency: 0}", "/namespaceclass/concurrency"),
+        ("namespaceclass: {podLabels: {app.kubernetes.io/component: x}}", "/namespaceclass/podLabels"),
+        ("sentinel: {podLabels: {app: x}}", "/sentinel/podLabels"),
+        ("sentinels: {a: {resourceType: clusters, podLabels: {app: x}}}", "/sentinels/a/podLabels"),
+        ("commonLabels: {app: x}", "/commonLabels"),
+        ("log: {level: debgu}", "/log/level"),
+        ("log: {level: 'info,lockstep_shell=debug,debgu'}", "/log/level"),
         ("namespaceclass: {rbac: {rules: [configmaps]}}", "/namespaceclass/rbac/rules"),
         ("namespaceclass: {rbac: {rules: {apps: {apiGroups: [apps]}}}}", "resources"),
         ("bridge: {replicas: two}", "/bridge/replicas"),
@@ -124,6 +180,21 @@ fn values_that_mean_nothing_are_refused_by_name() -> anyhow::Result<()> {
         let refusal = render("chart-refused", values).err().with_context(|| format!("{values} was taken"))?;
         let message = refusal.to_string();
         assert!(message.contains("schema") && message.contains(names), "{values}: {message}");
+    }
+    Ok(())
+}
+
+#[test]
+fn values_that_mean_something_are_taken() -> anyhow::Result<()> {
+    for values in [
+        // Where another chart depends on this one on this condition, the value is handed down.
+        "enabled: true",
+        "log: {level: trace}",
+        "log: {level: \"warn,lockstep_shell=debug\"}",
+        "namespaceclass: {resync: 10s}",
+        "namespaceclass: {podLabels: {app.kubernetes.io/part-of: platform}}",
+    ] {
+        render("chart-taken", values).with_context(|| values.to_owned())?;
     }
     Ok(())
 }

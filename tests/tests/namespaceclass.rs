@@ -24,6 +24,7 @@ use self::bad_input::{
     a_kind_that_appears_later_is_applied_without_touching_the_class,
     a_switch_to_a_class_with_a_mistake_takes_what_was_of_the_other,
     every_mistake_is_named_and_takes_nothing_away, mistakes_are_all_named_and_hold_nothing_else_back,
+    what_does_not_fit_the_schema_of_its_kind_is_rejected,
     what_leaves_a_class_with_a_mistake_goes_when_that_is_mended,
 };
 use self::drift::every_field_that_the_class_sets_comes_back;
@@ -62,6 +63,7 @@ on_both_grounds!(
     every_field_that_the_class_sets_comes_back,
     every_mistake_is_named_and_takes_nothing_away,
     mistakes_are_all_named_and_hold_nothing_else_back,
+    what_does_not_fit_the_schema_of_its_kind_is_rejected,
     what_leaves_a_class_with_a_mistake_goes_when_that_is_mended,
     a_switch_to_a_class_with_a_mistake_takes_what_was_of_the_other,
     a_kind_that_appears_later_is_applied_without_touching_the_class,
@@ -89,7 +91,7 @@ async fn test_apply_namespace_class_to_namespace(world: World) -> anyhow::Result
     for namespace in ["apply-new", "apply-old"] {
         let binding = world.ready(namespace, "apply").await?;
         assert_eq!(binding.spec.class_name, "apply");
-        assert_eq!(listed(&binding), ["ConfigMap a", "Secret b", "ServiceAccount c"]);
+        assert_eq!(listed(&binding), ["v1 ConfigMap a", "v1 Secret b", "v1 ServiceAccount c"]);
         assert_eq!(world.value(namespace, "a").await?, "1");
         let secret = Api::<Secret>::namespaced(world.client.clone(), namespace).get("b").await?;
         assert_eq!(secret.data.unwrap_or_default()["pin"].0, b"4711");
@@ -120,7 +122,7 @@ async fn test_switch_namespace_class(world: World) -> anyhow::Result<()> {
     world.label("switch", Some("switch-bar")).await?;
     let after = world.ready("switch", "switch-bar").await?;
     assert_eq!(before.uid(), after.uid(), "the binding is updated, not made anew");
-    assert_eq!(listed(&after), ["ConfigMap shared", "ServiceAccount bar"]);
+    assert_eq!(listed(&after), ["v1 ConfigMap shared", "v1 ServiceAccount bar"]);
     world.gone(&world.config_maps("switch"), "foo").await?;
     let kept = world.config_maps("switch").get("shared").await?;
     assert_eq!((shared.uid(), world.value("switch", "shared").await?), (kept.uid(), "bar".to_owned()));
@@ -136,7 +138,7 @@ async fn test_update_namespace_class(world: World) -> anyhow::Result<()> {
     world.redefine("update", vec![settings("stays", "2"), settings("comes", "1")]).await?;
     for namespace in ["update-one", "update-two"] {
         let binding = world.ready(namespace, "update").await?;
-        assert_eq!(listed(&binding), ["ConfigMap comes", "ConfigMap stays"]);
+        assert_eq!(listed(&binding), ["v1 ConfigMap comes", "v1 ConfigMap stays"]);
         assert_eq!(world.value(namespace, "stays").await?, "2");
         world.config_maps(namespace).get("comes").await?;
         world.gone(&world.config_maps(namespace), "goes").await?;
@@ -164,7 +166,7 @@ async fn test_pruning_resource_removal(world: World) -> anyhow::Result<()> {
     world.ready("prune", "prune").await?;
     world.redefine("prune", vec![settings("a", "1")]).await?;
     let binding = world.ready("prune", "prune").await?;
-    assert_eq!(listed(&binding), ["ConfigMap a"]);
+    assert_eq!(listed(&binding), ["v1 ConfigMap a"]);
     world.gone(&world.config_maps("prune"), "b").await?;
     world.gone(&Api::<Secret>::namespaced(world.client.clone(), "prune"), "b").await?;
     world.config_maps("prune").get("a").await?;
@@ -236,7 +238,7 @@ async fn test_over_deletion_guard(world: World) -> anyhow::Result<()> {
             json!({ "metadata": { "annotations": { "touched": format!("{:?}", Instant::now()) } } });
         world.namespaces().patch("guard", &PatchParams::default(), &Patch::Merge(touched)).await?;
         let binding = world.bindings("guard").get("guard").await?;
-        ensure!(listed(&binding) == ["ConfigMap a"], "{:?}", listed(&binding));
+        ensure!(listed(&binding) == ["v1 ConfigMap a"], "{:?}", listed(&binding));
         Ok(())
     })
     .await?;

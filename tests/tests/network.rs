@@ -129,7 +129,8 @@ fn a_write_that_arrives_after_its_leader_was_replaced_does_no_harm() {
 
 #[test]
 fn each_bug_of_a_shell_is_found() {
-    for bug in Bug::ALL {
+    // A hunt of its own finds that one.
+    for bug in Bug::ALL.into_iter().filter(|bug| *bug != Bug::NoDeadlines) {
         let found = (0..BUG_SEEDS).find_map(|seed| {
             let violated = network::run(Scene::Classes, seed, Some(bug), false).violated?;
             Some((seed + 1, violated))
@@ -144,7 +145,6 @@ fn each_bug_of_a_shell_is_found() {
 fn bugs_of_a_shell_are_found_with_every_controller() {
     for (scene, bug) in [
         (scene::BRIDGE, Bug::DeadWatch),
-        (scene::BRIDGE, Bug::NoRelist),
         (scene::BRIDGE, Bug::ForgetsRequests),
         (scene::DPUSERVICE, Bug::ForgetsRequests),
     ] {
@@ -153,6 +153,36 @@ fn bugs_of_a_shell_are_found_with_every_controller() {
         println!("{bug:?} with {}: {found:?}", scene.controller());
         assert!(found.is_some(), "{bug:?} is not found with {} in {HUNTED_SEEDS} seeds", scene.controller());
     }
+}
+
+/// In this plan a bug is found, and the same seed passes without it.
+fn is_found_in(plan: &Plan, scene: Scene, bug: Bug) {
+    let run = |seed, bug| network::run_plan(scene, plan.clone(), Random::from_seed(seed), bug, false);
+    let found = (0..HUNTED_SEEDS).find(|seed| run(*seed, Some(bug)).violated.is_some());
+    let found = found.unwrap_or_else(|| {
+        panic!("{bug:?} is not found with {} in {HUNTED_SEEDS} seeds", scene.controller())
+    });
+    assert_eq!(run(found, None).violated, None, "seed {found} fails without {bug:?} as well");
+}
+
+/// The server is away again and again.
+fn restarts(away: Duration, forgets: bool) -> Plan {
+    let restart = Fault::Restart(away, forgets);
+    let faults = (0..6).map(|round| (Duration::from_secs(8 + 18 * round), restart.clone())).collect();
+    Plan { latency: Duration::from_millis(200), faults }
+}
+
+/// What vanished unseen stays in a cache that is not listed anew. By chance that shows in few seeds, so that here the server
+/// forgets its history again and again.
+#[test]
+fn a_shell_that_does_not_relist_is_found_with_bridges() {
+    is_found_in(&restarts(Duration::from_secs(5), true), scene::BRIDGE, Bug::NoRelist);
+}
+
+/// What failed is tried again at its deadline, unless something else wakes it before, as mostly something does.
+#[test]
+fn a_shell_without_deadlines_is_found_where_the_server_is_often_away() {
+    is_found_in(&restarts(Duration::from_secs(2), false), Scene::Classes, Bug::NoDeadlines);
 }
 
 #[test]

@@ -274,6 +274,7 @@ impl Controller {
             Some(Err(failure)) => Err(Verdict::Retry {
                 reason: format!("writing the status: {failure}"),
                 backoff: Some(STATUS_BACKOFF),
+                within: None,
             }),
             _ => Err(super::lagging()),
         }

@@ -18,7 +18,7 @@ use crate::engine::action::{Class, Failure};
 use crate::engine::cache::{Cache, Cached};
 use crate::engine::finalizer;
 use crate::engine::pairs;
-use crate::object::{self, Name, ObjectRef, is_deleting, metadata, resource_version, text};
+use crate::object::{self, Name, ObjectRef, generation, is_deleting, metadata, resource_version, text};
 
 /// Everything that watches and answers have shown.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -130,7 +130,7 @@ impl Bridge {
         }
         Self {
             uid: metadata(object, "uid").to_owned(),
-            generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
+            generation: generation(object),
             created: metadata(object, "creationTimestamp").to_owned(),
             deleting: is_deleting(object),
             dpu_cluster: dpu_cluster.map(|(namespace, name)| Name::new(namespace, name)),

@@ -17,7 +17,7 @@ use crate::engine::action::{Class, Failure};
 use crate::engine::cache::{Cache, Cached};
 use crate::engine::{finalizer, pairs};
 use crate::object::{
-    self, Name, ObjectRef, annotation, is_deleting, label, metadata, resource_version, text,
+    self, Name, ObjectRef, annotation, generation, is_deleting, label, metadata, resource_version, text,
 };
 use crate::time::Monotonic;
 
@@ -84,7 +84,7 @@ impl Service {
         }
         Self {
             uid: metadata(object, "uid").to_owned(),
-            generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
+            generation: generation(object),
             deleting: is_deleting(object),
             spec: object::read(object, "spec"),
             status: object::read(object, "status").unwrap_or_default(),

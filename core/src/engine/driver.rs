@@ -41,6 +41,8 @@ pub enum Verdict {
         reason: String,
         /// How delays grow, if not as is usual for the controller.
         backoff: Option<Backoff>,
+        /// After what time the key is to be looked at again at the latest, for something that has not failed.
+        within: Option<Duration>,
     },
 }
 
@@ -52,7 +54,7 @@ impl Verdict {
 
     /// A retry for this reason.
     pub fn because(reason: impl Into<String>) -> Self {
-        Self::Retry { reason: reason.into(), backoff: None }
+        Self::Retry { reason: reason.into(), backoff: None, within: None }
     }
 }
 
@@ -300,9 +302,12 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
                 let after = self.leave_alone(key, after, wish, now);
                 ReconcileResult::Requeued { after }
             }
-            Verdict::Retry { reason, backoff } => {
+            Verdict::Retry { reason, backoff, within } => {
                 let backoff = self.backoffs.fail(key, backoff, &mut self.random);
                 let retry_after = self.leave_alone(key, backoff, wish, now);
+                if let Some(within) = within {
+                    self.queue.add_at(key.clone(), now.monotonic + within);
+                }
                 ReconcileResult::Failed { reason, retry_after }
             }
         }

@@ -27,7 +27,8 @@ pub enum Event {
         /// The kind watched.
         kind: Arc<Kind>,
     },
-    /// All objects that exist have been told since [`Event::ListStarted`]; others are gone.
+    /// All objects that exist have been told since [`Event::ListStarted`]; others are gone. Where the watch that follows was
+    /// refused before, this is told only once it runs.
     ListCompleted {
         /// The kind watched.
         kind: Arc<Kind>,

@@ -191,7 +191,7 @@ fn kinds(api_version: &str, list: APIResourceList) -> Vec<Arc<Kind>> {
 /// | 410 | gone |
 /// | 429 | throttled |
 /// | 408, 502, 504, or the reason `Timeout` or `ServerTimeout` | unknown: it may have taken effect |
-/// | other 5xx | unavailable |
+/// | other 5xx | unavailable, unless it is an apply that doesn't fit its kind's schema |
 /// | everything else | invalid |
 pub fn class(code: u16, reason: &str) -> Class {
     match code {
@@ -208,6 +208,10 @@ pub fn class(code: u16, reason: &str) -> Class {
     }
 }
 
+/// How the API server begins to tell, with code 500 and no reason, that an apply holds a field that the kind's schema does
+/// not have, or a value of another type. It says the same however often it is asked.
+const UNFIT: &str = "failed to create typed patch object";
+
 /// What an unsuccessful answer says. Its body is a `Status`, or plain text where a proxy or a filter in front of the API
 /// has answered.
 fn from_answer(code: StatusCode, retry_after: Option<&str>, body: &[u8]) -> Failure {
@@ -223,7 +227,11 @@ fn from_answer(code: StatusCode, retry_after: Option<&str>, body: &[u8]) -> Fail
         .or_else(|| status.details.map(|details| u64::from(details.retry_after_seconds)))
         .filter(|seconds| *seconds > 0)
         .map(Duration::from_secs);
-    Failure { class: class(code.as_u16(), &status.reason), message, retry_after: asked }
+    let class = match (code, status.reason.as_str()) {
+        (StatusCode::INTERNAL_SERVER_ERROR, "") if message.starts_with(UNFIT) => Class::Invalid,
+        (code, reason) => class(code.as_u16(), reason),
+    };
+    Failure { class, message, retry_after: asked }
 }
 
 #[cfg(test)]
@@ -256,6 +264,23 @@ mod tests {
         ];
         for (code, reason, expected) in table {
             assert_eq!(class(code, reason), expected, "{code} {reason}");
+        }
+    }
+
+    #[test]
+    fn an_apply_that_does_not_fit_its_schema_is_wrong_for_good() {
+        let unfit = "failed to create typed patch object (team/a; /v1, Kind=ConfigMap): .dta: field not declared in schema";
+        let table = [
+            (500, "", unfit, Class::Invalid),
+            (500, "InternalError", unfit, Class::Unavailable),
+            (503, "", unfit, Class::Unavailable),
+            (500, "", "failed to create typed live object", Class::Unavailable),
+        ];
+        for (code, reason, message, expected) in table {
+            let status = json!({ "kind": "Status", "code": code, "reason": reason, "message": message });
+            let code = StatusCode::from_u16(code).expect("a code");
+            let failure = from_answer(code, None, status.to_string().as_bytes());
+            assert_eq!(failure.class, expected, "{status}");
         }
     }
 

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Each stage is skipped when it has nothing to do, so a pass over a namespace that is as it should be asks for nothing.
-//! *Surveying* reads the metadata of objects that the cache doesn't show to be ours. *Fencing* writes the status ahead,
+//! *Surveying* reads the metadata of objects that the cache doesn't show to be ours, and where something may be removed that
+//! of the class: if it is another one by now, the pass seeks it and begins anew. *Fencing* writes the status ahead,
 //! with the binding's resource version as a precondition: nothing is created that isn't listed, and nothing is removed
 //! on an outdated view. Every removal carries the uid and resource version in which the object was seen to be ours.
 //!
@@ -23,7 +24,6 @@ use serde_json::{Value, json};
 
 use super::names::{self, reason};
 use super::plan::{self, Found, Standing, Trouble, Work};
-use super::repair::Repairs;
 use super::world::{Binding, Class};
 use super::{Controller, Key, class, content, lagging, status};
 use crate::engine::action::{Action, Class as FailureClass, Failure, Outcome, Subresource, Success};
@@ -34,11 +34,11 @@ use crate::time::Now;
 /// What the reconcile of a binding waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
-    /// This class is read, because the cache doesn't know it or knows an older one than was applied.
+    /// This class is read, because the cache doesn't know it or turned out to know an older one.
     SeekingClass(String),
     /// The kinds of listed resources that no class entry names any more.
     Discovering(Box<Work>, BTreeSet<String>),
-    /// The metadata of objects: first those of entries, then those of stale resources.
+    /// The metadata of objects: those of entries, then, if there are stale resources, that of the class and theirs.
     Surveying(Box<Work>, Vec<(AppliedResource, Arc<Kind>)>),
     /// The status is being written ahead, with the condition that changes.
     Fencing(Box<Work>, Option<Condition>),
@@ -52,6 +52,12 @@ pub enum Stage {
 
 fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
     Next::Await(actions, super::Stage::Binding(stage))
+}
+
+/// Reads the class as it is.
+fn seek(class: String) -> Next<super::Stage> {
+    let target = ObjectRef::cluster(&names::class(), &class);
+    wait(vec![Action::Get { target, metadata_only: false }], Stage::SeekingClass(class))
 }
 
 fn binding_ref(namespace: &str) -> ObjectRef {
@@ -73,12 +79,7 @@ impl Controller {
         let known = self.world.classes.get(&binding.class).filter(|class| {
             class.uid != status.observed_class_uid || class.generation >= status.observed_class_generation
         });
-        let Some(class) = known else {
-            let target = ObjectRef::cluster(&names::class(), &binding.class);
-            let stage = Stage::SeekingClass(binding.class);
-            return wait(vec![Action::Get { target, metadata_only: false }], stage);
-        };
-        let class = class.clone();
+        let Some(class) = known.cloned() else { return seek(binding.class) };
         self.work_on(name, &binding, &class, now)
     }
 
@@ -97,8 +98,7 @@ impl Controller {
         if !settled {
             return done;
         }
-        let mut work = Box::new(Work::plan(name, binding, &resolved, &self.world));
-        self.pace_repairs(name, &mut work, now);
+        let work = Box::new(Work::plan(name, binding, &resolved, &self.world));
         self.discover(name, work, now)
     }
 
@@ -116,7 +116,7 @@ impl Controller {
         match stage {
             Stage::SeekingClass(asked) => self.class_sought(name, &asked, outcomes, now),
             Stage::Discovering(work, asked) => {
-                self.learn(asked, outcomes);
+                self.learn(&asked, outcomes);
                 self.survey(name, work, now)
             }
             Stage::Surveying(work, left_over) => self.surveyed(name, work, left_over, outcomes, now),
@@ -132,20 +132,18 @@ impl Controller {
         }
     }
 
-    /// Sees to it that a fight over a resource does not spin.
+    /// Sees to it that a fight over a resource does not spin. Objects that are in the way, or on their way out, have been
+    /// told by then: only what would be applied waits.
     fn pace_repairs(&mut self, name: &str, work: &mut Work, now: Now) {
-        let Some(repairs) = self.world.repairs.get(name).copied() else { return };
-        let Some(unsettled) = repairs.unsettled(now.monotonic) else {
+        let Some(repairs) = self.world.repairs.get_mut(name) else { return };
+        if !repairs.settle(&work.resolved.content, now.monotonic) {
             self.world.repairs.remove(name);
             return;
-        };
-        if repairs.is_contested() {
-            work.troubles.push(Trouble::contested());
-            work.recheck = Some(unsettled);
         }
-        if let Some(wait) = repairs.wait(now.monotonic).filter(|_| work.has_repairs()) {
-            work.postpone_repairs();
-            work.recheck = Some(wait);
+        work.postpone(repairs, now.monotonic);
+        for (entry, unsettled) in repairs.contested(now.monotonic) {
+            work.troubles.push(Trouble::contested(&plan::title(entry)));
+            work.recheck_within(unsettled);
         }
     }
 
@@ -215,12 +213,13 @@ impl Controller {
             }
             // A kind that is served no more has no objects left, and no object of a kind that classes can't hold is ours.
         }
-        let entries = work.survey.iter().map(|entry| (&entry.kind, entry.name.as_str()));
-        let listed = stale.iter().map(|(resource, kind)| (kind, resource.name.as_str()));
-        let reads = entries.chain(listed).map(|(kind, resource)| Action::Get {
-            target: ObjectRef::namespaced(kind, name, resource),
-            metadata_only: true,
-        });
+        let object = |kind, resource| ObjectRef::namespaced(kind, name, resource);
+        let entries = work.survey.iter().map(|entry| object(&entry.kind, &entry.name));
+        // By now the class may list what the cache does not show in it yet.
+        let class = (!stale.is_empty()).then(|| ObjectRef::cluster(&names::class(), &work.binding.class));
+        let listed = stale.iter().map(|(resource, kind)| object(kind, &resource.name));
+        let targets = entries.chain(class).chain(listed);
+        let reads = targets.map(|target| Action::Get { target, metadata_only: true });
         wait(reads.collect(), Stage::Surveying(work, stale))
     }
 
@@ -243,6 +242,15 @@ impl Controller {
                 }
             }
         }
+        if !stale.is_empty() {
+            match outcomes.next() {
+                Some(Ok(Success::Object(class))) if work.resolved.is_of(&class) => {}
+                Some(Err(failure)) if failure.class != FailureClass::NotFound => {
+                    return Next::Done(Verdict::retry("reading the class", &failure));
+                }
+                _ => return seek(work.binding.class),
+            }
+        }
         for (resource, kind) in stale {
             match self.judge(name, &work.binding, outcomes.next()) {
                 Ok(found) => work.surveyed_stale(resource, &kind, found),
@@ -253,6 +261,7 @@ impl Controller {
                 }
             }
         }
+        self.pace_repairs(name, &mut work, now);
         if work.needs_fence() { fence(name, work, now) } else { prune(name, work) }
     }
 
@@ -317,25 +326,26 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<super::Stage> {
-        let mut repaired = false;
+        let (mut repaired, mut failed) = (Vec::new(), Vec::new());
         for (apply, outcome) in std::mem::take(&mut work.applies).into_iter().zip(outcomes) {
             let entry = apply.entry;
             work.listed.insert(entry.applied());
             match outcome {
                 Ok(Success::Object(object)) => {
-                    repaired |= work.is_repair(&entry);
                     self.world.absorb_applied(&entry.kind, &object);
+                    repaired.extend(apply.repairs.then_some(entry));
                 }
                 Ok(_) => {}
                 Err(failure) => {
                     let what = format!("{}: applying it", plan::title(&entry));
                     work.troubles.push(Trouble::failed(&what, reason::APPLY_FAILED, &failure));
+                    failed.push(entry);
                 }
             }
         }
-        if repaired {
-            let counted = Repairs::count(self.world.repairs.get(name).copied(), now.monotonic);
-            self.world.repairs.insert(name.to_owned(), counted);
+        if !repaired.is_empty() || self.world.repairs.contains_key(name) {
+            let repairs = self.world.repairs.entry(name.to_owned()).or_default();
+            repairs.take_in(repaired, &failed, now.monotonic);
         }
         let verdict = verdict(&work.troubles, work.recheck);
         let listed = std::mem::take(&mut work.listed);
@@ -436,7 +446,7 @@ fn pruned(name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>) -> Next<super
 /// Tries again if that may help any of the troubles.
 fn verdict(troubles: &[Trouble], recheck: Option<Duration>) -> Verdict {
     match troubles.iter().find(|trouble| trouble.retry) {
-        Some(first) => Verdict::because(first.message.clone()),
+        Some(first) => Verdict::Retry { reason: first.message.clone(), backoff: None, within: recheck },
         None => recheck.map_or(Verdict::Converged, Verdict::Requeue),
     }
 }

@@ -23,6 +23,10 @@ use crate::time::Now;
 /// How often a kind that the cluster doesn't serve is asked for again.
 pub const REDISCOVERY: Duration = Duration::from_secs(10);
 
+/// How often in a row the kinds of a class must fail to be found before that is told, in every namespace of the class. Backoff
+/// lets some six seconds pass until then.
+const DISCOVERIES: u32 = 5;
+
 /// What the reconcile of a class waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
@@ -56,7 +60,18 @@ impl Controller {
     ) -> Next<super::Stage> {
         match stage {
             Stage::Discovering(asked) => {
-                self.learn(asked, outcomes);
+                self.learn(&asked, outcomes);
+                let kinds = &self.world.kinds;
+                if let Some(failure) = asked.iter().find_map(|api_version| kinds.failure(api_version)) {
+                    let stumbles = self.world.stumbles.entry(name.to_owned()).or_default();
+                    *stumbles = stumbles.saturating_add(1);
+                    // Until then everything stays as it was judged before.
+                    if *stumbles < DISCOVERIES {
+                        return Next::Done(Verdict::retry("finding the kinds of the class", failure));
+                    }
+                } else {
+                    self.world.stumbles.remove(name);
+                }
                 self.judge_class(name, now)
             }
             Stage::Reporting { may_pass, changed } => {
@@ -84,21 +99,25 @@ impl Controller {
     }
 
     /// Enters what API versions serve. One that isn't served has no kinds; one that can't be asked is asked again later.
-    pub(super) fn learn(&mut self, asked: BTreeSet<String>, outcomes: Vec<Outcome>) {
-        for (api_version, outcome) in asked.into_iter().zip(outcomes) {
-            match outcome {
-                Ok(Success::Kinds(kinds)) => self.world.kinds.learn(&api_version, kinds),
-                Err(failure) if failure.class == FailureClass::NotFound => {
-                    self.world.kinds.learn(&api_version, Vec::new());
+    pub(super) fn learn(&mut self, asked: &BTreeSet<String>, outcomes: Vec<Outcome>) {
+        for (api_version, outcome) in asked.iter().zip(outcomes) {
+            let kinds = match outcome {
+                Ok(Success::Kinds(kinds)) => kinds,
+                Err(failure) if failure.class == FailureClass::NotFound => Vec::new(),
+                Err(failure) => {
+                    self.world.kinds.fail(api_version, failure);
+                    continue;
                 }
-                Err(failure) => self.world.kinds.fail(&api_version, failure),
-                Ok(_) => {}
-            }
+                Ok(_) => continue,
+            };
+            self.world.kinds.learn(api_version, kinds);
+            self.unwatch_gone(api_version);
         }
     }
 
     fn forget_class(&mut self, name: &str) {
         self.world.resolved.remove(name);
+        self.world.stumbles.remove(name);
         self.wake_bindings_of(name);
         self.wake_namespaces_of(name);
     }

@@ -25,7 +25,7 @@ pub mod reason {
     /// A reason: one of those below.
     pub type Reason = &'static str;
 
-    /// All of them.
+    /// All those of conditions.
     pub const ALL: [Reason; 12] = [
         ALL_RESOURCES_VALID,
         INVALID_RESOURCES,

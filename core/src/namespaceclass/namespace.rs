@@ -33,7 +33,10 @@ pub enum Stage {
         label: Option<String>,
     },
     /// The binding is being removed.
-    Unbinding,
+    Unbinding {
+        /// The resource version in which it goes.
+        version: String,
+    },
 }
 
 impl Controller {
@@ -84,7 +87,7 @@ impl Controller {
             Stage::Doubting { uid, version, label } => {
                 self.doubted(name, uid, version, label.as_deref(), outcomes)
             }
-            Stage::Unbinding => unbound(outcomes),
+            Stage::Unbinding { version } => self.unbound(name, &version, outcomes),
         }
     }
 
@@ -145,8 +148,29 @@ impl Controller {
             return Next::Done(super::lagging());
         }
         let target = ObjectRef::namespaced(&names::binding(), name, name);
-        let delete = Action::Delete { target, uid, resource_version: Some(version) };
-        Next::Await(vec![delete], super::Stage::Namespace(Stage::Unbinding))
+        let delete = Action::Delete { target, uid, resource_version: Some(version.clone()) };
+        Next::Await(vec![delete], super::Stage::Namespace(Stage::Unbinding { version }))
+    }
+
+    /// The binding has been removed. That is known without waiting for the watch, which may lag: the label may ask for a
+    /// class again by then.
+    fn unbound(&mut self, name: &str, version: &str, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Done)) => {
+                self.world.bindings.removed(name.to_owned(), version.parse().unwrap_or(0));
+                self.world.repairs.remove(name);
+                Next::Done(Verdict::Converged)
+            }
+            // Somebody's finalizer holds it. Its end wakes its namespace.
+            Some(Ok(Success::Object(object))) => {
+                self.world.bindings.absorb(name.to_owned(), Binding::read(&object));
+                Next::Done(Verdict::Converged)
+            }
+            Some(Err(failure)) if failure.class != FailureClass::NotFound => {
+                Next::Done(Verdict::retry("removing the binding", &failure))
+            }
+            _ => Next::Done(super::lagging()),
+        }
     }
 
     fn tell_class_not_found(&mut self, name: &str, class: &str, now: Now) {
@@ -204,14 +228,4 @@ fn manifest(name: &str, namespace: &Namespace, class: &str) -> Value {
         },
         "spec": { "className": class },
     })
-}
-
-/// What follows from the removal of a binding. Its end wakes its namespace; until then nothing is taken for granted.
-fn unbound(outcomes: Vec<Outcome>) -> Next<super::Stage> {
-    match outcomes.into_iter().next() {
-        Some(Err(failure)) if failure.class != FailureClass::NotFound => {
-            Next::Done(Verdict::retry("removing the binding", &failure))
-        }
-        _ => Next::Done(super::lagging()),
-    }
 }

@@ -12,9 +12,11 @@ use serde_json::Value;
 
 use super::content::{Entry, group_of};
 use super::names::reason::{self, Reason};
+use super::repair::Repairs;
 use super::world::{Binding, Resolved, Resource, World};
 use crate::engine::action::{Class, Failure};
 use crate::object::Kind;
+use crate::time::Monotonic;
 
 /// To whom an existing object belongs, seen from a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +77,8 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// The lower, the more it deserves to be the condition's reason: first what only people can mend.
+    /// The lower, the more it deserves to be the condition's reason: what people have to mend, then what may pass, then what
+    /// repairs and deletions under way bring along.
     pub fn rank(&self) -> usize {
         const ORDER: [&str; 8] = [
             reason::INVALID_RESOURCES,
@@ -109,10 +112,11 @@ impl Trouble {
         Self { reason, message: format!("{what}: {failure}{remedy}"), retry: true }
     }
 
-    pub(super) fn contested() -> Self {
-        let message = "somebody keeps changing or removing resources of the class here; stop them, or take out of the \
-                       class what they change (metadata.managedFields names the writers)";
-        let message = message.to_owned();
+    pub(super) fn contested(what: &str) -> Self {
+        let message = format!(
+            "{what}: somebody keeps changing or removing it; stop them, or take out of the class what they change \
+             (metadata.managedFields names the writers)"
+        );
         Self { reason: reason::CONTESTED, message, retry: false }
     }
 
@@ -144,12 +148,14 @@ pub struct Apply {
     pub uid: Option<String>,
     /// The resource version that it must have, where it isn't ours yet.
     pub version: Option<String>,
+    /// Whether it puts right what the status says is applied already. What other entries come to has no say in this.
+    pub repairs: bool,
 }
 
 /// A removal, proven to hit what is ours.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Removal {
-    /// What, as the status lists it.
+    /// What, as a status lists it.
     pub resource: AppliedResource,
     /// Its kind.
     pub kind: Arc<Kind>,
@@ -168,7 +174,7 @@ pub struct Work {
     pub resolved: Resolved,
     /// Entries whose objects must be looked at first.
     pub survey: Vec<Arc<Entry>>,
-    /// Listed resources that no class entry names any more.
+    /// What the status lists or the watch shows to be ours, and no class entry names any more.
     pub stale: Vec<AppliedResource>,
     /// What will be applied.
     pub applies: Vec<Apply>,
@@ -249,11 +255,12 @@ impl Work {
             return;
         };
         match standing(resource, &self.binding) {
-            Standing::Ours { .. } if resource.is_intact(entry) => {
+            // Every binding has another uid: what owns the object is not among the fields that are compared.
+            Standing::Ours { .. } if resource.controller.is_some() && resource.is_intact(entry) => {
                 self.listed.insert(entry.applied());
             }
             Standing::Ours { uid, .. } => {
-                self.applies.push(Apply { entry: Arc::clone(entry), uid: Some(uid), version: None });
+                self.applies.push(self.apply(entry, Some(uid), None));
             }
             Standing::Free { .. } | Standing::Going | Standing::Foreign => {
                 self.survey.push(Arc::clone(entry));
@@ -261,37 +268,38 @@ impl Work {
         }
     }
 
-    /// Whether an entry was applied already, as it is: who must apply it again repairs it.
-    pub fn is_repair(&self, entry: &Entry) -> bool {
-        self.binding.has_applied(&self.resolved)
-            && self.binding.says_applied()
-            && self.binding.status.applied_resources.contains(&entry.applied())
+    fn apply(&self, entry: &Arc<Entry>, uid: Option<String>, version: Option<String>) -> Apply {
+        let repairs = self.binding.has_applied(&self.resolved)
+            && self.binding.status.applied_resources.contains(&entry.applied());
+        Apply { entry: Arc::clone(entry), uid, version, repairs }
     }
 
-    /// Whether anything is to be repaired.
-    pub fn has_repairs(&self) -> bool {
-        let applies = self.applies.iter().map(|apply| &apply.entry);
-        applies.chain(&self.survey).any(|entry| self.is_repair(entry))
+    /// Leaves for later what must wait for its time to be repaired again.
+    pub fn postpone(&mut self, repairs: &Repairs, now: Monotonic) {
+        for apply in std::mem::take(&mut self.applies) {
+            match repairs.wait(&apply.entry, now).filter(|_| apply.repairs) {
+                Some(wait) => {
+                    self.listed.insert(apply.entry.applied());
+                    self.recheck_within(wait);
+                }
+                None => self.applies.push(apply),
+            }
+        }
     }
 
-    /// Leaves what is to be repaired for later.
-    pub fn postpone_repairs(&mut self) {
-        let (mut applies, mut survey) = (std::mem::take(&mut self.applies), std::mem::take(&mut self.survey));
-        applies.retain(|apply| !self.is_repair(&apply.entry));
-        survey.retain(|entry| !self.is_repair(entry));
-        (self.applies, self.survey) = (applies, survey);
-        self.listed.extend(
-            self.binding.status.applied_resources.iter().filter(|l| !self.stale.contains(l)).cloned(),
-        );
+    /// Looks again after this time at the latest.
+    pub fn recheck_within(&mut self, wait: Duration) {
+        self.recheck = Some(self.recheck.map_or(wait, |recheck| recheck.min(wait)));
     }
 
     /// An entry's object has been looked at.
     pub fn surveyed(&mut self, entry: &Arc<Entry>, found: Option<Found>) {
-        let entry_of = |uid, version| Apply { entry: Arc::clone(entry), uid, version };
-        let Some(found) = found else { return self.applies.push(entry_of(None, None)) };
+        let Some(found) = found else { return self.applies.push(self.apply(entry, None, None)) };
         match found.standing {
-            Standing::Ours { uid, .. } => self.applies.push(entry_of(Some(uid), None)),
-            Standing::Free { uid, version } => self.applies.push(entry_of(Some(uid), Some(version))),
+            Standing::Ours { uid, .. } => self.applies.push(self.apply(entry, Some(uid), None)),
+            Standing::Free { uid, version } => {
+                self.applies.push(self.apply(entry, Some(uid), Some(version)));
+            }
             Standing::Going => {
                 self.keep_if_listed(entry);
                 self.troubles.push(Trouble::waiting(&title(entry)));

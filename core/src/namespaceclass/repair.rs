@@ -1,13 +1,16 @@
 //! How often a namespace is repaired: a fight with another writer must neither spin nor stay untold.
 //!
-//! A repair is an apply of what the status says is applied already: somebody changed or removed it. The first comes at
-//! once. While repairs follow one another closely, each waits twice as long as the one before; after a quiet time of
-//! twice the last wait it all begins anew.
+//! A repair is an apply of what the status says is applied already: somebody changed or removed it. The first of each
+//! resource comes at once. While repairs of it follow one another closely, each waits twice as long as the one before;
+//! after a quiet time of twice the next wait, or when the class says something else, it begins anew. What becomes of other
+//! resources has no say in this.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::content::{Content, Entry};
 use crate::engine::backoff::Backoff;
 use crate::time::Monotonic;
 
@@ -16,33 +19,73 @@ const WAITS: Backoff = Backoff { initial: Duration::from_millis(500), max: Durat
 /// From this many repairs in a row on, the binding says that somebody keeps changing its resources.
 const CONTESTED_AFTER: u32 = 4;
 
-/// The repairs of one namespace that followed one another closely.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+/// The resources of one namespace that were repaired lately.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Repairs {
-    in_a_row: u32,
-    last: Monotonic,
+    rows: Vec<Row>,
 }
 
-impl Repairs {
-    /// Counts a repair.
-    pub fn count(before: Option<Self>, now: Monotonic) -> Self {
-        let in_a_row = before.filter(|before| before.unsettled(now).is_some()).map_or(0, |b| b.in_a_row);
-        Self { in_a_row: in_a_row.saturating_add(1), last: now }
-    }
+/// The repairs of one resource that followed one another closely.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Row {
+    entry: Arc<Entry>,
+    repairs: u32,
+    last: Monotonic,
+    /// Whether it could not be applied in the last pass. That is no repair: it is told and tried again like every failure.
+    failed: bool,
+}
 
+impl Row {
     /// How long the next repair must wait.
-    pub fn wait(&self, now: Monotonic) -> Option<Duration> {
-        left(WAITS.ceiling(self.in_a_row), now.since(self.last))
+    fn wait(&self, now: Monotonic) -> Option<Duration> {
+        left(WAITS.ceiling(self.repairs), now.since(self.last))
     }
 
     /// How long it must stay quiet until the next repair is a first one again.
-    pub fn unsettled(&self, now: Monotonic) -> Option<Duration> {
-        left(WAITS.ceiling(self.in_a_row) * 2, now.since(self.last))
+    fn unsettled(&self, now: Monotonic) -> Option<Duration> {
+        left(WAITS.ceiling(self.repairs) * 2, now.since(self.last))
+    }
+}
+
+impl Repairs {
+    /// Takes in a pass: what it repaired, and what it could not apply.
+    pub fn take_in(&mut self, repaired: Vec<Arc<Entry>>, failed: &[Arc<Entry>], now: Monotonic) {
+        for row in &mut self.rows {
+            row.failed = failed.contains(&row.entry);
+        }
+        for entry in repaired {
+            if let Some(row) = self.rows.iter_mut().find(|row| row.entry == entry) {
+                row.repairs = row.repairs.saturating_add(1);
+                row.last = now;
+            } else {
+                self.rows.push(Row { entry, repairs: 1, last: now, failed: false });
+            }
+        }
     }
 
-    /// Whether it is worth telling.
-    pub fn is_contested(&self) -> bool {
-        self.in_a_row >= CONTESTED_AFTER
+    /// Forgets what has been quiet for long enough, and what the class says otherwise by now. Returns whether anything is
+    /// left.
+    pub fn settle(&mut self, content: &Content, now: Monotonic) -> bool {
+        self.rows.retain_mut(|row| {
+            let is_it =
+                |entry: &&Arc<Entry>| (entry.id(), &entry.content) == (row.entry.id(), &row.entry.content);
+            let Some(entry) = content.entries.iter().find(is_it) else { return false };
+            // It may have moved within the class.
+            row.entry = Arc::clone(entry);
+            row.unsettled(now).is_some()
+        });
+        !self.rows.is_empty()
+    }
+
+    /// How long the next repair of an entry must wait.
+    pub fn wait(&self, entry: &Arc<Entry>, now: Monotonic) -> Option<Duration> {
+        self.rows.iter().find(|row| row.entry == *entry && !row.failed)?.wait(now)
+    }
+
+    /// What somebody keeps changing, and for how long that is worth telling.
+    pub fn contested(&self, now: Monotonic) -> impl Iterator<Item = (&Entry, Duration)> {
+        let contested = self.rows.iter().filter(|row| row.repairs >= CONTESTED_AFTER);
+        contested.filter_map(move |row| Some((&*row.entry, row.unsettled(now)?)))
     }
 }
 
@@ -52,33 +95,86 @@ fn left(whole: Duration, passed: Duration) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::content;
+    use super::super::world::Kinds;
     use super::*;
+    use crate::object::Kind;
 
     fn at(seconds: u64) -> Monotonic {
         Monotonic::START + Duration::from_secs(seconds)
     }
 
+    fn content(names: &[&str]) -> Content {
+        let mut kinds = Kinds::default();
+        kinds.learn("v1", vec![Kind::known("", "v1", "ConfigMap", "configmaps", true)]);
+        let config_map =
+            |name: &&str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
+        let resources: Vec<Value> = names.iter().map(config_map).collect();
+        content::resolve("web", &resources, &kinds)
+    }
+
+    fn entry(name: &str) -> Arc<Entry> {
+        Arc::clone(&content(&[name]).entries[0])
+    }
+
+    fn is_contested(repairs: &Repairs, now: Monotonic) -> bool {
+        repairs.contested(now).next().is_some()
+    }
+
     #[test]
     fn repairs_in_a_row_wait_longer_and_longer() {
-        let mut repairs = Repairs::count(None, at(0));
-        let mut waits = Vec::new();
+        let mut repairs = Repairs::default();
+        let (mut now, mut waits) = (at(0), Vec::new());
         for _ in 0..12 {
-            let wait = repairs.wait(repairs.last).expect("waits");
+            repairs.take_in(vec![entry("a")], &[], now);
+            let wait = repairs.wait(&entry("a"), now).expect("waits");
             waits.push(wait.as_millis() / 500);
-            repairs = Repairs::count(Some(repairs), repairs.last + wait);
+            now = now + wait;
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
-        assert!(repairs.is_contested());
+        assert!(is_contested(&repairs, now));
+        assert!(repairs.settle(&content(&["a"]), now));
+        assert!(!repairs.settle(&content(&["a"]), now + Duration::from_mins(5)), "it was quiet");
     }
 
     #[test]
     fn an_edit_now_and_then_is_repaired_at_once() {
-        let mut repairs = None;
+        let mut repairs = Repairs::default();
         for minute in 0..20 {
-            let counted = Repairs::count(repairs, at(minute * 60));
-            assert!(!counted.is_contested());
-            assert_eq!(counted.wait(at(minute * 60 + 1)), None);
-            repairs = Some(counted);
+            repairs.settle(&content(&["a"]), at(minute * 60));
+            repairs.take_in(vec![entry("a")], &[], at(minute * 60));
+            assert!(!is_contested(&repairs, at(minute * 60)));
+            assert_eq!(repairs.wait(&entry("a"), at(minute * 60 + 1)), None);
         }
+    }
+
+    #[test]
+    fn a_fight_over_one_resource_holds_up_no_other() {
+        let mut repairs = Repairs::default();
+        for minute in 0..10 {
+            repairs.take_in(vec![entry("a")], &[], at(minute * 60));
+        }
+        assert_eq!(repairs.wait(&entry("b"), at(540)), None);
+        repairs.take_in(vec![entry("b")], &[], at(541));
+        assert_eq!(repairs.wait(&entry("b"), at(541)), Some(Duration::from_millis(500)));
+        assert_eq!(repairs.wait(&entry("a"), at(541)), Some(Duration::from_secs(255)), "nor begins it anew");
+        let contested: Vec<&str> = repairs.contested(at(541)).map(|(entry, _)| &*entry.name).collect();
+        assert_eq!(contested, ["a"]);
+        assert!(repairs.settle(&content(&["c", "a", "b"]), at(550)));
+        assert!(repairs.wait(&content(&["c", "a", "b"]).entries[1], at(550)).is_some(), "it has only moved");
+        assert!(!repairs.settle(&content(&["b"]), at(550)), "b was quiet, and a is no longer in the class");
+    }
+
+    #[test]
+    fn what_fails_is_tried_again_and_counts_when_it_is_repaired() {
+        let mut repairs = Repairs::default();
+        repairs.take_in(vec![entry("a")], &[], at(0));
+        assert!(repairs.wait(&entry("a"), at(0)).is_some());
+        repairs.take_in(Vec::new(), &[entry("a")], at(0));
+        assert_eq!(repairs.wait(&entry("a"), at(0)), None);
+        repairs.take_in(vec![entry("a")], &[], at(0));
+        assert_eq!(repairs.wait(&entry("a"), at(0)), Some(Duration::from_secs(1)));
     }
 }

@@ -235,8 +235,24 @@ impl Controller {
             !in_use.contains(*kind) && now.monotonic.since(resources.needed) >= LINGER
         };
         let unused = self.world.resources.iter().filter(is_unused);
-        let unused: Vec<Arc<Kind>> = unused.map(|(kind, _)| Arc::clone(kind)).collect();
-        for kind in unused {
+        self.unwatch(unused.map(|(kind, _)| Arc::clone(kind)).collect());
+    }
+
+    /// Ends the watches of kinds that neither they nor discovery find any more. A kind that comes back is then watched at
+    /// once, and not when the old watch, which has long failed, tries again.
+    pub(super) fn unwatch_gone(&mut self, api_version: &str) {
+        let kinds = &self.world.kinds;
+        let is_gone = |(kind, resources): &(&Arc<Kind>, &Resources)| {
+            kind.api_version() == api_version
+                && resources.is_missed
+                && kinds.find(api_version, &kind.kind).as_ref() != Some(*kind)
+        };
+        let gone = self.world.resources.iter().filter(is_gone);
+        self.unwatch(gone.map(|(kind, _)| Arc::clone(kind)).collect());
+    }
+
+    fn unwatch(&mut self, kinds: Vec<Arc<Kind>>) {
+        for kind in kinds {
             self.world.resources.remove(&kind);
             self.outbox.requests.push(Action::Unwatch { kind });
         }

@@ -13,15 +13,16 @@ use super::names::{self, CLASS_LABEL, CONTENT_ANNOTATION};
 use super::repair::Repairs;
 use crate::engine::action::{Class as FailureClass, Failure};
 use crate::engine::cache::{Cache, Cached};
-use crate::engine::conditions::Status;
 use crate::engine::pairs;
 use crate::object::{
-    Kind, annotation, controller_reference, controller_uid, is_deleting, label, metadata, resource_version,
+    Kind, annotation, controller_reference, controller_uid, generation, is_deleting, label, metadata,
+    resource_version,
 };
 use crate::time::Monotonic;
 
-/// How often in a row a kind can't be listed before that is told. The shell's backoff lets some seconds pass until then.
-const LIST_ATTEMPTS: u32 = 3;
+/// How often in a row a kind can't be listed, or not be watched once it was, before that is told: it is told in every namespace
+/// that holds the kind. The shell's backoff lets some seconds pass until then.
+const ATTEMPTS: u32 = 3;
 
 /// Everything that watches and answers have shown.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -37,6 +38,8 @@ pub struct World {
     pub resources: BTreeMap<Arc<Kind>, Resources>,
     /// The kinds that the cluster serves, as far as they were asked for.
     pub kinds: Kinds,
+    /// How often in a row the kinds of a class could not be found, by class.
+    pub stumbles: BTreeMap<String, u32>,
     /// The namespaces whose resources had to be repaired lately.
     pub repairs: BTreeMap<String, Repairs>,
     /// The namespaces of which it was told what keeps them from their class: their uid and the words.
@@ -56,6 +59,13 @@ pub struct Resolved {
     pub generation: i64,
     /// Its resources.
     pub content: Arc<Content>,
+}
+
+impl Resolved {
+    /// Whether this is the class that it comes from, and as it was.
+    pub fn is_of(&self, class: &Value) -> bool {
+        metadata(class, "uid") == self.uid && generation(class) == self.generation
+    }
 }
 
 /// A namespace.
@@ -111,7 +121,7 @@ impl Class {
     pub fn read(object: &Arc<Value>) -> Self {
         Self {
             uid: metadata(object, "uid").to_owned(),
-            generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
+            generation: generation(object),
             status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
             object: Arc::clone(object),
         }
@@ -176,7 +186,7 @@ impl Binding {
     pub fn read(object: &Value) -> Self {
         Self {
             uid: metadata(object, "uid").to_owned(),
-            generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
+            generation: generation(object),
             version: metadata(object, "resourceVersion").to_owned(),
             class: object["spec"]["className"].as_str().unwrap_or_default().to_owned(),
             controller: controller_uid(object).map(str::to_owned),
@@ -185,15 +195,7 @@ impl Binding {
         }
     }
 
-    /// Whether its status says that all of its resources were applied, be it that somebody changes them since.
-    pub fn says_applied(&self) -> bool {
-        let ready = self.status.conditions.iter().find(|condition| condition.type_ == names::READY);
-        ready.is_some_and(|ready| {
-            ready.status == Status::True.as_str() || ready.reason == names::reason::CONTESTED
-        })
-    }
-
-    /// Whether the status says that the class is applied as it is now.
+    /// Whether the status tells of a pass over the class as it is now.
     pub fn has_applied(&self, resolved: &Resolved) -> bool {
         let status = &self.status;
         (&status.observed_class_name, &status.observed_class_uid, status.observed_class_generation)
@@ -225,8 +227,10 @@ pub struct Resources {
     pub cache: Cache<(String, String), Resource>,
     /// Why the kind can't be watched, if the API server says so.
     pub refused: Option<Failure>,
-    /// How often in a row it could not be listed.
+    /// How often in a row it could not be listed, or watched once it was listed.
     pub failures: u32,
+    /// Whether the watch did not find it and has not listed it since.
+    pub is_missed: bool,
     /// When a pass over a namespace has needed the kind for the last time.
     pub needed: Monotonic,
 }
@@ -237,10 +241,16 @@ impl Resources {
         self.cache.is_synced() || self.refused.is_some()
     }
 
+    /// Counts a failure. Returns whether there were enough in a row to tell it.
+    fn fails_again(&mut self) -> bool {
+        self.failures = self.failures.saturating_add(1);
+        self.failures >= ATTEMPTS
+    }
+
     /// All of them have been listed. Returns whether decisions could not be made before.
     pub fn listed(&mut self) -> bool {
         let was_settled = self.cache.is_synced() && self.refused.is_none();
-        (self.refused, self.failures) = (None, 0);
+        (self.refused, self.failures, self.is_missed) = (None, 0, false);
         !was_settled
     }
 }
@@ -271,6 +281,13 @@ impl Resource {
     /// Whether we ever applied it: a copy that somebody made of it carries our label and our owner, but not this.
     pub fn is_applied(&self) -> bool {
         self.fields.is_some()
+    }
+
+    /// Whether nothing differs that decisions rest on. The status of a `ResourceQuota` changes with every pod: what waits must not
+    /// be woken by that.
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.uid, &self.controller, &self.bindings, self.deleting, &self.content, &self.fields)
+            == (&other.uid, &other.controller, &other.bindings, other.deleting, &other.content, &other.fields)
     }
 
     /// Whether it still is what applying the entry made of it.
@@ -332,17 +349,20 @@ impl World {
         }
     }
 
-    /// A watch showed a resource. What the server accepted from us stays accepted while our fields stay as they were.
+    /// A watch showed a resource. What the server accepted from us stays accepted while our fields stay as they were. Returns
+    /// whether that is news.
     pub fn observe_resource(&mut self, kind: &Arc<Kind>, object: &Value) -> bool {
         let mut resource = self.read_resource(object);
         let key = resource_key(object);
         let Some(resources) = self.resources.get_mut(kind) else { return false };
-        resource.accepted = resources.cache.get(&key).is_some_and(|held| {
+        let held = resources.cache.get(&key);
+        resource.accepted = held.is_some_and(|held| {
             held.accepted
                 && (&held.uid, &held.content, &held.fields)
                     == (&resource.uid, &resource.content, &resource.fields)
         });
-        resources.cache.observe(key, resource)
+        let is_told = held.is_some_and(|held| held.is_same(&resource));
+        resources.cache.observe(key, resource) && !is_told
     }
 
     /// The answer to an apply of ours: the server holds what we sent, whatever it makes of it.
@@ -356,22 +376,24 @@ impl World {
         resources.cache.absorb(key, resource);
     }
 
-    /// A watch failed. A refusal settles the kind, and so does whatever keeps it from being listed again and again: what can't
-    /// be watched must be told, not waited for, but a server that stumbles once is no news. Returns whether this was.
+    /// A watch failed. A refusal settles the kind, also where it has been listed, if it is refused again and again, and so does
+    /// whatever keeps it from being listed again and again: what can't be watched must be told, not waited for, but a server that
+    /// stumbles once is no news. Returns whether this was.
     pub fn refuse(&mut self, kind: &Arc<Kind>, failure: Failure) -> bool {
-        let Some(resources) = self.resources.get_mut(kind).filter(|resources| resources.refused.is_none())
-        else {
+        let Some(resources) = self.resources.get_mut(kind) else { return false };
+        resources.is_missed |= failure.class == FailureClass::NotFound;
+        if resources.refused.is_some() {
             return false;
-        };
+        }
+        let is_synced = resources.cache.is_synced();
         let is_refused = match failure.class {
-            FailureClass::Forbidden | FailureClass::NotFound => true,
             FailureClass::Throttled | FailureClass::Gone => false,
-            _ if resources.cache.is_synced() => false,
-            FailureClass::Invalid => true,
-            _ => {
-                resources.failures += 1;
-                resources.failures >= LIST_ATTEMPTS
+            FailureClass::Forbidden | FailureClass::NotFound | FailureClass::Invalid if !is_synced => true,
+            FailureClass::Forbidden | FailureClass::NotFound | FailureClass::Invalid => {
+                resources.fails_again()
             }
+            _ if is_synced => false,
+            _ => resources.fails_again(),
         };
         if is_refused {
             resources.refused = Some(failure);
@@ -405,16 +427,19 @@ impl Kinds {
         self.served.get(api_version)?.get(kind).cloned()
     }
 
-    /// Enters what an API version serves. A kind that is known already keeps its identity.
+    /// Enters what an API version serves, in place of what was known of it.
     pub fn learn(&mut self, api_version: &str, served: Vec<Arc<Kind>>) {
         let by_name = served.into_iter().map(|kind| (kind.kind.clone(), kind)).collect();
         self.failed.remove(api_version);
         self.served.insert(api_version.to_owned(), by_name);
     }
 
-    /// An API version could not be asked for.
+    /// An API version could not be asked for. A failure of the same class as before is told in the same words, since what is told
+    /// otherwise is told in every namespace.
     pub fn fail(&mut self, api_version: &str, failure: Failure) {
-        self.failed.insert(api_version.to_owned(), failure);
+        if self.failure(api_version).is_none_or(|known| known.class != failure.class) {
+            self.failed.insert(api_version.to_owned(), failure);
+        }
     }
 
     /// Why it is not known what an API version serves.

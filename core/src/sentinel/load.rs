@@ -19,7 +19,7 @@ use super::{Asked, Link, Sentinel, metrics};
 use crate::engine::action::{Action, Outcome, Success};
 use crate::engine::broker::Broker;
 use crate::engine::machine::{Note, Step};
-use crate::object::{Kind, ObjectRef, metadata, resource_version};
+use crate::object::{Kind, ObjectRef, generation, metadata, resource_version};
 use crate::time::{Monotonic, Now};
 
 /// How long after a configuration could not be loaded it is tried again.
@@ -144,7 +144,7 @@ impl Sentinel {
             return;
         }
         let same = self.loader.observed.take().filter(|before| before.uid == uid);
-        let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
+        let generation = generation(object);
         let is_changed = same.as_ref().is_none_or(|same| same.spec != object["spec"]);
         let status = serde_json::from_value(object["status"].clone()).unwrap_or_default();
         if same.is_none() {

@@ -15,12 +15,12 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  lockstep crds | kubectl apply --server-side -f -
-  lockstep crds --controllers namespaceclass > crds.yaml";
+  lockstep crds --controllers namespaceclass | kubectl apply --server-side -f -
+  lockstep crds > crds.yaml";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let sets = controllers::select(&args.controllers)?;
     let documents =
-        sets.iter().flat_map(|set| &set.crds).map(yaml::document).collect::<Result<Vec<_>, _>>()?;
-    Ok(std::io::stdout().write_all(documents.join("---\n").as_bytes())?)
+        sets.iter().flat_map(|set| &set.crds).map(yaml::document).collect::<Result<String, _>>()?;
+    Ok(std::io::stdout().write_all(documents.as_bytes())?)
 }

@@ -4,7 +4,9 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
+use clap::ArgMatches;
+use clap::parser::ValueSource;
 use lockstep_core::engine::operator::Config;
 use lockstep_crds::CrdSet;
 use lockstep_shell::clock::Clock;
@@ -52,7 +54,7 @@ pub(crate) struct Args {
     controllers: Vec<String>,
 
     /// Serve the API alone: no resource definitions, no controllers, no examples
-    #[arg(long, conflicts_with = "controllers")]
+    #[arg(long)]
     bare: bool,
 
     /// What to log to stderr, beside the live view
@@ -68,6 +70,12 @@ Examples:
 
 Then, in another terminal:
   kubectl --kubeconfig lockstep.kubeconfig get namespaceclassbindings --all-namespaces";
+
+/// Whether both --bare and --controllers were given. A variable of the environment, which clap would count as well, does not
+/// speak of this one command: --bare outranks it.
+pub(crate) fn contradicts_itself(matches: &ArgMatches) -> bool {
+    matches.get_flag("bare") && matches.value_source("controllers") == Some(ValueSource::CommandLine)
+}
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let sets = if args.bare { Vec::new() } else { controllers::select(&args.controllers)? };
@@ -186,10 +194,7 @@ fn add_controllers(manager: &mut Manager, sets: &[CrdSet]) -> anyhow::Result<()>
             instance: instance.clone(),
             seed,
         };
-        let Some(machine) = controllers::machine(set.controller, &settings) else {
-            bail!("this build of lockstep does not hold the controller {:?}", set.controller);
-        };
-        manager.add(machine);
+        manager.add(process::controller(set.controller, &settings)?);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Logs, on stderr.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -24,12 +24,7 @@ const NEVER: [&str; 5] =
 
 /// Begins to log. `level` is a level or a list of directives such as `info,lockstep_shell=debug`.
 pub(crate) fn start(level: &str, format: Format) -> anyhow::Result<()> {
-    let plain = level.parse::<LevelFilter>().is_ok();
-    let directives = if plain { format!("{level},{LIBRARIES}") } else { level.to_owned() };
-    let mut filter = EnvFilter::try_new(directives).with_context(|| format!("log level {level:?}"))?;
-    for directive in NEVER {
-        filter = filter.add_directive(directive.parse()?);
-    }
+    let filter = filter(level).with_context(|| format!("log level {level:?}"))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         Format::Text => {
@@ -38,4 +33,47 @@ pub(crate) fn start(level: &str, format: Format) -> anyhow::Result<()> {
         Format::Json => builder.json().flatten_event(true).with_target(false).init(),
     }
     Ok(())
+}
+
+fn filter(level: &str) -> anyhow::Result<EnvFilter> {
+    // A filter takes a bare word that is no level for the name of a module, so that a misspelt level would silence all others.
+    let is_misspelt = |word: &&str| !word.contains(['=', '[']) && !is_level(word);
+    if let Some(word) = level.split(',').find(is_misspelt) {
+        bail!(
+            "{word:?} is none; write off, error, warn, info, debug or trace, or directives such as \
+             info,lockstep_shell=debug"
+        );
+    }
+    let directives = if is_level(level) { format!("{level},{LIBRARIES}") } else { level.to_owned() };
+    let mut filter = EnvFilter::try_new(directives)?;
+    for directive in NEVER {
+        filter = filter.add_directive(directive.parse()?);
+    }
+    Ok(filter)
+}
+
+fn is_level(word: &str) -> bool {
+    // The empty word would be read as one.
+    !word.is_empty() && word.parse::<LevelFilter>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_and_directives_are_taken() {
+        for level in ["off", "error", "warn", "INFO", "debug", "trace", "3", "lockstep_shell=debug,info"] {
+            assert!(filter(level).is_ok(), "{level}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_level_is_refused() {
+        for level in ["warning", "verbose", "inof", "", "inof,lockstep_shell=debug", "info,lockstep_shell"] {
+            let error = filter(level).expect_err(level).to_string();
+            assert!(error.contains("off, error, warn, info, debug or trace"), "{error}");
+        }
+        assert!(filter("lockstep_shell=loud").is_err());
+    }
 }

@@ -1,6 +1,17 @@
-//! What tells this process from all others.
+//! What runs in this process, and what tells it from all others.
 
 use std::hash::{BuildHasher as _, RandomState};
+
+use anyhow::Context as _;
+use lockstep_core::engine::operator::Config;
+use lockstep_core::engine::recording::Recordable;
+use lockstep_shell::controllers;
+
+/// The controller of that name.
+pub(super) fn controller(name: &str, settings: &Config) -> anyhow::Result<Box<dyn Recordable + Send>> {
+    controllers::machine(name, settings)
+        .with_context(|| format!("this build of lockstep does not hold the controller {name:?}"))
+}
 
 /// Differs from process to process.
 pub(super) fn seed() -> u64 {

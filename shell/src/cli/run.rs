@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::ArgAction;
 use lockstep_core::duration;
 use lockstep_core::engine::action::Class;
@@ -14,6 +14,7 @@ use lockstep_shell::address::Address;
 use lockstep_shell::clock::Clock;
 use lockstep_shell::controllers;
 use lockstep_shell::execute::Executor;
+use lockstep_shell::failure::masked;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::{connect, record};
@@ -25,12 +26,18 @@ use super::{logging, process};
 /// Runs controllers against a cluster
 ///
 /// The cluster is that of the current kubeconfig (--kubeconfig, KUBECONFIG, ~/.kube/config), or the one whose pod this runs
-/// in. Every flag can be given by its environment variable as well.
+/// in. Every flag can be given by its environment variable as well. One that is given again counts as it was given last.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
-    /// Which controllers to run [default: all]
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", env = "LOCKSTEP_CONTROLLERS")]
+    /// Which controllers to run [default: all but the Sentinel]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAMES",
+        overrides_with = "controllers",
+        env = "LOCKSTEP_CONTROLLERS"
+    )]
     controllers: Vec<String>,
 
     /// Where the Lease of the leader election is [default: the namespace of the context, or of the pod]
@@ -115,7 +122,8 @@ Examples:
   lockstep run --metrics-bind-address 127.0.0.1:9090 --health-probe-bind-address 0
   lockstep run --controllers namespaceclass --record run.jsonl
 
-The resource definitions come first: lockstep crds | kubectl apply --server-side -f -
+The resource definitions come first:
+  lockstep crds --controllers namespaceclass | kubectl apply --server-side -f -
 Ctrl-C or SIGTERM ends it, after what is being written.";
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
@@ -127,7 +135,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     logging::start(&args.log_level, args.log_format)?;
     let mut signals = Signals::new()?;
     let preparing = async {
-        let (client, namespace) = connect(&args, &sets).await?;
+        let config = connect::configuration(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+        let client = connect(config.clone(), &sets).await?;
         let clock = Clock::start(jiff::Timestamp::now);
         let metrics = Metrics::new(prometheus::Registry::new())?;
         let (instance, seed) = (process::instance(), process::seed());
@@ -141,9 +150,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
                 instance: instance.clone(),
                 seed,
             };
-            let machine = controllers::machine(set.controller, &settings).with_context(|| {
-                format!("this build of lockstep does not hold the controller {:?}", set.controller)
-            })?;
+            let machine = process::controller(set.controller, &settings)?;
             let Some(path) = args.record.clone() else {
                 manager.add(machine);
                 continue;
@@ -154,8 +161,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             recording = Some(begun);
         }
         if args.leader_elect {
-            let namespace = args.namespace.as_deref().unwrap_or(&namespace);
-            manager.elect(Box::new(Election::new(namespace, &args.lease_name, instance)));
+            let namespace = args.namespace.as_deref().unwrap_or(&config.default_namespace);
+            let election = Election::new(namespace, &args.lease_name, instance);
+            manager.elect(Box::new(election), connect::client(config)?);
         }
         let (metrics_at, probes_at) = (&args.metrics_bind_address, &args.health_probe_bind_address);
         let serving = Serving::bind(manager, metrics, clock, metrics_at, probes_at).await?;
@@ -175,10 +183,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// Connects, and makes sure that the cluster answers and has our CRDs.
-async fn connect(args: &Args, sets: &[CrdSet]) -> anyhow::Result<(kube::Client, String)> {
-    let config = connect::configuration(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
-    let url = config.cluster_url.to_string();
-    let namespace = config.default_namespace.clone();
+async fn connect(config: kube::Config, sets: &[CrdSet]) -> anyhow::Result<kube::Client> {
+    let url = masked(&config.cluster_url.to_string());
     let client = connect::client(config)?;
     let executor = Executor::new(client.clone(), "run");
     let kinds = controllers::kinds(sets);
@@ -194,20 +200,27 @@ async fn connect(args: &Args, sets: &[CrdSet]) -> anyhow::Result<(kube::Client, 
         | Class::Gone
         | Class::Throttled => anyhow!("the Kubernetes API at {url} refuses to list its kinds: {failure}"),
     })?;
-    if missing.is_empty() {
-        return Ok((client, namespace));
+    let names: Vec<&str> = sets.iter().map(|set| set.controller).collect();
+    let crds = format!("lockstep crds --controllers {} | kubectl apply --server-side", names.join(","));
+    if !missing.is_empty() {
+        let names = missing.iter().map(|kind| format!("{}.{}", kind.plural, kind.group));
+        bail!(
+            "the cluster at {url} does not know {}; install the definitions with: \
+             {crds} -f -",
+            names.collect::<Vec<_>>().join(", ")
+        );
     }
-    let names =
-        missing.iter().map(|kind| format!("{}.{}", kind.plural, kind.group)).collect::<Vec<_>>().join(", ");
-    let flag = if args.controllers.is_empty() {
-        String::new()
-    } else {
-        format!(" --controllers {}", args.controllers.join(","))
-    };
-    bail!(
-        "the cluster at {url} does not know {names}; install the definitions with: \
-         lockstep crds{flag} | kubectl apply --server-side -f -"
-    )
+    // Objects of somebody else's kind have somebody else's controller.
+    let unknown = controllers::unknown_fields(&client, sets).await;
+    if !unknown.is_empty() {
+        bail!(
+            "the cluster at {url} has another definition, which does not know {}; if it is somebody else's, as NVIDIA's DPF \
+             defines DPUServices too, the controller can't run here, and if it is an older one of ours, upgrade it with: \
+             {crds} --force-conflicts -f -",
+            unknown.join(", ")
+        );
+    }
+    Ok(client)
 }
 
 fn resync(text: &str) -> Result<Duration, String> {
@@ -230,6 +243,9 @@ fn size(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
+    use super::super::{Cli, Command};
     use super::*;
 
     #[test]
@@ -239,6 +255,18 @@ mod tests {
         for bad in ["", "64", "63Ki", "-1Mi", "64MB", "1.5Mi", "99999999999Gi"] {
             assert!(size(bad).is_err(), "{bad:?}");
         }
+    }
+
+    /// The chart's extraArgs come after its own flags.
+    #[test]
+    fn a_flag_that_is_given_again_counts_as_it_was_given_last() {
+        let first =
+            ["lockstep", "run", "--log-level=info", "--controllers=bridge,dpuservice", "--leader-elect"];
+        let again = ["--log-level=debug", "--controllers=sentinel,bridge"];
+        let line = first.into_iter().chain(again);
+        let Command::Run(args) = Cli::try_parse_from(line).unwrap().command else { unreachable!() };
+        assert_eq!((args.log_level.as_str(), args.leader_elect), ("debug", true));
+        assert_eq!(args.controllers, ["sentinel", "bridge"]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use lockstep_core::engine::broker::CloudEvent;
 
 use super::{ANSWER_TIMEOUT, Answer, CONNECT_TIMEOUT, message};
 use crate::failure;
+use crate::web;
 
 /// Where an emulator listens, as `HOST:PORT`; it is used in place of Google's servers, without credentials.
 const EMULATOR: &str = "PUBSUB_EMULATOR_HOST";
@@ -76,8 +77,7 @@ impl Connection {
     }
 
     async fn reach(topic: &Topic, emulator: Option<&str>) -> Result<Publisher, Failure> {
-        // Whoever was first has chosen for the whole process, and any choice will do.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        web::choose_cryptography();
         // When to try again is for machines to decide.
         let mut admin = TopicAdmin::builder().with_retry_policy(NeverRetry);
         let mut publisher = Publisher::builder(topic.0.as_str()).with_retry_policy(NeverRetry);

@@ -11,7 +11,7 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Config};
 
 use super::served::Served;
-use super::{fails, folder, run};
+use super::{fails, folder, lockstep, run};
 
 /// What it writes if not told otherwise.
 const KUBECONFIG: &str = "lockstep.kubeconfig";
@@ -32,6 +32,12 @@ fn dev_tells_in_one_line_why_it_can_not_start() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     fails(&run(folder.path(), &["dev", "--listen", &address]), &[&address, "in use", "--listen"]);
+    // What the environment says of other commands is no contradiction.
+    let bare = lockstep(folder.path())
+        .args(["dev", "--bare", "--listen", &address])
+        .env("LOCKSTEP_CONTROLLERS", "namespaceclass")
+        .output();
+    fails(&bare.unwrap(), &[&address, "in use", "--listen"]);
 
     let free = ["dev", "--bare", "--listen", "127.0.0.1:0", "--kubeconfig"];
     fails(&run(folder.path(), &[&free[..], &["no/such/folder/config"]].concat()), &["no/such/folder/config"]);

@@ -2,7 +2,12 @@
 
 use std::net::TcpListener;
 
-use super::served::Served;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::PostParams;
+use kube::{Api, Client, Config};
+use serde_json::json;
+
+use super::served::{Program, Served};
 use super::{fails, folder, run};
 
 #[test]
@@ -12,6 +17,10 @@ fn run_needs_a_cluster_that_it_can_reach() {
     fails(&run(folder.path(), &["run", "--kubeconfig", "missing"]), &["missing"]);
     fails(&run(folder.path(), &["run", "--controllers", "a"]), &["\"a\"", "namespaceclass"]);
     fails(&run(folder.path(), &["run", "--log-level", "lots=of=it"]), &["log level"]);
+    fails(
+        &run(folder.path(), &["run", "--log-level", "warning"]),
+        &["log level", "\"warning\"", "warn, info"],
+    );
 
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}");
@@ -29,7 +38,69 @@ fn run_tells_how_to_install_missing_definitions() {
     let folder = folder();
     let served = Served::start(folder.path(), &["dev", "--bare", "--listen", "127.0.0.1:0"]);
     let output = run(folder.path(), &["run", "--kubeconfig", "lockstep.kubeconfig"]);
-    let remedy = "lockstep crds | kubectl apply --server-side -f -";
+    let remedy =
+        "lockstep crds --controllers bridge,dpuservice,namespaceclass | kubectl apply --server-side -f -";
     fails(&output, &["namespaceclasses.namespaceclass.akuity.io", &served.url, remedy]);
+    assert_eq!(served.terminate(), Some(0));
+}
+
+/// DPF's own DPUServices have the names of ours and another spec.
+#[tokio::test]
+async fn run_leaves_kinds_alone_that_somebody_else_defines() {
+    let folder = folder();
+    let served = Served::start(folder.path(), &["dev", "--bare", "--listen", "127.0.0.1:0"]);
+    let client = Client::try_from(Config::new(served.url.parse().unwrap())).unwrap();
+    let spec = json!({"type": "object", "properties": {"helmChart": {"type": "object"}}});
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    let definition = json!({
+        "metadata": {"name": "dpuservices.svc.dpu.nvidia.com"},
+        "spec": {
+            "group": "svc.dpu.nvidia.com",
+            "names": {"kind": "DPUService", "plural": "dpuservices"},
+            "scope": "Namespaced",
+            "versions": [
+                {"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}},
+            ],
+        },
+    });
+    let definitions: Api<CustomResourceDefinition> = Api::all(client);
+    let definition = serde_json::from_value(definition).unwrap();
+    definitions.create(&PostParams::default(), &definition).await.unwrap();
+
+    let args = ["run", "--kubeconfig", "lockstep.kubeconfig", "--controllers", "dpuservice"];
+    let output = run(folder.path(), &args);
+    fails(&output, &["does not know spec.source of DPUService;", "DPF", &served.url]);
+    assert_eq!(served.terminate(), Some(0));
+}
+
+#[test]
+fn run_tells_why_it_does_not_lead() {
+    let folder = folder();
+    let dev = ["dev", "--controllers", "namespaceclass", "--listen", "127.0.0.1:0"];
+    let served = Served::start(folder.path(), &dev);
+    served.shows(&["shop/shop", "Ready=True"]);
+    let stands_by = |more: &[&str]| {
+        let args = [
+            "run",
+            "--controllers",
+            "namespaceclass",
+            "--kubeconfig",
+            "lockstep.kubeconfig",
+            "--leader-elect",
+        ];
+        let nowhere = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"];
+        Program::logging(folder.path(), &[&args[..], &nowhere, more].concat())
+    };
+    let misled = stands_by(&["--namespace", "typo"]);
+    misled.shows(&["cannot create the Lease typo/lockstep: not_found"]);
+    assert_eq!(misled.terminate(), Some(0));
+
+    let first = stands_by(&[]);
+    first.shows(&["leadership acquired"]);
+    let second = stands_by(&[]);
+    second.shows(&["standing by: the Lease default/lockstep is held by"]);
+    assert_eq!(first.terminate(), Some(0));
+    second.shows(&["leadership acquired"]);
+    assert_eq!(second.terminate(), Some(0));
     assert_eq!(served.terminate(), Some(0));
 }

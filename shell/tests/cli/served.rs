@@ -1,6 +1,6 @@
-//! `lockstep dev` as a process that serves.
+//! Programs that run until they are told to end.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -8,23 +8,26 @@ use std::time::{Duration, Instant};
 
 use super::lockstep;
 
-/// A program that serves; killed if the test ends before it does.
-pub(crate) struct Served {
+/// A program whose lines are read; killed if the test ends before it does.
+pub(crate) struct Program {
     child: Child,
-    pub(crate) url: String,
     lines: Receiver<String>,
 }
 
-impl Served {
-    pub(crate) fn start(folder: &Path, args: &[&str]) -> Self {
-        let mut child = lockstep(folder).args(args).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let first = lines.next().unwrap().unwrap();
-        let url = first.strip_prefix("API server  ").expect(&first).to_owned();
-        let (sender, receiver) = mpsc::channel();
+impl Program {
+    /// Starts one whose logs are read.
+    pub(crate) fn logging(folder: &Path, args: &[&str]) -> Self {
+        let mut child = lockstep(folder).args(args).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = child.stderr.take().unwrap();
+        Self::new(child, BufReader::new(stderr))
+    }
+
+    fn new(child: Child, output: BufReader<impl Read + Send + 'static>) -> Self {
+        let (sender, lines) = mpsc::channel();
         // All that it prints is read, so that the pipe never fills up.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
-        Self { child, url, lines: receiver }
+        let printed = output.lines().map_while(Result::ok);
+        std::thread::spawn(move || printed.for_each(|line| drop(sender.send(line))));
+        Self { child, lines }
     }
 
     /// Waits for lines that hold the texts, in any order, for half a minute at most.
@@ -56,10 +59,37 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for Program {
     fn drop(&mut self) {
         // An error means that it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// `lockstep dev`, once it serves.
+pub(crate) struct Served {
+    program: Program,
+    pub(crate) url: String,
+}
+
+impl Served {
+    pub(crate) fn start(folder: &Path, args: &[&str]) -> Self {
+        let mut child = lockstep(folder).args(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut first = String::new();
+        stdout.read_line(&mut first).unwrap();
+        let url = first.trim_end().strip_prefix("API server  ").expect(&first).to_owned();
+        Self { program: Program::new(child, stdout), url }
+    }
+
+    /// Waits for lines that hold the texts, in any order, for half a minute at most.
+    pub(crate) fn shows(&self, texts: &[&str]) {
+        self.program.shows(texts);
+    }
+
+    /// Asks it to end and tells how it did; it has two seconds.
+    pub(crate) fn terminate(self) -> Option<i32> {
+        self.program.terminate()
     }
 }

@@ -6,12 +6,10 @@ use regex::Regex;
 
 const DNS_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS_SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
-const DNS_1035_LABEL: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const WILDCARD_SUBDOMAIN: &str = r"\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const QUALIFIED_NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 const CONFIG_KEY: &str = "[-._a-zA-Z0-9]+";
-const C_IDENTIFIER: &str = "[A-Za-z_][A-Za-z0-9_]*";
 const HTTP_HEADER: &str = "[-A-Za-z0-9]+";
 const PERCENT: &str = "[0-9]+%";
 
@@ -42,12 +40,10 @@ macro_rules! pattern {
 
 static DNS_LABEL_PATTERN: Pattern = pattern!(DNS_LABEL);
 static DNS_SUBDOMAIN_PATTERN: Pattern = pattern!(DNS_SUBDOMAIN);
-static DNS_1035_LABEL_PATTERN: Pattern = pattern!(DNS_1035_LABEL);
 static WILDCARD_SUBDOMAIN_PATTERN: Pattern = pattern!(WILDCARD_SUBDOMAIN);
 static QUALIFIED_NAME_PATTERN: Pattern = pattern!(QUALIFIED_NAME);
 static LABEL_VALUE_PATTERN: Pattern = pattern!(LABEL_VALUE);
 static CONFIG_KEY_PATTERN: Pattern = pattern!(CONFIG_KEY);
-static C_IDENTIFIER_PATTERN: Pattern = pattern!(C_IDENTIFIER);
 static HTTP_HEADER_PATTERN: Pattern = pattern!(HTTP_HEADER);
 static PERCENT_PATTERN: Pattern = pattern!(PERCENT);
 
@@ -111,19 +107,6 @@ pub fn wildcard_dns_subdomain(value: &str) -> Vec<String> {
             "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must \
              consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
             &["*.example.com"],
-        ),
-    ])
-}
-
-/// A DNS-1035 label, the older rule for names of Services.
-pub fn dns_1035_label(value: &str) -> Vec<String> {
-    messages([
-        too_long(value, LABEL_LENGTH_MAX),
-        DNS_1035_LABEL_PATTERN.check(
-            value,
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
-             character, and end with an alphanumeric character",
-            &["my-name", "abc-123"],
         ),
     ])
 }
@@ -209,16 +192,6 @@ pub fn environment_variable(value: &str) -> Vec<String> {
                 .to_owned()
         }),
     ])
-}
-
-/// An identifier of the C language.
-pub fn c_identifier(value: &str) -> Vec<String> {
-    messages([C_IDENTIFIER_PATTERN.check(
-        value,
-        "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric \
-         characters or '_'",
-        &["my_name", "MY_NAME", "MyName"],
-    )])
 }
 
 /// The name of a container's or a Service's port.

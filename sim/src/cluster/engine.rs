@@ -222,13 +222,14 @@ impl<W: Weather> Cluster<W> {
         let foreign = self.processes[process].is_foreign();
         let lag = if foreign { 0 } else { self.weather.list_lag(self.clock, process, kind) };
         let refused = if foreign { None } else { self.weather.refuses_list(self.clock, process, kind) };
+        let unwatched = if foreign { None } else { self.weather.refuses_watch(self.clock, process, kind) };
         let Some(stream) = self.processes[process].streams.get_mut(kind) else { return };
         if stream.id != id {
             return;
         }
         let sight = match refused {
             Some(failure) => stream.refused(failure),
-            None => stream.list(&mut self.server, now, lag),
+            None => stream.begin(&mut self.server, now, lag, unwatched),
         };
         self.show(process, kind, sight, stream::RETRY);
         // Who lists from the past watches from the past: what came after is told at once.

@@ -24,6 +24,8 @@ pub(super) struct Stream {
     /// Tells this watch from earlier ones of the same kind, so that what those had under way is not taken for its own.
     pub(super) id: u64,
     open: Option<WatchId>,
+    /// Whether it could be listed, but was refused when it was to begin.
+    unwatchable: bool,
     /// When the last of what it has seen arrives: nothing overtakes within one watch.
     pub(super) last_arrival: Duration,
 }
@@ -37,7 +39,7 @@ pub(super) struct Sight {
 
 impl Stream {
     pub(super) fn new(kind: Arc<Kind>, scope: Scope, id: u64) -> Self {
-        Self { kind, scope, id, open: None, last_arrival: Duration::ZERO }
+        Self { kind, scope, id, open: None, unwatchable: false, last_arrival: Duration::ZERO }
     }
 
     pub(super) fn close(&mut self, server: &mut ApiServer) {
@@ -46,8 +48,34 @@ impl Stream {
         }
     }
 
+    /// Lists and watches, as far as the watch is not refused. A list is not complete where the watch was refused before and
+    /// is refused again.
+    pub(super) fn begin(
+        &mut self,
+        server: &mut ApiServer,
+        now: Timestamp,
+        lag: u64,
+        refused: Option<Failure>,
+    ) -> Sight {
+        let mut sight = self.list(server, now, lag);
+        // What can't even be listed says nothing of the watch.
+        if sight.over {
+            return sight;
+        }
+        if self.unwatchable && refused.is_some() {
+            sight.events.pop();
+        }
+        self.unwatchable = refused.is_some();
+        if let Some(failure) = refused {
+            self.close(server);
+            sight.events.extend(self.refused(failure).events);
+            sight.over = true;
+        }
+        sight
+    }
+
     /// Lists, from a state that lies so many changes behind, and watches from there.
-    pub(super) fn list(&mut self, server: &mut ApiServer, now: Timestamp, lag: u64) -> Sight {
+    fn list(&mut self, server: &mut ApiServer, now: Timestamp, lag: u64) -> Sight {
         self.close(server);
         let selector = self.scope.selector.replace('/', "%2F");
         let collection = wire::path::collection(&self.kind, self.scope.namespace.as_deref());
@@ -77,7 +105,7 @@ impl Stream {
         Sight { events, over: false }
     }
 
-    /// Could not list.
+    /// Could not list, or not watch.
     pub(super) fn refused(&self, failure: Failure) -> Sight {
         let failed = Event::WatchFailed { kind: Arc::clone(&self.kind), failure };
         Sight { events: vec![failed], over: true }

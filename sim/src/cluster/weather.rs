@@ -67,9 +67,15 @@ pub trait Weather {
         0
     }
 
-    /// What a watch meets instead of a list, if it meets anything. It tries again, as often as need be; that is all that
-    /// can befall a watch: it has no answer of its own, and no effect on the server.
+    /// What a watch meets instead of a list, if it meets anything. It tries again, as often as need be. This and
+    /// [`Weather::refuses_watch`] are all that can befall a watch: it has no answer of its own, and no effect on the server.
     fn refuses_list(&mut self, at: Duration, process: usize, kind: &Kind) -> Option<Failure> {
+        let _ = (at, process, kind);
+        None
+    }
+
+    /// What a watch meets that is to begin after its list, if it meets anything.
+    fn refuses_watch(&mut self, at: Duration, process: usize, kind: &Kind) -> Option<Failure> {
         let _ = (at, process, kind);
         None
     }
@@ -100,6 +106,10 @@ impl<W: Weather + ?Sized> Weather for Box<W> {
 
     fn refuses_list(&mut self, at: Duration, process: usize, kind: &Kind) -> Option<Failure> {
         (**self).refuses_list(at, process, kind)
+    }
+
+    fn refuses_watch(&mut self, at: Duration, process: usize, kind: &Kind) -> Option<Failure> {
+        (**self).refuses_watch(at, process, kind)
     }
 
     fn repeats(&mut self, at: Duration, process: usize, kind: &Kind) -> bool {

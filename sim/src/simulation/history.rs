@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Failure, Request};
+use lockstep_core::engine::action::{Action, Failure, Request};
 use lockstep_core::engine::machine::{Event, Note, ReconcileResult};
 use lockstep_core::object::{Kind, ObjectRef, metadata};
 use serde_json::Value;
@@ -13,6 +13,8 @@ use crate::cluster::{Author, Change, Entry, What};
 
 /// How far back writes are remembered.
 pub(crate) const MINUTE: Duration = Duration::from_mins(1);
+/// Longer than any pass takes, its requests without an answer included.
+const LONGEST_PASS: Duration = Duration::from_mins(5);
 
 /// One state of an object.
 #[derive(Debug, Clone)]
@@ -39,6 +41,8 @@ pub struct Life {
     listing: BTreeMap<Arc<Kind>, BTreeSet<ObjectRef>>,
     /// Whether it leads.
     pub leading: bool,
+    /// When the server served it reads of each object, as far back as a pass may last.
+    pub reads: BTreeMap<ObjectRef, VecDeque<Duration>>,
     /// Requests without an answer.
     pub open: BTreeMap<u64, Request>,
     /// When the last pass of each key ended.
@@ -113,7 +117,14 @@ impl History {
                 if let Some(target) = carried.action.target().filter(|_| carried.action.is_write()) {
                     let writes = self.writes.entry(target.clone()).or_default();
                     writes.push_back(at);
-                    forget(writes, at);
+                    forget(writes, at, MINUTE);
+                }
+                if let (Action::Get { target, .. }, None) = (&carried.action, carried.failed)
+                    && let Some(life) = self.lives.get_mut(&carried.process)
+                {
+                    let reads = life.reads.entry(target.clone()).or_default();
+                    reads.push_back(at);
+                    forget(reads, at, LONGEST_PASS);
                 }
             }
             What::Changed(change) => {
@@ -125,12 +136,12 @@ impl History {
                 self.versions.entry(change.object.clone()).or_default().push(version);
             }
         }
-        forget(&mut self.stirred, at);
+        forget(&mut self.stirred, at, MINUTE);
     }
 }
 
-fn forget(times: &mut VecDeque<Duration>, now: Duration) {
-    while times.front().is_some_and(|at| *at + MINUTE < now) {
+fn forget(times: &mut VecDeque<Duration>, now: Duration, after: Duration) {
+    while times.front().is_some_and(|at| *at + after < now) {
         times.pop_front();
     }
 }

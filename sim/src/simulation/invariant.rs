@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use lockstep_core::engine::action::Action;
 use lockstep_core::engine::machine::{Event, Note, ReconcileResult};
-use lockstep_core::object::{is_deleting, metadata};
+use lockstep_core::object::{generation, is_deleting, metadata};
 use serde_json::Value;
 
 use super::history::History;
@@ -92,7 +92,7 @@ pub const SAFETY: &[Invariant] = &[
     },
     Invariant {
         name: "transition_times_move_with_the_status",
-        sentence: "A condition's lastTransitionTime moves when its status changes, and only then.",
+        sentence: "A condition's lastTransitionTime moves only when its status changes.",
         holds: transition_times_move_with_the_status,
     },
     Invariant {
@@ -273,7 +273,7 @@ fn observed_generation_exists(moment: &Moment<'_>) -> Result<(), String> {
     if old.as_ref().is_some_and(|old| old["status"] == new["status"]) {
         return Ok(());
     }
-    let generation = new["metadata"]["generation"].as_i64().unwrap_or(0);
+    let generation = generation(new);
     let claims = std::iter::once(&new["status"]).chain(conditions(new));
     for observed in claims.filter_map(|claim| claim["observedGeneration"].as_i64()) {
         if observed > generation {

@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_core::engine::conditions::{self, Finding, Status};
+use lockstep_core::object;
 use lockstep_core::time::Now;
 use serde_json::Value;
 
@@ -17,11 +18,7 @@ impl Findings {
     /// Begins with the conditions that the object has.
     pub(super) fn of(object: &Value, now: Now) -> Self {
         let conditions = serde_json::from_value(object["status"]["conditions"].clone());
-        Self {
-            conditions: conditions.unwrap_or_default(),
-            generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
-            now,
-        }
+        Self { conditions: conditions.unwrap_or_default(), generation: object::generation(object), now }
     }
 
     /// Enters what was found out.

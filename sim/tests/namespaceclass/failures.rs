@@ -7,6 +7,7 @@ use lockstep_core::engine::action::{Action, Class, Failure};
 use lockstep_core::engine::machine::{Note, ReconcileResult};
 use lockstep_core::namespaceclass::BACKOFF;
 use lockstep_sim::cluster::Fate;
+use serde_json::{Value, json};
 
 use super::bench::{Bench, settings};
 
@@ -146,6 +147,119 @@ fn a_fight_over_a_field_backs_off_is_told_and_ends_when_the_other_gives_up() {
 }
 
 #[test]
+fn a_fight_over_one_resource_holds_up_the_repair_of_no_other() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "ours"), settings("b", "ours")]);
+    bench.namespace("team", Some("web"));
+    bench.settle();
+    let edit = |bench: &mut Bench, name: &str, millis: u64| {
+        let path = format!("/api/v1/namespaces/team/configmaps/{name}");
+        bench.merge(&path, &json!({ "data": { "value": "theirs" } }));
+        bench.cluster.advance(Duration::from_millis(millis));
+    };
+    for _ in 0..1200 {
+        edit(&mut bench, "a", 500);
+    }
+    for _ in 0..2 {
+        edit(&mut bench, "b", 100);
+    }
+    let value = |bench: &mut Bench, name: &str| {
+        bench.config_map("team", name).expect("is there")["data"]["value"].clone()
+    };
+    assert_eq!(value(&mut bench, "b"), "theirs", "the second in a row waits");
+    bench.cluster.advance(Duration::from_secs(1));
+    assert_eq!((value(&mut bench, "a"), value(&mut bench, "b")), (json!("theirs"), json!("ours")));
+}
+
+/// A class of a ConfigMap `a` and of one more entry that comes to nothing, in a namespace in which `taken` is somebody's.
+fn with_a_bad_entry(bad: &Value) -> Bench {
+    let mut bench = Bench::new();
+    bench.namespace("team", None);
+    let owner = bench.post("/api/v1/namespaces/team/configmaps", &settings("owner", "1"));
+    let mut taken = settings("taken", "theirs");
+    taken["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"], "controller": true,
+    }]);
+    bench.post("/api/v1/namespaces/team/configmaps", &taken);
+    bench.define("web", &[settings("a", "ours"), bad.clone()]);
+    bench.label("team", Some("web"));
+    bench.cluster.advance(Duration::from_secs(5));
+    bench.cluster.journal.clear();
+    bench
+}
+
+const CONTESTED: &str = "somebody keeps changing or removing it";
+
+#[test]
+fn a_fight_backs_off_and_is_told_whatever_else_is_wrong() {
+    let mut elsewhere = settings("c", "1");
+    elsewhere["metadata"]["namespace"] = json!("kube-system");
+    let bad = [
+        (elsewhere, "False InvalidResources"),
+        (settings("taken", "ours"), "False OwnershipConflict"),
+        (settings("No Name", "1"), "False Rejected"),
+    ];
+    for (bad, told) in bad {
+        let mut bench = with_a_bad_entry(&bad);
+        let path = "/api/v1/namespaces/team/configmaps/a";
+        let mut contested = 0;
+        for _ in 0..1200 {
+            bench.merge(path, &json!({ "data": { "value": "theirs" } }));
+            bench.cluster.advance(Duration::from_millis(500));
+            let ready = bench.ready("team");
+            assert!(ready.starts_with(told), "{ready}");
+            contested += u32::from(ready.contains(CONTESTED));
+        }
+        let applies = bench.carried().filter(|carried| carried.action.name() == "apply");
+        let repairs =
+            applies.filter_map(|carried| carried.action.target()).filter(|it| *it.name == *"a").count();
+        assert!((8..16).contains(&repairs), "{told}: {repairs} repairs in ten minutes");
+        assert!(contested > 1100, "{told}: contested for {contested} half seconds");
+
+        bench.cluster.advance(Duration::from_mins(20));
+        assert_eq!(bench.config_map("team", "a").expect("is there")["data"]["value"], "ours");
+        let ready = bench.ready("team");
+        assert!(ready.starts_with(told) && !ready.contains(CONTESTED), "{ready}");
+    }
+}
+
+#[test]
+fn a_second_edit_is_undone_in_time_though_something_fails_for_long() {
+    let mut bench = with_a_bad_entry(&settings("No Name", "1"));
+    bench.cluster.advance(Duration::from_hours(1));
+    for _ in 0..2 {
+        bench.merge("/api/v1/namespaces/team/configmaps/a", &json!({ "data": { "value": "theirs" } }));
+        bench.cluster.advance(Duration::from_millis(100));
+    }
+    assert_eq!(bench.config_map("team", "a").expect("is there")["data"]["value"], "theirs");
+    bench.cluster.advance(Duration::from_secs(1));
+    assert_eq!(bench.config_map("team", "a").expect("is there")["data"]["value"], "ours");
+    assert!(bench.ready("team").starts_with("False Rejected"));
+}
+
+#[test]
+fn what_comes_about_bit_by_bit_is_no_fight() {
+    let mut bench = Bench::new();
+    let resources: Vec<Value> = (0..12).map(|number| settings(&format!("a{number}"), "1")).collect();
+    bench.define("web", &resources);
+    bench.settle();
+    // Of all that is applied, each ninth is.
+    let mut tries = 0;
+    bench.cluster.interfere(move |_, action| match action {
+        Action::Apply { target, .. } if target.kind.kind == "ConfigMap" => {
+            tries += 1;
+            if tries % 9 == 0 { Fate::Served } else { Fate::failed(Class::Throttled) }
+        }
+        _ => Fate::Served,
+    });
+    bench.namespace("team", Some("web"));
+    bench.cluster.advance(Duration::from_hours(1));
+    let transitions = bench.transitions();
+    assert!(bench.ready("team").starts_with("True ResourcesApplied"), "{transitions}");
+    assert!(!transitions.contains("Contested"), "{transitions}");
+}
+
+#[test]
 fn a_removal_that_is_forbidden_is_told_once_and_does_not_flap() {
     let mut bench = Bench::new();
     bench.define("web", &[settings("a", "1"), settings("b", "1")]);
@@ -181,6 +295,61 @@ fn kinds_that_cannot_be_asked_for_hold_nothing_else_back() {
     assert!(bench.config_map("team", "a").is_some());
     assert!(bench.carried().count() < 60, "{} requests in five minutes", bench.carried().count());
     insta::assert_snapshot!(bench.ready("team"));
+}
+
+/// A new leader has yet to ask for kinds, and begins just as the API server stumbles.
+#[test]
+fn a_server_that_stumbles_at_a_new_leader_changes_no_status() {
+    for class in [Class::Unavailable, Class::Unknown, Class::Throttled] {
+        let mut bench = Bench::new();
+        for name in ["web", "data", "edge", "batch", "other"] {
+            bench.define(name, &[settings("a", "1")]);
+            bench.namespace(if name == "web" { "team" } else { name }, Some(name));
+        }
+        bench.settle();
+        bench.cluster.journal.clear();
+        let mut asked = 0;
+        bench.cluster.interfere(move |_, action| match action {
+            // Each of the classes asks for itself.
+            Action::Discover { .. } if asked < 20 => {
+                asked += 1;
+                Fate::failed(class)
+            }
+            _ => Fate::Served,
+        });
+        bench.cluster.crash(0, Some(Duration::ZERO));
+        bench.settle();
+        assert_eq!(bench.carried().filter(|carried| carried.action.is_write()).count(), 0, "{class}");
+        bench.update("web", &[settings("a", "2")]);
+        bench.settle();
+        assert_eq!(bench.config_map("team", "a").expect("is there")["data"]["value"], "2", "{class}");
+    }
+}
+
+/// A quota counts pods: its status changes all the time, where something else of the class fails for long.
+#[test]
+fn a_status_of_a_resource_wakes_nobody() {
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "pods" }, "spec": { "hard": { "pods": "9" } },
+    });
+    let mut bench = with_a_bad_entry(&settings("No Name", "1"));
+    bench.update("web", &[quota, settings("a", "ours"), settings("No Name", "1")]);
+    bench.cluster.advance(Duration::from_mins(30));
+    bench.cluster.journal.clear();
+    for pods in 0..600 {
+        let used = json!({ "status": { "used": { "pods": (pods % 9).to_string() } } });
+        bench.merge("/api/v1/namespaces/team/resourcequotas/pods/status", &used);
+        bench.cluster.advance(Duration::from_secs(1));
+    }
+    let requests = bench.carried().count();
+    assert!((1..20).contains(&requests), "{requests} requests in ten minutes");
+    bench.merge(
+        "/api/v1/namespaces/team/resourcequotas/pods",
+        &json!({ "spec": { "hard": { "pods": "99" } } }),
+    );
+    bench.cluster.advance(Duration::from_secs(1));
+    let quota = bench.get("/api/v1/namespaces/team/resourcequotas/pods");
+    assert_eq!(quota.expect("is there")["spec"]["hard"]["pods"], "9");
 }
 
 /// How long a throttling server asks to be left alone.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstep_core::engine::action::{Action, Class};
+use lockstep_core::engine::machine::{Note, ReconcileResult};
 use lockstep_core::object::ObjectRef;
 use lockstep_sim::cluster::{Carried, Fate};
 
@@ -139,6 +140,19 @@ fn every_flow_ends_as_the_specification_says() {
         let shown = serde_json::to_string_pretty(&world).expect("JSON");
         insta::assert_snapshot!(format!("{}_world", flow.name), shown);
         insta::assert_snapshot!(format!("{}_transitions", flow.name), bench.transitions());
+    }
+}
+
+#[test]
+fn no_flow_is_told_as_a_failure() {
+    for flow in &FLOWS {
+        let bench = run(flow, |_| Fate::Served);
+        let is_failure = |note: &&Note| {
+            let failed = matches!(note, Note::Reconciled { result: ReconcileResult::Failed { .. }, .. });
+            failed || matches!(note, Note::Warning { .. })
+        };
+        let failures: Vec<&Note> = bench.cluster.notes().filter(is_failure).collect();
+        assert!(failures.is_empty(), "{}: {failures:?}", flow.name);
     }
 }
 

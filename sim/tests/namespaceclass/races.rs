@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use lockstep_core::engine::action::Action;
-use lockstep_sim::cluster::{Hop, Weather};
+use lockstep_core::engine::action::{Action, Class};
+use lockstep_core::object::Kind;
+use lockstep_sim::cluster::{Fate, Hop, Weather};
 
 use super::bench::{Bench, account, program, settings};
 
@@ -98,4 +99,109 @@ fn what_an_earlier_leader_creates_late_is_removed_though_no_class_holds_its_kind
         assert_eq!(robot, None, "is_leading: {is_leading}");
         assert!(bench.ready("team").starts_with("True ResourcesApplied"), "{}", bench.ready("team"));
     }
+}
+
+/// What the watch of a kind has seen takes an hour to reach a process.
+struct Slow(&'static str, usize);
+
+impl Weather for Slow {
+    fn delay(&mut self, _: Duration, process: usize, hop: Hop<'_>) -> Duration {
+        match hop {
+            Hop::Watch(Kind { kind, .. }) if (kind.as_str(), process) == (self.0, self.1) => {
+                Duration::from_hours(1)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+fn uid(bench: &mut Bench, config_map: &str) -> serde_json::Value {
+    bench.config_map("team", config_map).expect("is there")["metadata"]["uid"].take()
+}
+
+#[test]
+fn what_both_classes_list_survives_a_switch_though_the_watch_of_classes_lags() {
+    let mut bench = Bench::new();
+    bench.define("foo", &[settings("data", "foo"), settings("only-foo", "1")]);
+    bench.define("bar", &[settings("other", "1")]);
+    bench.namespace("team", Some("foo"));
+    bench.settle();
+    let data = uid(&mut bench, "data");
+
+    bench.cluster.weather = Box::new(Slow("NamespaceClass", 0));
+    bench.update("bar", &[settings("other", "1"), settings("data", "bar")]);
+    bench.label("team", Some("bar"));
+    bench.cluster.advance(Duration::from_mins(1));
+    assert_eq!(uid(&mut bench, "data"), data);
+    assert_eq!(bench.config_map("team", "data").expect("is there")["data"]["value"], "bar");
+    assert!(bench.config_map("team", "only-foo").is_none());
+    assert!(bench.ready("team").starts_with("True ResourcesApplied"), "{}", bench.ready("team"));
+}
+
+#[test]
+fn a_removal_that_is_tried_again_heeds_what_the_class_lists_by_then() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "1"), settings("data", "1")]);
+    bench.namespace("team", Some("web"));
+    bench.settle();
+    let data = uid(&mut bench, "data");
+    bench.cluster.interfere(|_, action| match action {
+        Action::Delete { .. } => Fate::failed(Class::Unavailable),
+        _ => Fate::Served,
+    });
+    bench.update("web", &[settings("a", "1")]);
+    bench.cluster.advance(Duration::from_mins(1));
+    assert!(bench.ready("team").starts_with("False PruneFailed"), "{}", bench.ready("team"));
+
+    bench.cluster.weather = Box::new(Slow("NamespaceClass", 0));
+    bench.update("web", &[settings("a", "1"), settings("data", "2")]);
+    bench.cluster.advance(Duration::from_mins(6));
+    assert_eq!(uid(&mut bench, "data"), data);
+    assert!(bench.ready("team").starts_with("True ResourcesApplied"), "{}", bench.ready("team"));
+}
+
+#[test]
+fn a_new_leader_that_knows_only_the_class_of_before_removes_nothing_of_the_one_that_replaced_it() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "1")]);
+    bench.namespace("team", Some("web"));
+    bench.settle();
+    bench.cluster.start(program, false);
+    bench.settle();
+    bench.cluster.weather = Box::new(Slow("NamespaceClass", 1));
+    bench.remove("web");
+    bench.define("web", &[settings("b", "1")]);
+    bench.cluster.advance(Duration::from_mins(1));
+    assert!(bench.ready("team").starts_with("True ResourcesApplied"), "{}", bench.ready("team"));
+    let b = uid(&mut bench, "b");
+
+    bench.cluster.lead(0, false);
+    bench.cluster.lead(1, true);
+    bench.cluster.advance(Duration::from_mins(1));
+    assert_eq!(uid(&mut bench, "b"), b);
+    assert!(bench.config_map("team", "a").is_none());
+    assert!(bench.ready("team").starts_with("True ResourcesApplied"), "{}", bench.ready("team"));
+}
+
+#[test]
+fn a_label_that_comes_back_at_once_is_heeded_though_the_watch_of_bindings_lags() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "1")]);
+    bench.namespace("team", Some("web"));
+    bench.settle();
+    let before = bench.binding("team").expect("is bound");
+    bench.cluster.weather = Box::new(Slow("NamespaceClassBinding", 0));
+    bench.label("team", None);
+    bench.cluster.advance(Duration::from_secs(10));
+    assert!(bench.binding("team").is_none() && bench.config_map("team", "a").is_none());
+
+    bench.label("team", Some("web"));
+    bench.cluster.advance(Duration::from_mins(1));
+    let after = bench.binding("team").expect("is bound");
+    assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert!(bench.config_map("team", "a").is_some());
+    assert!(bench.ready("team").starts_with("True ResourcesApplied"), "{}", bench.ready("team"));
+    bench.cluster.advance(Duration::from_hours(2));
+    assert_eq!(bench.binding("team").expect("is bound")["metadata"]["uid"], after["metadata"]["uid"]);
+    assert!(bench.ready("team").starts_with("True ResourcesApplied"), "{}", bench.ready("team"));
 }

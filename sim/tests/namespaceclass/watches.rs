@@ -1,7 +1,14 @@
-//! Watches that can't list at once: every flow ends the same.
+//! Watches that can't list at once, where every flow ends the same, and such as may list but not watch.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
+use lockstep_core::engine::action::{Class, Failure};
+use lockstep_core::object::Kind;
+use lockstep_sim::cluster::Weather;
+
+use super::bench::{Bench, settings};
 use super::flows::{End, FLOWS, prepared};
 use crate::bystanders::Objects;
 use crate::refusal::{CLASSES, Refusal};
@@ -31,4 +38,42 @@ fn refused_in_any_way_at_any_list_every_flow_ends_the_same() {
     }
     println!("{runs} runs with a watch that is refused");
     assert!(runs > 200);
+}
+
+/// Config maps can be listed, but not watched.
+struct Unwatchable {
+    class: Class,
+    is_over: Rc<Cell<bool>>,
+}
+
+impl Weather for Unwatchable {
+    fn refuses_watch(&mut self, _: Duration, _: usize, kind: &Kind) -> Option<Failure> {
+        (kind.kind == "ConfigMap" && !self.is_over.get()).then(|| Failure::new(self.class, "injected"))
+    }
+}
+
+/// By a role without the verb (403), or by a server that knows no such watch (405).
+#[test]
+fn a_kind_that_can_be_listed_but_not_watched_is_told_once_and_for_as_long_as_it_is_so() {
+    for (class, told) in [(Class::Forbidden, "False Forbidden"), (Class::Invalid, "False Rejected")] {
+        let is_over = Rc::<Cell<bool>>::default();
+        let mut bench = Bench::new();
+        bench.cluster.weather = Box::new(Unwatchable { class, is_over: Rc::clone(&is_over) });
+        bench.define("web", &[settings("a", "1")]);
+        bench.namespace("team", Some("web"));
+        bench.cluster.advance(Duration::from_mins(1));
+        assert!(bench.ready("team").starts_with(told), "{class}: {}", bench.ready("team"));
+        assert!(bench.transitions().lines().count() < 6, "{class}: {}", bench.transitions());
+
+        bench.cluster.journal.clear();
+        bench.cluster.advance(Duration::from_mins(30));
+        assert_eq!(bench.carried().count(), 0, "{class}");
+
+        is_over.set(true);
+        bench.settle();
+        assert!(bench.ready("team").starts_with("True ResourcesApplied"), "{class}: {}", bench.ready("team"));
+        bench.delete("/api/v1/namespaces/team/configmaps/a");
+        bench.settle();
+        assert!(bench.config_map("team", "a").is_some(), "{class}: what it watches, it repairs");
+    }
 }

@@ -15,7 +15,7 @@ use super::{Operator, metrics};
 
 const ACCOUNT: &str = "bench";
 
-/// Starts the operator as an account whose requests the API server writes down, all of them.
+/// Starts the operator as an account whose requests the API server writes down, all of them. It is elected, as in a cluster.
 pub(super) async fn measure(
     plane: &ControlPlane,
     client: &Client,
@@ -24,7 +24,7 @@ pub(super) async fn measure(
 ) -> anyhow::Result<()> {
     let account = account(plane, client).await?;
     let began = Instant::now();
-    let operator = Operator::start(program, &account).await?;
+    let operator = Operator::start(program, &account, &["--leader-elect", "--namespace", "default"]).await?;
     rests(namespaces as u64).await?;
     let (now, peak) = cost::resident_mib(operator.id())?;
     println!("operator, started where all is applied: at rest within {:.1} s", began.elapsed().as_secs_f64());

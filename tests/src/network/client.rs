@@ -24,6 +24,11 @@ use super::server::{HOST, PORT};
 
 /// A client of the simulated server that calls itself by this name.
 pub fn client(agent: &str) -> anyhow::Result<Client> {
+    client_in(&OneTask::begin(), agent)
+}
+
+/// The same, for a process with more than one client.
+pub fn client_in(task: &OneTask, agent: &str) -> anyhow::Result<Client> {
     let mut config = connect::tuned(Config::new(format!("http://{HOST}:{PORT}").parse()?));
     config.headers.push((header::USER_AGENT, HeaderValue::from_str(agent)?));
     let mut connector = TimeoutConnector::new(Connector);
@@ -31,7 +36,7 @@ pub fn client(agent: &str) -> anyhow::Result<Client> {
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let mut builder = legacy::Builder::new(OneTask::new());
+    let mut builder = legacy::Builder::new(task.clone());
     // Without it, idle connections would be judged by the real clock.
     builder.pool_timer(TokioTimer::new());
     let http: legacy::Client<_, Body> = builder.build(connector);
@@ -46,13 +51,14 @@ pub fn client(agent: &str) -> anyhow::Result<Client> {
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs all connections of a client in one task, so that a crash ends them in the order in which they began. A runtime that
+/// Runs all connections of a process in one task, so that a crash ends them in the order in which they began. A runtime that
 /// is dropped ends its tasks by their ids, which count on from run to run.
 #[derive(Clone)]
-struct OneTask(UnboundedSender<Work>);
+pub struct OneTask(UnboundedSender<Work>);
 
 impl OneTask {
-    fn new() -> Self {
+    /// Begins it, without any connection yet.
+    pub fn begin() -> Self {
         let (sender, mut begun) = mpsc::unbounded_channel::<Work>();
         tokio::spawn(async move {
             let mut running = FuturesUnordered::new();

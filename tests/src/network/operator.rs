@@ -20,7 +20,7 @@ use prometheus::Registry;
 use tokio::sync::Notify;
 
 use super::beyond::{Answered, Beyond};
-use super::client::client;
+use super::client::{OneTask, client_in};
 use super::faulty::{Bug, Faulty};
 use super::scene::Scene;
 use super::server;
@@ -96,7 +96,8 @@ impl Host {
     async fn process(&self, process: Process) -> anyhow::Result<()> {
         let _ended = Ended { process, trace: self.trace.clone() };
         let instance = process.to_string();
-        let client = client(&instance)?;
+        let task = OneTask::begin();
+        let (client, for_election) = (client_in(&task, &instance)?, client_in(&task, &instance)?);
         let sets = controllers::select_running(&[self.scene.controller().to_owned()])?;
         let executor = Executor::new(client.clone(), "run");
         let missing = controllers::missing(&executor, &controllers::kinds(&sets)).await;
@@ -118,7 +119,7 @@ impl Host {
         }
         if self.bug != Some(Bug::NoElection) {
             let election = Election::new("default", "lockstep", instance);
-            manager.elect(self.watched(process, Box::new(election)));
+            manager.elect(self.watched(process, Box::new(election)), for_election);
         }
         let (stop, stopping) = shutdown::channel();
         let running = manager.run(stopping);

@@ -45,7 +45,9 @@ pub fn leased(facts: &Facts) -> Result<(), String> {
     for (at, fact) in facts {
         match fact {
             Fact::Granted(process, sent) => {
-                granted.insert(*process, *sent);
+                // Answers to requests that were given up may come after those to later ones.
+                let last = granted.entry(*process).or_default();
+                *last = (*last).max(*sent);
             }
             Fact::Writes(process, what) => {
                 let since = granted.get(process).map(|sent| at.saturating_sub(*sent));

@@ -176,7 +176,8 @@ async fn the_operator_lives_on_what_the_chart_grants_and_needs_all_of_it() -> an
 async fn a_kind_that_is_not_granted_is_reported_with_the_value_that_grants_it() -> anyhow::Result<()> {
     let (plane, release) = (&ControlPlane::start()?, "chart-denied");
     let client = plane.client().await?;
-    let objects = render(release, "{}")?;
+    // A flag that the chart gives as well.
+    let objects = render(release, "namespaceclass: {extraArgs: [--log-level=debug]}")?;
     install(&client, release, &objects).await?;
     let program = start(plane, only(&objects, "Deployment")?).await?;
     let user = User { client };
@@ -190,5 +191,6 @@ async fn a_kind_that_is_not_granted_is_reported_with_the_value_that_grants_it() 
         message.contains("namespaceclass.rbac.rules") && message.contains("spec.resources[0]"),
         "{message}"
     );
+    ensure!(program.log().contains("DEBUG"), "{}", program.log());
     Ok(())
 }

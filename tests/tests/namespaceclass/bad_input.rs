@@ -128,7 +128,7 @@ pub(super) async fn every_mistake_is_named_and_takes_nothing_away(world: World) 
         );
         assert_eq!(world.config_maps(name).get("spoiled").await?, before, "{name}: nothing has been written");
         let listed = listed(&world.bindings(name).get(name).await?);
-        assert_eq!(listed, ["ConfigMap added", "ConfigMap kept", "ConfigMap spoiled"], "{name}");
+        assert_eq!(listed, ["v1 ConfigMap added", "v1 ConfigMap kept", "v1 ConfigMap spoiled"], "{name}");
 
         world.redefine(name, vec![settings("kept", "3"), settings("spoiled", "2")]).await?;
         world.ready(name, name).await?;
@@ -157,7 +157,7 @@ pub(super) async fn mistakes_are_all_named_and_hold_nothing_else_back(world: Wor
     );
     assert_eq!(
         listed(&world.bindings("mistakes").get("mistakes").await?),
-        ["ConfigMap kept", "ConfigMap last"]
+        ["v1 ConfigMap kept", "v1 ConfigMap last"]
     );
     // Nor has anything come of the mistakes.
     assert_eq!(world.namespaces().get_opt("spoiled").await?.map(|it: Namespace| it.name_any()), None);
@@ -177,8 +177,36 @@ pub(super) async fn what_leaves_a_class_with_a_mistake_goes_when_that_is_mended(
     assert_eq!(world.config_maps(name).get("spoiled").await?, before);
 
     world.redefine(name, vec![settings("kept", "2")]).await?;
-    assert_eq!(listed(&world.ready(name, name).await?), ["ConfigMap kept"]);
+    assert_eq!(listed(&world.ready(name, name).await?), ["v1 ConfigMap kept"]);
     world.gone(&world.config_maps(name), "spoiled").await
+}
+
+pub(super) async fn what_does_not_fit_the_schema_of_its_kind_is_rejected(world: World) -> anyhow::Result<()> {
+    let name = "unfit";
+    let (mut number, mut misspelt) = (settings("number", "1"), settings("misspelt", "1"));
+    number["data"]["port"] = json!(8080);
+    misspelt["dta"] = json!({ "value": "1" });
+    world.define(name, vec![number, misspelt, settings("kept", "1")]).await?;
+    world.namespace(name, Some(name)).await?;
+    let told = eventually("the mistakes are told", async || {
+        let status = world.bindings(name).get(name).await?.status.unwrap_or_default();
+        let ready = status.conditions.iter().find(|ready| ready.reason == "Rejected");
+        Ok(ready.with_context(|| format!("{status:?}"))?.message.clone())
+    })
+    .await?;
+    let wanted = [
+        "spec.resources[0]: ConfigMap number: applying it: invalid: failed to create typed patch object (unfit/number; /v1, \
+         Kind=ConfigMap): .data.port: expected string, got &value.valueUnstructured{Value:8080}; correct the resource in \
+         the class",
+        "spec.resources[1]: ConfigMap misspelt: applying it: invalid: failed to create typed patch object (unfit/misspelt; /v1, \
+         Kind=ConfigMap): .dta: field not declared in schema; correct the resource in the class",
+    ];
+    assert_eq!(told, wanted.join("; "));
+    assert_eq!(world.value(name, "kept").await?, "1");
+
+    world.redefine(name, vec![settings("number", "8080"), settings("misspelt", "1")]).await?;
+    world.ready(name, name).await?;
+    world.gone(&world.config_maps(name), "kept").await
 }
 
 pub(super) async fn a_switch_to_a_class_with_a_mistake_takes_what_was_of_the_other(

@@ -115,6 +115,7 @@ pub(crate) fn account(name: &str) -> Value {
 
 pub(crate) fn listed(binding: &NamespaceClassBinding) -> Vec<String> {
     let status = binding.status.clone().unwrap_or_default();
-    let name = |resource: AppliedResource| format!("{} {}", resource.kind, resource.name);
+    let name =
+        |resource: AppliedResource| format!("{} {} {}", resource.api_version, resource.kind, resource.name);
     status.applied_resources.into_iter().map(name).collect()
 }

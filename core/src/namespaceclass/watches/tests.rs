@@ -49,15 +49,11 @@ fn nothing_is_remembered_of_a_namespace_that_a_new_list_shows_to_be_gone() {
     assert_eq!(take(list(&names::namespace(), Vec::new())), Some(0));
 }
 
-/// A leader begins just as the API server stumbles: that is no news for bindings that are ready.
-#[test]
-fn a_kind_that_can_not_be_listed_is_told_only_if_it_stays_so() {
-    let mut operator = operator();
-    let config_map = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+/// A class with one resource, a namespace of it and the binding of that, as a leader finds them.
+fn found(resource: &Value) -> Vec<Event> {
     let metadata = |name: &str| json!({ "name": name, "namespace": name, "uid": name, "generation": 1, "resourceVersion": "1" });
     let mut namespace = json!({ "metadata": metadata("team") });
     namespace["metadata"]["labels"] = json!({ names::CLASS_LABEL: "web" });
-    let resource = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } });
     let class = json!({ "metadata": metadata("web"), "spec": { "resources": [resource] } });
     let owner = json!({ "uid": "team", "controller": true });
     let mut binding = json!({ "metadata": metadata("team"), "spec": { "className": "web" } });
@@ -67,26 +63,98 @@ fn a_kind_that_can_not_be_listed_is_told_only_if_it_stays_so() {
     events.extend(list(&names::namespace(), vec![namespace]));
     events.extend(list(&names::binding(), vec![binding]));
     events.extend(list(&names::class(), vec![class]));
-    let cut = || Failure::new(FailureClass::Unavailable, "cut");
+    events
+}
+
+fn failed(kind: &Arc<Kind>, class: FailureClass) -> Event {
+    Event::WatchFailed { kind: Arc::clone(kind), failure: Failure::new(class, "cut") }
+}
+
+/// Takes events and what follows from them; returns what was asked for. Discovery is answered, whatever else is asked for fails.
+fn drive(operator: &mut Operator, events: Vec<Event>, now: Now, served: &[Arc<Kind>]) -> Vec<Action> {
+    let (mut waiting, mut asked) = (events, Vec::new());
+    while !waiting.is_empty() {
+        let step = |event| operator.step(event, now).requests;
+        let requests: Vec<Request> = waiting.drain(..).flat_map(step).collect();
+        for Request { id, action } in requests {
+            let outcome = match &action {
+                Action::Discover { .. } => Ok(Success::Kinds(served.to_vec())),
+                _ => Err(Failure::new(FailureClass::Unavailable, "cut")),
+            };
+            waiting.push(Event::Finished { id, outcome });
+            asked.push(action);
+        }
+    }
+    asked
+}
+
+/// A leader begins just as the API server stumbles: that is no news for bindings that are ready.
+#[test]
+fn a_kind_that_can_not_be_listed_is_told_only_if_it_stays_so() {
+    let mut operator = operator();
+    let config_map = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+    let mut events = found(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } }));
     let mut told = Vec::new();
     for attempt in 0..=3 {
-        let mut waiting = std::mem::take(&mut events);
-        while !waiting.is_empty() {
-            let step = |event| operator.step(event, now()).requests;
-            let requests: Vec<Request> = waiting.drain(..).flat_map(step).collect();
-            for Request { id, action } in requests {
-                let outcome = match action {
-                    Action::Discover { .. } => Ok(Success::Kinds(vec![Arc::clone(&config_map)])),
-                    Action::Patch { target, patch, .. } if target.kind == names::binding() => {
-                        told.push((attempt, patch["status"]["conditions"][0]["reason"].clone()));
-                        continue;
-                    }
-                    _ => Err(cut()),
-                };
-                waiting.push(Event::Finished { id, outcome });
+        for action in drive(&mut operator, std::mem::take(&mut events), now(), &[Arc::clone(&config_map)]) {
+            if let Action::Patch { target, patch, .. } = action
+                && target.kind == names::binding()
+            {
+                told.push((attempt, patch["status"]["conditions"][0]["reason"].clone()));
             }
         }
-        events.push(Event::WatchFailed { kind: Arc::clone(&config_map), failure: cut() });
+        events.push(failed(&config_map, FailureClass::Unavailable));
     }
     assert_eq!(told, [(3, json!("ApplyFailed"))]);
+}
+
+/// One member of the control plane is not ready yet to let anybody watch: the next attempt meets another.
+#[test]
+fn a_watch_that_is_refused_after_it_ran_is_told_only_if_it_stays_so() {
+    let mut operator = operator();
+    let config_map = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+    let served = [Arc::clone(&config_map)];
+    let events = found(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } }));
+    drive(&mut operator, events, now(), &served);
+    drive(&mut operator, list(&config_map, Vec::new()), now(), &served);
+    for refusals in [2, 3] {
+        let mut told = Vec::new();
+        for attempt in 1..=refusals {
+            let refused = vec![failed(&config_map, FailureClass::Forbidden)];
+            let asked = drive(&mut operator, refused, now(), &served);
+            let is_told = asked.iter().any(|action| matches!(action, Action::Patch { .. }));
+            told.extend(is_told.then_some(attempt));
+        }
+        assert_eq!(told, if refusals < 3 { vec![] } else { vec![3] });
+        drive(&mut operator, list(&config_map, Vec::new()), now(), &served);
+    }
+}
+
+/// The old watch fails for as long as the kind is away, at growing distances: whoever waited for it would wait long.
+#[test]
+fn a_kind_that_comes_back_is_watched_anew_at_once() {
+    let widget = Kind::known("example.com", "v1", "Widget", "widgets", true);
+    let served = [Arc::clone(&widget)];
+    let mut operator = operator();
+    let mut asks = |events: Vec<Event>, seconds: u64, served: &[Arc<Kind>]| {
+        let now = Now { monotonic: Monotonic::from_elapsed(Duration::from_secs(seconds)), ..now() };
+        let of_widgets = |action: Action| match action {
+            Action::Watch { kind, .. } if kind == widget => Some("watch"),
+            Action::Unwatch { kind } if kind == widget => Some("unwatch"),
+            _ => None,
+        };
+        drive(&mut operator, events, now, served).into_iter().filter_map(of_widgets).collect::<Vec<_>>()
+    };
+    let events =
+        found(&json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a" } }));
+    assert_eq!(asks(events, 0, &served), ["watch"]);
+    assert!(asks(list(&widget, Vec::new()), 1, &served).is_empty());
+    let gone = || vec![failed(&widget, FailureClass::NotFound)];
+    assert!(
+        asks(gone(), 2, &served).is_empty(),
+        "discovery lags: the watch tries again by itself, with backoff"
+    );
+    assert_eq!(asks(gone(), 4, &[]), ["unwatch"]);
+    assert!(asks(vec![Event::Woke], 60, &[]).is_empty());
+    assert_eq!(asks(vec![Event::Woke], 120, &served), ["watch"]);
 }

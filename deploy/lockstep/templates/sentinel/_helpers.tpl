@@ -46,7 +46,7 @@
 {{/* What finds all Sentinels of the release. */}}
 {{- define "sentinel.selector" -}}
 app.kubernetes.io/name: hyperfleet-sentinel
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "sentinel.labels" -}}

@@ -6,11 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
+use crate::cli::quoted::quoted;
+
 /// The first line of our files, by which they are told from others.
 const MARK: &str = "# Written by `lockstep dev`, which removes it at its end.\n";
 
-/// A file that is removed when this is dropped.
-pub(super) struct Kubeconfig(PathBuf);
+/// A file that is removed when this is dropped, unless somebody else has written it since.
+pub(super) struct Kubeconfig {
+    path: PathBuf,
+    content: String,
+}
 
 impl Kubeconfig {
     /// Writes the file, instead of one of ours that may be left over; any other file is left alone.
@@ -24,33 +29,34 @@ impl Kubeconfig {
             }
             Ok(_) | Err(_) => {}
         }
+        let content = format!("{MARK}{yaml}");
         let write = || {
             // By way of a temporary file, so that nobody reads half of it.
             let folder =
                 path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            file.write_all(MARK.as_bytes())?;
-            file.write_all(yaml.as_bytes())?;
+            file.write_all(content.as_bytes())?;
             file.persist(path).map_err(|error| error.error)
         };
         write().with_context(|| {
             format!("cannot write the kubeconfig {} (--kubeconfig chooses another place)", path.display())
         })?;
-        Ok(Self(path.to_owned()))
+        Ok(Self { path: path.to_owned(), content })
     }
 
     /// The path as the user gave it, quoted for a shell where need be.
     pub(super) fn shown(&self) -> String {
-        let path = self.0.display().to_string();
-        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,".contains(c);
-        if path.chars().all(plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
+        quoted(&self.path.to_string_lossy())
     }
 }
 
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
-        // If it can't be removed, it names a server that is gone; the next `lockstep dev` overwrites it.
-        let _ = fs::remove_file(&self.0);
+        // Another `lockstep dev` in this folder may have put its own there.
+        if fs::read(&self.path).is_ok_and(|content| content == self.content.as_bytes()) {
+            // If it can't be removed, it names a server that is gone; the next `lockstep dev` overwrites it.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -66,7 +72,9 @@ mod tests {
         assert!(first.shown().ends_with(r"it'\''s'"));
         let second = Kubeconfig::write(&path, "a: 2\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("{MARK}a: 2\n"));
-        drop((first, second));
+        drop(first);
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{MARK}a: 2\n"));
+        drop(second);
         assert!(!path.exists());
         fs::write(&path, "precious").unwrap();
         assert!(Kubeconfig::write(&path, "a: 3\n").is_err());

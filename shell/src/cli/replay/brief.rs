@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use lockstep_core::engine::action::{Action, ActionId, Failure, Outcome};
+use lockstep_core::engine::action::{Action, ActionId, Outcome};
 use lockstep_core::engine::machine::Event;
 use lockstep_core::engine::recording::Taken;
 use lockstep_core::object::{Kind, metadata};
@@ -54,7 +54,7 @@ impl Brief {
             Event::ListCompleted { kind } => format!("list of {kind} is complete"),
             Event::Observed { kind, object } => format!("saw {}", name(kind, object)),
             Event::Vanished { kind, object } => format!("saw {} go", name(kind, object)),
-            Event::WatchFailed { kind, failure } => format!("watch of {kind} failed: {}", failed(failure)),
+            Event::WatchFailed { kind, failure } => format!("watch of {kind} failed: {failure}"),
             Event::Finished { id, outcome } => {
                 let asked = self.asked.remove(id).unwrap_or_else(|| format!("request {}", id.0));
                 format!("{asked}: {}", ended(outcome))
@@ -92,9 +92,5 @@ fn action(action: &Action) -> String {
 }
 
 fn ended(outcome: &Outcome) -> String {
-    outcome.as_ref().map_or_else(failed, |_| "ok".to_owned())
-}
-
-fn failed(failure: &Failure) -> String {
-    failure.to_string()
+    outcome.as_ref().map_or_else(ToString::to_string, |_| "ok".to_owned())
 }

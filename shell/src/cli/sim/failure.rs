@@ -3,14 +3,16 @@
 use std::fmt;
 use std::path::Path;
 
+use lockstep_core::duration;
 use lockstep_sim::simulation::{
     Plan, Run, Search, Simulation, Timeline, Violation, record, shrink, subjects,
 };
 use serde::Serialize;
 
-use super::files::{self, quoted};
+use super::files;
 use super::input::PlanFile;
 use super::progress;
+use crate::cli::quoted::quoted;
 
 /// What is told of a failure.
 #[derive(Debug, Serialize)]
@@ -64,8 +66,7 @@ impl Failure {
 
     /// A seed of a search failed.
     pub(super) fn of_seed(search: &Search, controller: &str, seed: u64, violation: &Violation) -> Self {
-        let duration = jiff::SignedDuration::try_from(search.stormy).unwrap_or_default();
-        let duration = quoted(&format!("{duration:#}"));
+        let duration = duration::show(search.stormy);
         let mut replay = format!(
             "lockstep sim --controller {controller} --seeds {seed}..{} --duration {duration}",
             seed + 1

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use clap::Parser as _;
 use lockstep_core::engine::machine::Machine;
 use lockstep_core::engine::recording::{Again, Line, Origin, Replay, read};
 use lockstep_sim::simulation::subjects::namespaceclass::NamespaceClass;
-use lockstep_sim::simulation::{Search, Simulation, Summary, record};
+use lockstep_sim::simulation::{Search, Simulation, Summary, Violation, record};
 
 use lockstep_shell::controllers;
 
@@ -82,6 +83,24 @@ fn replayed(recording: &[u8]) -> Option<Again> {
         controllers::revive("namespaceclass", origin).map(|machine| machine as Box<dyn Machine>)
     };
     Replay::new(&header, revive).unwrap().run(lines).unwrap()
+}
+
+#[test]
+fn the_command_that_runs_a_seed_again_can_be_given_as_it_is_printed() {
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+    let violation = Violation { invariant: "", sentence: "", seen: String::new(), at: Duration::ZERO };
+    for seconds in [60, 90, 3600, 5401] {
+        let stormy = Duration::from_secs(seconds);
+        let search = Search { seeds: 0..1, stormy, faults: Vec::new(), threads: 1, keep_going: false };
+        let replay = Failure::of_seed(&search, "bridge", 7, &violation).replay;
+        let words = replay.strip_prefix("lockstep ").unwrap().split(' ');
+        let again = Command::try_parse_from(words).unwrap_or_else(|error| panic!("{replay}: {error}")).args;
+        assert_eq!((again.seeds, again.duration), (Some(7..8), Some(stormy)), "{replay}");
+    }
 }
 
 #[test]

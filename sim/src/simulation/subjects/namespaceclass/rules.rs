@@ -1,8 +1,8 @@
 //! What the operator may and may not do, at every step.
 
 use lockstep_core::engine::action::Action;
-use lockstep_core::namespaceclass::names::{self, CLASS_LABEL};
-use lockstep_core::object::{ObjectRef, controller_uid, label, metadata};
+use lockstep_core::namespaceclass::names;
+use lockstep_core::object::{ObjectRef, controller_uid, metadata};
 use serde_json::Value;
 
 use super::desired::{class_of, is_as_wanted, wanted};
@@ -14,7 +14,7 @@ use crate::simulation::invariant::{Invariant, Moment, is_deletion};
 pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
         name: "pruning_keeps_what_is_desired",
-        sentence: "What the class of a namespace wants, and the process knows that it does, is not removed.",
+        sentence: "What the class of a binding wants is not removed, unless the pass has read the class and it did not want it then.",
         holds: pruning_keeps_what_is_desired,
     },
     Invariant {
@@ -112,30 +112,42 @@ fn pruning_keeps_what_is_desired(moment: &Moment<'_>) -> Result<(), String> {
     {
         return Ok(());
     }
-    let Some(class) = class_of(moment.server, namespace) else { return Ok(()) };
-    if !wanted(&class, namespace).contains_key(&change.object) {
+    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
+    let Some(class) = class_worked_for(moment, process, &binding) else { return Ok(()) };
+    let wants = |class: &Value| wanted(class, namespace).contains_key(&change.object);
+    if !moment.server.object(&class).is_some_and(|class| wants(class)) {
         return Ok(());
     }
-    // The process is told later than the cluster changes: what it was not told of, it can't heed.
-    let Some(life) = moment.history.life(process) else { return Ok(()) };
-    let told = |object: &ObjectRef| life.told.get(object);
-    let in_class = told(&ObjectRef::cluster(&names::namespace(), namespace))
-        .is_some_and(|namespace| label(namespace, CLASS_LABEL) == Some(metadata(&class, "name")));
-    let knows = told(&ObjectRef::cluster(&names::class(), metadata(&class, "name")))
-        .is_some_and(|known| known["metadata"]["resourceVersion"] == class["metadata"]["resourceVersion"]);
-    let bound = told(&ObjectRef::namespaced(&names::binding(), namespace, namespace))
-        .is_some_and(|binding| binding["spec"]["className"] == class["metadata"]["name"]);
-    let asked_before =
-        moment.history.versions(&ObjectRef::cluster(&names::class(), metadata(&class, "name")));
-    let settled = asked_before.last().is_some_and(|version| version.at + MINUTE < moment.entry.at);
-    if in_class && knows && bound && settled {
-        return Err(format!(
-            "{} was removed, and class {} wants it",
-            change.object,
-            metadata(&class, "name")
-        ));
-    }
-    Ok(())
+    // What comes between the read and the removal is nobody's fault, but a read of an earlier pass proves nothing. Passes over other
+    // bindings read the same class: the first read in the time of this pass is taken for its own.
+    let began = life.ended.get(&("binding".to_owned(), binding)).copied().unwrap_or_default();
+    let mut reads = life.reads.get(&class).into_iter().flatten().copied();
+    let read = reads.find(|read| *read >= began);
+    let was_unwanted = read.is_some_and(|read| {
+        let versions = moment.history.versions(&class);
+        let since = versions.iter().rposition(|version| version.at < read);
+        let not_known = since.is_none() && !versions.is_empty();
+        let versions = &versions[since.unwrap_or(0)..];
+        not_known || versions.iter().any(|version| !version.object.as_deref().is_some_and(wants))
+    });
+    if was_unwanted { Ok(()) } else { Err(format!("{} was removed, and {class} wants it", change.object)) }
+}
+
+/// The class that a binding names, if the process has written the binding's status since: until then it may be at work
+/// for another one, and can't know.
+fn class_worked_for(moment: &Moment<'_>, process: usize, binding: &ObjectRef) -> Option<ObjectRef> {
+    let names_class = |object: &Value| object["spec"]["className"].as_str().map(str::to_owned);
+    let class = names_class(moment.server.object(binding)?)?;
+    let versions = moment.history.versions(binding).iter().rev();
+    let same = versions.take_while(|version| {
+        version.object.as_deref().and_then(names_class).as_deref() == Some(class.as_str())
+    });
+    // The oldest of them may be the one that named it.
+    let same: Vec<_> = same.collect();
+    let (_, since) = same.split_last()?;
+    let fenced = since.iter().any(|version| version.by == Author::Process(process));
+    fenced.then(|| ObjectRef::cluster(&names::class(), &class))
 }
 
 fn a_wanted_binding_stays(moment: &Moment<'_>) -> Result<(), String> {
