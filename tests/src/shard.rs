@@ -24,6 +24,8 @@ use crate::sentinel::Config;
 pub const PUBLISHED: &str = "hyperfleet_sentinel_events_published_total";
 /// Resources that were left alone.
 pub const SKIPPED: &str = "hyperfleet_sentinel_resources_skipped_total";
+/// Resources of the list that was read last.
+pub const PENDING: &str = "hyperfleet_sentinel_pending_resources";
 /// Cycles that have ended.
 pub const CYCLES: &str = "hyperfleet_sentinel_reconcile_duration_seconds_count";
 /// Failures of the API.
