@@ -27,12 +27,15 @@ pub const VERSION: &str = "v1alpha1";
     shortname = "nsclass",
     category = "lockstep",
     status = "NamespaceClassStatus",
+    validation = Rule::new("size(self.metadata.name) <= 63")
+        .message("metadata.name must be at most 63 characters long: the label of a namespace has to hold it"),
     doc = "NamespaceClass is a set of resources that every namespace labelled namespaceclass.akuity.io/name=<class> holds.",
     printcolumn = r#"{"name":"Resources","type":"integer","jsonPath":".status.resourceCount"}"#,
     printcolumn = r#"{"name":"Valid","type":"string","jsonPath":".status.conditions[?(@.type==\"Valid\")].status"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Valid\")].reason"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
-    crates(kube_core = "::kube_core")
+    attr = r#"x_kube(crates(kube_core = "::kube_core"))"#,
+    crates(kube = "::kube_derive", kube_core = "::kube_core")
 )]
 pub struct NamespaceClassSpec {
     /// Whole objects of namespaced kinds. Each needs apiVersion, kind and metadata.name; metadata.namespace stays empty,
@@ -80,7 +83,7 @@ pub struct NamespaceClassStatus {
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceClassBindingSpec {
     /// The name of the class.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub class_name: String,
 }
 

@@ -142,7 +142,7 @@ async fn measure(client: &Client, namespaces: usize, pid: u32) -> anyhow::Result
         report(&format!("operator, update of {changed} of 3 resources, status included"), namespaces, took);
         for (what, raw) in [("3 applies and a status", median(same)), ("3 applies", median(alone))] {
             report(&format!("raw client, {what} each, in turn with it"), namespaces, raw);
-            println!("  ratio: {:.2}", raw.as_secs_f64() / took.as_secs_f64());
+            println!("  ratio: {:.3}", raw.as_secs_f64() / took.as_secs_f64());
         }
         println!("the operator itself: {:.2} s of processor time", median(cpu).as_secs_f64());
     }

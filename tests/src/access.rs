@@ -52,7 +52,9 @@ pub fn grants<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String
 /// If the audit log of the control plane can't be read.
 pub fn asked(plane: &ControlPlane, user: &str) -> anyhow::Result<(BTreeSet<String>, BTreeSet<String>)> {
     let (mut allowed, mut refused) = (BTreeSet::new(), BTreeSet::new());
-    for line in std::fs::read_to_string(plane.log("audit"))?.lines() {
+    let log = std::fs::read_to_string(plane.log("audit"))?;
+    // The last line may be half written.
+    for line in log.rsplit_once('\n').map_or("", |(whole, _)| whole).lines() {
         let request: Value = serde_json::from_str(line)?;
         let object = &request["objectRef"];
         if request["user"]["username"] != user || object.is_null() {

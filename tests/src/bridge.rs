@@ -57,7 +57,8 @@ impl Surroundings {
         for object in hypershift::installation() {
             apply(&client, &object).await?;
         }
-        User { client: client.clone() }.create(&node("worker", NODE_ADDRESS)).await?;
+        let user = User { client: client.clone() };
+        user.create(&node("worker", NODE_ADDRESS)).await?;
         let clock = Clock::start(jiff::Timestamp::now);
         let mut manager = Manager::new(client, clock, 1, Metrics::new(Registry::new())?);
         for world in worlds::controllers(&worlds::BRIDGE, Pace::BRISK, 1) {
@@ -65,6 +66,10 @@ impl Surroundings {
         }
         let (trigger, stopping) = shutdown::channel();
         tokio::spawn(manager.run(stopping));
+        // That it runs wakes all bridges: not in the midst of a test.
+        let operator = ("Deployment", hypershift::NAMESPACE, hypershift::OPERATOR);
+        let runs = |operator: &Value| operator["status"]["availableReplicas"] == 1;
+        user.until("HyperShift runs", operator, runs).await?;
         Ok(Self { registry: registry::registry(Guard::Basic).await, _worlds: trigger })
     }
 

@@ -13,6 +13,7 @@ use kube::{Api, Client};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
+use crate::access::Account;
 use crate::control_plane::{self, ControlPlane};
 use crate::ground::eventually;
 use crate::program::{Program, program, workspace};
@@ -122,6 +123,26 @@ pub async fn install(client: &Client, release: &str, objects: &[Value]) -> anyho
     }
     for object in objects.iter().filter(|object| !is_crd(object) && !is_foreign(object)) {
         apply(client, object).await?;
+    }
+    is_granted(client, objects).await
+}
+
+/// Waits until the authorizer, which reads roles from caches of its own, knows what each binding grants.
+async fn is_granted(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    for binding in objects.iter().filter(|object| object["roleRef"].is_object()) {
+        let (role, subject) = (&binding["roleRef"], &binding["subjects"][0]);
+        let role = named(objects, &text(&role["kind"]), &text(&role["name"]))?;
+        let rule = &role["rules"][0];
+        let [verb, group, resource, name] =
+            ["verbs", "apiGroups", "resources", "resourceNames"].map(|of| text(&rule[of][0]));
+        let account = Account::new(client.clone(), &text(&subject["namespace"]), &text(&subject["name"]));
+        let namespace = text(&binding["metadata"]["namespace"]);
+        eventually(&format!("{} is in force", role["metadata"]["name"]), async || {
+            ensure!(account.may(&verb, &group, &resource, &name, &namespace).await?);
+            Ok(())
+        })
+        .await?;
     }
     Ok(())
 }

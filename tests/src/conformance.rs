@@ -24,6 +24,7 @@ pub use self::generate::{CONFIG_MAPS, DEPLOYMENTS, Kind, WIDGETS, install, seque
 pub use self::life::{lives, own_definitions, own_lives};
 pub use self::normalise::{Normaliser, Pairs};
 pub use self::scenario::{Scenario, Step};
+use tokio::sync::RwLock;
 
 /// What a comparison found.
 #[derive(Debug, Default)]
@@ -42,12 +43,18 @@ impl Report {
     }
 }
 
+/// All comparisons share one etcd: while one of them has it forget its history, no other may be about to read that.
+static HISTORY: RwLock<()> = RwLock::const_new(());
+
 /// Runs a scenario in both arms and compares every answer.
 pub async fn compare(
     scenario: &Scenario,
     model: &mut impl Arm,
     real: &mut impl Arm,
 ) -> anyhow::Result<Report> {
+    let compacts = scenario.steps.iter().any(|step| step.compact);
+    let _alone = if compacts { Some(HISTORY.write().await) } else { None };
+    let _among_others = if compacts { None } else { Some(HISTORY.read().await) };
     let (model, real) = (transcript(scenario, model).await?, transcript(scenario, real).await?);
     let mut report = Report { compared: scenario.steps.len(), disagreements: Vec::new() };
     let mut pairs = Pairs::default();

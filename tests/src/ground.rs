@@ -24,8 +24,9 @@ use tokio::task::JoinHandle;
 
 use crate::control_plane::ControlPlane;
 
-/// How long a test waits for what must come; a timed-out wait is a failure with the last thing seen.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a test waits for what must come; a timed-out wait is a failure with the last thing seen. Longer than any pause of
+/// the program or of the control plane, of which several may follow one another.
+pub const PATIENCE: Duration = Duration::from_mins(3);
 
 /// An API server with our CRDs and the operator on it.
 pub struct Ground {

@@ -4,10 +4,11 @@
 #[path = "chart/account.rs"]
 mod account;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use lockstep_tests::access::Account;
-use lockstep_tests::chart::{install, is_crd, is_foreign, only, render, template};
+use lockstep_tests::chart::{apply, install, is_crd, is_foreign, named, only, render, template};
 use lockstep_tests::control_plane::ControlPlane;
+use lockstep_tests::ground::eventually;
 use lockstep_tests::program::workspace;
 use serde_json::{Value, json};
 
@@ -202,7 +203,8 @@ fn values_that_mean_something_are_taken() -> anyhow::Result<()> {
 #[test]
 fn rules_are_merged_with_the_defaults() -> anyhow::Result<()> {
     let objects = render("chart-rules", EVERYTHING)?;
-    let rules = only(&objects, "ClusterRole")?["rules"].as_array().context("no rules")?;
+    let role = named(&objects, "ClusterRole", "chart-rules-lockstep-namespaceclass")?;
+    let rules = role["rules"].as_array().context("no rules")?;
     let verbs = |resource: &str| {
         let holds =
             |rule: &&Value| rule["resources"].as_array().is_some_and(|all| all.contains(&json!(resource)));
@@ -237,5 +239,29 @@ async fn owner_references_may_block_the_deletion_of_owners() -> anyhow::Result<(
     {
         assert!(account.may("update", group, resource, "", "anywhere").await?, "{resource}");
     }
+    Ok(())
+}
+
+/// A chart's roles are aggregated by a controller, as the built-in ones are.
+#[tokio::test]
+async fn who_may_view_a_namespace_may_read_its_binding_and_no_more() -> anyhow::Result<()> {
+    let client = ControlPlane::shared().client().await?;
+    install(&client, "chart-viewed", &render("chart-viewed", "{}")?).await?;
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "viewer", "namespace": "chart-viewed"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": "chart-viewed"}],
+    });
+    apply(&client, &binding).await?;
+    let viewer = Account::new(client, "chart-viewed", "viewer");
+    let (group, resource) = ("namespaceclass.akuity.io", "namespaceclassbindings");
+    eventually("the role is aggregated", async || {
+        ensure!(viewer.may("list", group, resource, "", "chart-viewed").await?);
+        Ok(())
+    })
+    .await?;
+    assert!(!viewer.may("patch", group, resource, "", "chart-viewed").await?);
+    assert!(!viewer.may("list", group, resource, "", "elsewhere").await?);
     Ok(())
 }

@@ -45,11 +45,14 @@ impl Dev {
             .args(line.split_whitespace())
             .env("HOME", self.directory.path())
             .current_dir(self.directory.path())
-            .stdin(Stdio::piped())
+            // Who reads nothing may end before it is written.
+            .stdin(if input.is_null() { Stdio::null() } else { Stdio::piped() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        kubectl.stdin.take().context("no input")?.write_all(input.to_string().as_bytes())?;
+        if let Some(mut stdin) = kubectl.stdin.take() {
+            stdin.write_all(input.to_string().as_bytes())?;
+        }
         let output = kubectl.wait_with_output()?;
         let error = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "kubectl {line}: {error}");

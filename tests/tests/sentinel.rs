@@ -154,16 +154,16 @@ async fn sigterm_waits_for_a_silent_broker_only_until_its_deadline() -> anyhow::
     let sentinel = world.frozen_midway(&broker, command).await?;
     // What it confirmed before is counted first.
     let (mut confirmed, mut same) = (0, 0);
-    while same < 50 {
+    while same < 20 {
         let published = sentinel.metric(PUBLISHED, "").await?;
         same = if published == confirmed { same + 1 } else { 0 };
         confirmed = published;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 
+    let mut metrics = sentinel.metrics().await?;
     let asked = Instant::now();
     sentinel.ask_to_end()?;
-    let mut metrics = sentinel.metrics().await?;
     while let Ok(later) = sentinel.metrics().await {
         metrics = later;
     }
@@ -199,7 +199,9 @@ async fn at_the_end_nothing_new_begins_and_what_is_in_flight_counts() -> anyhow:
         seed: 1,
     };
     let farewell = Some(Event::LeadershipChanged { leading: false });
-    manager.add_with(Box::new(Sentinel::new(settings)), Options { farewell, ..Options::default() });
+    // Longer than a broker can need for all that is in flight.
+    let grace = Duration::from_mins(1);
+    manager.add_with(Box::new(Sentinel::new(settings)), Options { farewell, grace, ..Options::default() });
     let published = || anyhow::Ok(sum(&String::from_utf8(metrics.encode()?)?, PUBLISHED, ""));
     let (trigger, shutdown) = shutdown::channel();
     let running = tokio::spawn(manager.run(shutdown));
@@ -210,8 +212,7 @@ async fn at_the_end_nothing_new_begins_and_what_is_in_flight_counts() -> anyhow:
     .await?;
     trigger.pull();
     let asked = world.state().answered()[&200];
-    let grace = Options::default().grace;
-    tokio::time::timeout(grace + Duration::from_secs(1), running).await.context("it goes on")???;
+    tokio::time::timeout(2 * grace, running).await.context("it goes on")???;
 
     let answered = world.state().answered()[&200];
     assert!(answered <= asked + 1, "{asked}, then {answered} pages");

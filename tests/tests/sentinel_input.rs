@@ -58,7 +58,11 @@ async fn outlives(
     let sentinel = world.sentinel().await?;
     let (status, reason, words) = told;
     let condition = world.config.told("FleetReachable", status, reason).await?;
-    sentinel.logged(words).with_context(|| format!("{damage:?}: {}", sentinel.log()))?;
+    // A cycle is told at its end, which the condition does not wait for.
+    eventually(words, async || {
+        sentinel.logged(words).map(drop).with_context(|| format!("{damage:?}: {}", sentinel.log()))
+    })
+    .await?;
     a_cycle_passes(&sentinel).await?;
     eventually("the last cycle is told", async || {
         let told = world.config.status().await?.last_cycle.context("no cycle")?;

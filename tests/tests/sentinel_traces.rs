@@ -197,7 +197,8 @@ async fn what_a_lost_connection_left_unconfirmed_is_an_error() -> anyhow::Result
     drop(Queue::bind(&broker, &world.namespace).await?);
     world.config.create(&world.spec(&broker.url())).await?;
     let roomy = ("OTEL_BSP_MAX_QUEUE_SIZE", "100000");
-    let command = traced(&world, &[(ENDPOINT, &collector.url()), roomy])?;
+    let patient = ("LOCKSTEP_SHUTDOWN_TIMEOUT", "1m");
+    let command = traced(&world, &[(ENDPOINT, &collector.url()), roomy, patient])?;
     let sentinel = world.frozen_midway(&broker, command).await?;
     block_in_place(|| broker.kill())?;
     block_in_place(|| broker.resume())?;

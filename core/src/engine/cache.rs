@@ -141,9 +141,14 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
     /// A removal of ours was answered: the object that had this resource version is gone, whatever a watch that lags
     /// behind still tells of it.
     pub fn removed(&mut self, key: K, resource_version: u64) {
-        if self.objects.get(&key).is_none_or(|held| held.resource_version() <= resource_version) {
-            self.forget(&key);
-            self.removed.insert(key, resource_version);
+        match self.objects.get(&key) {
+            Some(held) if held.resource_version() > resource_version => {}
+            // The watch has told its end before.
+            None if self.synced && self.listing.is_none() => {}
+            _ => {
+                self.forget(&key);
+                self.removed.insert(key, resource_version);
+            }
         }
     }
 
@@ -264,6 +269,32 @@ mod tests {
         assert_eq!(cache.get(&1), None);
         assert!(!cache.vanish(&1, 6));
         assert!(cache.observe(1, Thing(8, "blue")), "another object of that name");
+    }
+
+    #[test]
+    fn of_what_the_watch_has_seen_go_nothing_is_remembered() {
+        let mut cache = synced();
+        cache.observe(1, Thing(3, "red"));
+        cache.vanish(&1, 4);
+        cache.removed(1, 3);
+        assert!(cache.removed.is_empty());
+    }
+
+    #[test]
+    fn what_was_removed_before_the_list_had_come_stays_so() {
+        for began in [true, false] {
+            let mut cache = Cache::default();
+            if began {
+                cache.start_list();
+            }
+            cache.removed(1, 5);
+            if !began {
+                cache.start_list();
+            }
+            assert!(!cache.observe(1, Thing(5, "red")), "the list is older");
+            cache.complete_list();
+            assert_eq!(cache.get(&1), None);
+        }
     }
 
     #[test]

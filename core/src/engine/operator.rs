@@ -194,7 +194,8 @@ impl<C: Control> Machine for Operator<C> {
             }
             Event::Woke => {}
         }
-        if self.driver.is_resync_due(now) {
+        // Who stands by looks at everything once it leads.
+        if self.driver.is_resync_due(now) && self.driver.is_leading() {
             self.controller.resync(now);
             self.enqueue_all();
         }

@@ -311,8 +311,13 @@ impl Controller {
     /// What was removed must not be taken for there while the watch still shows it: the class may want it again by then.
     fn forget_removed(&mut self, name: &str, work: &Work, outcomes: &[Outcome]) {
         for (removal, outcome) in work.removals.iter().zip(outcomes) {
-            let resources = self.world.resources.get_mut(&removal.kind);
-            if let (Ok(Success::Done), Some(resources)) = (outcome, resources) {
+            let is_gone = match outcome {
+                Ok(Success::Done) => true,
+                // Of some kinds the server answers with what it has removed.
+                Ok(Success::Object(object)) => !is_deleting(object),
+                _ => false,
+            };
+            if is_gone && let Some(resources) = self.world.resources.get_mut(&removal.kind) {
                 let key = (name.to_owned(), removal.resource.name.clone());
                 resources.cache.removed(key, removal.version.parse().unwrap_or(0));
             }
@@ -338,12 +343,17 @@ impl Controller {
                 Ok(_) => {}
                 Err(failure) => {
                     let what = format!("{}: applying it", plan::title(&entry));
-                    work.troubles.push(Trouble::failed(&what, reason::APPLY_FAILED, &failure));
+                    work.troubles.push(match apply.uid {
+                        Some(_) => Trouble::change_failed(&what, &failure),
+                        None => Trouble::failed(&what, reason::APPLY_FAILED, &failure),
+                    });
                     failed.push(entry);
                 }
             }
         }
-        if !repaired.is_empty() || self.world.repairs.contains_key(name) {
+        let is_bound =
+            self.world.bindings.get(&name.to_owned()).is_some_and(|binding| binding.uid == work.binding.uid);
+        if is_bound && (!repaired.is_empty() || self.world.repairs.contains_key(name)) {
             let repairs = self.world.repairs.entry(name.to_owned()).or_default();
             repairs.take_in(repaired, &failed, now.monotonic);
         }

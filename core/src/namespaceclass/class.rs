@@ -23,9 +23,8 @@ use crate::time::Now;
 /// How often a kind that the cluster doesn't serve is asked for again.
 pub const REDISCOVERY: Duration = Duration::from_secs(10);
 
-/// How often in a row the kinds of a class must fail to be found before that is told, in every namespace of the class. Backoff
-/// lets some six seconds pass until then.
-const DISCOVERIES: u32 = 5;
+/// For how long the kinds of a class must fail to be found before that is told, in every namespace of the class.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the reconcile of a class waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -63,10 +62,10 @@ impl Controller {
                 self.learn(&asked, outcomes);
                 let kinds = &self.world.kinds;
                 if let Some(failure) = asked.iter().find_map(|api_version| kinds.failure(api_version)) {
-                    let stumbles = self.world.stumbles.entry(name.to_owned()).or_default();
-                    *stumbles = stumbles.saturating_add(1);
-                    // Until then everything stays as it was judged before.
-                    if *stumbles < DISCOVERIES {
+                    let since = *self.world.stumbles.entry(name.to_owned()).or_insert(now.monotonic);
+                    // Until then everything stays as it was judged before, unless the server wants to be left alone for longer.
+                    let wish = failure.retry_after.unwrap_or_default();
+                    if now.monotonic.since(since).max(wish) < PATIENCE {
                         return Next::Done(Verdict::retry("finding the kinds of the class", failure));
                     }
                 } else {

@@ -50,6 +50,11 @@ impl Entry {
         (self.kind.group.clone(), self.kind.kind.clone(), self.name.clone())
     }
 
+    /// Whether both are of one kind, whatever the version.
+    pub fn has_kind_of(&self, other: &Self) -> bool {
+        (&self.kind.group, &self.kind.kind) == (&other.kind.group, &other.kind.kind)
+    }
+
     /// The manifest for the namespace of a binding, which becomes the resource's controller.
     pub fn manifest(&self, namespace: &str, binding: &Binding) -> Value {
         let mut manifest = self.template.clone();

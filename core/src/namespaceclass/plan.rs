@@ -112,6 +112,17 @@ impl Trouble {
         Self { reason, message: format!("{what}: {failure}{remedy}"), retry: true }
     }
 
+    /// A change of an object that exists failed. Some fields can't be changed once they are set.
+    pub(super) fn change_failed(what: &str, failure: &Failure) -> Self {
+        let mut trouble = Self::failed(what, reason::APPLY_FAILED, failure);
+        if failure.class == Class::Invalid {
+            trouble.message.push_str(
+                ", or, if a field can't be changed in an object that exists, delete the object: it is created anew",
+            );
+        }
+        trouble
+    }
+
     pub(super) fn contested(what: &str) -> Self {
         let message = format!(
             "{what}: somebody keeps changing or removing it; stop them, or take out of the class what they change \

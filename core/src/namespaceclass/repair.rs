@@ -67,8 +67,11 @@ impl Repairs {
     /// left.
     pub fn settle(&mut self, content: &Content, now: Monotonic) -> bool {
         self.rows.retain_mut(|row| {
-            let is_it =
-                |entry: &&Arc<Entry>| (entry.id(), &entry.content) == (row.entry.id(), &row.entry.content);
+            let is_it = |entry: &&Arc<Entry>| {
+                entry.content == row.entry.content
+                    && entry.name == row.entry.name
+                    && entry.has_kind_of(&row.entry)
+            };
             let Some(entry) = content.entries.iter().find(is_it) else { return false };
             // It may have moved within the class.
             row.entry = Arc::clone(entry);

@@ -113,7 +113,9 @@ impl Control for Controller {
         let name = metadata(object, "name").to_owned();
         match Watched::of(kind) {
             Watched::Namespaces => {
-                if self.world.namespaces.observe(name.clone(), Namespace::read(object)) {
+                let namespace = Namespace::read(object);
+                let told = self.world.namespaces.get(&name).is_some_and(|held| held.is_same(&namespace));
+                if self.world.namespaces.observe(name.clone(), namespace) && !told {
                     self.outbox.woken.push(Key::Namespace(name.clone()));
                     // Its binding may have waited for the namespace to be known.
                     if self.world.bindings.get(&name).is_some() {

@@ -23,6 +23,8 @@ use crate::time::Monotonic;
 /// How often in a row a kind can't be listed, or not be watched once it was, before that is told: it is told in every namespace
 /// that holds the kind. The shell's backoff lets some seconds pass until then.
 const ATTEMPTS: u32 = 3;
+/// How often in a row a server that is busy must put off the list of a kind before that is told: some minutes.
+const PUT_OFF: u32 = 10;
 
 /// Everything that watches and answers have shown.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -38,8 +40,8 @@ pub struct World {
     pub resources: BTreeMap<Arc<Kind>, Resources>,
     /// The kinds that the cluster serves, as far as they were asked for.
     pub kinds: Kinds,
-    /// How often in a row the kinds of a class could not be found, by class.
-    pub stumbles: BTreeMap<String, u32>,
+    /// Since when the kinds of a class can't be found, by class.
+    pub stumbles: BTreeMap<String, Monotonic>,
     /// The namespaces whose resources had to be repaired lately.
     pub repairs: BTreeMap<String, Repairs>,
     /// The namespaces of which it was told what keeps them from their class: their uid and the words.
@@ -89,6 +91,11 @@ impl Namespace {
             terminating: is_deleting(object),
             resource_version: resource_version(object),
         }
+    }
+
+    /// Whether nothing differs that decisions rest on: others write its labels and annotations as often as they like.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.uid, &self.class, self.terminating) == (&other.uid, &other.class, other.terminating)
     }
 }
 
@@ -242,9 +249,9 @@ impl Resources {
     }
 
     /// Counts a failure. Returns whether there were enough in a row to tell it.
-    fn fails_again(&mut self) -> bool {
+    fn fails_again(&mut self, enough: u32) -> bool {
         self.failures = self.failures.saturating_add(1);
-        self.failures >= ATTEMPTS
+        self.failures >= enough
     }
 
     /// All of them have been listed. Returns whether decisions could not be made before.
@@ -288,6 +295,11 @@ impl Resource {
     fn is_same(&self, other: &Self) -> bool {
         (&self.uid, &self.controller, &self.bindings, self.deleting, &self.content, &self.fields)
             == (&other.uid, &other.controller, &other.bindings, other.deleting, &other.content, &other.fields)
+    }
+
+    /// Whether our fields are the same in both.
+    fn has_fields_of(&self, other: &Self) -> bool {
+        (&self.uid, &self.content, &self.fields) == (&other.uid, &other.content, &other.fields)
     }
 
     /// Whether it still is what applying the entry made of it.
@@ -356,11 +368,7 @@ impl World {
         let key = resource_key(object);
         let Some(resources) = self.resources.get_mut(kind) else { return false };
         let held = resources.cache.get(&key);
-        resource.accepted = held.is_some_and(|held| {
-            held.accepted
-                && (&held.uid, &held.content, &held.fields)
-                    == (&resource.uid, &resource.content, &resource.fields)
-        });
+        resource.accepted = held.is_some_and(|held| held.accepted && held.has_fields_of(&resource));
         let is_told = held.is_some_and(|held| held.is_same(&resource));
         resources.cache.observe(key, resource) && !is_told
     }
@@ -371,8 +379,8 @@ impl World {
         resource.accepted = true;
         let key = resource_key(object);
         let Some(resources) = self.resources.get_mut(kind) else { return };
-        // The watch may have shown this very state before the answer came.
-        resources.cache.amend(&key, |held| held.accepted |= held.version == resource.version);
+        // The watch may have shown this before the answer came, and statuses since.
+        resources.cache.amend(&key, |held| held.accepted |= held.has_fields_of(&resource));
         resources.cache.absorb(key, resource);
     }
 
@@ -387,13 +395,11 @@ impl World {
         }
         let is_synced = resources.cache.is_synced();
         let is_refused = match failure.class {
-            FailureClass::Throttled | FailureClass::Gone => false,
-            FailureClass::Forbidden | FailureClass::NotFound | FailureClass::Invalid if !is_synced => true,
+            FailureClass::Throttled | FailureClass::Gone => !is_synced && resources.fails_again(PUT_OFF),
             FailureClass::Forbidden | FailureClass::NotFound | FailureClass::Invalid => {
-                resources.fails_again()
+                !is_synced || resources.fails_again(ATTEMPTS)
             }
-            _ if is_synced => false,
-            _ => resources.fails_again(),
+            _ => !is_synced && resources.fails_again(ATTEMPTS),
         };
         if is_refused {
             resources.refused = Some(failure);

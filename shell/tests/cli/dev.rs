@@ -2,7 +2,6 @@
 
 use std::net::TcpListener;
 use std::path::Path;
-use std::time::Duration;
 
 use kube::api::{ApiResource, DeleteParams, DynamicObject};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -10,7 +9,7 @@ use kube::core::GroupVersionKind;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Config};
 
-use super::served::Served;
+use super::served::{PATIENCE, Served};
 use super::{fails, folder, lockstep, run};
 
 /// What it writes if not told otherwise.
@@ -45,9 +44,6 @@ fn dev_tells_in_one_line_why_it_can_not_start() {
     fails(&run(folder.path(), &[&free[..], &["precious"]].concat()), &["precious", "not ours"]);
     assert_eq!(std::fs::read_to_string(folder.path().join("precious")).unwrap(), "x");
 }
-
-/// How long a user waits.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn dev_runs_the_controllers_on_the_examples() {

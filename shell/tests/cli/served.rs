@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::lockstep;
 
+/// How long what must come may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+
 /// A program whose lines are read; killed if the test ends before it does.
 pub(crate) struct Program {
     child: Child,
@@ -30,9 +33,9 @@ impl Program {
         Self { child, lines }
     }
 
-    /// Waits for lines that hold the texts, in any order, for half a minute at most.
+    /// Waits for lines that hold the texts, in any order.
     pub(crate) fn shows(&self, texts: &[&str]) {
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + PATIENCE;
         let mut missing = texts.to_vec();
         let mut seen = Vec::new();
         while !missing.is_empty() {
@@ -44,18 +47,18 @@ impl Program {
         }
     }
 
-    /// Asks it to end and tells how it did; it has two seconds.
+    /// Asks it to end and tells how it did.
     pub(crate) fn terminate(mut self) -> Option<i32> {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
         let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(2) {
+        while start.elapsed() < PATIENCE {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("still runs two seconds after SIGTERM");
+        panic!("still runs after SIGTERM");
     }
 }
 
@@ -83,12 +86,12 @@ impl Served {
         Self { program: Program::new(child, stdout), url }
     }
 
-    /// Waits for lines that hold the texts, in any order, for half a minute at most.
+    /// Waits for lines that hold the texts, in any order.
     pub(crate) fn shows(&self, texts: &[&str]) {
         self.program.shows(texts);
     }
 
-    /// Asks it to end and tells how it did; it has two seconds.
+    /// Asks it to end and tells how it did.
     pub(crate) fn terminate(self) -> Option<i32> {
         self.program.terminate()
     }

@@ -326,6 +326,48 @@ fn a_server_that_stumbles_at_a_new_leader_changes_no_status() {
     }
 }
 
+/// An aggregated API is away and asks to be left alone for long: that holds up nothing else of the class.
+#[test]
+fn a_group_that_can_not_be_asked_holds_up_no_other_resource_for_long() {
+    let widget =
+        json!({ "apiVersion": "metrics.example.com/v1", "kind": "Widget", "metadata": { "name": "w" } });
+    for wish in [None, Some(Duration::from_mins(5))] {
+        let mut bench = Bench::new();
+        bench.define("web", &[settings("a", "1")]);
+        bench.namespace("team", Some("web"));
+        bench.settle();
+        bench.cluster.interfere(move |_, action| match action {
+            Action::Discover { api_version } if api_version == "metrics.example.com/v1" => {
+                Fate::Failed(Failure { retry_after: wish, ..Failure::new(Class::Unavailable, "injected") })
+            }
+            _ => Fate::Served,
+        });
+        bench.update("web", &[settings("a", "2"), widget.clone()]);
+        bench.cluster.advance(Duration::from_secs(15));
+        assert_eq!(bench.config_map("team", "a").expect("is there")["data"]["value"], "2", "{wish:?}");
+        assert!(bench.ready("team").starts_with("False InvalidResources"), "{}", bench.ready("team"));
+    }
+}
+
+/// Others write what they like on a namespace, where something of its class fails for long.
+#[test]
+fn what_others_write_on_a_namespace_wakes_nobody() {
+    let mut bench = with_a_bad_entry(&settings("No Name", "1"));
+    bench.cluster.advance(Duration::from_mins(30));
+    bench.cluster.journal.clear();
+    for number in 0..600 {
+        let touched = json!({ "metadata": { "annotations": { "touched": number.to_string() } } });
+        bench.merge("/api/v1/namespaces/team", &touched);
+        bench.cluster.advance(Duration::from_secs(1));
+    }
+    let requests = bench.carried().count();
+    assert!((1..20).contains(&requests), "{requests} requests in ten minutes");
+    bench.define("other", &[settings("other", "1")]);
+    bench.label("team", Some("other"));
+    bench.cluster.advance(Duration::from_secs(1));
+    assert!(bench.config_map("team", "other").is_some());
+}
+
 /// A quota counts pods: its status changes all the time, where something else of the class fails for long.
 #[test]
 fn a_status_of_a_resource_wakes_nobody() {

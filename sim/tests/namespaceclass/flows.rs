@@ -1,6 +1,7 @@
 //! The flows of the specification, and that none of them depends on any action being carried out just once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Class};
 use lockstep_core::engine::machine::{Note, ReconcileResult};
@@ -140,6 +141,18 @@ fn every_flow_ends_as_the_specification_says() {
         let shown = serde_json::to_string_pretty(&world).expect("JSON");
         insta::assert_snapshot!(format!("{}_world", flow.name), shown);
         insta::assert_snapshot!(format!("{}_transitions", flow.name), bench.transitions());
+    }
+}
+
+#[test]
+fn every_flow_is_through_within_a_second() {
+    for flow in &FLOWS {
+        let mut bench = prepared(flow);
+        (flow.act)(&mut bench);
+        bench.cluster.advance(Duration::from_secs(1));
+        let world = bench.world();
+        bench.settle();
+        assert_eq!(bench.world(), world, "{}", flow.name);
     }
 }
 

@@ -138,6 +138,24 @@ fn what_both_classes_list_survives_a_switch_though_the_watch_of_classes_lags() {
     assert!(bench.ready("team").starts_with("True ResourcesApplied"), "{}", bench.ready("team"));
 }
 
+/// An account is gone with the answer to its deletion, which shows it once more.
+#[test]
+fn what_the_class_drops_and_lists_again_is_made_anew_though_its_watch_lags() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "1"), account("robot")]);
+    bench.namespace("team", Some("web"));
+    bench.settle();
+    bench.cluster.weather = Box::new(Slow("ServiceAccount", 0));
+    bench.update("web", &[settings("a", "1")]);
+    bench.cluster.advance(Duration::from_secs(10));
+    let path = "/api/v1/namespaces/team/serviceaccounts/robot";
+    assert_eq!(bench.get(path), None);
+    bench.update("web", &[settings("a", "1"), account("robot")]);
+    bench.cluster.advance(Duration::from_secs(10));
+    assert!(bench.get(path).is_some());
+    assert!(bench.ready("team").starts_with("True ResourcesApplied"), "{}", bench.ready("team"));
+}
+
 #[test]
 fn a_removal_that_is_tried_again_heeds_what_the_class_lists_by_then() {
     let mut bench = Bench::new();

@@ -44,7 +44,11 @@ pub(crate) async fn a_bridge_on_node_ports(site: &Site, number: u8) -> anyhow::R
 async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Result<()> {
     let (namespace, dpus) = (tenant.namespace.as_str(), tenant.dpus());
     let copy = format!("{namespace}-{}-dpucluster-kubeconfig", life::NAME);
-    // The last event may still be on its way, and what it wakes.
+    // The last events may still be on their way, and what they wake.
+    let address = format!("https://{}:6443", tenant.address);
+    tenant
+        .event(life::NAME, &format!("Normal ClusterReady: the hosted cluster is ready at {address}"))
+        .await?;
     tenant.event(life::NAME, "Normal Completed: the cluster has been ready").await?;
     let before = site.bridge.writes(namespace);
     ensure!(before.len() > 5, "{before:?}");

@@ -4,11 +4,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use lockstep_tests::access::{grants, needs_all_of};
-use lockstep_tests::chart::{install, only, render, start};
+use lockstep_tests::chart::{install, named, only, render, start};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::user::User;
 use serde_json::{Value, json};
 
+/// The namespace that goes at the end.
+const LEAVING: &str = "chart-leaving";
 const LABEL: &str = "namespaceclass.akuity.io/name";
 
 /// What no request of the operator's asks for: owner references block the deletion of their owners, for which the admission
@@ -68,7 +70,7 @@ async fn ready(user: &User, namespace: &str, class: &str) -> anyhow::Result<()> 
     user.until(&format!("{namespace} is ready"), binding, is_ready).await.map(drop)
 }
 
-/// All flows of the specification, and drift.
+/// All flows of the specification, and drift, but for the end of a namespace.
 async fn live(user: &User) -> anyhow::Result<()> {
     let team = "chart-team";
     user.create(&class("chart-all", &one_of_each("1"))).await?;
@@ -111,17 +113,21 @@ async fn live(user: &User) -> anyhow::Result<()> {
     user.gone("NamespaceClassBinding", team, team).await?;
     user.gone("ConfigMap", team, "other").await?;
 
-    // A class that is removed, and a namespace.
-    let leaving = "chart-leaving";
+    // A class that is removed.
+    let leaving = LEAVING;
     user.create(&namespace(leaving, Some("chart-one"))).await?;
     ready(user, leaving, "chart-one").await?;
     user.delete("NamespaceClass", "", "chart-one").await?;
     user.gone("NamespaceClassBinding", leaving, leaving).await?;
     user.gone("ConfigMap", leaving, "other").await?;
     label(user, leaving, Some("chart-all")).await?;
-    ready(user, leaving, "chart-all").await?;
-    user.delete("Namespace", "", leaving).await?;
-    user.gone("Namespace", "", leaving).await
+    ready(user, leaving, "chart-all").await
+}
+
+/// A namespace goes. No Event can be made in it any more, whoever asks.
+async fn leave(user: &User) -> anyhow::Result<()> {
+    user.delete("Namespace", "", LEAVING).await?;
+    user.gone("Namespace", "", LEAVING).await
 }
 
 /// An Event that happens again is counted on the first one, but not so soon.
@@ -165,7 +171,9 @@ async fn the_operator_lives_on_what_the_chart_grants_and_needs_all_of_it() -> an
     ensure!(program.metric("lockstep_leader", "").await? > 0, "the lease was not won:\n{metrics}");
     ensure!(program.metric("lockstep_actions_total", "\"forbidden\"").await? == 0, "{metrics}");
     ensure!(program.metric("lockstep_watch_errors_total", "").await? == 0, "{metrics}");
-    let roles = [only(&objects, "ClusterRole")?, only(&objects, "Role")?];
+    leave(&user).await?;
+    let role = named(&objects, "ClusterRole", "chart-operator-lockstep-namespaceclass")?;
+    let roles = [role, only(&objects, "Role")?];
     let granted = grants(roles.iter().filter_map(|role| role["rules"].as_array()).flatten());
     let account = &deployment["spec"]["template"]["spec"]["serviceAccountName"];
     let account = format!("system:serviceaccount:{release}:{}", account.as_str().context("no account")?);

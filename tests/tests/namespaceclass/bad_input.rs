@@ -3,9 +3,10 @@
 
 use anyhow::{Context, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
 use kube::{Api, ResourceExt as _};
 use lockstep_tests::ground::eventually;
 use serde_json::{Value, json};
@@ -224,6 +225,48 @@ pub(super) async fn a_switch_to_a_class_with_a_mistake_takes_what_was_of_the_oth
     told(&world, from, to).await?;
     assert_eq!(world.value(from, "kept").await?, "2");
     world.gone(&world.config_maps(from), "spoiled").await
+}
+
+/// The API server changes the role of no `RoleBinding` that exists, and the operator removes nothing that its class lists.
+pub(super) async fn what_can_not_be_changed_is_told_and_made_anew_once_it_is_deleted(
+    world: World,
+) -> anyhow::Result<()> {
+    let name = "unchangeable";
+    let of = |role: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "team" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
+        })
+    };
+    world.define(name, vec![of("edit")]).await?;
+    world.define("changed-role", vec![settings("kept", "1"), of("view")]).await?;
+    world.namespace(name, Some(name)).await?;
+    world.ready(name, name).await?;
+    world.label(name, Some("changed-role")).await?;
+    let told = eventually("the mistake is told", async || {
+        let status = world.bindings(name).get(name).await?.status.unwrap_or_default();
+        let ready = status.conditions.iter().find(|ready| ready.reason == "Rejected");
+        Ok(ready.with_context(|| format!("{status:?}"))?.message.clone())
+    })
+    .await?;
+    assert!(told.starts_with("spec.resources[1]: RoleBinding team: applying it: invalid: "), "{told}");
+    assert!(told.contains("cannot change roleRef"), "{told}");
+    assert!(told.ends_with("delete the object: it is created anew"), "{told}");
+    assert_eq!(world.value(name, "kept").await?, "1");
+
+    let roles: Api<RoleBinding> = Api::namespaced(world.client.clone(), name);
+    assert_eq!(roles.get("team").await?.role_ref.name, "edit");
+    roles.delete("team", &DeleteParams::default()).await?;
+    world.ready(name, "changed-role").await?;
+    assert_eq!(roles.get("team").await?.role_ref.name, "view");
+    Ok(())
+}
+
+pub(super) async fn a_class_that_no_label_can_name_is_refused(world: World) -> anyhow::Result<()> {
+    let told = world.define(&"a".repeat(64), Vec::new()).await.err().context("it is taken")?;
+    let told = format!("{told:#}");
+    assert!(told.contains("metadata.name must be at most 63 characters long"), "{told}");
+    world.define(&"a".repeat(63), Vec::new()).await.map(drop)
 }
 
 pub(super) async fn a_kind_that_appears_later_is_applied_without_touching_the_class(

@@ -72,6 +72,26 @@ fn at(monotonic: Monotonic) -> Now {
     Now { wall: Wall::from_timestamp(jiff::Timestamp::UNIX_EPOCH), monotonic }
 }
 
+#[test]
+fn who_stands_by_lets_nothing_pile_up() {
+    let resync = Duration::from_mins(1);
+    let mut operator =
+        Operator::<Lookout>::new(Config { concurrency: 2, resync, instance: "test".to_owned(), seed: 1 });
+    let mut now = Monotonic::START;
+    let _step = operator.step(Event::Started, at(now));
+    for _ in 0..3 {
+        now = now + resync;
+        let _step = operator.step(Event::Woke, at(now));
+        assert_eq!(operator.queue_depths(), [("lookout", 0)]);
+    }
+    assert!(operator.deadline().is_none_or(|deadline| deadline.at > now));
+    let _step = operator.step(Event::LeadershipChanged { leading: true }, at(now));
+    assert!(
+        operator.controller.looks.values().all(|looks| *looks == [now])
+            && !operator.controller.looks.is_empty()
+    );
+}
+
 proptest! {
     /// It is woken in vain before each period ends, and late at its end.
     #[test]

@@ -1,5 +1,6 @@
 use serde_json::json;
 
+use super::super::content;
 use super::*;
 use crate::engine::action::{Request, Success};
 use crate::engine::machine::{Event, Machine as _};
@@ -91,21 +92,25 @@ fn drive(operator: &mut Operator, events: Vec<Event>, now: Now, served: &[Arc<Ki
 /// A leader begins just as the API server stumbles: that is no news for bindings that are ready.
 #[test]
 fn a_kind_that_can_not_be_listed_is_told_only_if_it_stays_so() {
-    let mut operator = operator();
-    let config_map = Kind::known("", "v1", "ConfigMap", "configmaps", true);
-    let mut events = found(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } }));
-    let mut told = Vec::new();
-    for attempt in 0..=3 {
-        for action in drive(&mut operator, std::mem::take(&mut events), now(), &[Arc::clone(&config_map)]) {
-            if let Action::Patch { target, patch, .. } = action
-                && target.kind == names::binding()
+    for (class, attempts) in [(FailureClass::Unavailable, 3), (FailureClass::Throttled, 10)] {
+        let mut operator = operator();
+        let config_map = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+        let mut events =
+            found(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } }));
+        let mut told = Vec::new();
+        for attempt in 0..=attempts {
+            for action in drive(&mut operator, std::mem::take(&mut events), now(), &[Arc::clone(&config_map)])
             {
-                told.push((attempt, patch["status"]["conditions"][0]["reason"].clone()));
+                if let Action::Patch { target, patch, .. } = action
+                    && target.kind == names::binding()
+                {
+                    told.push((attempt, patch["status"]["conditions"][0]["reason"].clone()));
+                }
             }
+            events.push(failed(&config_map, class));
         }
-        events.push(failed(&config_map, FailureClass::Unavailable));
+        assert_eq!(told, [(attempts, json!("ApplyFailed"))]);
     }
-    assert_eq!(told, [(3, json!("ApplyFailed"))]);
 }
 
 /// One member of the control plane is not ready yet to let anybody watch: the next attempt meets another.
@@ -157,4 +162,36 @@ fn a_kind_that_comes_back_is_watched_anew_at_once() {
     assert_eq!(asks(gone(), 4, &[]), ["unwatch"]);
     assert!(asks(vec![Event::Woke], 60, &[]).is_empty());
     assert_eq!(asks(vec![Event::Woke], 120, &served), ["watch"]);
+}
+
+/// A Deployment counts its replicas as soon as it is there, while others of its class are still being applied.
+#[test]
+fn what_the_server_accepted_stays_accepted_though_its_status_came_first() {
+    let kind = Kind::known("apps", "v1", "Deployment", "deployments", true);
+    // The server leaves out what is empty, so that only its answer tells that it holds what was sent.
+    let resource = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "a" }, "spec": { "volumes": [] },
+    });
+    let mut world = World::default();
+    world.kinds.learn("apps/v1", vec![Arc::clone(&kind)]);
+    world.resources.insert(Arc::clone(&kind), Resources::default());
+    let content = content::resolve("web", &[resource], &world.kinds);
+    let entry = &content.entries[0];
+    let object = |version: u64| {
+        let fields = json!({
+            "manager": names::FIELD_MANAGER, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": { "f:spec": { "f:replicas": {} } },
+        });
+        json!({ "metadata": {
+            "namespace": "team", "name": "a", "uid": "1", "resourceVersion": version.to_string(),
+            "annotations": { names::CONTENT_ANNOTATION: entry.content }, "managedFields": [fields],
+        } })
+    };
+    let is_intact = |world: &World| {
+        let key = ("team".to_owned(), "a".to_owned());
+        world.resources[&kind].cache.get(&key).is_some_and(|resource| resource.is_intact(entry))
+    };
+    world.observe_resource(&kind, &object(11));
+    assert!(!is_intact(&world));
+    world.absorb_applied(&kind, &object(10));
+    assert!(is_intact(&world));
 }

@@ -20,7 +20,7 @@ use self::line::{Line, Tone};
 const NOISE: [&str; 4] = ["Event", "Lease", "ComponentStatus", "APIService"];
 
 /// How long what exists already may take to be listed.
-const LIST_TIMEOUT: Duration = Duration::from_secs(3);
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Watches everything for as long as it lives.
 pub(super) struct View {

@@ -20,7 +20,7 @@ use crate::control_plane::ControlPlane;
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How long to wait for events that do not come.
-const SILENCE: Duration = Duration::from_secs(2);
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// The real server.
 pub struct RealArm {
