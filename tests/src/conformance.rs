@@ -18,13 +18,14 @@ mod scenario;
 
 use std::fmt::Write as _;
 
+use tokio::sync::RwLock;
+
 pub use self::arm::{Answer, Arm, ModelArm, RealArm};
 pub use self::difference::differences;
 pub use self::generate::{CONFIG_MAPS, DEPLOYMENTS, Kind, WIDGETS, install, sequences, widgets};
 pub use self::life::{lives, own_definitions, own_lives};
 pub use self::normalise::{Normaliser, Pairs};
 pub use self::scenario::{Scenario, Step};
-use tokio::sync::RwLock;
 
 /// What a comparison found.
 #[derive(Debug, Default)]

@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -224,14 +225,18 @@ impl Drop for RabbitMq {
 }
 
 impl Ports {
-    /// Ports that nobody listens on. They stay the same when the broker starts again, so the system can't choose them.
+    /// Ports that nobody listens on, below those that the system gives to whoever asks for any: they must be free each time
+    /// that the broker starts.
     fn free() -> anyhow::Result<Self> {
-        let listeners = [(); 4].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
-        let mut ports = Vec::new();
-        for listener in listeners {
-            ports.push(listener?.local_addr()?.port());
-        }
-        Ok(Self { amqp: ports[0], amqps: ports[1], distribution: ports[2], epmd: ports[3] })
+        static TRIED: AtomicU32 = AtomicU32::new(0);
+        let from = 20_000 + std::process::id() % 1000 * 10;
+        let next = || loop {
+            let port = u16::try_from(from + TRIED.fetch_add(1, Ordering::Relaxed))?;
+            if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+                return anyhow::Ok(port);
+            }
+        };
+        Ok(Self { amqp: next()?, amqps: next()?, distribution: next()?, epmd: next()? })
     }
 }
 

@@ -99,7 +99,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
     }
 
     /// The objects from a key on, in the order of their keys.
-    pub fn from(&self, key: K) -> impl Iterator<Item = (&K, &V)> {
+    pub fn starting_at(&self, key: K) -> impl Iterator<Item = (&K, &V)> {
         self.objects.range(key..)
     }
 
@@ -143,8 +143,8 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
     pub fn removed(&mut self, key: K, resource_version: u64) {
         match self.objects.get(&key) {
             Some(held) if held.resource_version() > resource_version => {}
-            // The watch has told its end before.
-            None if self.synced && self.listing.is_none() => {}
+            // The watch has told of it, and of its end.
+            None if self.watched_up_to >= resource_version && self.listing.is_none() => {}
             _ => {
                 self.forget(&key);
                 self.removed.insert(key, resource_version);
@@ -278,6 +278,15 @@ mod tests {
         cache.vanish(&1, 4);
         cache.removed(1, 3);
         assert!(cache.removed.is_empty());
+    }
+
+    #[test]
+    fn what_was_removed_before_the_watch_told_of_it_stays_so() {
+        let mut cache = synced();
+        cache.observe(2, Thing(4, "red"));
+        cache.removed(1, 5);
+        assert!(!cache.observe(1, Thing(5, "red")));
+        assert_eq!(cache.get(&1), None);
     }
 
     #[test]

@@ -224,13 +224,14 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         self.leading && self.queue.can_take(now.monotonic)
     }
 
-    /// Whether the time has come to look at every key again; the next time is set with it.
+    /// Whether the time has come to look at every key again; the next time is set with it. Who stands by lets it pass, and looks
+    /// at every key when it begins to lead.
     pub fn is_resync_due(&mut self, now: Now) -> bool {
         let due = self.next_resync.is_some_and(|at| at <= now.monotonic);
         if due || self.next_resync.is_none() {
             self.next_resync = Some(now.monotonic + self.resync);
         }
-        due
+        due && self.leading
     }
 
     /// When the driver wants to be woken.

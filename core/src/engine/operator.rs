@@ -194,8 +194,7 @@ impl<C: Control> Machine for Operator<C> {
             }
             Event::Woke => {}
         }
-        // Who stands by looks at everything once it leads.
-        if self.driver.is_resync_due(now) && self.driver.is_leading() {
+        if self.driver.is_resync_due(now) {
             self.controller.resync(now);
             self.enqueue_all();
         }

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::{Deserialize, Serialize};
 
 use super::content::{self, Content};
-use super::names::{self, reason};
+use super::names;
 use super::status;
 use super::world::{Class, Resolved};
 use super::{Controller, Key};
@@ -25,6 +25,8 @@ pub const REDISCOVERY: Duration = Duration::from_secs(10);
 
 /// For how long the kinds of a class must fail to be found before that is told, in every namespace of the class.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The same of a server that is busy, which will answer in the end.
+const BUSY: Duration = Duration::from_mins(1);
 
 /// What the reconcile of a class waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -59,13 +61,14 @@ impl Controller {
     ) -> Next<super::Stage> {
         match stage {
             Stage::Discovering(asked) => {
+                let wish = asks_to_be_left_alone(&outcomes);
                 self.learn(&asked, outcomes);
                 let kinds = &self.world.kinds;
                 if let Some(failure) = asked.iter().find_map(|api_version| kinds.failure(api_version)) {
                     let since = *self.world.stumbles.entry(name.to_owned()).or_insert(now.monotonic);
-                    // Until then everything stays as it was judged before, unless the server wants to be left alone for longer.
-                    let wish = failure.retry_after.unwrap_or_default();
-                    if now.monotonic.since(since).max(wish) < PATIENCE {
+                    let patience = if failure.class == FailureClass::Throttled { BUSY } else { PATIENCE };
+                    // Until then everything stays as it was judged before, unless nothing can be found out for longer.
+                    if now.monotonic.since(since).max(wish) < patience {
                         return Next::Done(Verdict::retry("finding the kinds of the class", failure));
                     }
                 } else {
@@ -174,11 +177,13 @@ pub(super) fn discoveries(api_versions: &BTreeSet<String>) -> Vec<Action> {
     api_versions.iter().map(discover).collect()
 }
 
-fn verdict(may_pass: bool) -> Verdict {
-    if may_pass { Verdict::Requeue(REDISCOVERY) } else { Verdict::Converged }
+/// For how long an API that is away can't be asked.
+fn asks_to_be_left_alone(outcomes: &[Outcome]) -> Duration {
+    let failures = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+    let away = failures.filter(|failure| failure.class != FailureClass::Throttled);
+    away.filter_map(|failure| failure.retry_after).max().unwrap_or_default()
 }
 
-/// The reason of `Valid` for a content.
-pub(super) fn reason_of(content: &Content) -> &'static str {
-    if content.problems.is_empty() { reason::ALL_RESOURCES_VALID } else { reason::INVALID_RESOURCES }
+fn verdict(may_pass: bool) -> Verdict {
+    if may_pass { Verdict::Requeue(REDISCOVERY) } else { Verdict::Converged }
 }

@@ -197,7 +197,7 @@ impl Controller {
             action: "Bind",
             note,
         };
-        self.tell(occurrence, now);
+        self.outbox.record(occurrence, now);
     }
 }
 

@@ -11,7 +11,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Controller;
-use super::class::reason_of;
 use super::content::Content;
 use super::names::{READY, VALID, reason};
 use super::plan::Trouble;
@@ -29,19 +28,19 @@ pub(super) fn of_class(
     now: Now,
 ) -> (NamespaceClassStatus, Option<Condition>) {
     let valid = content.entries.len();
-    let (status, message) = if content.problems.is_empty() {
-        (Status::True, format!("{} can be applied", count(valid, "resource")))
+    let (status, reason, message) = if content.problems.is_empty() {
+        (Status::True, reason::ALL_RESOURCES_VALID, format!("{} can be applied", count(valid, "resource")))
     } else {
         let problems = content
             .problems
             .iter()
             .map(|problem| format!("spec.resources[{}]: {}", problem.index, problem.message));
-        (Status::False, problems.collect::<Vec<_>>().join("; "))
+        (Status::False, reason::INVALID_RESOURCES, problems.collect::<Vec<_>>().join("; "))
     };
     let mut wanted = class.status.clone();
     wanted.observed_generation = class.generation;
     wanted.resource_count = i64::try_from(valid).unwrap_or(i64::MAX);
-    let finding = Finding { condition: VALID, status, reason: reason_of(content), message };
+    let finding = Finding { condition: VALID, status, reason, message };
     let changed = conditions::set(&mut wanted.conditions, finding, class.generation, now);
     (wanted, changed)
 }
@@ -156,6 +155,6 @@ impl Controller {
             action: "Reconcile",
             note: condition.message.clone(),
         };
-        self.tell(occurrence, now);
+        self.outbox.record(occurrence, now);
     }
 }

@@ -16,7 +16,6 @@ use super::{BACKOFF, Controller, Key};
 use crate::engine::action::{Action, Class as FailureClass, Failure, Scope};
 use crate::engine::backoff::Backoff;
 use crate::engine::operator::{Control, Outbox};
-use crate::engine::recorder::Occurrence;
 use crate::engine::recording::Traits;
 use crate::object::{Kind, metadata, resource_version};
 use crate::time::Now;
@@ -59,7 +58,7 @@ impl Control for Controller {
         for (kind, metadata_only) in
             [(names::namespace(), true), (names::class(), false), (names::binding(), false)]
         {
-            let scope = Scope { selector: String::new(), metadata_only, ..Scope::default() };
+            let scope = Scope { metadata_only, ..Scope::default() };
             self.outbox.requests.push(Action::Watch { kind, scope });
         }
     }
@@ -258,10 +257,6 @@ impl Controller {
             self.world.resources.remove(&kind);
             self.outbox.requests.push(Action::Unwatch { kind });
         }
-    }
-
-    pub(super) fn tell(&mut self, occurrence: Occurrence, now: Now) {
-        self.outbox.record(occurrence, now);
     }
 }
 

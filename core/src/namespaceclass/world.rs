@@ -236,6 +236,8 @@ pub struct Resources {
     pub refused: Option<Failure>,
     /// How often in a row it could not be listed, or watched once it was listed.
     pub failures: u32,
+    /// How often in a row a server that is busy put off its list.
+    pub put_off: u32,
     /// Whether the watch did not find it and has not listed it since.
     pub is_missed: bool,
     /// When a pass over a namespace has needed the kind for the last time.
@@ -249,15 +251,21 @@ impl Resources {
     }
 
     /// Counts a failure. Returns whether there were enough in a row to tell it.
-    fn fails_again(&mut self, enough: u32) -> bool {
+    fn fails_again(&mut self) -> bool {
         self.failures = self.failures.saturating_add(1);
-        self.failures >= enough
+        self.failures >= ATTEMPTS
+    }
+
+    /// Counts a list that was put off. Returns whether it was often enough in a row to tell it.
+    fn is_put_off_again(&mut self) -> bool {
+        self.put_off = self.put_off.saturating_add(1);
+        self.put_off >= PUT_OFF
     }
 
     /// All of them have been listed. Returns whether decisions could not be made before.
     pub fn listed(&mut self) -> bool {
         let was_settled = self.cache.is_synced() && self.refused.is_none();
-        (self.refused, self.failures, self.is_missed) = (None, 0, false);
+        (self.refused, self.failures, self.put_off, self.is_missed) = (None, 0, 0, false);
         !was_settled
     }
 }
@@ -330,7 +338,7 @@ impl World {
         namespace: &'a str,
     ) -> impl Iterator<Item = (&'a Arc<Kind>, String, &'a Resource)> {
         self.resources.iter().flat_map(move |(kind, resources)| {
-            let from = resources.cache.from((namespace.to_owned(), String::new()));
+            let from = resources.cache.starting_at((namespace.to_owned(), String::new()));
             let here = from.take_while(move |((place, _), _)| place == namespace);
             here.map(move |((_, name), resource)| (kind, name.clone(), resource))
         })
@@ -395,11 +403,11 @@ impl World {
         }
         let is_synced = resources.cache.is_synced();
         let is_refused = match failure.class {
-            FailureClass::Throttled | FailureClass::Gone => !is_synced && resources.fails_again(PUT_OFF),
+            FailureClass::Throttled | FailureClass::Gone => !is_synced && resources.is_put_off_again(),
             FailureClass::Forbidden | FailureClass::NotFound | FailureClass::Invalid => {
-                !is_synced || resources.fails_again(ATTEMPTS)
+                !is_synced || resources.fails_again()
             }
-            _ => !is_synced && resources.fails_again(ATTEMPTS),
+            _ => !is_synced && resources.fails_again(),
         };
         if is_refused {
             resources.refused = Some(failure);

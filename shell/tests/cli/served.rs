@@ -11,6 +11,9 @@ use super::lockstep;
 /// How long what must come may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
+/// How long it may take to end, as Kubernetes gives a pod.
+const FAREWELL: Duration = Duration::from_secs(30);
+
 /// A program whose lines are read; killed if the test ends before it does.
 pub(crate) struct Program {
     child: Child,
@@ -52,7 +55,7 @@ impl Program {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
         let start = Instant::now();
-        while start.elapsed() < PATIENCE {
+        while start.elapsed() < FAREWELL {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }

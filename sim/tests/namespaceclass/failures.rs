@@ -313,7 +313,9 @@ fn a_server_that_stumbles_at_a_new_leader_changes_no_status() {
             // Each of the classes asks for itself.
             Action::Discover { .. } if asked < 20 => {
                 asked += 1;
-                Fate::failed(class)
+                // A server that is busy may ask for much patience at once.
+                let wish = (class == Class::Throttled).then_some(Duration::from_secs(8));
+                Fate::Failed(Failure { retry_after: wish, ..Failure::new(class, "injected") })
             }
             _ => Fate::Served,
         });
@@ -326,25 +328,34 @@ fn a_server_that_stumbles_at_a_new_leader_changes_no_status() {
     }
 }
 
-/// An aggregated API is away and asks to be left alone for long: that holds up nothing else of the class.
+/// An aggregated API is away and asks to be left alone for long, at once or later: that holds up nothing else of the class.
 #[test]
 fn a_group_that_can_not_be_asked_holds_up_no_other_resource_for_long() {
     let widget =
         json!({ "apiVersion": "metrics.example.com/v1", "kind": "Widget", "metadata": { "name": "w" } });
-    for wish in [None, Some(Duration::from_mins(5))] {
+    for (wishless, wish) in
+        [(1000, None), (0, Some(Duration::from_mins(5))), (1, Some(Duration::from_mins(5)))]
+    {
         let mut bench = Bench::new();
         bench.define("web", &[settings("a", "1")]);
         bench.namespace("team", Some("web"));
         bench.settle();
+        let mut asked = 0;
         bench.cluster.interfere(move |_, action| match action {
             Action::Discover { api_version } if api_version == "metrics.example.com/v1" => {
-                Fate::Failed(Failure { retry_after: wish, ..Failure::new(Class::Unavailable, "injected") })
+                asked += 1;
+                let retry_after = wish.filter(|_| asked > wishless);
+                Fate::Failed(Failure { retry_after, ..Failure::new(Class::Unavailable, "injected") })
             }
             _ => Fate::Served,
         });
         bench.update("web", &[settings("a", "2"), widget.clone()]);
         bench.cluster.advance(Duration::from_secs(15));
-        assert_eq!(bench.config_map("team", "a").expect("is there")["data"]["value"], "2", "{wish:?}");
+        assert_eq!(
+            bench.config_map("team", "a").expect("is there")["data"]["value"],
+            "2",
+            "{wishless} {wish:?}"
+        );
         assert!(bench.ready("team").starts_with("False InvalidResources"), "{}", bench.ready("team"));
     }
 }

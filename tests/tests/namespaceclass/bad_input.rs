@@ -8,6 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
 use kube::{Api, ResourceExt as _};
+use lockstep_crds::namespaceclass::{NamespaceClassBinding, NamespaceClassBindingSpec};
 use lockstep_tests::ground::eventually;
 use serde_json::{Value, json};
 
@@ -266,7 +267,16 @@ pub(super) async fn a_class_that_no_label_can_name_is_refused(world: World) -> a
     let told = world.define(&"a".repeat(64), Vec::new()).await.err().context("it is taken")?;
     let told = format!("{told:#}");
     assert!(told.contains("metadata.name must be at most 63 characters long"), "{told}");
-    world.define(&"a".repeat(63), Vec::new()).await.map(drop)
+    world.define(&"a".repeat(63), Vec::new()).await?;
+
+    for name in ["a".repeat(64), "web/status".to_owned(), String::new()] {
+        let spec = NamespaceClassBindingSpec { class_name: name.clone() };
+        let binding = NamespaceClassBinding::new("default", spec);
+        let refused = world.bindings("default").create(&PostParams::default(), &binding).await;
+        let told = refused.err().with_context(|| format!("{name} is taken"))?.to_string();
+        assert!(told.contains("spec.className"), "{told}");
+    }
+    Ok(())
 }
 
 pub(super) async fn a_kind_that_appears_later_is_applied_without_touching_the_class(

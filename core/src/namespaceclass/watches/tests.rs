@@ -92,13 +92,17 @@ fn drive(operator: &mut Operator, events: Vec<Event>, now: Now, served: &[Arc<Ki
 /// A leader begins just as the API server stumbles: that is no news for bindings that are ready.
 #[test]
 fn a_kind_that_can_not_be_listed_is_told_only_if_it_stays_so() {
-    for (class, attempts) in [(FailureClass::Unavailable, 3), (FailureClass::Throttled, 10)] {
+    use FailureClass::{Throttled, Unavailable};
+    // A server that is busy is waited for: that counts for itself.
+    for failures in
+        [vec![Unavailable; 3], vec![Throttled; 10], [vec![Throttled; 9], vec![Unavailable; 3]].concat()]
+    {
         let mut operator = operator();
         let config_map = Kind::known("", "v1", "ConfigMap", "configmaps", true);
         let mut events =
             found(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } }));
         let mut told = Vec::new();
-        for attempt in 0..=attempts {
+        for attempt in 0..=failures.len() {
             for action in drive(&mut operator, std::mem::take(&mut events), now(), &[Arc::clone(&config_map)])
             {
                 if let Action::Patch { target, patch, .. } = action
@@ -107,9 +111,9 @@ fn a_kind_that_can_not_be_listed_is_told_only_if_it_stays_so() {
                     told.push((attempt, patch["status"]["conditions"][0]["reason"].clone()));
                 }
             }
-            events.push(failed(&config_map, class));
+            events.extend(failures.get(attempt).map(|class| failed(&config_map, *class)));
         }
-        assert_eq!(told, [(attempts, json!("ApplyFailed"))]);
+        assert_eq!(told, [(failures.len(), json!("ApplyFailed"))]);
     }
 }
 
