@@ -127,6 +127,7 @@ fn collection(kind: &str, namespace: &str) -> anyhow::Result<String> {
         "Application" => ("apis/argoproj.io/v1alpha1", "applications"),
         "AppProject" => ("apis/argoproj.io/v1alpha1", "appprojects"),
         "ConfigMap" => ("api/v1", "configmaps"),
+        "Deployment" => ("apis/apps/v1", "deployments"),
         "DPFHCPBridge" => ("apis/dpf.hcp.bridge.com/v1alpha1", "dpfhcpbridges"),
         "HostedCluster" => ("apis/hypershift.openshift.io/v1beta1", "hostedclusters"),
         "NodePool" => ("apis/hypershift.openshift.io/v1beta1", "nodepools"),
