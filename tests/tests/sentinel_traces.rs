@@ -209,7 +209,8 @@ async fn what_a_lost_connection_left_unconfirmed_is_an_error() -> anyhow::Result
     let received = named(&drained(&Queue::bind(&broker, &world.namespace).await?).await?)?;
     let (lost, well): (Vec<_>, Vec<_>) = sorted(&collector).1.into_iter().partition(is_error);
     assert_eq!(well.len(), CLUSTERS);
-    assert!(well.iter().all(|span| received.contains(&traceparent(span))));
+    let missing = well.iter().filter(|span| !received.contains(&traceparent(span))).count();
+    assert_eq!(missing, 0, "{} received, {republished} republished", received.len());
     assert!(republished > 0 && lost.len() as u64 == republished, "{} of {republished}", lost.len());
     assert!(lost.iter().all(|span| attributes(&span.attributes)["error.type"] == "unknown"));
     // What arrived though its confirm was lost names the span that says so.

@@ -13,7 +13,7 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Listener, Stop};
@@ -21,8 +21,6 @@ use crate::apiserver::BODY_MAX_BYTES;
 
 /// How long connections may take to finish when the host shuts down.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
-/// How long a client may take to send the head of a request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The body of an answer.
 pub(crate) type Body = BoxBody<Bytes, Infallible>;
@@ -74,11 +72,11 @@ async fn connection<F>(
         let answer = &answer;
         async move { Ok::<_, hyper::Error>(answer(whole(request).await?).await) }
     });
+    // Without a timer, which would end what is idle: a request that came just then would be lost. Clients end what they no
+    // longer use.
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
         // A request that arrived whole is carried out, whatever became of its sender.
         .half_close(true)
-        .header_read_timeout(HEADER_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     // An error ends the connection, of which the client learns by itself.
