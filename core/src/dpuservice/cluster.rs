@@ -175,6 +175,10 @@ impl Controller {
         else {
             return Next::Done(lagging());
         };
+        // Another leader has made it in between: it would be taken for one of others, and made again by another name.
+        if existing.is_none() && self.world.argo_secret(key).is_some() {
+            return Next::Done(lagging());
+        }
         let copy = existing.as_ref().map(|existing| Secret::read(existing));
         // It was ours when it was seen, and is no more.
         if copy.as_ref().is_some_and(|copy| copy.cluster.as_ref() != Some(key)) {

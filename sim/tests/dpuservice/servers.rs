@@ -5,7 +5,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, CLUSTER, PROJECT};
-use lockstep_sim::cluster::Fate;
+use lockstep_core::engine::action::Action;
+use lockstep_sim::cluster::{Fate, Hop, Weather};
 use lockstep_sim::worlds::dpu_clusters::{Access, UNREACHABLE};
 use serde_json::{Value, json};
 
@@ -69,6 +70,33 @@ fn of_two_that_come_with_one_server_the_older_gets_it() {
     bench.settle();
     assert_eq!(told(&mut bench), expected(&[("a-young-02", "one")]));
     assert_eq!(bench.in_argo("Application"), ["hbn-02"]);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+/// What this process reads takes a second to reach it.
+struct SlowReader(usize);
+
+impl Weather for SlowReader {
+    fn delay(&mut self, _: Duration, process: usize, hop: Hop<'_>) -> Duration {
+        match hop {
+            Hop::Answer(Action::Get { .. }) if process == self.0 => Duration::from_secs(1),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// Two lead for a while, and the slower one sees the Secret that the other has made before it makes its own.
+#[test]
+fn two_leaders_tell_argo_cd_of_a_cluster_once() {
+    let mut bench = Bench::new();
+    bench.join("dpu-01");
+    let slow = bench.cluster.processes();
+    bench.cluster.start(operator, true);
+    bench.settle();
+    bench.cluster.weather = Box::new(SlowReader(slow));
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    assert_eq!(told(&mut bench), expected(&[("dpu-01", "dpu-01")]));
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
