@@ -107,6 +107,12 @@ impl RabbitMq {
         self.end(Signal::KILL)
     }
 
+    /// Writes to disk what was declared. By itself it does that up to two seconds later, and what is not there does not outlive a
+    /// crash.
+    pub fn remember(&self) -> anyhow::Result<()> {
+        self.control(&["eval", "mnesia:sync_log()."]).map(drop)
+    }
+
     /// Runs `rabbitmqctl`, and returns what it prints.
     pub fn control(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let mut command = self.command(Path::new(PROGRAMS).join("rabbitmqctl"));

@@ -13,6 +13,7 @@ use kube::{Api, Client};
 use lockstep_sim::hyperfleet::host::{Host, State};
 use lockstep_sim::hyperfleet::{Dialect, HyperFleet, Kind, Labels};
 use serde_json::{Value, json};
+use tokio::task::block_in_place;
 
 use crate::ground::{Ground, PATIENCE, eventually};
 use crate::program::{Program, program};
@@ -123,6 +124,8 @@ impl World {
     /// Starts a Sentinel by a command, and freezes the broker in the middle of its first cycle, which must be of more than
     /// a hundred pages: thousands of events are in flight then that the broker does not confirm.
     pub async fn frozen_midway(&self, broker: &RabbitMq, command: Command) -> anyhow::Result<Program> {
+        // What is in its queues is to outlive whatever comes.
+        block_in_place(|| broker.remember())?;
         self.state().answer_only(50);
         let sentinel = self.start(command).await?;
         reaches(&sentinel, PUBLISHED, 1000).await?;

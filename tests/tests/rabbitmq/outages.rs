@@ -48,6 +48,7 @@ async fn what_was_confirmed_outlives_a_crash() -> anyhow::Result<()> {
     let (publisher, target) = (Publisher::default(), to(&broker.url(), "crash"));
     assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
     drop(Consumer::of(&broker, "crash").await?);
+    tokio::task::block_in_place(|| broker.remember())?;
 
     let (next, confirmed) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let cut = Arc::<AtomicBool>::default();
