@@ -11,11 +11,10 @@ use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use lockstep_tests::control_plane::ControlPlane;
+use lockstep_tests::ground::PATIENCE;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-const PATIENCE: Duration = Duration::from_mins(3);
 
 async fn create<K>(api: &Api<K>, object: Value) -> anyhow::Result<K>
 where

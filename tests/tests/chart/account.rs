@@ -114,14 +114,13 @@ async fn live(user: &User) -> anyhow::Result<()> {
     user.gone("ConfigMap", team, "other").await?;
 
     // A class that is removed.
-    let leaving = LEAVING;
-    user.create(&namespace(leaving, Some("chart-one"))).await?;
-    ready(user, leaving, "chart-one").await?;
+    user.create(&namespace(LEAVING, Some("chart-one"))).await?;
+    ready(user, LEAVING, "chart-one").await?;
     user.delete("NamespaceClass", "", "chart-one").await?;
-    user.gone("NamespaceClassBinding", leaving, leaving).await?;
-    user.gone("ConfigMap", leaving, "other").await?;
-    label(user, leaving, Some("chart-all")).await?;
-    ready(user, leaving, "chart-all").await
+    user.gone("NamespaceClassBinding", LEAVING, LEAVING).await?;
+    user.gone("ConfigMap", LEAVING, "other").await?;
+    label(user, LEAVING, Some("chart-all")).await?;
+    ready(user, LEAVING, "chart-all").await
 }
 
 /// A namespace goes. No Event can be made in it any more, whoever asks.
