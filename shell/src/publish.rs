@@ -1,28 +1,26 @@
 //! Publishes events to message brokers.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use futures::future::{MaybeDone, join_all};
 use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
 use lockstep_core::engine::broker::{Broker, CloudEvent};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::Instant;
 
+use self::connection::{Answer, Connection};
+#[cfg(all(test, feature = "otlp"))]
+pub(crate) use self::message::example;
 use crate::spans::Spans;
 
+mod connection;
+#[cfg(any(feature = "pubsub", feature = "rabbitmq"))]
 mod message;
+#[cfg(feature = "pubsub")]
 mod pubsub;
+#[cfg(feature = "rabbitmq")]
 mod rabbitmq;
-mod span;
-
-/// How long it may take to connect.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long the answers to the events of one call may take.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Keeps the connection to a broker, which its clones share. There is one at a time: who connects to another broker
 /// closes it.
@@ -43,24 +41,7 @@ impl fmt::Debug for Publisher {
 /// A connection with the broker that it leads to.
 struct Open {
     broker: Arc<Broker>,
-    connection: Connection,
-}
-
-/// What became of an event.
-struct Answer {
-    result: Result<(), Failure>,
-    at: Instant,
-}
-
-impl Answer {
-    fn now(result: Result<(), Failure>) -> Self {
-        Self { result, at: Instant::now() }
-    }
-}
-
-enum Connection {
-    RabbitMq(Box<rabbitmq::Connection>),
-    PubSub(pubsub::Connection),
+    connection: Box<dyn Connection>,
 }
 
 impl Publisher {
@@ -90,7 +71,7 @@ impl Publisher {
         if let Some(former) = former {
             former.connection.close().await;
         }
-        let connection = Connection::open(broker).await?;
+        let connection = connection::open(broker).await?;
         self.replace(Some(Arc::new(Open { broker: Arc::clone(broker), connection })));
         Ok(Success::Done)
     }
@@ -113,9 +94,7 @@ impl Publisher {
         let answers = open.connection.publish(events).await;
         if let Some(spans) = &self.spans {
             for (event, Answer { result, at }) in events.iter().zip(&answers) {
-                if let Some(span) = span::of(event, broker, begun, at.duration_since(start), result) {
-                    spans.take(span);
-                }
+                spans.published(event, broker, begun, at.duration_since(start), result);
             }
         }
         Ok(Success::Published(answers.into_iter().map(|answer| answer.result).collect()))
@@ -130,56 +109,4 @@ impl Publisher {
     fn replace(&self, open: Option<Arc<Open>>) -> Option<Arc<Open>> {
         std::mem::replace(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner), open)
     }
-}
-
-impl Connection {
-    async fn open(broker: &Broker) -> Result<Self, Failure> {
-        match broker {
-            Broker::RabbitMq { url, exchange, routing_key } => {
-                let connection = rabbitmq::Connection::open(url, exchange, routing_key).await?;
-                Ok(Self::RabbitMq(Box::new(connection)))
-            }
-            Broker::PubSub { project, topic } => {
-                pubsub::Connection::open(project, topic).await.map(Self::PubSub)
-            }
-        }
-    }
-
-    fn is_open(&self) -> bool {
-        match self {
-            Self::RabbitMq(connection) => connection.is_open(),
-            Self::PubSub(connection) => connection.is_open(),
-        }
-    }
-
-    fn pause(&self) -> Option<Failure> {
-        match self {
-            Self::RabbitMq(connection) => connection.pause(),
-            Self::PubSub(_) => None,
-        }
-    }
-
-    async fn publish(&self, events: &[CloudEvent]) -> Vec<Answer> {
-        match self {
-            Self::RabbitMq(connection) => connection.publish(events).await,
-            Self::PubSub(connection) => connection.publish(events).await,
-        }
-    }
-
-    async fn close(&self) {
-        match self {
-            Self::RabbitMq(connection) => connection.close().await,
-            Self::PubSub(_) => {}
-        }
-    }
-}
-
-/// Awaits the answers to all events, though not for too long: none stands for one that didn't come.
-async fn settle<F>(mut sendings: Vec<MaybeDone<F>>) -> Vec<Option<Answer>>
-where
-    F: Future<Output = Answer> + Unpin,
-{
-    // All at once: they may come in another order than the events, and each is to be noticed when it comes.
-    let _late = tokio::time::timeout(ANSWER_TIMEOUT, join_all(&mut sendings)).await;
-    sendings.iter_mut().map(|sending| Pin::new(sending).take_output()).collect()
 }

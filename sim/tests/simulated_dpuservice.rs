@@ -11,7 +11,7 @@ mod search;
 /// Within how many seeds each planted bug must be found.
 const HUNT_MAX: u64 = 100;
 
-static SERVICES: Searched = Searched::new(&DpuService, 100);
+static SERVICES: Searched = Searched::new(&DpuService, 100, &[206_446_984]);
 
 #[test]
 fn every_seed_holds_every_invariant() {

@@ -1,5 +1,5 @@
 //! The real shell and the real kube client on a simulated network: a hundred seeds of NamespaceClass and some of the other
-//! controllers, each twice.
+//! controllers; the first of each run twice, to compare their traces.
 //!
 //! `LOCKSTEP_NETWORK_SEED=17 cargo test -p lockstep-tests --test network replay -- --nocapture` plays one seed and prints
 //! what happened, line by line; `LOCKSTEP_NETWORK_CONTROLLER=bridge` one of another controller.
@@ -21,6 +21,8 @@ use lockstep_tests::network::{self, Report};
 const SEEDS: u64 = 100;
 /// And with each of the controllers that have a whole world around them.
 const STAGED_SEEDS: u64 = 8;
+/// So many of them are run twice.
+const REPEATED_SEEDS: u64 = 4;
 /// A bug of the shell is looked for in so many seeds at most.
 const HUNTED_SEEDS: u64 = 40;
 
@@ -62,7 +64,7 @@ fn whatever_the_network_does_services_get_to_their_clusters() {
     assert!(writes["POST applications"] as u64 >= STAGED_SEEDS, "{writes:?}");
 }
 
-/// Tries seeds, each twice.
+/// Tries seeds, the first of them twice.
 fn search(scene: Scene, seeds: u64) -> BTreeMap<u64, Report> {
     let reports = Mutex::new(BTreeMap::new());
     let next = AtomicU64::new(0);
@@ -76,8 +78,10 @@ fn search(scene: Scene, seeds: u64) -> BTreeMap<u64, Report> {
             let replay = replay_command(scene, seed);
             panic!("seed {seed}: {violated}\nplan: {:?}\nreplay: {replay}", report.faults);
         }
-        let again = network::run(scene, seed, None, false);
-        assert_eq!(report.hash, again.hash, "seed {seed} gives another trace the second time");
+        if seed < REPEATED_SEEDS {
+            let again = network::run(scene, seed, None, false);
+            assert_eq!(report.hash, again.hash, "seed {seed} gives another trace the second time");
+        }
         reports.lock().expect("no panic while it is held").insert(seed, report);
     };
     std::thread::scope(|scope| {

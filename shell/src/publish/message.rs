@@ -59,7 +59,7 @@ pub(super) fn invalid(error: &dyn std::fmt::Display) -> Failure {
 
 /// An event with everything that an event can have.
 #[cfg(test)]
-pub(super) fn example() -> CloudEvent {
+pub(crate) fn example() -> CloudEvent {
     CloudEvent {
         id: "0199f9b2-1111-7000-8000-000000000001".to_owned(),
         r#type: "com.redhat.hyperfleet.cluster.reconcile".to_owned(),

@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::future::{FutureExt as _, maybe_done};
+use futures::future::{self, BoxFuture, FutureExt as _, maybe_done};
 use google_cloud_auth::credentials::anonymous;
 use google_cloud_gax::error::rpc::Code;
 use google_cloud_gax::error::{CredentialsError, Error};
@@ -14,7 +14,9 @@ use google_cloud_pubsub::model::Message;
 use lockstep_core::engine::action::{Class, Failure};
 use lockstep_core::engine::broker::CloudEvent;
 
-use super::{ANSWER_TIMEOUT, Answer, CONNECT_TIMEOUT, message};
+use super::connection::answers::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, settle};
+use super::connection::{self, Answer};
+use super::message;
 use crate::failure;
 use crate::web;
 
@@ -44,12 +46,7 @@ impl Connection {
         Ok(Self { topic, publisher, is_lost: AtomicBool::new(false) })
     }
 
-    pub(super) fn is_open(&self) -> bool {
-        !self.is_lost.load(Ordering::Relaxed)
-    }
-
-    /// Sends all events, then awaits what the service says of each.
-    pub(super) async fn publish(&self, events: &[CloudEvent]) -> Vec<Answer> {
+    async fn publish_all(&self, events: &[CloudEvent]) -> Vec<Answer> {
         let sendings = events.iter().map(|event| {
             let sent = encode(event).map(|message| self.publisher.publish(message));
             let answer = async move {
@@ -65,7 +62,7 @@ impl Connection {
             maybe_done(answer.map(Answer::now).boxed())
         });
         let unanswered = || Answer::now(Err(self.topic.unanswered()));
-        let answers = super::settle(sendings.collect()).await.into_iter();
+        let answers = settle(sendings.collect()).await.into_iter();
         let answers: Vec<_> = answers.map(|answer| answer.unwrap_or_else(unanswered)).collect();
         let is_gone = |failure: &Failure| {
             matches!(failure.class, Class::Unavailable | Class::Unknown | Class::NotFound)
@@ -98,6 +95,24 @@ impl Connection {
                 Some(_) => Ok(publisher),
             },
         }
+    }
+}
+
+impl connection::Connection for Connection {
+    fn is_open(&self) -> bool {
+        !self.is_lost.load(Ordering::Relaxed)
+    }
+
+    fn pause(&self) -> Option<Failure> {
+        None
+    }
+
+    fn publish<'a>(&'a self, events: &'a [CloudEvent]) -> BoxFuture<'a, Vec<Answer>> {
+        self.publish_all(events).boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        future::ready(()).boxed()
     }
 }
 

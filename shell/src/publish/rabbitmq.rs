@@ -4,14 +4,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::future::{FutureExt as _, maybe_done};
+use futures::future::{BoxFuture, FutureExt as _, maybe_done};
 use lapin::options::BasicPublishOptions;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Confirmation};
 use lockstep_core::engine::action::Failure;
 use lockstep_core::engine::broker::{CloudEvent, Confidential};
 
-use super::{Answer, CONNECT_TIMEOUT, message};
+use super::connection::answers::{CONNECT_TIMEOUT, settle};
+use super::connection::{self, Answer};
+use super::message;
 use handshake::{Socket, handshake};
 use server::Server;
 
@@ -69,19 +71,7 @@ impl Connection {
         }
     }
 
-    /// Whether messages can be sent, as far as is known.
-    pub(super) fn is_open(&self) -> bool {
-        self.amqp.status().connected() && self.channel.status().connected()
-    }
-
-    /// Why no message can be sent for the time being, although the connection stands. A broker that is short of memory or disk
-    /// space tells so to whoever publishes, and reads no more from it until it has recovered.
-    pub(super) fn pause(&self) -> Option<Failure> {
-        self.amqp.status().blocked().then(|| self.server.blocks())
-    }
-
-    /// Sends all events, then awaits what the broker says of each.
-    pub(super) async fn publish(&self, events: &[CloudEvent]) -> Vec<Answer> {
+    async fn publish_all(&self, events: &[CloudEvent]) -> Vec<Answer> {
         let answers_before = self.answers.load(Ordering::Relaxed);
         let messages = events.iter().map(encode).collect::<Vec<_>>();
         let sending = |message| maybe_done(Box::pin(self.send(message).map(Answer::now)));
@@ -93,7 +83,7 @@ impl Connection {
                 let _ = sending.now_or_never();
             }
         }
-        let answers = super::settle(sendings).await;
+        let answers = settle(sendings).await;
         let is_paused = self.amqp.status().blocked();
         let is_silent = self.answers.load(Ordering::Relaxed) == answers_before;
         if answers.iter().any(Option::is_none) && is_silent && !is_paused {
@@ -103,8 +93,8 @@ impl Connection {
         answers.into_iter().map(|answer| answer.unwrap_or_else(unconfirmed)).collect()
     }
 
-    /// Says goodbye, though not for long, and ends the connection.
-    pub(super) async fn close(&self) {
+    /// Closes the connection, in [`CLOSE_TIMEOUT`] at most.
+    async fn say_goodbye(&self) {
         let goodbye = self.amqp.close(lapin::protocol::constants::REPLY_SUCCESS, "OK".into());
         // A broker that does not answer is not waited for.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, goodbye).await;
@@ -123,6 +113,27 @@ impl Connection {
             Confirmation::Ack(_) => Ok(()),
             Confirmation::Nack(_) | Confirmation::NotRequested => Err(self.server.nack()),
         }
+    }
+}
+
+impl connection::Connection for Connection {
+    /// Whether messages can be sent, as far as is known.
+    fn is_open(&self) -> bool {
+        self.amqp.status().connected() && self.channel.status().connected()
+    }
+
+    /// Why no message can be sent for the time being, although the connection stands. A broker that is short of memory or disk
+    /// space tells so to whoever publishes, and reads no more from it until it has recovered.
+    fn pause(&self) -> Option<Failure> {
+        self.amqp.status().blocked().then(|| self.server.blocks())
+    }
+
+    fn publish<'a>(&'a self, events: &'a [CloudEvent]) -> BoxFuture<'a, Vec<Answer>> {
+        self.publish_all(events).boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.say_goodbye().boxed()
     }
 }
 

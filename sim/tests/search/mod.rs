@@ -10,16 +10,27 @@ use lockstep_sim::simulation::plan::What;
 use lockstep_sim::simulation::search::{Found, hunt};
 use lockstep_sim::simulation::{Search, Simulation, Subject, Summary};
 
-/// A controller that is searched by so many seeds.
+/// A controller that is searched by so many seeds, and by those that once failed.
 pub(super) struct Searched {
     pub(super) subject: &'static dyn Subject,
-    pub(super) seeds: u64,
+    seeds: u64,
+    once_failed: &'static [u64],
     first: OnceLock<Summary>,
 }
 
 impl Searched {
-    pub(super) const fn new(subject: &'static dyn Subject, seeds: u64) -> Self {
-        Self { subject, seeds, first: OnceLock::new() }
+    /// `seeds` is the number in the tier `full`; `once_failed` are seeds whose failures were fixed.
+    pub(super) const fn new(subject: &'static dyn Subject, seeds: u64, once_failed: &'static [u64]) -> Self {
+        Self { subject, seeds, once_failed, first: OnceLock::new() }
+    }
+
+    /// The number of seeds in the tier that `tests/run` names in the environment: a tenth in `quick`, tenfold in `nightly`.
+    pub(super) fn seeds(&self) -> u64 {
+        match std::env::var("LOCKSTEP_TIER").as_deref() {
+            Ok("quick") => self.seeds / 10,
+            Ok("nightly") => self.seeds * 10,
+            _ => self.seeds,
+        }
     }
 
     pub(super) fn search(&self, seeds: u64) -> Search {
@@ -30,7 +41,7 @@ impl Searched {
 
     /// What came of all seeds: run once, for all tests of a controller.
     pub(super) fn summary(&self) -> &Summary {
-        self.first.get_or_init(|| self.search(self.seeds).run(&Simulation::new(self.subject), &|_| ()))
+        self.first.get_or_init(|| self.search(self.seeds()).run(&Simulation::new(self.subject), &|_| ()))
     }
 
     /// Every seed holds every invariant.
@@ -41,7 +52,12 @@ impl Searched {
         let told = summary.failures.iter();
         let failures: Vec<String> =
             told.map(|(seed, it)| format!("seed {seed}: {}: {}", it.invariant, it.seen)).collect();
-        assert_eq!((summary.runs, failures), (self.seeds, Vec::new()));
+        assert_eq!((summary.runs, failures), (self.seeds(), Vec::new()));
+        let simulation = Simulation::new(self.subject);
+        for seed in self.once_failed {
+            let search = Search { seeds: *seed..*seed + 1, ..self.search(1) };
+            assert_eq!(search.run(&simulation, &|_| ()).failures.len(), 0, "seed {seed} fails again");
+        }
     }
 
     /// Every fault strikes while each action is under way; what chance has left out is aimed at.
@@ -52,7 +68,7 @@ impl Searched {
             fault == Class::NotFound.name() && matches!(action, "get" | "list" | "discover")
         };
         let simulation = Simulation::new(self.subject);
-        let search = self.search(self.seeds);
+        let search = self.search(self.seeds());
         let range = search.range(&simulation);
         let (mut missing, mut aimed) = (Vec::new(), 0);
         for action in self.subject.actions() {
@@ -66,7 +82,7 @@ impl Searched {
                     continue;
                 }
                 aimed += 1;
-                if !(0..self.seeds).any(strikes) {
+                if !(0..self.seeds()).any(strikes) {
                     missing.push(format!("{fault} at {action}"));
                 }
             }

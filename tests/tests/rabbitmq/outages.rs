@@ -162,6 +162,14 @@ async fn a_broker_without_memory_is_waited_for() -> anyhow::Result<()> {
     let connections = broker.connections()?;
 
     broker.control(&["set_vm_memory_high_watermark", "0"])?;
+    // Events that are confirmed before the broker looks at its memory would be the last that it hears of: it reports the alarm to
+    // connections that publish.
+    eventually("the broker raises its alarm", async || {
+        let alarms = broker.control(&["eval", "rabbit_alarm:get_alarms()."])?;
+        anyhow::ensure!(alarms.contains("memory"), "{alarms}");
+        Ok(())
+    })
+    .await?;
     let sent = batch(0);
     let sending = publisher.publish(&target, &sent);
     let noticing =

@@ -1,3 +1,4 @@
+use crate::publish::connection::Connection as _;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io::Write as _;

@@ -13,7 +13,7 @@ use lapin::types::{FieldTable, ShortString};
 use lapin::uri::AMQPUri;
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind, Result};
 
-use crate::publish::CONNECT_TIMEOUT;
+use crate::publish::connection::answers::CONNECT_TIMEOUT;
 
 /// How the broker lists this client.
 const CONNECTION_NAME: &str = "lockstep-sentinel";

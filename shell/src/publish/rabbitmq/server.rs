@@ -7,7 +7,7 @@ use lockstep_core::engine::action::{Class, Failure};
 use lockstep_core::engine::broker::Confidential;
 
 use crate::failure;
-use crate::publish::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
+use crate::publish::connection::answers::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 
 /// How often each side shows that it lives, in seconds. A peer that was silent for twice as long is given up.
 const HEARTBEAT: Heartbeat = 10;

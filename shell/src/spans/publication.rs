@@ -10,18 +10,18 @@ use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanKind, Status};
 use opentelemetry_sdk::trace::SpanData;
 
-use crate::spans;
+use super::otlp;
 
 /// The span that the event's `traceparent` names: from the hand-over to the broker until its answer. None for an event
 /// without a trace.
-pub(super) fn of(
+pub(super) fn span(
     event: &CloudEvent,
     broker: &Broker,
     begun: SystemTime,
     took: Duration,
     result: &Result<(), Failure>,
 ) -> Option<SpanData> {
-    let data = spans::data(event.traceparent.as_deref()?, SpanKind::Producer, begun, took)?;
+    let data = otlp::data(event.traceparent.as_deref()?, SpanKind::Producer, begun, took)?;
     let (system, destination) = match broker {
         Broker::RabbitMq { exchange, .. } => ("rabbitmq", exchange),
         Broker::PubSub { topic, .. } => ("gcp_pubsub", topic),
@@ -59,7 +59,7 @@ mod tests {
     use lockstep_core::engine::broker::Confidential;
 
     use super::*;
-    use crate::publish::message::example;
+    use crate::publish::example;
 
     fn told(span: &SpanData) -> String {
         let SpanData { span_context, parent_span_id, name, span_kind, status, attributes, .. } = span;
@@ -84,7 +84,7 @@ mod tests {
         let (begun, took) = (SystemTime::UNIX_EPOCH, Duration::from_millis(7));
         let nack = Failure::new(Class::Unavailable, "RabbitMQ at broker:5672: the broker refused it (nack)");
         let spans = [(rabbitmq, Err(nack)), (pubsub, Ok(()))]
-            .map(|(broker, result)| of(&event, &broker, begun, took, &result).expect("a span"));
+            .map(|(broker, result)| span(&event, &broker, begun, took, &result).expect("a span"));
         assert!(spans.iter().all(|span| span.end_time == begun + took));
         assert!(!format!("{spans:?}").contains("hunter2"));
         insta::assert_snapshot!(spans.map(|span| told(&span)).join("\n\n"));
@@ -96,7 +96,7 @@ mod tests {
         for traceparent in [None, Some(""), Some("00-xyz-1-01"), Some("00-4bf92f3577b34da6a3ce929d0e0e4736")]
         {
             let event = CloudEvent { traceparent: traceparent.map(str::to_owned), ..example() };
-            assert_eq!(of(&event, &broker, SystemTime::now(), Duration::ZERO, &Ok(())), None);
+            assert_eq!(span(&event, &broker, SystemTime::now(), Duration::ZERO, &Ok(())), None);
         }
     }
 }

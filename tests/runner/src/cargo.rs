@@ -1,0 +1,95 @@
+//! Builds the test binaries and lists them.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+/// A test binary that cargo built.
+#[derive(Debug)]
+pub(crate) struct Binary {
+    /// Package and target, such as `lockstep-sim/bridge`; the unit tests of a library are `lockstep-sim/lib`.
+    pub(crate) name: String,
+    pub(crate) executable: PathBuf,
+    /// Where cargo would run it.
+    pub(crate) directory: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    executable: Option<PathBuf>,
+    manifest_path: Option<PathBuf>,
+    target: Option<Target>,
+    profile: Option<Profile>,
+    package_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// Builds all test binaries of the workspace; the compiler's progress goes to standard error.
+pub(crate) fn build() -> anyhow::Result<Vec<Binary>> {
+    let mut cargo = Command::new(env!("CARGO"))
+        .args(["test", "--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("starting cargo")?;
+    let stdout = cargo.stdout.take().context("cargo has no standard output")?;
+    let mut binaries = Vec::new();
+    for line in BufReader::new(stdout).lines() {
+        let message: Message = serde_json::from_str(&line?)?;
+        binaries.extend(binary(message)?);
+    }
+    ensure!(cargo.wait()?.success(), "the tests do not compile; the compiler's messages are above");
+    binaries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(binaries)
+}
+
+fn binary(message: Message) -> anyhow::Result<Option<Binary>> {
+    let tested = message.profile.is_some_and(|profile| profile.test);
+    let (Some(executable), Some(target), true) = (message.executable, message.target, tested) else {
+        return Ok(None);
+    };
+    ensure!(
+        message.reason == "compiler-artifact",
+        "an executable in a message of cargo's about {}",
+        message.reason
+    );
+    let manifest = message.manifest_path.context("an artifact without a manifest")?;
+    let package = message.package_id.context("an artifact without a package")?;
+    let package = package_name(&package);
+    let directory = manifest.parent().context("a manifest in no directory")?.to_owned();
+    let kind = target.kind.first().map_or("", String::as_str);
+    let name = match kind {
+        "lib" | "bin" => format!("{package}/{kind}"),
+        _ => format!("{package}/{}", target.name),
+    };
+    Ok(Some(Binary { name, executable, directory }))
+}
+
+/// The name in a package id such as `path+file:///src/sim#lockstep-sim@0.1.0`.
+fn package_name(id: &str) -> &str {
+    let id = id.rsplit_once('#').map_or(id, |(_, id)| id);
+    id.split_once('@').map_or(id, |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::package_name;
+
+    #[test]
+    fn package_ids_are_read() {
+        assert_eq!(package_name("path+file:///src/sim#lockstep-sim@0.1.0"), "lockstep-sim");
+    }
+}

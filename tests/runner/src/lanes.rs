@@ -1,0 +1,187 @@
+//! Runs the suites: some that compute beside some that wait.
+
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::progress::Progress;
+use crate::suites::{Job, Lane, Tier};
+
+/// A binary from which no event came for this long is ended: a test in it hangs.
+const SILENCE_MAX: Duration = Duration::from_mins(15);
+
+/// How many suites of a lane run at a time.
+const COMPUTING: usize = 1;
+const WAITING: usize = 2;
+
+/// What became of a suite.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) suite: String,
+    pub(crate) took: Duration,
+    pub(crate) tests: Vec<Test>,
+    pub(crate) ignored: usize,
+    /// Why the suite as a whole failed, if not for a test: it crashed or hung.
+    pub(crate) broken: Option<String>,
+    /// What it wrote to standard error.
+    pub(crate) stderr: String,
+}
+
+impl Outcome {
+    pub(crate) fn passed(&self) -> bool {
+        self.broken.is_none() && self.tests.iter().all(|test| test.passed)
+    }
+}
+
+/// A test that ran.
+#[derive(Debug)]
+pub(crate) struct Test {
+    pub(crate) name: String,
+    pub(crate) passed: bool,
+    pub(crate) took: Duration,
+    pub(crate) output: String,
+}
+
+/// A line of libtest's JSON output.
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "type")]
+    about: String,
+    #[serde(rename = "event")]
+    result: Option<String>,
+    name: Option<String>,
+    exec_time: Option<f64>,
+    stdout: Option<String>,
+}
+
+/// Runs all jobs and returns what became of them.
+pub(crate) fn run_all(jobs: Vec<Job>, tier: Tier) -> Vec<Outcome> {
+    let progress = Progress::new(jobs.len());
+    let queue = Mutex::new(VecDeque::from(jobs));
+    let outcomes = Mutex::new(Vec::new());
+    let (done, finished) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let (progress, queue, outcomes) = (&progress, &queue, &outcomes);
+        scope.spawn(move || progress.print_until(&finished));
+        for lane in [Lane::Computes; COMPUTING].into_iter().chain([Lane::Waits; WAITING]) {
+            let done = done.clone();
+            scope.spawn(move || {
+                while let Some(job) = next(queue, lane) {
+                    let outcome = run(&job, tier, progress);
+                    progress.ended(&outcome);
+                    outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
+                }
+                drop(done);
+            });
+        }
+        drop(done);
+    });
+    outcomes.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The next job of the lane, or of the other one where this lane has none left.
+fn next(queue: &Mutex<VecDeque<Job>>, lane: Lane) -> Option<Job> {
+    let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = queue.iter().position(|job| job.lane == lane);
+    queue.remove(place.unwrap_or(0))
+}
+
+fn run(job: &Job, tier: Tier, progress: &Progress) -> Outcome {
+    let start = Instant::now();
+    let mut outcome = Outcome {
+        suite: job.name.clone(),
+        took: Duration::ZERO,
+        tests: Vec::new(),
+        ignored: 0,
+        broken: None,
+        stderr: String::new(),
+    };
+    if let Err(error) = follow(job, tier, progress, &mut outcome) {
+        outcome.broken = Some(format!("{error:#}"));
+    }
+    outcome.took = start.elapsed();
+    outcome
+}
+
+/// Starts the binary and reads its events until it ends.
+fn follow(job: &Job, tier: Tier, progress: &Progress, outcome: &mut Outcome) -> anyhow::Result<()> {
+    let mut child = Command::new(&job.executable)
+        .args(["-Z", "unstable-options", "--format", "json", "--report-time"])
+        .args(&job.filters)
+        .current_dir(&job.directory)
+        // What tests call cargo for is not compiled with it: they run `cargo tree`.
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("LOCKSTEP_TIER", tier.name())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let (lines, events) = mpsc::channel();
+    let stdout = child.stdout.take().map(BufReader::new);
+    let stderr = child.stderr.take();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for line in stdout.into_iter().flat_map(BufReader::lines).map_while(Result::ok) {
+                if lines.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let errors = scope.spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut bytes));
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
+        let read = read_events(job, progress, &events, &mut child, outcome);
+        outcome.stderr = errors.join().unwrap_or_default();
+        read
+    })?;
+    let status = child.wait()?;
+    let failed = outcome.tests.iter().any(|test| !test.passed);
+    if !status.success() && !failed {
+        outcome.broken = Some(format!("it ended with {status}"));
+    }
+    Ok(())
+}
+
+fn read_events(
+    job: &Job,
+    progress: &Progress,
+    events: &mpsc::Receiver<String>,
+    child: &mut Child,
+    outcome: &mut Outcome,
+) -> anyhow::Result<()> {
+    loop {
+        let line = match events.recv_timeout(SILENCE_MAX) {
+            Ok(line) => line,
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                child.kill()?;
+                let running = progress.running(&job.name).join(", ");
+                anyhow::bail!("no test ended for {SILENCE_MAX:?}; it was ended while these ran: {running}");
+            }
+        };
+        // What a test writes past the harness, such as to a file descriptor, is no event.
+        let Ok(event) = serde_json::from_str::<Event>(&line) else {
+            outcome.stderr.push_str(&line);
+            continue;
+        };
+        let (Some(name), "test") = (event.name, event.about.as_str()) else { continue };
+        match event.result.as_deref() {
+            Some("started") => progress.test_started(&job.name, &name),
+            Some("ignored") => outcome.ignored += 1,
+            Some(result @ ("ok" | "failed")) => {
+                progress.test_ended(&job.name, &name);
+                let took = Duration::from_secs_f64(event.exec_time.unwrap_or_default().max(0.0));
+                let output = event.stdout.unwrap_or_default();
+                outcome.tests.push(Test { name, passed: result == "ok", took, output });
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What is printed at the end: the slowest tests, what was skipped, what failed and how to repeat it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::lanes::{Outcome, Test};
+use crate::progress::clock;
+
+/// How many of the slowest tests are printed.
+const SLOWEST: usize = 15;
+
+/// What tests print that need something which is not installed.
+const SKIPPED: &str = "SKIPPED: ";
+
+/// Prints the report; returns whether everything passed.
+pub(crate) fn print(outcomes: &[Outcome], took: Duration) -> bool {
+    let mut tests: Vec<(&str, &Test)> = outcomes
+        .iter()
+        .flat_map(|outcome| outcome.tests.iter().map(|test| (outcome.suite.as_str(), test)))
+        .collect();
+    tests.sort_by_key(|(_, test)| std::cmp::Reverse(test.took));
+    println!("\nslowest tests:");
+    for (suite, test) in tests.iter().take(SLOWEST) {
+        println!("{:>7.1} s  {suite} {}", test.took.as_secs_f64(), test.name);
+    }
+    let texts = outcomes.iter().flat_map(|outcome| {
+        outcome.stderr.lines().chain(outcome.tests.iter().flat_map(|test| test.output.lines()))
+    });
+    let skipped: BTreeSet<&str> = texts.filter(|line| line.starts_with(SKIPPED)).collect();
+    for line in skipped {
+        println!("{line}");
+    }
+    for outcome in outcomes.iter().filter(|outcome| !outcome.passed()) {
+        print_failures(outcome);
+    }
+    let failed = outcomes.iter().filter(|outcome| outcome.broken.is_some()).count()
+        + tests.iter().filter(|(_, test)| !test.passed).count();
+    let passed = tests.iter().filter(|(_, test)| test.passed).count();
+    let ignored: usize = outcomes.iter().map(|outcome| outcome.ignored).sum();
+    println!("\n{} suites in {}", outcomes.len(), clock(took));
+    println!("{passed} passed, {failed} failed, {ignored} skipped");
+    failed == 0
+}
+
+fn print_failures(outcome: &Outcome) {
+    for test in outcome.tests.iter().filter(|test| !test.passed) {
+        println!("\nFAILED {} {}\n{}", outcome.suite, test.name, test.output);
+        println!("repeat it with: {} -- --exact {}", command(&outcome.suite), test.name);
+    }
+    if let Some(broken) = &outcome.broken {
+        println!("\nFAILED {}: {broken}\n{}", outcome.suite, outcome.stderr);
+        println!("repeat it with: {}", command(&outcome.suite));
+    }
+}
+
+/// The cargo command that runs a suite.
+fn command(suite: &str) -> String {
+    let (package, target) = suite.split_once('/').unwrap_or((suite, "lib"));
+    match target {
+        "lib" => format!("cargo test -p {package} --lib"),
+        "bin" => format!("cargo test -p {package} --bins"),
+        target => format!("cargo test -p {package} --test {target}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command;
+
+    #[test]
+    fn each_kind_of_binary_has_its_command() {
+        assert_eq!(command("lockstep-sim/lib"), "cargo test -p lockstep-sim --lib");
+        assert_eq!(command("lockstep-sim/bridge"), "cargo test -p lockstep-sim --test bridge");
+    }
+}
