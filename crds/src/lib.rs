@@ -1,6 +1,6 @@
 //! The API types of Lockstep's controllers and the CustomResourceDefinitions generated from them.
 //!
-//! The YAML under `deploy/lockstep/crds/` is printed by `lockstep crds` and kept equal to these types by a test.
+//! The YAML in `deploy/lockstep/{crds,files/crds}/` is printed by `lockstep crds` and kept equal to these types by a test.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_core::CustomResourceExt as _;

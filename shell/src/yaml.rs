@@ -1,6 +1,7 @@
 //! YAML documents: the CRDs as they are printed and checked in.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use lockstep_crds::CrdSet;
 use serde_json::Value;
 
 /// A CRD as one document, with the line that begins it: `helm show crds` of Helm 3 puts nothing between files.
@@ -8,9 +9,11 @@ pub fn document(crd: &CustomResourceDefinition) -> Result<String, serde_yaml::Er
     Ok(format!("---\n{}", serde_yaml::to_string(crd)?))
 }
 
-/// The name of the file that a CRD is checked in as.
-pub fn file_name(crd: &CustomResourceDefinition) -> String {
-    format!("{}.{}.yaml", crd.spec.names.plural, crd.spec.group)
+/// Where the chart has a CRD, below its folder. The chart renders those of the controllers that are switched on; what Helm must
+/// install before it looks at anything else is in `crds`: the chart makes SentinelConfigs.
+pub fn path_in_chart(set: &CrdSet, crd: &CustomResourceDefinition) -> String {
+    let folder = if set.runs_alone { "crds".to_owned() } else { format!("files/crds/{}", set.controller) };
+    format!("{folder}/{}.{}.yaml", crd.spec.names.plural, crd.spec.group)
 }
 
 /// The objects in a text of several documents; empty ones are left out.
@@ -28,44 +31,61 @@ mod tests {
 
     use super::*;
 
-    /// Where the chart's definitions are checked in.
-    const CHECKED_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/lockstep/crds");
+    const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/lockstep");
     /// Set to write the files instead of comparing them.
     const REGENERATE: &str = "LOCKSTEP_REGENERATE";
 
+    /// The files of one folder of the chart, by their paths below the chart.
+    fn files(folder: &str) -> Vec<(String, String)> {
+        let entries = fs::read_dir(Path::new(CHART).join(folder)).unwrap().map(|entry| entry.unwrap());
+        let read = |entry: fs::DirEntry| {
+            let path = format!("{folder}/{}", entry.file_name().into_string().unwrap());
+            (path, fs::read_to_string(entry.path()).unwrap())
+        };
+        entries.map(read).collect()
+    }
+
+    /// All definitions in the chart.
+    fn checked_in() -> BTreeMap<String, String> {
+        let folders = fs::read_dir(Path::new(CHART).join("files/crds")).unwrap();
+        let folders = folders.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let rendered = folders.flat_map(|controller| files(&format!("files/crds/{controller}")));
+        files("crds").into_iter().chain(rendered).collect()
+    }
+
     #[test]
     fn checked_in_definitions_are_what_the_types_say() {
-        let expected = lockstep_crds::all()
-            .iter()
-            .flat_map(|set| &set.crds)
-            .map(|crd| (file_name(crd), document(crd).unwrap()))
+        let sets = lockstep_crds::all();
+        let crds = sets.iter().flat_map(|set| set.crds.iter().map(move |crd| (set, crd)));
+        let expected = crds
+            .map(|(set, crd)| (path_in_chart(set, crd), document(crd).unwrap()))
             .collect::<BTreeMap<_, _>>();
-        let folder = Path::new(CHECKED_IN);
         if std::env::var_os(REGENERATE).is_some() {
-            fs::create_dir_all(folder).unwrap();
-            for (name, text) in &expected {
-                fs::write(folder.join(name), text).unwrap();
+            for (path, text) in &expected {
+                let path = Path::new(CHART).join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
             }
         }
-        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-        let found = entries
-            .map(|entry| {
-                (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap())
-            })
-            .collect::<BTreeMap<_, _>>();
         assert!(
-            found == expected,
-            "deploy/lockstep/crds is not what the types say; regenerate it with: \
+            checked_in() == expected,
+            "the definitions in deploy/lockstep are not what the types say; regenerate them with: \
              {REGENERATE}=1 cargo test -p lockstep-shell checked_in_definitions"
         );
     }
 
     #[test]
     fn checked_in_definitions_one_after_the_other_are_as_many_documents() {
-        let files = fs::read_dir(CHECKED_IN).unwrap().map(|entry| entry.unwrap().path());
-        let texts = files.map(|file| fs::read_to_string(file).unwrap()).collect::<Vec<_>>();
+        let texts = checked_in().into_values().collect::<String>();
         let definitions = lockstep_crds::all().iter().map(|set| set.crds.len()).sum::<usize>();
-        assert_eq!(objects(&texts.concat()).unwrap().len(), definitions);
+        assert_eq!(objects(&texts).unwrap().len(), definitions);
+    }
+
+    #[test]
+    fn the_chart_finds_where_to_annotate_each_definition() {
+        for (path, text) in checked_in() {
+            assert_eq!(text.matches("\nmetadata:\n").count(), 1, "{path}");
+        }
     }
 
     #[test]

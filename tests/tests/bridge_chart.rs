@@ -55,6 +55,8 @@ fn rules<'a>(objects: &'a [Value], name: &str) -> anyhow::Result<&'a Vec<Value>>
 fn it_is_off_unless_asked_for() -> anyhow::Result<()> {
     let objects = render("bridge-off", "namespaceclass: {enabled: false}")?;
     assert!(objects.iter().all(is_crd));
+    assert!(named(&objects, "CustomResourceDefinition", "dpfhcpbridges.dpf.hcp.bridge.com").is_err());
+    let objects = render("bridge-on", "bridge: {enabled: true}")?;
     named(&objects, "CustomResourceDefinition", "dpfhcpbridges.dpf.hcp.bridge.com")?;
     Ok(())
 }

@@ -4,10 +4,16 @@
 #[path = "chart/account.rs"]
 mod account;
 
+use std::collections::BTreeSet;
+use std::process::Command;
+
 use anyhow::{Context as _, ensure};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
 use lockstep_tests::access::Account;
 use lockstep_tests::chart::{apply, install, is_crd, is_foreign, named, only, render, template};
-use lockstep_tests::control_plane::ControlPlane;
+use lockstep_tests::control_plane::{self, ControlPlane};
 use lockstep_tests::ground::eventually;
 use lockstep_tests::program::workspace;
 use serde_json::{Value, json};
@@ -147,9 +153,83 @@ fn the_budget_is_for_several_replicas_only() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_controller_that_is_switched_off_leaves_only_definitions() -> anyhow::Result<()> {
-    let objects = render("chart-off", "namespaceclass: {enabled: false}")?;
-    assert!(objects.iter().all(is_crd));
+fn only_what_is_switched_on_is_defined() -> anyhow::Result<()> {
+    let defined = |values: &str| {
+        let objects = render("chart-defined", values)?;
+        let crds = objects.iter().filter(|object| is_crd(object));
+        let groups = crds.map(|crd| crd["spec"]["group"].as_str().unwrap_or_default().to_owned());
+        anyhow::Ok(groups.collect::<BTreeSet<_>>())
+    };
+    let set = |groups: &[&str]| groups.iter().map(|&group| group.to_owned()).collect::<BTreeSet<_>>();
+    // The chart makes SentinelConfigs, so that Helm must know them before it looks at anything else.
+    let (sentinel, classes) = ("hyperfleet.redhat.com", "namespaceclass.akuity.io");
+    let (bridge, service) = ("dpf.hcp.bridge.com", "svc.dpu.nvidia.com");
+    assert_eq!(defined("{}")?, set(&[sentinel, classes]));
+    assert_eq!(defined("namespaceclass: {enabled: false}")?, set(&[sentinel]));
+    assert_eq!(defined("bridge: {enabled: true}")?, set(&[sentinel, classes, bridge]));
+    assert_eq!(
+        defined("{namespaceclass: {enabled: false}, dpuservice: {enabled: true}}")?,
+        set(&[sentinel, service])
+    );
+    assert_eq!(defined("crds: {enabled: false}")?, set(&[sentinel]));
+    let off = render("chart-off", "namespaceclass: {enabled: false}")?;
+    assert!(off.iter().all(is_crd));
+    Ok(())
+}
+
+/// Helm itself, against an API server: the CRDs come, are upgraded and stay, with the objects of their kinds.
+#[tokio::test]
+async fn helm_installs_upgrades_and_keeps_definitions() -> anyhow::Result<()> {
+    let plane = ControlPlane::start()?;
+    let client = plane.client().await?;
+    let helm = |arguments: &[&str]| {
+        let mut command = Command::new(control_plane::helm()?);
+        command.arg("--kubeconfig").arg(plane.kubeconfig()).args(["--namespace", "default"]).args(arguments);
+        let output = command.current_dir(workspace()).output()?;
+        Ok(if output.status.success() { None } else { Some(String::from_utf8(output.stderr)?) })
+    };
+    let succeeds = |arguments: &[&str]| match helm(arguments)? {
+        None => anyhow::Ok(()),
+        Some(error) => anyhow::bail!("helm {arguments:?}: {error}"),
+    };
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let served = async |name: &str| anyhow::Ok(crds.get_opt(name).await?);
+    let (classes, bridges) =
+        ("namespaceclasses.namespaceclass.akuity.io", "dpfhcpbridges.dpf.hcp.bridge.com");
+
+    succeeds(&["install", "release", "deploy/lockstep"])?;
+    let installed = served(classes).await?.context("no CRD of classes")?;
+    assert!(served(bridges).await?.is_none());
+    let class = json!({
+        "apiVersion": "namespaceclass.akuity.io/v1alpha1", "kind": "NamespaceClass",
+        "metadata": {"name": "kept"}, "spec": {"resources": []},
+    });
+    eventually("classes are served", async || apply(&client, &class).await.map(drop)).await?;
+
+    // As an older chart had left it.
+    let older = json!([{"op": "remove", "path": "/spec/names/categories"}]);
+    let older = Patch::<()>::Json(serde_json::from_value(older)?);
+    crds.patch(classes, &PatchParams::default(), &older).await?;
+    succeeds(&["upgrade", "release", "deploy/lockstep", "--set", "bridge.enabled=true"])?;
+    let upgraded = served(classes).await?.context("no CRD of classes")?;
+    assert_eq!(upgraded.spec.names.categories, installed.spec.names.categories);
+    assert!(served(bridges).await?.is_some());
+
+    succeeds(&["upgrade", "release", "deploy/lockstep", "--set", "bridge.enabled=false"])?;
+    assert!(served(bridges).await?.is_some(), "objects of the kind would go with it");
+    succeeds(&["uninstall", "release"])?;
+    let kept = served(classes).await?.context("it is gone with all classes")?;
+    assert!(kept.metadata.deletion_timestamp.is_none());
+    assert!(apply(&client, &class).await.is_ok());
+
+    // What others have defined is left alone.
+    let foreign: CustomResourceDefinition = {
+        let set = lockstep_crds::all().into_iter().find(|set| set.controller == "dpuservice");
+        set.and_then(|set| set.crds.into_iter().next()).context("no CRD of DPUServices")?
+    };
+    crds.create(&PostParams::default(), &foreign).await?;
+    let refused = helm(&["install", "release", "deploy/lockstep", "--set", "dpuservice.enabled=true"])?;
+    assert!(refused.is_some_and(|error| error.contains("invalid ownership metadata")));
     Ok(())
 }
 

@@ -54,6 +54,8 @@ fn argo_namespace() -> Value {
 fn it_is_off_unless_asked_for() -> anyhow::Result<()> {
     let objects = render("dpuservice-off", "namespaceclass: {enabled: false}")?;
     assert!(objects.iter().all(is_crd));
+    assert!(named(&objects, "CustomResourceDefinition", "dpuservices.svc.dpu.nvidia.com").is_err());
+    let objects = render("dpuservice-on", "dpuservice: {enabled: true}")?;
     named(&objects, "CustomResourceDefinition", "dpuservices.svc.dpu.nvidia.com")?;
     Ok(())
 }
