@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 mod completions;
@@ -78,9 +79,9 @@ pub(crate) fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where stderr is closed there is nobody left to tell.
-            let _ = writeln!(std::io::stderr(), "lockstep: {error:#}");
-            ExitCode::FAILURE
+            // The prefix is clap's. Where stderr is closed there is nobody left to tell.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            if error.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -102,6 +103,23 @@ fn block_on(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result
     // Nothing that still runs is worth waiting for: whoever matters has been awaited.
     runtime.shutdown_background();
     result
+}
+
+/// The program was asked in a way in which it can't be asked, which clap could not see.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Misuse(pub(crate) String);
+
+impl Misuse {
+    /// An error with its causes, as one.
+    pub(crate) fn of(error: impl Into<anyhow::Error>) -> anyhow::Error {
+        Self(format!("{:#}", error.into())).into()
+    }
+}
+
+/// Takes the names of controllers, which completion offers.
+pub(crate) fn controller_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(lockstep_crds::all().into_iter().map(|set| set.controller))
 }
 
 /// Whether the reader of our output has gone, as `head` does; that is no failure of ours.

@@ -37,9 +37,20 @@ fn folder() -> tempfile::TempDir {
 fn fails(output: &Output, parts: &[&str]) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.starts_with("lockstep: ") && stderr.trim_end().lines().count() == 1, "{stderr}");
+    assert!(stderr.starts_with("error: ") && stderr.trim_end().lines().count() == 1, "{stderr}");
     for part in parts {
         assert!(stderr.contains(part), "{part:?} is not in {stderr}");
+    }
+}
+
+/// Fails as a wrong use, with the whole story in the first lines on stderr.
+fn misused(output: &Output, parts: &[&str]) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(output.stdout.is_empty() && stderr.starts_with("error: "), "{stderr}");
+    let story = stderr.split("\n\n").next().unwrap();
+    for part in parts {
+        assert!(story.contains(part), "{part:?} is not in {stderr}");
     }
 }
 
@@ -91,6 +102,13 @@ fn bad_flags_are_usage_errors() {
         &["replay", "x", "--until", "soon"],
         &["dev", "--listen", "8001"],
         &["dev", "--bare", "--controllers", "namespaceclass"],
+        &["dev", "--controllers", "x"],
+        &["crds", "--controllers", "x"],
+        &["run", "--controllers", "x"],
+        &["run", "--controllers", "sentinel"],
+        &["run", "--record", "run.jsonl"],
+        &["run", "--log-level", "warning"],
+        &["dev", "--log-level", "lots=of=it"],
         &["completions", "tcsh"],
         &["frobnicate"],
         &[],
@@ -112,7 +130,7 @@ fn crds_are_printed_as_they_are_checked_in() {
     }
     let some = succeeds(&run(folder.path(), &["crds", "--controllers", "namespaceclass"]));
     assert!(some.matches("kind: CustomResourceDefinition").count() == 2 && printed.contains(&some));
-    fails(&run(folder.path(), &["crds", "--controllers", "x"]), &["\"x\"", "namespaceclass"]);
+    assert_eq!(succeeds(&run(folder.path(), &["crds", "--controller", "namespaceclass"])), some);
 }
 
 #[test]
@@ -121,5 +139,6 @@ fn completions_exist_for_common_shells() {
     for shell in ["bash", "zsh", "fish"] {
         let script = succeeds(&run(folder.path(), &["completions", shell]));
         assert!(script.contains("metrics-bind-address") && script.contains("keep-going"), "{shell}");
+        assert!(script.contains("dpuservice"), "{shell}: names of controllers are offered");
     }
 }

@@ -19,7 +19,7 @@ dpuservice: {enabled: true}
 ";
 
 const ALERTS: &str = include_str!("../../deploy/lockstep/files/alerts.yaml");
-const KUBE_STATE_METRICS: &str = include_str!("../../deploy/examples/dpuservice/kube-state-metrics.yaml");
+const KUBE_STATE_METRICS: &str = include_str!("../../deploy/kube-state-metrics/dpuservice.yaml");
 
 /// What the account may do anywhere.
 const ANYWHERE: [Grant; 5] = [

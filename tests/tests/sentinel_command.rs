@@ -81,7 +81,7 @@ fn what_is_missing_or_wrong_is_told_before_anything_begins() -> anyhow::Result<(
         (
             vec!["--config=a"],
             vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")],
-            "lockstep: OTEL_EXPORTER_OTLP_ENDPOINT: it is no URL of HTTP or HTTPS; write the URL of a collector",
+            "error: OTEL_EXPORTER_OTLP_ENDPOINT: it is no URL of HTTP or HTTPS; write the URL of a collector",
         ),
         (
             vec!["--config=a"],

@@ -9,7 +9,14 @@ use lockstep_shell::{controllers, yaml};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Only those of these controllers [default: all]
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", env = "LOCKSTEP_CONTROLLERS")]
+    #[arg(
+        long,
+        alias = "controller",
+        value_delimiter = ',',
+        value_name = "NAMES",
+        value_parser = super::controller_names(),
+        env = "LOCKSTEP_CONTROLLERS"
+    )]
     controllers: Vec<String>,
 }
 

@@ -50,7 +50,14 @@ pub(crate) struct Args {
     kubeconfig: PathBuf,
 
     /// Which controllers to run [default: all]
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", env = "LOCKSTEP_CONTROLLERS")]
+    #[arg(
+        long,
+        alias = "controller",
+        value_delimiter = ',',
+        value_name = "NAMES",
+        value_parser = super::controller_names(),
+        env = "LOCKSTEP_CONTROLLERS"
+    )]
     controllers: Vec<String>,
 
     /// Serve the API alone: no resource definitions, no controllers, no examples

@@ -5,6 +5,8 @@ use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use super::Misuse;
+
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -24,7 +26,7 @@ const NEVER: [&str; 5] =
 
 /// Begins to log. `level` is a level or a list of directives such as `info,lockstep_shell=debug`.
 pub(crate) fn start(level: &str, format: Format) -> anyhow::Result<()> {
-    let filter = filter(level).with_context(|| format!("log level {level:?}"))?;
+    let filter = filter(level).with_context(|| format!("log level {level:?}")).map_err(Misuse::of)?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         Format::Text => {

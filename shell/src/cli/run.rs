@@ -18,10 +18,11 @@ use lockstep_shell::failure::masked;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::{connect, record};
+use tracing::info;
 
 use super::serving::Serving;
 use super::signal::Signals;
-use super::{logging, process};
+use super::{Misuse, logging, process};
 
 /// Runs controllers against a cluster
 ///
@@ -33,8 +34,10 @@ pub(crate) struct Args {
     /// Which controllers to run [default: all but the Sentinel]
     #[arg(
         long,
+        alias = "controller",
         value_delimiter = ',',
         value_name = "NAMES",
+        value_parser = super::controller_names(),
         overrides_with = "controllers",
         env = "LOCKSTEP_CONTROLLERS"
     )]
@@ -127,15 +130,24 @@ The resource definitions come first:
 Ctrl-C or SIGTERM ends it, after what is being written.";
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let sets = controllers::select_running(&args.controllers)?;
+    let sets = controllers::select_running(&args.controllers).map_err(Misuse::of)?;
     if args.record.is_some() && sets.len() != 1 {
         let names = sets.iter().map(|set| set.controller).collect::<Vec<_>>().join(", ");
-        bail!("--record writes down one controller; choose it with --controllers, out of {names}");
+        let story =
+            format!("--record writes down one controller; choose it with --controllers, out of {names}");
+        return Err(Misuse(story).into());
     }
     logging::start(&args.log_level, args.log_format)?;
     let mut signals = Signals::new()?;
     let preparing = async {
         let config = connect::configuration(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+        info!(
+            version = env!("CARGO_PKG_VERSION"),
+            cluster = masked(&config.cluster_url.to_string()),
+            controllers = sets.iter().map(|set| set.controller).collect::<Vec<_>>().join(","),
+            leader_elect = args.leader_elect,
+            "starting"
+        );
         let client = connect(config.clone(), &sets).await?;
         let clock = Clock::start(jiff::Timestamp::now);
         let metrics = Metrics::new(prometheus::Registry::new())?;

@@ -18,11 +18,13 @@ use serde::Serialize;
 
 use self::failure::Failure;
 use self::input::{PlanFile, Seeds};
+use self::interrupt::Stop;
 use self::report::Report;
 
 mod failure;
 mod files;
 mod input;
+mod interrupt;
 mod planted;
 mod progress;
 mod report;
@@ -43,9 +45,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "A..B", value_parser = input::seeds)]
     seeds: Option<Seeds>,
 
-    /// Only this controller [default: all]
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(input::controllers()))]
-    controller: Option<String>,
+    /// Only these controllers [default: all]
+    #[arg(
+        long,
+        alias = "controller",
+        value_name = "NAMES",
+        value_delimiter = ',',
+        value_parser = super::controller_names()
+    )]
+    controllers: Vec<String>,
 
     /// Only these faults; users act all the same [default: all]
     #[arg(
@@ -82,14 +90,15 @@ pub(crate) struct Args {
         long,
         value_name = "FILE",
         value_parser = input::plan_file,
-        conflicts_with_all = ["seeds", "controller", "faults", "duration", "jobs", "keep_going"]
+        conflicts_with_all = ["seeds", "controllers", "faults", "duration", "jobs", "keep_going"]
     )]
     plan: Option<PlanFile>,
 
-    /// Plants bugs and tells how many seeds it takes to find each; with --plan, runs the plan with the bug
+    /// Plant a bug into the controllers, or every one that there is, and tell how many seeds it takes to find it; with --plan,
+    /// run the plan with the bug
     #[arg(
         long,
-        hide = true,
+        hide_possible_values = true,
         value_name = "NAME",
         num_args = 0..=1,
         default_missing_value = planted::ALL,
@@ -101,7 +110,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   lockstep sim
-  lockstep sim --seeds 5000..6000 --controller namespaceclass --duration 10m
+  lockstep sim --seeds 5000..6000 --controllers namespaceclass --duration 10m
   lockstep sim --faults crash_after,answer_lost,time_travel --keep-going
   lockstep sim --plan lockstep-failures/namespaceclass-17.json
   lockstep sim --json | jq '.failures[].replay'
@@ -111,20 +120,26 @@ The files of a failure are named by its controller and seed:
   X-17.txt   what failed, the plan in words, and what happened
   X-17.html  what happened, as a page
 
-It ends with 0 if nothing failed, 1 if something did, 2 if it was asked in the wrong way.";
+Ctrl-C ends the search after the runs under way, and tells what they found; again, it ends at once.
+It ends with 0 if nothing failed, 1 if something did, 2 if it was asked in the wrong way, 130 after Ctrl-C.";
+
+/// The exit code of a program that Ctrl-C has ended.
+const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let stop = interrupt::listen()?;
     if let (Some(name), None) = (&args.planted, &args.plan) {
-        let table = planted::search(args, name)?;
+        let table = planted::search(args, name, &stop)?;
         tell(args, &table)?;
         return Ok(code(table.all_found()));
     }
     let report = match &args.plan {
         Some(file) => replay(args, file)?,
-        None => search(args),
+        None => search(args, &stop),
     };
     tell(args, &report)?;
-    Ok(code(report.failures.is_empty()))
+    let well = report.failures.is_empty();
+    Ok(if well && stop.is_asked_for() { ExitCode::from(INTERRUPTED) } else { code(well) })
 }
 
 fn code(well: bool) -> ExitCode {
@@ -143,9 +158,11 @@ fn tell<T: Serialize + std::fmt::Display>(args: &Args, result: &T) -> anyhow::Re
 
 impl Args {
     fn subjects(&self) -> Vec<&'static dyn Subject> {
-        let chosen =
-            |subject: &&dyn Subject| self.controller.as_deref().is_none_or(|name| name == subject.name());
-        subjects::all().into_iter().filter(chosen).collect()
+        subjects::all().into_iter().filter(|subject| self.chose(subject.name())).collect()
+    }
+
+    fn chose(&self, controller: &str) -> bool {
+        self.controllers.is_empty() || self.controllers.iter().any(|name| name == controller)
     }
 
     /// What is searched, where nobody has chosen the seeds these.
@@ -161,21 +178,22 @@ impl Args {
     }
 }
 
-fn search(args: &Args) -> Report {
+fn search(args: &Args, stop: &Stop) -> Report {
     let (mut summaries, mut failures, mut took) = (Vec::new(), Vec::new(), Duration::ZERO);
     for subject in args.subjects() {
         let search = args.search(0..1000, subject);
         let simulation = Simulation::new(subject);
         let began = Instant::now();
-        let summary = progress::of(&search, subject.name(), |progress| search.run(&simulation, progress));
+        let summary =
+            progress::of(&search, subject.name(), stop, |progress| search.run_while(&simulation, progress));
         took += began.elapsed();
         failures.extend(find(&simulation, &search, &summary, &args.out));
         summaries.push((subject.name(), summary));
-        if !failures.is_empty() && !args.keep_going {
+        if stop.is_asked_for() || (!failures.is_empty() && !args.keep_going) {
             break;
         }
     }
-    Report::new(&summaries, took, failures)
+    Report { interrupted: stop.is_asked_for(), ..Report::new(&summaries, took, failures) }
 }
 
 /// What is to be told of the seeds that failed. Of those that violate the same invariant the first is shrunk.

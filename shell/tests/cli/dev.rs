@@ -39,10 +39,20 @@ fn dev_tells_in_one_line_why_it_can_not_start() {
     fails(&bare.unwrap(), &[&address, "in use", "--listen"]);
 
     let free = ["dev", "--bare", "--listen", "127.0.0.1:0", "--kubeconfig"];
-    fails(&run(folder.path(), &[&free[..], &["no/such/folder/config"]].concat()), &["no/such/folder/config"]);
     std::fs::write(folder.path().join("precious"), "x").unwrap();
+    let no_folder = run(folder.path(), &[&free[..], &["precious/config"]].concat());
+    fails(&no_folder, &["precious/config", "--kubeconfig"]);
     fails(&run(folder.path(), &[&free[..], &["precious"]].concat()), &["precious", "not ours"]);
     assert_eq!(std::fs::read_to_string(folder.path().join("precious")).unwrap(), "x");
+}
+
+#[test]
+fn dev_makes_the_folder_of_its_kubeconfig() {
+    let folder = folder();
+    let args = ["dev", "--bare", "--listen", "127.0.0.1:0", "--kubeconfig", "new/folder/config"];
+    let served = Served::start(folder.path(), &args);
+    assert!(folder.path().join("new/folder/config").exists());
+    assert_eq!(served.terminate(), Some(0));
 }
 
 #[tokio::test]

@@ -1,19 +1,11 @@
 //! `lockstep sim`.
 
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
 
-use super::{folder, run, succeeds};
+use rustix::process::{Pid, Signal, kill_process};
 
-/// Fails as a wrong use, with the whole story in the first line on stderr.
-fn misused(output: &Output, parts: &[&str]) {
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert_eq!(output.stdout, b"");
-    let story = stderr.split("\n\n").next().unwrap();
-    for part in parts {
-        assert!(story.contains(part), "{part:?} is not in {stderr}");
-    }
-}
+use super::{folder, lockstep, misused, run, succeeds};
 
 fn object(output: &Output) -> serde_json::Value {
     let stdout = String::from_utf8_lossy(&output.stdout);
@@ -47,6 +39,33 @@ fn sim_finds_nothing_and_goes_the_same_way_twice() {
 }
 
 #[test]
+fn sim_tells_what_it_found_before_ctrl_c() {
+    let folder = folder();
+    let started = Instant::now();
+    let args =
+        ["sim", "--seeds", "0..100000", "--controllers", "namespaceclass", "--duration", "5m", "--json"];
+    let sim =
+        lockstep(folder.path()).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Its first run must not have ended: a signal that comes before it listens would end it.
+    let pid = Pid::from_child(&sim);
+    let listens = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", sim.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_owned();
+        u64::from_str_radix(&caught, 16).unwrap() & 2 != 0
+    };
+    while !listens() {
+        assert!(started.elapsed() < Duration::from_mins(3));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    kill_process(pid, Signal::INT).unwrap();
+    let output = sim.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = object(&output);
+    assert_eq!(report["interrupted"], true);
+    assert!(report["runs"].as_u64() >= Some(1) && report["runs"].as_u64() < Some(100_000), "{report}");
+}
+
+#[test]
 fn sim_sums_up_for_people() {
     let folder = folder();
     let told = succeeds(&run(
@@ -65,7 +84,7 @@ fn sim_tells_what_is_wrong_with_what_it_was_asked() {
     let sim = |args: &[&str]| run(folder.path(), &[&["sim"], args].concat());
     misused(&sim(&["--seeds", "17"]), &["--seeds", "17", "a range such as 0..1000"]);
     misused(&sim(&["--seeds", "3..3"]), &["--seeds", "3..3", "empty"]);
-    misused(&sim(&["--controller", "x"]), &["--controller", "'x'", "namespaceclass"]);
+    misused(&sim(&["--controllers", "x"]), &["--controllers", "'x'", "namespaceclass"]);
     misused(&sim(&["--faults", "pause,rain"]), &["--faults", "'rain'", "crash_after", "time_travel"]);
     misused(&sim(&["--duration", "soon"]), &["--duration", "soon", "30m"]);
     misused(&sim(&["--jobs", "0"]), &["--jobs"]);

@@ -1,7 +1,7 @@
 //! Runs many seeds on all processors and sums up.
 
 use std::collections::BTreeMap;
-use std::ops::Range as Seeds;
+use std::ops::{ControlFlow, Range as Seeds};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -61,15 +61,29 @@ impl Search {
 
     /// Runs all seeds, or up to the first that fails. `progress` is told after each run how many have been made.
     pub fn run(&self, simulation: &Simulation, progress: &(dyn Fn(u64) + Sync)) -> Summary {
+        self.run_while(simulation, &|done| {
+            progress(done);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// The same, but `progress` says after each run whether to go on.
+    pub fn run_while(
+        &self,
+        simulation: &Simulation,
+        progress: &(dyn Fn(u64) -> ControlFlow<()> + Sync),
+    ) -> Summary {
         let next = AtomicU64::new(self.seeds.start);
-        let (done, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (done, failed, stopped) = (AtomicU64::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let runs: Mutex<BTreeMap<u64, Run>> = Mutex::default();
         std::thread::scope(|scope| {
             for _ in 0..self.threads.max(1) {
                 scope.spawn(|| {
                     let range = self.range(simulation);
                     // Whoever has drawn a seed runs it: all seeds before one that fails are run.
-                    while self.keep_going || !failed.load(Ordering::Relaxed) {
+                    while (self.keep_going || !failed.load(Ordering::Relaxed))
+                        && !stopped.load(Ordering::Relaxed)
+                    {
                         let seed = next.fetch_add(1, Ordering::Relaxed);
                         if seed >= self.seeds.end {
                             return;
@@ -79,7 +93,8 @@ impl Search {
                         if let Ok(mut runs) = runs.lock() {
                             runs.insert(seed, run);
                         }
-                        progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+                        let flow = progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+                        stopped.fetch_or(flow.is_break(), Ordering::Relaxed);
                     }
                 });
             }

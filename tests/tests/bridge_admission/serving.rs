@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use anyhow::Context as _;
 use lockstep_tests::admission::MERGE;
 use lockstep_tests::chart::{apply, install_crd};
+use lockstep_tests::program::workspace;
 use serde::Deserialize as _;
 
 use super::{Court, Value, bridge, ensure, json, set, spec};
@@ -17,7 +18,7 @@ const DOCUMENTED: [&str; 3] = [
     include_str!("documented/staging.yaml"),
 ];
 const PRODUCTION: &str = include_str!("../../../deploy/examples/bridge/production.yaml");
-const INFRASTRUCTURE: &str = include_str!("../../../deploy/examples/bridge/infrastructure.yaml");
+const INFRASTRUCTURE: &str = include_str!("../../../deploy/examples/bridge/00-infrastructure.yaml");
 const EXAMPLES: [&str; 3] = [
     PRODUCTION,
     include_str!("../../../deploy/examples/bridge/development.yaml"),
@@ -129,6 +130,33 @@ pub(super) async fn the_infrastructure_is_taken(court: Court) -> anyhow::Result<
 fn infrastructure() -> anyhow::Result<Vec<Value>> {
     let documents = serde_yaml::Deserializer::from_str(INFRASTRUCTURE).map(Value::deserialize);
     Ok(documents.collect::<Result<_, _>>()?)
+}
+
+/// `kubectl apply -f` of a folder takes its files by their names.
+#[test]
+fn each_folder_of_examples_can_be_applied_as_a_whole() -> anyhow::Result<()> {
+    // Those of the systems that the controllers work with, and one that users choose.
+    let mut namespaces =
+        HashSet::from(["dpf-operator-system", "metallb-system", "dpu-services"].map(str::to_owned));
+    for folder in std::fs::read_dir(workspace().join("deploy/examples"))? {
+        let files = std::fs::read_dir(folder?.path())?.map(|file| Ok(file?.path()));
+        let mut files = files.collect::<anyhow::Result<Vec<_>>>()?;
+        files.sort();
+        for file in files {
+            let text = std::fs::read_to_string(&file)?;
+            for document in serde_yaml::Deserializer::from_str(&text) {
+                let object = Value::deserialize(document)?;
+                let (named, what) = (&object["metadata"]["name"], format!("{}: {object}", file.display()));
+                ensure!(object["apiVersion"].is_string() && named.is_string(), "no object in {what}");
+                let namespace = object["metadata"]["namespace"].as_str();
+                ensure!(namespace.is_none_or(|name| namespaces.contains(name)), "no namespace for {what}");
+                if object["kind"] == "Namespace" {
+                    namespaces.extend(named.as_str().map(str::to_owned));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 #[test]

@@ -25,7 +25,9 @@ impl Kubeconfig {
                 bail!("{} exists and is not ours to overwrite (--kubeconfig chooses another)", path.display())
             }
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+                return Err(error).with_context(|| {
+                    format!("cannot read {} (--kubeconfig chooses another place)", path.display())
+                });
             }
             Ok(_) | Err(_) => {}
         }
@@ -34,6 +36,7 @@ impl Kubeconfig {
             // By way of a temporary file, so that nobody reads half of it.
             let folder =
                 path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            fs::create_dir_all(folder)?;
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             file.write_all(content.as_bytes())?;
             file.persist(path).map_err(|error| error.error)

@@ -68,7 +68,7 @@ impl Failure {
     pub(super) fn of_seed(search: &Search, controller: &str, seed: u64, violation: &Violation) -> Self {
         let duration = duration::show(search.stormy);
         let mut replay = format!(
-            "lockstep sim --controller {controller} --seeds {seed}..{} --duration {duration}",
+            "lockstep sim --controllers {controller} --seeds {seed}..{} --duration {duration}",
             seed + 1
         );
         if !search.faults.is_empty() {

@@ -8,6 +8,7 @@ use lockstep_sim::simulation::bugs::{self, Bug};
 use lockstep_sim::simulation::{Search, Simulation};
 use serde::Serialize;
 
+use super::interrupt::Stop;
 use super::{Args, input, progress};
 
 /// Stands for all bugs.
@@ -38,15 +39,13 @@ struct Row {
 }
 
 /// Searches for the bugs of that name.
-pub(super) fn search(args: &Args, name: &str) -> anyhow::Result<Table> {
-    let chosen = |bug: &&'static Bug| {
-        (name == ALL || name == bug.name)
-            && args.controller.as_deref().is_none_or(|controller| controller == bug.controller)
-    };
+pub(super) fn search(args: &Args, name: &str, stop: &Stop) -> anyhow::Result<Table> {
+    let chosen = |bug: &&'static Bug| (name == ALL || name == bug.name) && args.chose(bug.controller);
     let began = Instant::now();
-    let rows = bugs::all().into_iter().filter(chosen).map(|bug| find(args, bug));
+    let rows = bugs::all().into_iter().filter(chosen).map(|bug| find(args, bug, stop));
+    let rows = rows.take_while(|_| !stop.is_asked_for());
     let rows = rows.collect::<anyhow::Result<Vec<_>>>()?;
-    ensure!(!rows.is_empty(), "there is no such bug to plant");
+    ensure!(!rows.is_empty() || stop.is_asked_for(), "there is no such bug to plant");
     Ok(Table::new(rows, began.elapsed()))
 }
 
@@ -58,10 +57,10 @@ pub(super) fn named(name: &str, controller: &str) -> anyhow::Result<&'static Bug
     })
 }
 
-fn find(args: &Args, bug: &'static Bug) -> anyhow::Result<Row> {
+fn find(args: &Args, bug: &'static Bug, stop: &Stop) -> anyhow::Result<Row> {
     let simulation = Simulation::new(input::subject(bug.controller)?).with_bug(bug);
     let search = Search { keep_going: false, ..args.search(0..2000, simulation.subject()) };
-    let summary = progress::of(&search, bug.name, |progress| search.run(&simulation, progress));
+    let summary = progress::of(&search, bug.name, stop, |progress| search.run_while(&simulation, progress));
     let found = summary.failures.first_key_value();
     Ok(Row {
         bug: bug.name,

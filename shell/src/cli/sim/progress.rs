@@ -1,24 +1,74 @@
-//! How far a search has come, on stderr; nothing where that is no terminal.
+//! How far a search has come, on stderr: a bar on a terminal, elsewhere a line now and then.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lockstep_sim::simulation::Search;
 
-/// Shows a bar while `search` runs, which tells it how many runs have been made.
-pub(super) fn of<T>(search: &Search, name: &str, run: impl FnOnce(&(dyn Fn(u64) + Sync)) -> T) -> T {
-    let bar = ProgressBar::new(search.seeds.end - search.seeds.start);
+use super::interrupt::Stop;
+
+/// How long a search says nothing where there is no terminal. A short search says nothing at all.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// Shows how far `search` has come while it runs, which tells after each run how many have been made and is told whether to go on.
+pub(super) fn of<T>(
+    search: &Search,
+    name: &str,
+    stop: &Stop,
+    run: impl FnOnce(&(dyn Fn(u64) -> ControlFlow<()> + Sync)) -> T,
+) -> T {
+    let all = search.seeds.end - search.seeds.start;
+    if !std::io::stderr().is_terminal() {
+        let (began, told) = (Instant::now(), Mutex::new(Instant::now()));
+        return run(&|done| {
+            if let Ok(mut told) = told.lock()
+                && told.elapsed() >= PERIOD
+            {
+                *told = Instant::now();
+                let line = line(name, done, all, began.elapsed());
+                // Where stderr is closed there is nobody to tell.
+                let _ = writeln!(std::io::stderr(), "{line}");
+            }
+            stop.flow()
+        });
+    }
+    let bar = ProgressBar::new(all);
     let style = "{prefix}  {wide_bar}  {pos}/{len} runs  {per_sec}  {eta} left";
     bar.set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
     bar.set_prefix(name.to_owned());
-    let result = run(&|done| bar.set_position(done));
+    let result = run(&|done| {
+        bar.set_position(done);
+        stop.flow()
+    });
     bar.finish_and_clear();
     result
+}
+
+fn line(name: &str, done: u64, all: u64, took: Duration) -> String {
+    let left = took.as_secs() * all.saturating_sub(done) / done.max(1);
+    format!("{name}: {done} of {all} runs, about {left} s left")
 }
 
 /// Shows for how long something has been under way whose end nobody knows.
 pub(super) fn while_it_lasts<T>(what: String, run: impl FnOnce() -> T) -> T {
     let spinner = ProgressBar::new_spinner().with_message(what);
-    spinner.enable_steady_tick(std::time::Duration::from_millis(100));
+    spinner.enable_steady_tick(Duration::from_millis(100));
     let result = run();
     spinner.finish_and_clear();
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_how_much_is_left() {
+        let line = |done| line("bridge", done, 1000, Duration::from_secs(20));
+        assert_eq!(line(200), "bridge: 200 of 1000 runs, about 80 s left");
+        assert_eq!(line(1000), "bridge: 1000 of 1000 runs, about 0 s left");
+    }
 }

@@ -17,6 +17,8 @@ const NAMED: usize = 10;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
     controllers: Vec<String>,
+    /// Whether somebody ended the search before it had made all runs.
+    pub(super) interrupted: bool,
     runs: u64,
     steps: u64,
     requests: u64,
@@ -42,6 +44,7 @@ impl Report {
         let wall = took.as_secs_f64();
         Self {
             controllers: summaries.iter().map(|(controller, _)| (*controller).to_owned()).collect(),
+            interrupted: false,
             runs: summed().map(|summary| summary.runs).sum(),
             steps: summed().map(|summary| summary.steps).sum(),
             requests: summed().map(|summary| summary.requests).sum(),
@@ -117,6 +120,9 @@ impl fmt::Display for Report {
             self.table(f)?;
         }
         self.failures(f)?;
+        if self.interrupted {
+            writeln!(f, "\ninterrupted: not all seeds were run")?;
+        }
         match self.failures.len() {
             0 => writeln!(f, "\nnothing failed"),
             1 => writeln!(f, "\n1 run failed"),

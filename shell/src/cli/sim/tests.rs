@@ -40,7 +40,7 @@ fn a_failure_is_shrunk_and_leaves_a_plan_that_fails_alone() {
     let [failure] = &failures[..] else { panic!("{failures:?}") };
     assert_eq!(summary.runs, failure.seed + 1, "what came after the failure does not count");
     let whole = format!(
-        "lockstep sim --controller namespaceclass --seeds {0}..{1} --duration 10m --faults conflict",
+        "lockstep sim --controllers namespaceclass --seeds {0}..{1} --duration 10m --faults conflict",
         failure.seed,
         failure.seed + 1
     );

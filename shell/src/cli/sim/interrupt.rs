@@ -1,0 +1,40 @@
+//! Ctrl-C and SIGTERM during a search.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::INTERRUPTED;
+use crate::cli::signal::Signals;
+
+/// Whether somebody wants the search to end.
+pub(super) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether a search goes on.
+    pub(super) fn flow(&self) -> ControlFlow<()> {
+        if self.is_asked_for() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// Listens for signals from now on. The first one asks the search to end, the second ends the program.
+pub(super) fn listen() -> anyhow::Result<Stop> {
+    let asked = Arc::<AtomicBool>::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut signals = {
+        let _entered = runtime.enter();
+        Signals::new()?
+    };
+    let heard = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        runtime.block_on(signals.next());
+        heard.store(true, Ordering::Relaxed);
+        runtime.block_on(signals.next());
+        std::process::exit(INTERRUPTED.into());
+    });
+    Ok(Stop(asked))
+}
