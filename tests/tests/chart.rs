@@ -177,6 +177,26 @@ fn only_what_is_switched_on_is_defined() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The specifications name Kubernetes 1.27 and 1.28; one of the CRDs needs more.
+#[test]
+fn it_installs_on_the_oldest_kubernetes_that_is_named() -> anyhow::Result<()> {
+    let render = |version: &str, values: &str| {
+        let mut helm = Command::new(control_plane::helm()?);
+        helm.args(["template", "old", "--kube-version", version, "--set", values]);
+        let output = helm.arg(workspace().join("deploy/lockstep")).output()?;
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        anyhow::Ok(if output.status.success() { Ok(()) } else { Err(error) })
+    };
+    for version in ["1.27.0", "1.28.15"] {
+        assert_eq!(render(version, "bridge.enabled=true")?, Ok(()));
+        let refused = render(version, "dpuservice.enabled=true")?.expect_err("its CRD is refused there");
+        ensure!(refused.contains("needs Kubernetes 1.29") && refused.contains(version), "{refused}");
+    }
+    assert_eq!(render("1.29.0", "dpuservice.enabled=true")?, Ok(()));
+    ensure!(render("1.26.0", "bridge.enabled=true")?.is_err_and(|error| error.contains("kubeVersion")));
+    Ok(())
+}
+
 /// Helm itself, against an API server: the CRDs come, are upgraded and stay, with the objects of their kinds.
 #[tokio::test]
 async fn helm_installs_upgrades_and_keeps_definitions() -> anyhow::Result<()> {
