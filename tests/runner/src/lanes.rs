@@ -177,6 +177,9 @@ fn read_events(
             Some("ignored") => outcome.ignored += 1,
             Some(result @ ("ok" | "failed")) => {
                 progress.test_ended(&job.name, &name);
+                if result == "failed" {
+                    progress.test_failed(&job.name, &name);
+                }
                 let took = Duration::from_secs_f64(event.exec_time.unwrap_or_default().max(0.0));
                 let output = event.stdout.unwrap_or_default();
                 outcome.tests.push(Test { name, passed: result == "ok", took, output });

@@ -42,6 +42,11 @@ impl Progress {
         }
     }
 
+    /// Tells of a test that failed at once; its output comes with the report at the end.
+    pub(crate) fn test_failed(&self, suite: &str, test: &str) {
+        println!("[{}] FAILED {suite} {test}", clock(self.start.elapsed()));
+    }
+
     /// The tests of a suite that run now.
     pub(crate) fn running(&self, suite: &str) -> Vec<String> {
         self.state().running.get(suite).into_iter().flat_map(BTreeMap::keys).cloned().collect()
