@@ -71,6 +71,7 @@ pub(crate) struct Job {
 
 /// Longest first, so that no long suite is left to run by itself at the end.
 const SUITES: &[Suite] = &[
+    computes("lockstep-tests/network", Quick::Only(&["another_process"])),
     computes("lockstep-sim-tests/bridge", Quick::Except(&["failures::", "replay::", "scale::"])),
     computes("lockstep-sim-tests/sentinel", Quick::Only(&["every_seed"])),
     computes("lockstep-sim-tests/dpuservice", Quick::Except(&["failures::", "replay::", "scale::"])),
@@ -80,7 +81,6 @@ const SUITES: &[Suite] = &[
     ),
     computes("lockstep-sim-tests/simulated_bridge", Quick::Only(&["every_seed"])),
     computes("lockstep-sim-tests/simulated_dpuservice", Quick::Only(&["every_seed"])),
-    computes("lockstep-tests/network", Quick::Only(&["another_process"])),
     computes("lockstep-sim-tests/simulation", Quick::Only(&["every_seed", "without_faults", "leadership"])),
     waits("lockstep-tests/bridge_chart", Quick::Nothing),
     waits("lockstep-shell/cli", Quick::All),
