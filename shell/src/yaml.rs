@@ -10,7 +10,7 @@ pub fn document(crd: &CustomResourceDefinition) -> Result<String, serde_yaml::Er
 }
 
 /// Where the chart has a CRD, below its folder. The chart renders those of the controllers that are switched on; what Helm must
-/// install before it looks at anything else is in `crds`: the chart makes SentinelConfigs.
+/// install before it looks at anything else is in `crds`: the chart makes `SentinelConfig`s.
 pub fn path_in_chart(set: &CrdSet, crd: &CustomResourceDefinition) -> String {
     let folder = if set.runs_alone { "crds".to_owned() } else { format!("files/crds/{}", set.controller) };
     format!("{folder}/{}.{}.yaml", crd.spec.names.plural, crd.spec.group)

@@ -206,7 +206,7 @@ async fn helm_installs_upgrades_and_keeps_definitions() -> anyhow::Result<()> {
         let mut command = Command::new(control_plane::helm()?);
         command.arg("--kubeconfig").arg(plane.kubeconfig()).args(["--namespace", "default"]).args(arguments);
         let output = command.current_dir(workspace()).output()?;
-        Ok(if output.status.success() { None } else { Some(String::from_utf8(output.stderr)?) })
+        anyhow::Ok(if output.status.success() { None } else { Some(String::from_utf8(output.stderr)?) })
     };
     let succeeds = |arguments: &[&str]| match helm(arguments)? {
         None => anyhow::Ok(()),

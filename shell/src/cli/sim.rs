@@ -193,7 +193,9 @@ fn search(args: &Args, stop: &Stop) -> Report {
             break;
         }
     }
-    Report { interrupted: stop.is_asked_for(), ..Report::new(&summaries, took, failures) }
+    let mut report = Report::new(&summaries, took, failures);
+    report.interrupted = stop.is_asked_for();
+    report
 }
 
 /// What is to be told of the seeds that failed. Of those that violate the same invariant the first is shrunk.
