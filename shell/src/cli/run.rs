@@ -141,6 +141,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let preparing = async {
         let config = connect::configuration(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+        let client = connect(config.clone(), &sets).await?;
         info!(
             version = env!("CARGO_PKG_VERSION"),
             cluster = masked(&config.cluster_url.to_string()),
@@ -148,7 +149,6 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             leader_elect = args.leader_elect,
             "starting"
         );
-        let client = connect(config.clone(), &sets).await?;
         let clock = Clock::start(jiff::Timestamp::now);
         let metrics = Metrics::new(prometheus::Registry::new())?;
         let (instance, seed) = (process::instance(), process::seed());
