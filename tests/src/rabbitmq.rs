@@ -109,14 +109,17 @@ impl RabbitMq {
 
     /// Writes to disk what was declared. By itself it does that up to two seconds later, and what is not there does not outlive a
     /// crash.
-    pub fn remember(&self) -> anyhow::Result<()> {
-        self.control(&["eval", "mnesia:sync_log()."]).map(drop)
+    pub async fn remember(&self) -> anyhow::Result<()> {
+        self.control(&["eval", "mnesia:sync_log()."]).await.map(drop)
     }
 
-    /// Runs `rabbitmqctl`, and returns what it prints.
-    pub fn control(&self, arguments: &[&str]) -> anyhow::Result<String> {
+    /// Runs `rabbitmqctl`, and returns what it prints. On a busy machine that takes longer than a client may be silent (heartbeats
+    /// come every 10 s), so that it runs beside the runtime of the test and not in place of it.
+    pub async fn control(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let mut command = self.command(Path::new(PROGRAMS).join("rabbitmqctl"));
-        let output = command.args(arguments).output().context("running rabbitmqctl")?;
+        command.args(arguments);
+        let output = tokio::task::spawn_blocking(move || command.output());
+        let output = output.await?.context("running rabbitmqctl")?;
         if !output.status.success() {
             bail!("rabbitmqctl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         }

@@ -13,7 +13,6 @@ use kube::{Api, Client};
 use lockstep_sim::hyperfleet::host::{Host, State};
 use lockstep_sim::hyperfleet::{Dialect, HyperFleet, Kind, Labels};
 use serde_json::{Value, json};
-use tokio::task::block_in_place;
 
 use crate::ground::{Ground, PATIENCE, eventually};
 use crate::program::{Program, program};
@@ -125,7 +124,7 @@ impl World {
     /// a hundred pages: thousands of events are in flight then that the broker does not confirm.
     pub async fn frozen_midway(&self, broker: &RabbitMq, command: Command) -> anyhow::Result<Program> {
         // What is in its queues is to outlive whatever comes.
-        block_in_place(|| broker.remember())?;
+        broker.remember().await?;
         self.state().answer_only(50);
         let sentinel = self.start(command).await?;
         reaches(&sentinel, PUBLISHED, 1000).await?;

@@ -309,8 +309,8 @@ async fn replaced_credentials_are_found_and_never_shown() -> anyhow::Result<()> 
     let sentinel = world.sentinel().await?;
     arrive(&mut queue.arrivals().await?, &world.ids()).await?;
 
-    block_in_place(|| broker.control(&["change_password", USER, NEW]))?;
-    block_in_place(|| broker.control(&["close_all_connections", "rotation"]))?;
+    broker.control(&["change_password", USER, NEW]).await?;
+    broker.control(&["close_all_connections", "rotation"]).await?;
     world.config.told("BrokerConnected", "False", "CredentialsRefused").await?;
     let url = format!("amqp://{USER}:{NEW}@{}/", broker.address());
     let patch = Patch::Merge(json!({"stringData": {"url": url}}));

@@ -151,7 +151,7 @@ async fn a_refused_event_is_an_error_each_time_that_it_is_sent() -> anyhow::Resu
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };
     let (world, collector) = (World::new("refused_spans", CLUSTERS).await?, Collector::start().await?);
     let limit = r#"{"max-length":8,"overflow":"reject-publish"}"#;
-    block_in_place(|| broker.control(&["set_policy", "limit", "^refused-spans-queue$", limit]))?;
+    broker.control(&["set_policy", "limit", "^refused-spans-queue$", limit]).await?;
     let queue = Queue::bind(broker, &world.namespace).await?;
     world.config.create(&world.spec(&broker.url())).await?;
     let sentinel = started(&world, &[(ENDPOINT, &collector.url()), ("OTEL_SERVICE_NAME", "east")]).await?;

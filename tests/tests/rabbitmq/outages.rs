@@ -48,7 +48,7 @@ async fn what_was_confirmed_outlives_a_crash() -> anyhow::Result<()> {
     let (publisher, target) = (Publisher::default(), to(&broker.url(), "crash"));
     assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
     drop(Consumer::of(&broker, "crash").await?);
-    tokio::task::block_in_place(|| broker.remember())?;
+    broker.remember().await?;
 
     let (next, confirmed) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let cut = Arc::<AtomicBool>::default();
@@ -161,11 +161,11 @@ async fn a_broker_without_memory_is_waited_for() -> anyhow::Result<()> {
     assert_eq!(published(publisher.publish(&target, &[event(1)]).await), [Ok(())]);
     let connections = broker.connections()?;
 
-    broker.control(&["set_vm_memory_high_watermark", "0"])?;
+    broker.control(&["set_vm_memory_high_watermark", "0"]).await?;
     // Events that are confirmed before the broker looks at its memory would be the last that it hears of: it reports the alarm to
     // connections that publish.
     eventually("the broker raises its alarm", async || {
-        let alarms = broker.control(&["eval", "rabbit_alarm:get_alarms()."])?;
+        let alarms = broker.control(&["eval", "rabbit_alarm:get_alarms()."]).await?;
         anyhow::ensure!(alarms.contains("memory"), "{alarms}");
         Ok(())
     })
@@ -192,7 +192,7 @@ async fn a_broker_without_memory_is_waited_for() -> anyhow::Result<()> {
     let Err(failure) = publisher.publish(&target, &[event(2)]).await else { panic!("nothing is taken") };
     assert_eq!(failure.class, Class::Unavailable, "{failure}");
 
-    broker.control(&["set_vm_memory_high_watermark", "0.6"])?;
+    broker.control(&["set_vm_memory_high_watermark", "0.6"]).await?;
     eventually("messages are taken again", async || match publisher.connect(&target).await {
         Ok(_) => Ok(()),
         outcome => anyhow::bail!("{outcome:?}"),
