@@ -19,7 +19,9 @@ fn sim_finds_nothing_and_goes_the_same_way_twice() {
     let args = ["sim", "--seeds", "0..5", "--duration", "10m", "--json"];
     let first = run(folder.path(), &args);
     assert_eq!(succeeds(&first).lines().count(), 1);
-    assert_eq!(String::from_utf8_lossy(&first.stderr), "");
+    // A slow machine makes it tell how far it has come.
+    let told = String::from_utf8_lossy(&first.stderr);
+    assert!(told.lines().all(|line| line.contains(" of 5 runs, about ")), "{told}");
     let one = object(&first);
     assert_eq!(one["failures"], serde_json::json!([]));
     assert_eq!(one["runs"], 20);
