@@ -102,6 +102,7 @@ fn told_line(told: Told) -> Option<Line> {
         Note::Warning { message } => Line::now(told.controller, None, "", message, Tone::Bad),
         Note::Told { debug: false, message } => Line::now(told.controller, None, "", message, Tone::Plain),
         Note::Told { debug: true, .. }
+        | Note::EventAnnounced { .. }
         | Note::Measured(_)
         | Note::Traced(_)
         | Note::LeadershipChanged { .. } => return None,

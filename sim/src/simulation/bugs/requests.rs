@@ -10,7 +10,7 @@ use lockstep_core::engine::machine::{Event, Note, ReconcileResult, Step};
 use lockstep_core::object::ObjectRef;
 use serde_json::{Value, json};
 
-use super::common::change;
+use super::common::{change, is};
 use super::{Bug, Flaw, HOST, plant, sound};
 
 pub(super) const BUGS: &[Bug] = &[
@@ -89,6 +89,13 @@ pub(super) const BUGS: &[Bug] = &[
         sentence: "What was applied last is told in events.",
         controller: HOST,
         plant: plant::<SecretsTold>,
+        garble: None,
+    },
+    Bug {
+        name: "event_counts_are_not_written",
+        sentence: "An event that happens again is counted in memory, and not on the API server.",
+        controller: HOST,
+        plant: plant::<NoEventCounts>,
         garble: None,
     },
     Bug {
@@ -328,6 +335,15 @@ impl Flaw for SecretsTold {
             _ => {}
         }
         None
+    }
+}
+
+#[derive(Default)]
+struct NoEventCounts;
+
+impl Flaw for NoEventCounts {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "patch", "Event").then_some(Ok(Success::Done))
     }
 }
 

@@ -139,6 +139,7 @@ pub(super) fn note(note: &Note) -> String {
         Note::ConditionChanged { object, condition, status, reason, message } => {
             format!("{object} is {condition}={status}, {reason}: {message}")
         }
+        Note::EventAnnounced { object, reason, note, .. } => format!("event on {object}: {reason}: {note}"),
         Note::LeadershipChanged { leading: true } => "became the leader".to_owned(),
         Note::LeadershipChanged { leading: false } => "is the leader no longer".to_owned(),
         Note::Warning { message } => format!("warning: {message}"),
