@@ -157,6 +157,18 @@ fn log_reconcile(
                 "reconciled"
             );
         }
+        ReconcileResult::Abandoned => {
+            debug!(
+                controller,
+                reconciler,
+                kind,
+                namespace,
+                name,
+                result = "abandoned",
+                took_ms,
+                "no longer the leader"
+            );
+        }
         ReconcileResult::Failed { reason, retry_after } => {
             let retry_after_ms = millis(*retry_after);
             warn!(

@@ -203,6 +203,8 @@ pub enum ReconcileResult {
         /// The backoff.
         retry_after: Duration,
     },
+    /// This process ceased to lead while it was under way: nothing is known of the key.
+    Abandoned,
 }
 
 /// When a machine wants [`Event::Woke`] and why.

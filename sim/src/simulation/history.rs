@@ -293,6 +293,7 @@ impl Life {
                 ReconcileResult::Converged => {
                     self.failures.remove(&key);
                 }
+                ReconcileResult::Abandoned => {}
             }
             self.ended.insert(key, at);
         }

@@ -84,6 +84,9 @@ fn told_line(told: Told) -> Option<Line> {
                 ReconcileResult::Requeued { after } => {
                     (format!("{reconciler} reconciled, again in {after:?}"), Tone::Quiet)
                 }
+                ReconcileResult::Abandoned => {
+                    (format!("{reconciler} abandoned: no longer the leader"), Tone::Quiet)
+                }
                 ReconcileResult::Failed { reason, retry_after } => {
                     (format!("{reconciler} failed, again in {retry_after:?}: {reason}"), Tone::Bad)
                 }

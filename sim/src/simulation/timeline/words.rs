@@ -130,6 +130,7 @@ pub(super) fn note(note: &Note) -> String {
             let result = match result {
                 ReconcileResult::Converged => "converged".to_owned(),
                 ReconcileResult::Requeued { after } => format!("again in {after:?}"),
+                ReconcileResult::Abandoned => "abandoned, no longer the leader".to_owned(),
                 ReconcileResult::Failed { reason, retry_after } => {
                     format!("failed, again in {retry_after:?}: {reason}")
                 }
