@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Controller;
 use super::content::Content;
-use super::names::{READY, VALID, reason};
+use super::names::{OBJECTS_ADOPTED, READY, VALID, reason};
 use super::plan::Trouble;
 use super::world::{Binding, Class, Resolved};
 use crate::engine::conditions::{self, Finding, Status};
@@ -74,8 +74,9 @@ pub(super) fn after_pass(
     resolved: &Resolved,
     listed: BTreeSet<AppliedResource>,
     troubles: &[Trouble],
+    adopted: Option<&BTreeSet<String>>,
     now: Now,
-) -> (NamespaceClassBindingStatus, Option<Condition>) {
+) -> (NamespaceClassBindingStatus, Vec<Condition>) {
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
     wanted.observed_class_name.clone_from(&binding.class);
@@ -102,21 +103,51 @@ pub(super) fn after_pass(
         },
     };
     let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
-    (wanted, changed)
+    let taken = adopted.and_then(|adopted| of_adopted(&mut wanted.conditions, adopted, binding, now));
+    (wanted, changed.into_iter().chain(taken).collect())
+}
+
+/// Says which resources existed before, if there are any. Returns the condition in the words of those that it did not name before.
+fn of_adopted(
+    conditions: &mut Vec<Condition>,
+    adopted: &BTreeSet<String>,
+    binding: &Binding,
+    now: Now,
+) -> Option<Condition> {
+    let before = conditions.iter().find(|condition| condition.type_ == OBJECTS_ADOPTED);
+    let before = before.map(|condition| condition.message.clone()).unwrap_or_default();
+    if adopted.is_empty() {
+        conditions.retain(|condition| condition.type_ != OBJECTS_ADOPTED);
+        return None;
+    }
+    let finding = Finding {
+        condition: OBJECTS_ADOPTED,
+        status: Status::True,
+        reason: reason::ADOPTED,
+        message: joined(adopted.iter()),
+    };
+    conditions::set(conditions, finding, binding.generation, now);
+    let news = joined(adopted.iter().filter(|one| !before.contains(*one)));
+    let condition = conditions.iter().find(|condition| condition.type_ == OBJECTS_ADOPTED);
+    condition.filter(|_| !news.is_empty()).map(|condition| Condition { message: news, ..condition.clone() })
+}
+
+fn joined<'a>(messages: impl Iterator<Item = &'a String>) -> String {
+    messages.map(String::as_str).collect::<Vec<_>>().join("; ")
 }
 
 /// The status of a binding that was not made by this operator and names a class that doesn't exist.
 pub(super) fn class_not_found(
     binding: &Binding,
     now: Now,
-) -> (NamespaceClassBindingStatus, Option<Condition>) {
+) -> (NamespaceClassBindingStatus, Vec<Condition>) {
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
     let message = format!("there is no NamespaceClass {}; create it, or remove this binding", binding.class);
     let finding =
         Finding { condition: READY, status: Status::False, reason: reason::CLASS_NOT_FOUND, message };
     let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
-    (wanted, changed)
+    (wanted, changed.into_iter().collect())
 }
 
 fn class_title(class: &str, resolved: &Resolved) -> String {
@@ -146,7 +177,8 @@ impl Controller {
         if condition.reason == reason::APPLYING {
             return;
         }
-        let holds = condition.status == Status::True.as_str();
+        // To take over what someone else made is nothing that all is well with.
+        let holds = condition.status == Status::True.as_str() && condition.type_ != OBJECTS_ADOPTED;
         let occurrence = Occurrence {
             regarding: object.clone(),
             uid: uid.to_owned(),

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_core::engine::action::{Action, ActionId, Outcome, Request, Subresource, Success};
 use lockstep_core::engine::machine::{Event, Note, ReconcileResult, Step};
+use lockstep_core::namespaceclass::names;
 use lockstep_core::object::ObjectRef;
 use serde_json::{Value, json};
 
@@ -68,6 +69,13 @@ pub(super) const BUGS: &[Bug] = &[
         sentence: "Resources are applied without the reference to their owner.",
         controller: HOST,
         plant: plant::<NoOwner>,
+        garble: None,
+    },
+    Bug {
+        name: "adopts_for_good",
+        sentence: "An object that existed before is given the binding as its owner, and goes with it.",
+        controller: HOST,
+        plant: plant::<AdoptsForGood>,
         garble: None,
     },
     Bug {
@@ -273,6 +281,28 @@ struct NoOwner;
 impl Flaw for NoOwner {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         change_manifest(request, |manifest| manifest["metadata"]["ownerReferences"] = json!([]));
+        None
+    }
+}
+
+#[derive(Default)]
+struct AdoptsForGood;
+
+impl Flaw for AdoptsForGood {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        change_manifest(request, |manifest| {
+            let uid = manifest["metadata"]["annotations"][names::ADOPTED_ANNOTATION].clone();
+            if uid.is_string() {
+                let kind = names::binding();
+                manifest["metadata"]["ownerReferences"] = json!([{
+                    "apiVersion": kind.api_version(),
+                    "kind": kind.kind,
+                    "name": manifest["metadata"]["namespace"],
+                    "uid": uid,
+                    "controller": true,
+                }]);
+            }
+        });
         None
     }
 }
