@@ -18,6 +18,9 @@ pub const ADOPTION_POLICY_ANNOTATION: &str = "namespaceclass.akuity.io/adoption-
 /// The field manager of every apply; the shell derives it from the machine's name.
 pub const FIELD_MANAGER: &str = "lockstep-namespaceclass";
 
+/// Gauge: the namespaces whose label names a class that does not exist.
+pub const UNRESOLVED_METRIC: &str = "lockstep_namespaceclass_unresolved_namespaces";
+
 /// Condition of a class: whether every one of its resources can be applied.
 pub const VALID: &str = "Valid";
 /// Condition of a binding: whether the namespace holds all resources of its class and none of an earlier one.

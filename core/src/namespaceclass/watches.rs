@@ -15,6 +15,7 @@ use super::world::{self, Binding, Class, Namespace, Resources, World};
 use super::{BACKOFF, Controller, Key};
 use crate::engine::action::{Action, Class as FailureClass, Failure, Scope};
 use crate::engine::backoff::Backoff;
+use crate::engine::machine::{Metric, MetricKind};
 use crate::engine::operator::{Control, Outbox};
 use crate::engine::recording::Traits;
 use crate::object::{Kind, metadata, resource_version};
@@ -28,6 +29,12 @@ impl Control for Controller {
     const NAME: &'static str = CONTROLLER;
     const BACKOFF: Backoff = BACKOFF;
     const RECONCILERS: &'static [&'static str] = &["class", "namespace", "binding"];
+    const METRICS: &'static [Metric] = &[Metric {
+        name: names::UNRESOLVED_METRIC,
+        help: "Namespaces whose label names a NamespaceClass that does not exist.",
+        labels: &[],
+        kind: MetricKind::Gauge,
+    }];
     const TRAITS: Traits = TRAITS;
 
     fn new(outbox: Outbox<Key>) -> Self {
@@ -81,6 +88,7 @@ impl Control for Controller {
             Watched::Namespaces => {
                 for (name, _) in self.world.namespaces.complete_list() {
                     self.world.complaints.remove(&name);
+                    self.set_unresolved(&name, false);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
             }
@@ -152,7 +160,9 @@ impl Control for Controller {
         let version = resource_version(object);
         match Watched::of(kind) {
             Watched::Namespaces => {
-                self.world.namespaces.vanish(&name, version);
+                if self.world.namespaces.vanish(&name, version) {
+                    self.set_unresolved(&name, false);
+                }
                 self.world.complaints.remove(&name);
             }
             Watched::Classes => {

@@ -46,6 +46,8 @@ pub struct World {
     pub repairs: BTreeMap<String, Repairs>,
     /// The namespaces of which it was told what keeps them from their class: their uid and the words.
     pub complaints: BTreeMap<String, (String, String)>,
+    /// The namespaces whose label names a class that does not exist.
+    pub unresolved: BTreeSet<String>,
     /// What each class comes to, for one uid and generation of it.
     pub resolved: BTreeMap<String, Resolved>,
     #[serde(skip)]
