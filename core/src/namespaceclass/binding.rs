@@ -76,6 +76,7 @@ impl Controller {
             return done;
         }
         let status = &binding.status;
+        self.announce_unconfirmed(&binding_ref(name), &binding.uid, &status.conditions, now);
         let known = self.world.classes.get(&binding.class).filter(|class| {
             class.uid != status.observed_class_uid || class.generation >= status.observed_class_generation
         });
@@ -305,7 +306,10 @@ impl Controller {
                 work.binding = self.written(name, &object, changed, now);
                 prune(name, work)
             }
-            Some(Err(failure)) => Next::Done(Verdict::retry("writing the status ahead", &failure)),
+            Some(Err(failure)) => {
+                self.not_written(binding_ref(name), changed, &failure);
+                Next::Done(Verdict::retry("writing the status ahead", &failure))
+            }
             _ => Next::Done(lagging()),
         }
     }
@@ -402,7 +406,10 @@ impl Controller {
                 self.written(name, &object, changed, now);
                 Next::Done(verdict)
             }
-            Some(Err(failure)) => Next::Done(Verdict::retry("writing the status", &failure)),
+            Some(Err(failure)) => {
+                self.not_written(binding_ref(name), changed, &failure);
+                Next::Done(Verdict::retry("writing the status", &failure))
+            }
             _ => Next::Done(lagging()),
         }
     }

@@ -15,6 +15,7 @@ use super::content::Content;
 use super::names::{OBJECTS_ADOPTED, READY, VALID, reason};
 use super::plan::Trouble;
 use super::world::{Binding, Class, Resolved};
+use crate::engine::action::{Class as FailureClass, Failure};
 use crate::engine::conditions::{self, Finding, Status};
 use crate::engine::machine::Note;
 use crate::engine::recorder::{Occurrence, Severity};
@@ -137,10 +138,7 @@ fn joined<'a>(messages: impl Iterator<Item = &'a String>) -> String {
 }
 
 /// The status of a binding that was not made by this operator and names a class that doesn't exist.
-pub(super) fn class_not_found(
-    binding: &Binding,
-    now: Now,
-) -> (NamespaceClassBindingStatus, Vec<Condition>) {
+pub(super) fn class_not_found(binding: &Binding, now: Now) -> (NamespaceClassBindingStatus, Vec<Condition>) {
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
     let message = format!("there is no NamespaceClass {}; create it, or remove this binding", binding.class);
@@ -164,8 +162,45 @@ pub(super) fn patch(uid: &str, resource_version: &str, status: &impl Serialize) 
 }
 
 impl Controller {
+    /// A status write failed. If it may have taken effect, its conditions are announced once they are seen.
+    pub(super) fn not_written(&mut self, object: ObjectRef, changed: &[Condition], failure: &Failure) {
+        if failure.class == FailureClass::Unknown && !changed.is_empty() {
+            self.world.unconfirmed.insert(object, changed.to_vec());
+        }
+    }
+
+    /// Announces the conditions of a write without an answer that has turned out to have taken effect.
+    pub(super) fn announce_unconfirmed(
+        &mut self,
+        object: &ObjectRef,
+        uid: &str,
+        shown: &[Condition],
+        now: Now,
+    ) {
+        let Some(unconfirmed) = self.world.unconfirmed.get(object) else { return };
+        let is_shown = |condition: &&Condition| {
+            let key = |it: &Condition| {
+                (it.type_.clone(), it.status.clone(), it.reason.clone(), it.last_transition_time.clone())
+            };
+            // Of what was adopted, only the news is announced.
+            let mut parts = condition.message.split("; ");
+            shown.iter().any(|it| key(it) == key(condition) && parts.all(|part| it.message.contains(part)))
+        };
+        let written: Vec<Condition> = unconfirmed.iter().filter(is_shown).cloned().collect();
+        for condition in written {
+            self.announce(object, uid, &condition, now);
+        }
+    }
+
     /// Tells a changed condition in the log and as an event.
     pub(super) fn announce(&mut self, object: &ObjectRef, uid: &str, condition: &Condition, now: Now) {
+        // An earlier write of it did not take effect, or is announced now.
+        if let Some(unconfirmed) = self.world.unconfirmed.get_mut(object) {
+            unconfirmed.retain(|other| other.type_ != condition.type_);
+            if unconfirmed.is_empty() {
+                self.world.unconfirmed.remove(object);
+            }
+        }
         self.outbox.notes.push(Note::ConditionChanged {
             object: object.clone(),
             condition: condition.type_.clone(),

@@ -18,7 +18,7 @@ use crate::engine::backoff::Backoff;
 use crate::engine::machine::{Metric, MetricKind};
 use crate::engine::operator::{Control, Outbox};
 use crate::engine::recording::Traits;
-use crate::object::{Kind, metadata, resource_version};
+use crate::object::{Kind, ObjectRef, metadata, resource_version};
 use crate::time::Now;
 
 /// For how long a kind is watched at least after a namespace had to do with it for the last time: longer than a request of
@@ -99,7 +99,7 @@ impl Control for Controller {
             Watched::Bindings => {
                 let gone = self.world.bindings.complete_list();
                 for (name, _) in gone {
-                    self.world.repairs.remove(&name);
+                    self.forget_binding(&name);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
             }
@@ -172,7 +172,7 @@ impl Control for Controller {
             }
             Watched::Bindings => {
                 if metadata(object, "namespace") == name && self.world.bindings.vanish(&name, version) {
-                    self.world.repairs.remove(&name);
+                    self.forget_binding(&name);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
             }
@@ -200,6 +200,11 @@ impl Control for Controller {
 }
 
 impl Controller {
+    fn forget_binding(&mut self, namespace: &str) {
+        self.world.repairs.remove(namespace);
+        self.world.unconfirmed.remove(&ObjectRef::namespaced(&names::binding(), namespace, namespace));
+    }
+
     pub(super) fn wake_bindings_of(&mut self, class: &str) {
         let class = class.to_owned();
         let namespaces = self.world.bindings.keys_by(&class);

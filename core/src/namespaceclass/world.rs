@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,8 +16,8 @@ use crate::engine::action::{Class as FailureClass, Failure};
 use crate::engine::cache::{Cache, Cached};
 use crate::engine::pairs;
 use crate::object::{
-    Kind, annotation, controller_reference, controller_uid, generation, is_deleting, label, metadata,
-    resource_version,
+    Kind, ObjectRef, annotation, controller_reference, controller_uid, generation, is_deleting, label,
+    metadata, resource_version,
 };
 use crate::time::Monotonic;
 
@@ -46,6 +47,9 @@ pub struct World {
     pub repairs: BTreeMap<String, Repairs>,
     /// The namespaces of which it was told what keeps them from their class: their uid and the words.
     pub complaints: BTreeMap<String, (String, String)>,
+    /// The conditions of status writes that ended without an answer: whether they took effect is not known yet.
+    #[serde(with = "pairs")]
+    pub unconfirmed: BTreeMap<ObjectRef, Vec<Condition>>,
     /// The namespaces whose label names a class that does not exist.
     pub unresolved: BTreeSet<String>,
     /// What each class comes to, for one uid and generation of it.
@@ -315,16 +319,23 @@ impl Resource {
     /// Whether nothing differs that decisions rest on. The status of a `ResourceQuota` changes with every pod: what waits must not
     /// be woken by that.
     fn is_same(&self, other: &Self) -> bool {
-        (&self.uid, &self.controller, &self.bindings, self.deleting, &self.content, &self.adopted, &self.fields)
-            == (
-                &other.uid,
-                &other.controller,
-                &other.bindings,
-                other.deleting,
-                &other.content,
-                &other.adopted,
-                &other.fields,
-            )
+        (
+            &self.uid,
+            &self.controller,
+            &self.bindings,
+            self.deleting,
+            &self.content,
+            &self.adopted,
+            &self.fields,
+        ) == (
+            &other.uid,
+            &other.controller,
+            &other.bindings,
+            other.deleting,
+            &other.content,
+            &other.adopted,
+            &other.fields,
+        )
     }
 
     /// Whether our fields are the same in both.

@@ -243,3 +243,25 @@ fn is_a_lie(carried: &Carried, fate: &Fate) -> bool {
         && *fate == Fate::failed(Class::NotFound)
         && carried.failed.is_none()
 }
+
+/// What the status says by then looks like what was known before, so that no later pass has anything to announce.
+#[test]
+fn a_status_write_whose_answer_is_lost_is_announced_all_the_same() {
+    let mut runs = 0;
+    for flow in &FLOWS {
+        let undisturbed = run(flow, |_| Fate::Served);
+        let expected = undisturbed.transitions();
+        let numbered = (0..).zip(undisturbed.carried());
+        let writes = numbered.filter(|(_, carried)| carried.action.name() == "patch_status");
+        for (position, _) in writes {
+            let told = run(flow, at(position, Fate::AnswerLost)).transitions();
+            for line in expected.lines() {
+                let times = told.lines().filter(|other| *other == line).count();
+                assert_eq!(times, 1, "{}: {line}\namong\n{told}", flow.name);
+            }
+            runs += 1;
+        }
+    }
+    println!("{runs} runs with a lost answer");
+    assert!(runs > 10);
+}
