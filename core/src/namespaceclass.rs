@@ -106,7 +106,7 @@ impl Reconcile for Controller {
 
     fn begin(&mut self, key: &Key, now: Now) -> Next<Stage> {
         match key {
-            Key::Class(name) => self.begin_class(name),
+            Key::Class(name) => self.begin_class(name, now),
             Key::Namespace(name) => self.begin_namespace(name, now),
             Key::Binding(name) => self.begin_binding(name, now),
         }

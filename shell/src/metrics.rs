@@ -136,6 +136,7 @@ impl Metrics {
             ReconcileResult::Converged => ("converged", false),
             ReconcileResult::Requeued { .. } => ("requeued", true),
             ReconcileResult::Failed { .. } => ("failed", true),
+            ReconcileResult::Abandoned => ("abandoned", false),
         };
         self.reconcile_total.with_label_values(&[controller, reconciler, name]).inc();
         self.reconcile_duration.with_label_values(&[controller, reconciler]).observe(took.as_secs_f64());

@@ -56,6 +56,11 @@ impl Observer {
                 let (kind, namespace, name) = parts(object);
                 info!(controller, kind, namespace, name, condition, status, reason, "{message}");
             }
+            Note::EventAnnounced { object, warning, reason, note, .. } => {
+                let (kind, namespace, name) = parts(object);
+                let event = if *warning { "Warning" } else { "Normal" };
+                debug!(controller, kind, namespace, name, event, reason, "{note}");
+            }
             Note::LeadershipChanged { leading } => {
                 self.metrics.set_leader(*leading);
                 info!(controller, leading, "leadership {}", if *leading { "acquired" } else { "given up" });
@@ -150,6 +155,18 @@ fn log_reconcile(
                 after_ms,
                 took_ms,
                 "reconciled"
+            );
+        }
+        ReconcileResult::Abandoned => {
+            debug!(
+                controller,
+                reconciler,
+                kind,
+                namespace,
+                name,
+                result = "abandoned",
+                took_ms,
+                "no longer the leader"
             );
         }
         ReconcileResult::Failed { reason, retry_after } => {

@@ -74,7 +74,8 @@ pub fn event(bridge: &Bridge, reason: &str, message: &str) -> (&'static str, Str
             (reason::DPU_CLUSTER_NOT_FOUND, format!("Referenced DPUCluster '{title}' not found"))
         }
         reason::DPU_CLUSTER_ACCESS_ERROR => {
-            let why = message.rsplit_once("': ").map_or("", |(_, why)| why);
+            // Names hold no quotes, but the cause may.
+            let why = message.split_once("': ").map_or("", |(_, why)| why);
             (reason::DPU_CLUSTER_ACCESS_ERROR, format!("Failed to access DPUCluster '{title}': {why}"))
         }
         _ => (

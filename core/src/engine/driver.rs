@@ -196,12 +196,11 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
             return;
         }
         let Some(flight) = self.flights.remove(&key) else { return };
+        if !self.leading {
+            return self.abandon::<R>(&key, flight.pass, now, step);
+        }
         let outcomes = flight.outcomes.into_iter().flatten().collect();
-        let next = if self.leading {
-            reconcile.resume(&key, flight.stage, outcomes, now)
-        } else {
-            Next::Done(Verdict::Converged)
-        };
+        let next = reconcile.resume(&key, flight.stage, outcomes, now);
         self.follow(reconcile, &key, flight.pass, next, now, step);
     }
 
@@ -278,16 +277,20 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
                 }
                 Next::Done(verdict) => {
                     let result = self.settle(key, verdict, pass, now);
-                    step.notes.push(Note::Reconciled {
-                        reconciler: R::reconciler(key).to_owned(),
-                        object: R::object(key),
-                        result,
-                        took: now.monotonic.since(pass.began),
-                    });
+                    step.notes.push(reconciled::<R>(key, result, pass, now));
                     return;
                 }
             }
         }
+    }
+
+    /// Ends a pass whose process no longer leads: it has found out nothing, and every key is looked at by who leads next.
+    fn abandon<R>(&mut self, key: &K, pass: Pass, now: Now, step: &mut Step)
+    where
+        R: Reconcile<Key = K, Stage = S>,
+    {
+        self.queue.done(key);
+        step.notes.push(reconciled::<R>(key, ReconcileResult::Abandoned, pass, now));
     }
 
     fn settle(&mut self, key: &K, verdict: Verdict, pass: Pass, now: Now) -> ReconcileResult {
@@ -324,6 +327,15 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         self.queue.done(key);
         self.queue.add_at(key.clone(), now.monotonic + delay);
         delay
+    }
+}
+
+fn reconciled<R: Reconcile>(key: &R::Key, result: ReconcileResult, pass: Pass, now: Now) -> Note {
+    Note::Reconciled {
+        reconciler: R::reconciler(key).to_owned(),
+        object: R::object(key),
+        result,
+        took: now.monotonic.since(pass.began),
     }
 }
 

@@ -102,6 +102,19 @@ pub enum Note {
         /// For people.
         message: String,
     },
+    /// A Kubernetes Event was announced: it is written to the API server, as soon as that may be.
+    EventAnnounced {
+        /// The object that it is about.
+        object: ObjectRef,
+        /// The uid of that object.
+        uid: String,
+        /// Whether it is a Warning.
+        warning: bool,
+        /// Such as `ClassNotFound`.
+        reason: String,
+        /// For people.
+        note: String,
+    },
     /// This process became the leader, or is no longer (told by the election only).
     LeadershipChanged {
         /// Whether it leads now.
@@ -190,6 +203,8 @@ pub enum ReconcileResult {
         /// The backoff.
         retry_after: Duration,
     },
+    /// This process ceased to lead while it was under way: nothing is known of the key.
+    Abandoned,
 }
 
 /// When a machine wants [`Event::Woke`] and why.

@@ -12,13 +12,14 @@ use serde_json::Value;
 
 use super::action::{Action, Failure};
 use super::backoff::Backoff;
+use super::conditions::cut;
 use super::driver::{Driver, Reconcile, Settings};
 use super::machine::{Deadline, Event, Machine, Metric, Note, Step};
-use super::recorder::{Occurrence, Recorder};
+use super::recorder::{NOTE_MAX_BYTES, Occurrence, Recorder, Severity};
 use super::recording::{Checkpoint, Origin, Recordable, Traits};
 use crate::object::Kind;
 use crate::random::Random;
-use crate::time::Now;
+use crate::time::{Monotonic, Now};
 
 /// How an operator is set up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -98,8 +99,16 @@ pub struct Outbox<K> {
 }
 
 impl<K> Outbox<K> {
-    /// Tells an object's event.
-    pub fn record(&mut self, occurrence: Occurrence, now: Now) {
+    /// Announces an object's event: it is written to the API server, as soon as that may be.
+    pub fn record(&mut self, mut occurrence: Occurrence, now: Now) {
+        occurrence.note = cut(occurrence.note, NOTE_MAX_BYTES);
+        self.notes.push(Note::EventAnnounced {
+            object: occurrence.regarding.clone(),
+            uid: occurrence.uid.clone(),
+            warning: occurrence.severity == Severity::Warning,
+            reason: occurrence.reason.clone(),
+            note: occurrence.note.clone(),
+        });
         self.recorder.record(occurrence, now, &mut self.random);
     }
 }
@@ -113,6 +122,8 @@ impl<K> Outbox<K> {
 pub struct Operator<C: Control> {
     driver: Driver<C::Key, C::Stage>,
     controller: C,
+    /// When an Event may be written that waits for its turn.
+    next_event: Option<Monotonic>,
 }
 
 impl<C: Control> Operator<C> {
@@ -127,7 +138,7 @@ impl<C: Control> Operator<C> {
             notes: Vec::new(),
         };
         let settings = Settings { concurrency, resync, backoff: C::BACKOFF, seed };
-        Self { driver: Driver::new(settings), controller: C::new(outbox) }
+        Self { driver: Driver::new(settings), controller: C::new(outbox), next_event: None }
     }
 
     fn enqueue_all(&mut self) {
@@ -137,7 +148,7 @@ impl<C: Control> Operator<C> {
     }
 
     /// Hands on what the controller left besides the pass's own actions.
-    fn flush(&mut self, step: &mut Step) {
+    fn flush(&mut self, now: Now, step: &mut Step) {
         let outbox = self.controller.outbox();
         for key in outbox.woken.drain(..) {
             // Who begins to lead looks at everything; until then nothing needs to be remembered.
@@ -148,7 +159,12 @@ impl<C: Control> Operator<C> {
         for action in outbox.requests.drain(..) {
             step.requests.push(self.driver.request(action));
         }
-        step.requests.extend(outbox.recorder.requests(|action| self.driver.request(action)));
+        // Counts that a process did not write while it led wait until it leads again.
+        if self.driver.is_leading() {
+            let events = outbox.recorder.requests(now.monotonic, |action| self.driver.request(action));
+            step.requests.extend(events);
+        }
+        self.next_event = outbox.recorder.next_due();
         step.notes.append(&mut outbox.notes);
     }
 }
@@ -189,7 +205,7 @@ impl<C: Control> Machine for Operator<C> {
             Event::Vanished { kind, object } => self.controller.vanished(&kind, &object),
             Event::WatchFailed { kind, failure } => self.controller.watch_failed(&kind, failure),
             Event::Finished { id, outcome } => {
-                self.controller.outbox().recorder.finished(id, &outcome);
+                self.controller.outbox().recorder.finished(id, &outcome, now.monotonic);
                 self.driver.finish(&mut self.controller, id, outcome, now, &mut step);
             }
             Event::Woke => {}
@@ -198,17 +214,19 @@ impl<C: Control> Machine for Operator<C> {
             self.controller.resync(now);
             self.enqueue_all();
         }
-        self.flush(&mut step);
+        self.flush(now, &mut step);
         // A pass may wake other keys, which may run in the same step.
         while self.controller.is_synced() && self.driver.can_run(now) {
             self.driver.run(&mut self.controller, now, &mut step);
-            self.flush(&mut step);
+            self.flush(now, &mut step);
         }
         step
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        self.driver.deadline()
+        let event = self.next_event.filter(|_| self.driver.is_leading());
+        let event = event.map(|at| Deadline { at, reason: "event" });
+        self.driver.deadline().into_iter().chain(event).min_by_key(|deadline| deadline.at)
     }
 
     fn queue_depths(&self) -> Vec<(&'static str, usize)> {

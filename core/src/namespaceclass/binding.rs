@@ -23,12 +23,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::names::{self, reason};
-use super::plan::{self, Found, Standing, Trouble, Work};
+use super::plan::{self, Apply, Found, Standing, Trouble, Work};
 use super::world::{Binding, Class};
-use super::{Controller, Key, class, content, lagging, status};
+use super::{Controller, Key, class, content, drift, lagging, status};
 use crate::engine::action::{Action, Class as FailureClass, Failure, Outcome, Subresource, Success};
 use crate::engine::driver::{Next, Verdict};
-use crate::object::{Kind, ObjectRef, is_deleting, label};
+use crate::object::{Kind, ObjectRef, is_deleting, label, metadata};
 use crate::time::Now;
 
 /// What the reconcile of a binding waits for.
@@ -46,8 +46,8 @@ pub enum Stage {
     Pruning(Box<Work>),
     /// Entries are being applied.
     Applying(Box<Work>),
-    /// The status is being written, with the condition that changes.
-    Reporting(Verdict, Option<Condition>),
+    /// The status is being written, with the conditions that change.
+    Reporting(Verdict, Vec<Condition>),
 }
 
 fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
@@ -76,6 +76,7 @@ impl Controller {
             return done;
         }
         let status = &binding.status;
+        self.announce_unconfirmed(&binding_ref(name), &binding.uid, &status.conditions, now);
         let known = self.world.classes.get(&binding.class).filter(|class| {
             class.uid != status.observed_class_uid || class.generation >= status.observed_class_generation
         });
@@ -120,15 +121,13 @@ impl Controller {
                 self.survey(name, work, now)
             }
             Stage::Surveying(work, left_over) => self.surveyed(name, work, left_over, outcomes, now),
-            Stage::Fencing(work, changed) => self.fenced(name, work, changed.as_ref(), outcomes, now),
+            Stage::Fencing(work, changed) => self.fenced(name, work, changed.as_slice(), outcomes, now),
             Stage::Pruning(work) => {
                 self.forget_removed(name, &work, &outcomes);
                 pruned(name, work, outcomes)
             }
             Stage::Applying(work) => self.applied(name, work, outcomes, now),
-            Stage::Reporting(verdict, changed) => {
-                self.reported(name, verdict, changed.as_ref(), outcomes, now)
-            }
+            Stage::Reporting(verdict, changed) => self.reported(name, verdict, &changed, outcomes, now),
         }
     }
 
@@ -283,7 +282,11 @@ impl Controller {
                     standing => standing,
                 };
                 let class = label(&object, names::CLASS_LABEL).map(str::to_owned);
-                Ok(Some(Found { standing, owner, class }))
+                let adopted = match standing {
+                    Standing::Free { .. } => !resource.is_created(),
+                    _ => resource.is_adopted_by(binding),
+                };
+                Ok(Some(Found { standing, owner, class, adopted }))
             }
             Some(Err(failure)) if failure.class != FailureClass::NotFound => Err(failure),
             _ => Ok(None),
@@ -294,7 +297,7 @@ impl Controller {
         &mut self,
         name: &str,
         mut work: Box<Work>,
-        changed: Option<&Condition>,
+        changed: &[Condition],
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<super::Stage> {
@@ -303,7 +306,10 @@ impl Controller {
                 work.binding = self.written(name, &object, changed, now);
                 prune(name, work)
             }
-            Some(Err(failure)) => Next::Done(Verdict::retry("writing the status ahead", &failure)),
+            Some(Err(failure)) => {
+                self.not_written(binding_ref(name), changed, &failure);
+                Next::Done(Verdict::retry("writing the status ahead", &failure))
+            }
             _ => Next::Done(lagging()),
         }
     }
@@ -331,13 +337,20 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<super::Stage> {
-        let (mut repaired, mut failed) = (Vec::new(), Vec::new());
+        let (mut repaired, mut failed, mut taken) = (Vec::new(), Vec::new(), Vec::new());
         for (apply, outcome) in std::mem::take(&mut work.applies).into_iter().zip(outcomes) {
             let entry = apply.entry;
-            work.listed.insert(entry.applied());
+            // What could not be taken over is not told to be.
+            let adopts = apply.version.is_some();
+            work.is_applied(&entry, apply.adopted && (outcome.is_ok() || !adopts));
             match outcome {
                 Ok(Success::Object(object)) => {
                     self.world.absorb_applied(&entry.kind, &object);
+                    if apply.uid.is_none() && drift::has_other_writers(&object) {
+                        let uid = Some(metadata(&object, "uid").to_owned());
+                        taken.push(Apply { entry, uid, version: None, repairs: false, adopted: true });
+                        continue;
+                    }
                     repaired.extend(apply.repairs.then_some(entry));
                 }
                 Ok(_) => {}
@@ -351,6 +364,12 @@ impl Controller {
                 }
             }
         }
+        // What was to be created was created by someone else meanwhile: it is theirs, and taken over as such.
+        if !taken.is_empty() {
+            work.applies = taken;
+            let applies = applies(name, &work);
+            return wait(applies, Stage::Applying(work));
+        }
         let is_bound =
             self.world.bindings.get(&name.to_owned()).is_some_and(|binding| binding.uid == work.binding.uid);
         if is_bound && (!repaired.is_empty() || self.world.repairs.contains_key(name)) {
@@ -359,14 +378,15 @@ impl Controller {
         }
         let verdict = verdict(&work.troubles, work.recheck);
         let listed = std::mem::take(&mut work.listed);
-        let wanted = status::after_pass(&work.binding, &work.resolved, listed, &work.troubles, now);
+        let adopted = work.adopted.as_ref();
+        let wanted = status::after_pass(&work.binding, &work.resolved, listed, &work.troubles, adopted, now);
         report(name, &work.binding, wanted, verdict)
     }
 
     /// The status has been written: what it says is told, and known without waiting for the watch.
-    fn written(&mut self, name: &str, object: &Value, changed: Option<&Condition>, now: Now) -> Binding {
+    fn written(&mut self, name: &str, object: &Value, changed: &[Condition], now: Now) -> Binding {
         let binding = Binding::read(object);
-        if let Some(condition) = changed {
+        for condition in changed {
             self.announce(&binding_ref(name), &binding.uid, condition, now);
         }
         self.world.bindings.absorb(name.to_owned(), binding.clone());
@@ -377,7 +397,7 @@ impl Controller {
         &mut self,
         name: &str,
         verdict: Verdict,
-        changed: Option<&Condition>,
+        changed: &[Condition],
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<super::Stage> {
@@ -386,7 +406,10 @@ impl Controller {
                 self.written(name, &object, changed, now);
                 Next::Done(verdict)
             }
-            Some(Err(failure)) => Next::Done(Verdict::retry("writing the status", &failure)),
+            Some(Err(failure)) => {
+                self.not_written(binding_ref(name), changed, &failure);
+                Next::Done(Verdict::retry("writing the status", &failure))
+            }
             _ => Next::Done(lagging()),
         }
     }
@@ -403,7 +426,7 @@ fn fence(name: &str, work: Box<Work>, now: Now) -> Next<super::Stage> {
 fn report(
     name: &str,
     binding: &Binding,
-    (wanted, changed): (NamespaceClassBindingStatus, Option<Condition>),
+    (wanted, changed): (NamespaceClassBindingStatus, Vec<Condition>),
     verdict: Verdict,
 ) -> Next<super::Stage> {
     if wanted == binding.status {
@@ -418,12 +441,30 @@ fn status_write(name: &str, binding: &Binding, wanted: &NamespaceClassBindingSta
 }
 
 fn prune(name: &str, work: Box<Work>) -> Next<super::Stage> {
-    let deletes = work.removals.iter().map(|removal| Action::Delete {
-        target: ObjectRef::namespaced(&removal.kind, name, &removal.resource.name),
-        uid: removal.uid.clone(),
-        resource_version: Some(removal.version.clone()),
+    let removals = work.removals.iter().map(|removal| {
+        let target = ObjectRef::namespaced(&removal.kind, name, &removal.resource.name);
+        let (uid, resource_version) = (removal.uid.clone(), removal.version.clone());
+        if removal.keeps {
+            return Action::Patch {
+                target,
+                subresource: None,
+                patch: Arc::new(release(&uid, &resource_version)),
+            };
+        }
+        Action::Delete { target, uid, resource_version: Some(resource_version) }
     });
-    wait(deletes.collect(), Stage::Pruning(work))
+    wait(removals.collect(), Stage::Pruning(work))
+}
+
+/// Takes our marks off an object that existed before; what it holds stays.
+fn release(uid: &str, version: &str) -> Value {
+    let marks = [names::CONTENT_ANNOTATION, names::ADOPTED_ANNOTATION, names::ADOPTION_POLICY_ANNOTATION];
+    let annotations: serde_json::Map<String, Value> =
+        marks.into_iter().map(|mark| (mark.to_owned(), Value::Null)).collect();
+    let labels = json!({ names::CLASS_LABEL: null });
+    json!({ "metadata": {
+        "uid": uid, "resourceVersion": version, "labels": labels, "annotations": annotations,
+    } })
 }
 
 fn pruned(name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>) -> Next<super::Stage> {
@@ -439,8 +480,13 @@ fn pruned(name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>) -> Next<super
         work.troubles.push(trouble);
         work.listed.insert(removal.resource);
     }
+    let applies = applies(name, &work);
+    wait(applies, Stage::Applying(work))
+}
+
+fn applies(name: &str, work: &Work) -> Vec<Action> {
     let applies = work.applies.iter().map(|apply| {
-        let mut manifest = apply.entry.manifest(name, &work.binding);
+        let mut manifest = apply.entry.manifest(name, &work.binding, apply.adopted);
         if let Some(uid) = &apply.uid {
             manifest["metadata"]["uid"] = json!(uid);
         }
@@ -450,7 +496,7 @@ fn pruned(name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>) -> Next<super
         let target = ObjectRef::namespaced(&apply.entry.kind, name, &apply.entry.name);
         Action::Apply { target, manifest: Arc::new(manifest) }
     });
-    wait(applies.collect(), Stage::Applying(work))
+    applies.collect()
 }
 
 /// Tries again if that may help any of the troubles.

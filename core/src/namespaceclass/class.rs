@@ -43,11 +43,12 @@ pub enum Stage {
 }
 
 impl Controller {
-    pub(super) fn begin_class(&mut self, name: &str) -> Next<super::Stage> {
-        let Some(class) = self.world.classes.get(&name.to_owned()) else {
+    pub(super) fn begin_class(&mut self, name: &str, now: Now) -> Next<super::Stage> {
+        let Some(class) = self.world.classes.get(&name.to_owned()).cloned() else {
             self.forget_class(name);
             return Next::Done(Verdict::Converged);
         };
+        self.announce_unconfirmed(&class_ref(name), &class.uid, &class.status.conditions, now);
         let unknown = content::unknown_api_versions(class.resources(), &self.world.kinds);
         Next::Await(discoveries(&unknown), super::Stage::Class(Stage::Discovering(unknown)))
     }
@@ -81,16 +82,12 @@ impl Controller {
                     Some(Ok(Success::Object(object))) => {
                         let class = Class::read(&object);
                         if let Some(condition) = &changed {
-                            self.announce(
-                                &ObjectRef::cluster(&names::class(), name),
-                                &class.uid,
-                                condition,
-                                now,
-                            );
+                            self.announce(&class_ref(name), &class.uid, condition, now);
                         }
                         self.world.classes.absorb(name.to_owned(), class);
                     }
                     Some(Err(failure)) => {
+                        self.not_written(class_ref(name), changed.as_slice(), &failure);
                         return Next::Done(Verdict::retry("writing the status of the class", &failure));
                     }
                     _ => {}
@@ -120,6 +117,7 @@ impl Controller {
     fn forget_class(&mut self, name: &str) {
         self.world.resolved.remove(name);
         self.world.stumbles.remove(name);
+        self.world.unconfirmed.remove(&class_ref(name));
         self.wake_bindings_of(name);
         self.wake_namespaces_of(name);
     }
@@ -143,7 +141,7 @@ impl Controller {
         if wanted == class.status {
             return Next::Done(verdict(may_pass));
         }
-        let target = ObjectRef::cluster(&names::class(), name);
+        let target = class_ref(name);
         let patch = status::patch(&class.uid, class.version(), &wanted);
         let write = Action::Patch { target, subresource: Some(Subresource::Status), patch };
         Next::Await(vec![write], super::Stage::Class(Stage::Reporting { may_pass, changed }))
@@ -169,6 +167,10 @@ impl Controller {
         }
         content
     }
+}
+
+fn class_ref(name: &str) -> ObjectRef {
+    ObjectRef::cluster(&names::class(), name)
 }
 
 /// The requests that tell the kinds of these API versions.

@@ -11,7 +11,7 @@ use lockstep_crds::namespaceclass::{AppliedResource, GROUP};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::names::{self, CLASS_LABEL, CONTENT_ANNOTATION};
+use super::names::{self, ADOPTED_ANNOTATION, ADOPTION_POLICY_ANNOTATION, CLASS_LABEL, CONTENT_ANNOTATION};
 use super::world::{Binding, Kinds};
 use crate::digest::digest;
 use crate::object::{Kind, metadata};
@@ -28,6 +28,8 @@ pub struct Entry {
     pub kind: Arc<Kind>,
     /// Its name.
     pub name: String,
+    /// Whether an object that existed before it was applied stays when the class lets go of it.
+    pub keeps_adopted: bool,
     /// All that is applied, but for what differs from namespace to namespace.
     template: Value,
     /// What the content annotation says: two entries with equal content say the same.
@@ -55,11 +57,17 @@ impl Entry {
         (&self.kind.group, &self.kind.kind) == (&other.kind.group, &other.kind.kind)
     }
 
-    /// The manifest for the namespace of a binding, which becomes the resource's controller.
-    pub fn manifest(&self, namespace: &str, binding: &Binding) -> Value {
+    /// The manifest for the namespace of a binding, which becomes the resource's controller. An object that existed before and is to
+    /// be kept has no owner, or the garbage collector would remove it with the binding.
+    pub fn manifest(&self, namespace: &str, binding: &Binding, adopted: bool) -> Value {
         let mut manifest = self.template.clone();
         manifest["metadata"]["namespace"] = json!(namespace);
-        manifest["metadata"]["ownerReferences"] = json!([binding.owner_reference(namespace)]);
+        if adopted {
+            manifest["metadata"]["annotations"][ADOPTED_ANNOTATION] = json!(binding.uid);
+        }
+        if !adopted || !self.keeps_adopted {
+            manifest["metadata"]["ownerReferences"] = json!([binding.owner_reference(namespace)]);
+        }
         manifest
     }
 
@@ -162,6 +170,17 @@ fn judge(
              created in every namespace of the class"
         )));
     }
+    let policy = &metadata["annotations"][ADOPTION_POLICY_ANNOTATION];
+    let keeps_adopted = match policy.as_str() {
+        Some("Delete") => false,
+        Some("Keep") => true,
+        None if policy.is_null() => true,
+        _ => {
+            return Err(problem(format!(
+                "{kind} {name}: the annotation {ADOPTION_POLICY_ANNOTATION} is {policy}; write Keep or Delete"
+            )));
+        }
+    };
     if !is_api_version(api_version) {
         return Err(problem(format!(
             "{kind} {name}: {api_version:?} is no apiVersion; write a version, or group/version"
@@ -190,7 +209,7 @@ fn judge(
              outside of the class"
         )));
     }
-    let entry = entry(class, index, resource, found, name);
+    let entry = Entry { keeps_adopted, ..entry(class, index, resource, found, name) };
     if let Some(earlier) = first.get(&entry.id()) {
         return Err(problem(format!(
             "{kind} {name} stands at spec.resources[{earlier}] already; remove one of the two"
@@ -229,7 +248,7 @@ fn entry(class: &str, index: usize, resource: &Value, kind: Arc<Kind>, name: &st
     let mut template = template(class, resource);
     let content = digest(&template);
     template["metadata"]["annotations"][CONTENT_ANNOTATION] = json!(content);
-    Entry { index, kind, name: name.to_owned(), template, content }
+    Entry { index, kind, name: name.to_owned(), keeps_adopted: true, template, content }
 }
 
 /// All that is applied of a resource, but for the content mark and what differs from namespace to namespace.
@@ -246,6 +265,9 @@ fn template(class: &str, resource: &Value) -> Value {
         if !metadata.get(field).is_some_and(Value::is_object) {
             metadata.insert(field.to_owned(), json!({}));
         }
+    }
+    if let Some(annotations) = metadata["annotations"].as_object_mut() {
+        annotations.remove(ADOPTED_ANNOTATION);
     }
     metadata["labels"][CLASS_LABEL] = json!(class);
     fields.insert("metadata".to_owned(), Value::Object(metadata));

@@ -23,6 +23,12 @@ pub fn our_fields(object: &Value) -> Option<Value> {
     Some(fields)
 }
 
+/// Whether someone else has written the object as well. Of one that an apply has just created, no one has.
+pub fn has_other_writers(object: &Value) -> bool {
+    let entries = object["metadata"]["managedFields"].as_array();
+    entries.into_iter().flatten().any(|entry| entry["manager"] != FIELD_MANAGER)
+}
+
 /// Whether our entry covers every field of the template.
 pub fn covers(fields: &Value, template: &Value) -> bool {
     let Some(template) = template.as_object() else { return true };

@@ -10,13 +10,23 @@ use crate::object::Kind;
 pub const CLASS_LABEL: &str = "namespaceclass.akuity.io/name";
 /// The annotation on every applied resource that tells which content of the class it holds.
 pub const CONTENT_ANNOTATION: &str = "namespaceclass.akuity.io/content";
+/// The annotation on every resource that existed before it was applied: the uid of the binding that took it over.
+pub const ADOPTED_ANNOTATION: &str = "namespaceclass.akuity.io/adopted";
+/// The annotation of a resource in a class that says what becomes of an object that existed before, when the class lets go of it: `Keep`
+/// (the default) or `Delete`.
+pub const ADOPTION_POLICY_ANNOTATION: &str = "namespaceclass.akuity.io/adoption-policy";
 /// The field manager of every apply; the shell derives it from the machine's name.
 pub const FIELD_MANAGER: &str = "lockstep-namespaceclass";
+
+/// Gauge: the namespaces whose label names a class that does not exist.
+pub const UNRESOLVED_METRIC: &str = "lockstep_namespaceclass_unresolved_namespaces";
 
 /// Condition of a class: whether every one of its resources can be applied.
 pub const VALID: &str = "Valid";
 /// Condition of a binding: whether the namespace holds all resources of its class and none of an earlier one.
 pub const READY: &str = "Ready";
+/// Condition of a binding: which of its resources existed before they were applied. It is absent if there are none.
+pub const OBJECTS_ADOPTED: &str = "ObjectsAdopted";
 
 /// Reasons of conditions, which are the reasons of events as well.
 pub mod reason {
@@ -26,7 +36,7 @@ pub mod reason {
     pub type Reason = &'static str;
 
     /// All those of conditions.
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 13] = [
         ALL_RESOURCES_VALID,
         INVALID_RESOURCES,
         RESOURCES_APPLIED,
@@ -39,6 +49,7 @@ pub mod reason {
         PRUNE_FAILED,
         CONTESTED,
         WAITING_FOR_DELETION,
+        ADOPTED,
     ];
 
     /// Reads a reason that was stored.
@@ -74,6 +85,8 @@ pub mod reason {
     pub const CONTESTED: &str = "Contested";
     /// A resource is being deleted; it is waited for.
     pub const WAITING_FOR_DELETION: &str = "WaitingForDeletion";
+    /// `ObjectsAdopted` is true: an object that existed before was taken over.
+    pub const ADOPTED: &str = "Adopted";
 }
 
 /// The kind `Namespace`.

@@ -14,6 +14,7 @@ use super::world::{Binding, Namespace};
 use super::{Controller, Key};
 use crate::engine::action::{Action, Class as FailureClass, Outcome, Success};
 use crate::engine::driver::{Next, Verdict};
+use crate::engine::machine::{Amount, Measure, Note};
 use crate::engine::recorder::{Occurrence, Severity};
 use crate::object::{ObjectRef, controller_reference};
 use crate::time::Now;
@@ -41,9 +42,12 @@ pub enum Stage {
 
 impl Controller {
     pub(super) fn begin_namespace(&mut self, name: &str, now: Now) -> Next<super::Stage> {
-        let Some(namespace) = self.world.namespaces.get(&name.to_owned()) else {
+        let Some(namespace) = self.world.namespaces.get(&name.to_owned()).cloned() else {
             return Next::Done(Verdict::Converged);
         };
+        let class = namespace.class.as_ref().filter(|_| !namespace.terminating);
+        let is_unresolved = class.is_some_and(|class| self.world.classes.get(class).is_none());
+        self.set_unresolved(name, is_unresolved);
         if namespace.terminating {
             return Next::Done(Verdict::Converged);
         }
@@ -54,11 +58,11 @@ impl Controller {
         }
         match &namespace.class {
             Some(class) if self.world.classes.get(class).is_some() => {
-                if binding.is_some_and(|binding| is_bound(binding, namespace, class)) {
+                if binding.is_some_and(|binding| is_bound(binding, &namespace, class)) {
                     self.world.complaints.remove(name);
                     return Next::Done(Verdict::Converged);
                 }
-                let manifest = Arc::new(manifest(name, namespace, class));
+                let manifest = Arc::new(manifest(name, &namespace, class));
                 let target = ObjectRef::namespaced(&names::binding(), name, name);
                 Next::Await(vec![Action::Apply { target, manifest }], super::Stage::Namespace(Stage::Binding))
             }
@@ -180,7 +184,21 @@ impl Controller {
         self.complain(name, reason::CLASS_NOT_FOUND, note, now);
     }
 
-    /// Tells once what keeps a namespace from its class: nothing is written where nothing has changed.
+    /// Counts the namespaces whose label names a class that does not exist.
+    pub(super) fn set_unresolved(&mut self, name: &str, is_unresolved: bool) {
+        let unresolved = &mut self.world.unresolved;
+        let is_new = if is_unresolved { unresolved.insert(name.to_owned()) } else { unresolved.remove(name) };
+        if is_new {
+            self.outbox.notes.push(Note::Measured(Measure {
+                metric: names::UNRESOLVED_METRIC.into(),
+                labels: Vec::new(),
+                by: Amount::Set(unresolved.len() as u64),
+            }));
+        }
+    }
+
+    /// Reports once what keeps a namespace from its class, in the log and as an Event: nothing is written where nothing has changed. The
+    /// Event is in the namespace itself, where its users may read it and look for it, rather than in `default`.
     fn complain(&mut self, name: &str, reason: &'static str, note: String, now: Now) {
         let Some(namespace) = self.world.namespaces.get(&name.to_owned()) else { return };
         let complaint = (namespace.uid.clone(), note);
@@ -189,8 +207,9 @@ impl Controller {
         }
         self.world.complaints.insert(name.to_owned(), complaint.clone());
         let (uid, note) = complaint;
+        self.outbox.notes.push(Note::Warning { message: format!("Namespace {name}: {note}") });
         let occurrence = Occurrence {
-            regarding: ObjectRef::cluster(&names::namespace(), name),
+            regarding: ObjectRef::namespaced(&names::namespace(), name, name),
             uid,
             severity: Severity::Warning,
             reason: reason.to_owned(),

@@ -28,6 +28,13 @@ pub enum Standing {
         /// Its resource version.
         version: String,
     },
+    /// It existed before the binding took it over, and has no owner: it is the binding's to change, but not to delete.
+    Kept {
+        /// Its uid.
+        uid: String,
+        /// Its resource version.
+        version: String,
+    },
     /// Nobody controls it: it can be taken over.
     Free {
         /// Its uid.
@@ -50,6 +57,8 @@ pub struct Found {
     pub owner: String,
     /// The class that its label names.
     pub class: Option<String>,
+    /// Whether it existed before the binding came to it.
+    pub adopted: bool,
 }
 
 /// Judges an existing object.
@@ -59,6 +68,9 @@ pub fn standing(resource: &Resource, binding: &Binding) -> Standing {
         Some(controller) if *controller != binding.uid => Standing::Foreign,
         None if resource.bindings.iter().any(|other| *other != binding.uid) => Standing::Foreign,
         _ if resource.deleting => Standing::Going,
+        None if resource.bindings.is_empty() && resource.is_adopted_by(binding) => {
+            Standing::Kept { uid, version }
+        }
         None if resource.bindings.is_empty() => Standing::Free { uid, version },
         _ => Standing::Ours { uid, version },
     }
@@ -161,9 +173,11 @@ pub struct Apply {
     pub version: Option<String>,
     /// Whether it puts right what the status says is applied already. What other entries come to has no say in this.
     pub repairs: bool,
+    /// Whether the object existed before the binding came to it.
+    pub adopted: bool,
 }
 
-/// A removal, proven to hit what is ours.
+/// A removal, proven to hit what is ours: the object is deleted, or loses our marks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Removal {
     /// What, as a status lists it.
@@ -174,6 +188,8 @@ pub struct Removal {
     pub uid: String,
     /// The resource version in which it was seen to be ours.
     pub version: String,
+    /// Whether it existed before, so that it is not deleted.
+    pub keeps: bool,
 }
 
 /// One pass over the resources of a namespace, carried from stage to stage.
@@ -197,6 +213,8 @@ pub struct Work {
     pub troubles: Vec<Trouble>,
     /// When to look again although nothing is wrong.
     pub recheck: Option<Duration>,
+    /// What existed before it was applied, in words for people; none while that is not known of some entry.
+    pub adopted: Option<BTreeSet<String>>,
 }
 
 /// Names an entry for people.
@@ -218,7 +236,8 @@ impl Work {
         for (kind, name, resource) in world.resources_in(namespace) {
             let left = AppliedResource { api_version: kind.api_version(), kind: kind.kind.clone(), name };
             let is_ours =
-                matches!(standing(resource, binding), Standing::Ours { .. }) && resource.is_applied();
+                matches!(standing(resource, binding), Standing::Ours { .. } | Standing::Kept { .. })
+                    && resource.is_applied();
             if is_ours && !is_named(&left) && !stale.contains(&left) {
                 stale.push(left);
             }
@@ -233,6 +252,7 @@ impl Work {
             listed: BTreeSet::new(),
             troubles: Vec::new(),
             recheck: None,
+            adopted: Some(BTreeSet::new()),
         };
         for problem in &content.problems {
             let message = format!("spec.resources[{}]: {}", problem.index, problem.message);
@@ -265,13 +285,18 @@ impl Work {
             self.survey.push(Arc::clone(entry));
             return;
         };
+        let adopted = resource.is_adopted_by(&self.binding);
+        let is_kept = adopted && entry.keeps_adopted;
         match standing(resource, &self.binding) {
             // Every binding has another uid: what owns the object is not among the fields that are compared.
-            Standing::Ours { .. } if resource.controller.is_some() && resource.is_intact(entry) => {
-                self.listed.insert(entry.applied());
+            Standing::Ours { .. }
+                if resource.controller.is_some() && !is_kept && resource.is_intact(entry) =>
+            {
+                self.is_applied(entry, adopted);
             }
-            Standing::Ours { uid, .. } => {
-                self.applies.push(self.apply(entry, Some(uid), None));
+            Standing::Kept { .. } if is_kept && resource.is_intact(entry) => self.is_applied(entry, adopted),
+            Standing::Ours { uid, .. } | Standing::Kept { uid, .. } => {
+                self.applies.push(self.apply(entry, Some(uid), None, adopted));
             }
             Standing::Free { .. } | Standing::Going | Standing::Foreign => {
                 self.survey.push(Arc::clone(entry));
@@ -279,10 +304,29 @@ impl Work {
         }
     }
 
-    fn apply(&self, entry: &Arc<Entry>, uid: Option<String>, version: Option<String>) -> Apply {
+    /// An entry's object is there. If it existed before, that is remembered.
+    pub fn is_applied(&mut self, entry: &Entry, adopted: bool) {
+        self.listed.insert(entry.applied());
+        if let Some(known) = self.adopted.as_mut().filter(|_| adopted) {
+            let end =
+                if entry.keeps_adopted { "it stays" } else { "it is deleted, as its adoption-policy says" };
+            let (kind, name) = (&entry.kind.kind, &entry.name);
+            known.insert(format!(
+                "{kind} {name:?} existed before, and was taken over: {end} when the class lets go of it"
+            ));
+        }
+    }
+
+    fn apply(
+        &self,
+        entry: &Arc<Entry>,
+        uid: Option<String>,
+        version: Option<String>,
+        adopted: bool,
+    ) -> Apply {
         let repairs = self.binding.has_applied(&self.resolved)
             && self.binding.status.applied_resources.contains(&entry.applied());
-        Apply { entry: Arc::clone(entry), uid, version, repairs }
+        Apply { entry: Arc::clone(entry), uid, version, repairs, adopted }
     }
 
     /// Leaves for later what must wait for its time to be repaired again.
@@ -290,7 +334,7 @@ impl Work {
         for apply in std::mem::take(&mut self.applies) {
             match repairs.wait(&apply.entry, now).filter(|_| apply.repairs) {
                 Some(wait) => {
-                    self.listed.insert(apply.entry.applied());
+                    self.is_applied(&apply.entry, apply.adopted);
                     self.recheck_within(wait);
                 }
                 None => self.applies.push(apply),
@@ -305,11 +349,13 @@ impl Work {
 
     /// An entry's object has been looked at.
     pub fn surveyed(&mut self, entry: &Arc<Entry>, found: Option<Found>) {
-        let Some(found) = found else { return self.applies.push(self.apply(entry, None, None)) };
+        let Some(found) = found else { return self.applies.push(self.apply(entry, None, None, false)) };
         match found.standing {
-            Standing::Ours { uid, .. } => self.applies.push(self.apply(entry, Some(uid), None)),
+            Standing::Ours { uid, .. } | Standing::Kept { uid, .. } => {
+                self.applies.push(self.apply(entry, Some(uid), None, found.adopted));
+            }
             Standing::Free { uid, version } => {
-                self.applies.push(self.apply(entry, Some(uid), Some(version)));
+                self.applies.push(self.apply(entry, Some(uid), Some(version), found.adopted));
             }
             Standing::Going => {
                 self.keep_if_listed(entry);
@@ -326,14 +372,17 @@ impl Work {
         let what = format!("{} {}", resource.kind, resource.name);
         match found.standing {
             // The entry that named it may be the one with the mistake.
-            Standing::Ours { .. }
+            Standing::Ours { .. } | Standing::Kept { .. }
                 if self.has_mistakes() && found.class.as_ref() == Some(&self.binding.class) =>
             {
                 self.troubles.push(Trouble::kept(&what));
                 self.listed.insert(resource);
             }
             Standing::Ours { uid, version } => {
-                self.removals.push(Removal { resource, kind: Arc::clone(kind), uid, version });
+                self.removals.push(Removal { resource, kind: Arc::clone(kind), uid, version, keeps: false });
+            }
+            Standing::Kept { uid, version } => {
+                self.removals.push(Removal { resource, kind: Arc::clone(kind), uid, version, keeps: true });
             }
             Standing::Going => {
                 self.troubles.push(Trouble::waiting(&what));
@@ -348,8 +397,9 @@ impl Work {
         !self.resolved.content.problems.is_empty()
     }
 
-    /// Keeps an entry in the status list if it stands there, though nothing is done about it now.
+    /// Keeps an entry in the status list if it stands there, though nothing is done about it now, and nothing known of its object.
     pub fn keep_if_listed(&mut self, entry: &Entry) {
+        self.adopted = None;
         let applied = entry.applied();
         if self.binding.status.applied_resources.contains(&applied) {
             self.listed.insert(applied);
@@ -405,7 +455,7 @@ mod tests {
         let binding = json!({ "metadata": { "uid": "binding" }, "status": { "appliedResources": listed } });
         let mut work = Work::plan("team", &Binding::read(&binding), &resolved, &world);
         let ours = Standing::Ours { uid: "a".to_owned(), version: "1".to_owned() };
-        let found = Found { standing: ours, owner: String::new(), class: None };
+        let found = Found { standing: ours, owner: String::new(), class: None, adopted: false };
         work.surveyed(&entry, Some(found));
         assert!(!work.needs_fence(), "to change what is there, its uid is proof enough");
         work.surveyed(&entry, None);

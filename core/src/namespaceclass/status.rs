@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 
 use super::Controller;
 use super::content::Content;
-use super::names::{READY, VALID, reason};
+use super::names::{OBJECTS_ADOPTED, READY, VALID, reason};
 use super::plan::Trouble;
 use super::world::{Binding, Class, Resolved};
+use crate::engine::action::{Class as FailureClass, Failure};
 use crate::engine::conditions::{self, Finding, Status};
 use crate::engine::machine::Note;
 use crate::engine::recorder::{Occurrence, Severity};
@@ -74,8 +75,9 @@ pub(super) fn after_pass(
     resolved: &Resolved,
     listed: BTreeSet<AppliedResource>,
     troubles: &[Trouble],
+    adopted: Option<&BTreeSet<String>>,
     now: Now,
-) -> (NamespaceClassBindingStatus, Option<Condition>) {
+) -> (NamespaceClassBindingStatus, Vec<Condition>) {
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
     wanted.observed_class_name.clone_from(&binding.class);
@@ -102,21 +104,48 @@ pub(super) fn after_pass(
         },
     };
     let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
-    (wanted, changed)
+    let taken = adopted.and_then(|adopted| of_adopted(&mut wanted.conditions, adopted, binding, now));
+    (wanted, changed.into_iter().chain(taken).collect())
+}
+
+/// Says which resources existed before, if there are any. Returns the condition in the words of those that it did not name before.
+fn of_adopted(
+    conditions: &mut Vec<Condition>,
+    adopted: &BTreeSet<String>,
+    binding: &Binding,
+    now: Now,
+) -> Option<Condition> {
+    let before = conditions.iter().find(|condition| condition.type_ == OBJECTS_ADOPTED);
+    let before = before.map(|condition| condition.message.clone()).unwrap_or_default();
+    if adopted.is_empty() {
+        conditions.retain(|condition| condition.type_ != OBJECTS_ADOPTED);
+        return None;
+    }
+    let finding = Finding {
+        condition: OBJECTS_ADOPTED,
+        status: Status::True,
+        reason: reason::ADOPTED,
+        message: joined(adopted.iter()),
+    };
+    conditions::set(conditions, finding, binding.generation, now);
+    let news = joined(adopted.iter().filter(|one| !before.contains(*one)));
+    let condition = conditions.iter().find(|condition| condition.type_ == OBJECTS_ADOPTED);
+    condition.filter(|_| !news.is_empty()).map(|condition| Condition { message: news, ..condition.clone() })
+}
+
+fn joined<'a>(messages: impl Iterator<Item = &'a String>) -> String {
+    messages.map(String::as_str).collect::<Vec<_>>().join("; ")
 }
 
 /// The status of a binding that was not made by this operator and names a class that doesn't exist.
-pub(super) fn class_not_found(
-    binding: &Binding,
-    now: Now,
-) -> (NamespaceClassBindingStatus, Option<Condition>) {
+pub(super) fn class_not_found(binding: &Binding, now: Now) -> (NamespaceClassBindingStatus, Vec<Condition>) {
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
     let message = format!("there is no NamespaceClass {}; create it, or remove this binding", binding.class);
     let finding =
         Finding { condition: READY, status: Status::False, reason: reason::CLASS_NOT_FOUND, message };
     let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
-    (wanted, changed)
+    (wanted, changed.into_iter().collect())
 }
 
 fn class_title(class: &str, resolved: &Resolved) -> String {
@@ -133,8 +162,45 @@ pub(super) fn patch(uid: &str, resource_version: &str, status: &impl Serialize) 
 }
 
 impl Controller {
+    /// A status write failed. If it may have taken effect, its conditions are announced once they are seen.
+    pub(super) fn not_written(&mut self, object: ObjectRef, changed: &[Condition], failure: &Failure) {
+        if failure.class == FailureClass::Unknown && !changed.is_empty() {
+            self.world.unconfirmed.insert(object, changed.to_vec());
+        }
+    }
+
+    /// Announces the conditions of a write without an answer that has turned out to have taken effect.
+    pub(super) fn announce_unconfirmed(
+        &mut self,
+        object: &ObjectRef,
+        uid: &str,
+        shown: &[Condition],
+        now: Now,
+    ) {
+        let Some(unconfirmed) = self.world.unconfirmed.get(object) else { return };
+        let is_shown = |condition: &&Condition| {
+            let key = |it: &Condition| {
+                (it.type_.clone(), it.status.clone(), it.reason.clone(), it.last_transition_time.clone())
+            };
+            // Of what was adopted, only the news is announced.
+            let mut parts = condition.message.split("; ");
+            shown.iter().any(|it| key(it) == key(condition) && parts.all(|part| it.message.contains(part)))
+        };
+        let written: Vec<Condition> = unconfirmed.iter().filter(is_shown).cloned().collect();
+        for condition in written {
+            self.announce(object, uid, &condition, now);
+        }
+    }
+
     /// Tells a changed condition in the log and as an event.
     pub(super) fn announce(&mut self, object: &ObjectRef, uid: &str, condition: &Condition, now: Now) {
+        // An earlier write of it did not take effect, or is announced now.
+        if let Some(unconfirmed) = self.world.unconfirmed.get_mut(object) {
+            unconfirmed.retain(|other| other.type_ != condition.type_);
+            if unconfirmed.is_empty() {
+                self.world.unconfirmed.remove(object);
+            }
+        }
         self.outbox.notes.push(Note::ConditionChanged {
             object: object.clone(),
             condition: condition.type_.clone(),
@@ -146,7 +212,8 @@ impl Controller {
         if condition.reason == reason::APPLYING {
             return;
         }
-        let holds = condition.status == Status::True.as_str();
+        // To take over what someone else made is nothing that all is well with.
+        let holds = condition.status == Status::True.as_str() && condition.type_ != OBJECTS_ADOPTED;
         let occurrence = Occurrence {
             regarding: object.clone(),
             uid: uid.to_owned(),

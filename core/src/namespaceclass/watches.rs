@@ -15,9 +15,10 @@ use super::world::{self, Binding, Class, Namespace, Resources, World};
 use super::{BACKOFF, Controller, Key};
 use crate::engine::action::{Action, Class as FailureClass, Failure, Scope};
 use crate::engine::backoff::Backoff;
+use crate::engine::machine::{Metric, MetricKind};
 use crate::engine::operator::{Control, Outbox};
 use crate::engine::recording::Traits;
-use crate::object::{Kind, metadata, resource_version};
+use crate::object::{Kind, ObjectRef, metadata, resource_version};
 use crate::time::Now;
 
 /// For how long a kind is watched at least after a namespace had to do with it for the last time: longer than a request of
@@ -28,6 +29,12 @@ impl Control for Controller {
     const NAME: &'static str = CONTROLLER;
     const BACKOFF: Backoff = BACKOFF;
     const RECONCILERS: &'static [&'static str] = &["class", "namespace", "binding"];
+    const METRICS: &'static [Metric] = &[Metric {
+        name: names::UNRESOLVED_METRIC,
+        help: "Namespaces whose label names a NamespaceClass that does not exist.",
+        labels: &[],
+        kind: MetricKind::Gauge,
+    }];
     const TRAITS: Traits = TRAITS;
 
     fn new(outbox: Outbox<Key>) -> Self {
@@ -81,6 +88,7 @@ impl Control for Controller {
             Watched::Namespaces => {
                 for (name, _) in self.world.namespaces.complete_list() {
                     self.world.complaints.remove(&name);
+                    self.set_unresolved(&name, false);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
             }
@@ -91,7 +99,7 @@ impl Control for Controller {
             Watched::Bindings => {
                 let gone = self.world.bindings.complete_list();
                 for (name, _) in gone {
-                    self.world.repairs.remove(&name);
+                    self.forget_binding(&name);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
             }
@@ -152,7 +160,9 @@ impl Control for Controller {
         let version = resource_version(object);
         match Watched::of(kind) {
             Watched::Namespaces => {
-                self.world.namespaces.vanish(&name, version);
+                if self.world.namespaces.vanish(&name, version) {
+                    self.set_unresolved(&name, false);
+                }
                 self.world.complaints.remove(&name);
             }
             Watched::Classes => {
@@ -162,7 +172,7 @@ impl Control for Controller {
             }
             Watched::Bindings => {
                 if metadata(object, "namespace") == name && self.world.bindings.vanish(&name, version) {
-                    self.world.repairs.remove(&name);
+                    self.forget_binding(&name);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
             }
@@ -190,6 +200,11 @@ impl Control for Controller {
 }
 
 impl Controller {
+    fn forget_binding(&mut self, namespace: &str) {
+        self.world.repairs.remove(namespace);
+        self.world.unconfirmed.remove(&ObjectRef::namespaced(&names::binding(), namespace, namespace));
+    }
+
     pub(super) fn wake_bindings_of(&mut self, class: &str) {
         let class = class.to_owned();
         let namespaces = self.world.bindings.keys_by(&class);

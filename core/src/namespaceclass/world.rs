@@ -3,20 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::content::{Content, Entry};
 use super::drift;
-use super::names::{self, CLASS_LABEL, CONTENT_ANNOTATION};
+use super::names::{self, ADOPTED_ANNOTATION, CLASS_LABEL, CONTENT_ANNOTATION};
 use super::repair::Repairs;
 use crate::engine::action::{Class as FailureClass, Failure};
 use crate::engine::cache::{Cache, Cached};
 use crate::engine::pairs;
 use crate::object::{
-    Kind, annotation, controller_reference, controller_uid, generation, is_deleting, label, metadata,
-    resource_version,
+    Kind, ObjectRef, annotation, controller_reference, controller_uid, generation, is_deleting, label,
+    metadata, resource_version,
 };
 use crate::time::Monotonic;
 
@@ -46,6 +47,11 @@ pub struct World {
     pub repairs: BTreeMap<String, Repairs>,
     /// The namespaces of which it was told what keeps them from their class: their uid and the words.
     pub complaints: BTreeMap<String, (String, String)>,
+    /// The conditions of status writes that ended without an answer: whether they took effect is not known yet.
+    #[serde(with = "pairs")]
+    pub unconfirmed: BTreeMap<ObjectRef, Vec<Condition>>,
+    /// The namespaces whose label names a class that does not exist.
+    pub unresolved: BTreeSet<String>,
     /// What each class comes to, for one uid and generation of it.
     pub resolved: BTreeMap<String, Resolved>,
     #[serde(skip)]
@@ -286,6 +292,8 @@ pub struct Resource {
     /// What its content annotation says.
     #[serde(rename = "namespaceclass.akuity.io/content")]
     content: Option<String>,
+    /// The uid of the binding that took it over, if it existed before.
+    adopted: Option<String>,
     /// Our entry in its managed fields, as JSON; the same text is kept once for all namespaces.
     fields: Option<Arc<str>>,
     /// Whether `fields` is what the server answered to our apply of `content`.
@@ -298,11 +306,36 @@ impl Resource {
         self.fields.is_some()
     }
 
+    /// Whether it existed before this binding took it over.
+    pub fn is_adopted_by(&self, binding: &Binding) -> bool {
+        self.adopted.as_ref() == Some(&binding.uid)
+    }
+
+    /// Whether we created it, as far as its metadata can tell: no one else has an entry of ours in the managed fields.
+    pub fn is_created(&self) -> bool {
+        self.is_applied() && self.content.is_some() && self.adopted.is_none()
+    }
+
     /// Whether nothing differs that decisions rest on. The status of a `ResourceQuota` changes with every pod: what waits must not
     /// be woken by that.
     fn is_same(&self, other: &Self) -> bool {
-        (&self.uid, &self.controller, &self.bindings, self.deleting, &self.content, &self.fields)
-            == (&other.uid, &other.controller, &other.bindings, other.deleting, &other.content, &other.fields)
+        (
+            &self.uid,
+            &self.controller,
+            &self.bindings,
+            self.deleting,
+            &self.content,
+            &self.adopted,
+            &self.fields,
+        ) == (
+            &other.uid,
+            &other.controller,
+            &other.bindings,
+            other.deleting,
+            &other.content,
+            &other.adopted,
+            &other.fields,
+        )
     }
 
     /// Whether our fields are the same in both.
@@ -364,6 +397,7 @@ impl World {
             bindings: bindings.collect(),
             deleting: is_deleting(object),
             content: annotation(object, CONTENT_ANNOTATION).map(str::to_owned),
+            adopted: annotation(object, ADOPTED_ANNOTATION).map(str::to_owned),
             fields: drift::our_fields(object).map(|fields| self.fields.intern(&fields.to_string())),
             accepted: false,
         }

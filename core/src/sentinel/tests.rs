@@ -93,7 +93,7 @@ impl Bench {
                 self.spans.push(span.clone());
                 return;
             }
-            Note::Reconciled { .. } | Note::LeadershipChanged { .. } => return,
+            Note::Reconciled { .. } | Note::EventAnnounced { .. } | Note::LeadershipChanged { .. } => return,
         };
         let _ = writeln!(self.told, "{at:>7.3}    {text}");
     }

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Failure, Request};
+use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Request};
 use lockstep_core::engine::machine::{Event, Note, ReconcileResult};
-use lockstep_core::object::{Kind, ObjectRef, metadata};
+use lockstep_core::engine::recorder::ATTEMPTS;
+use lockstep_core::object::{Kind, ObjectRef, is_deleting, metadata};
 use serde_json::Value;
 
+use crate::apiserver::ApiServer;
 use crate::cluster::{Author, Change, Entry, What};
 
 /// How far back writes are remembered.
@@ -53,6 +55,47 @@ pub struct Life {
     pub(super) due: BTreeMap<Key, Duration>,
     /// The longest time that the server asked to be left alone, in the last minute of answers.
     pub(super) retry_after: VecDeque<(Duration, Duration)>,
+    /// How often it announced each event.
+    announced: BTreeMap<Announcement, u64>,
+    /// The Events that it wrote.
+    events: BTreeMap<ObjectRef, WrittenEvent>,
+}
+
+/// An event: the uid of the object that it is about, the reason and the note.
+type Announcement = (String, String, String);
+
+/// An Event that a process wrote.
+#[derive(Debug)]
+struct WrittenEvent {
+    announcement: Announcement,
+    /// Writes in a row that failed.
+    failures: u32,
+    /// Whether the last answer was one that no further try would change.
+    refused: bool,
+}
+
+impl WrittenEvent {
+    fn created(manifest: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let announcement =
+            (text(&manifest["regarding"]["uid"]), text(&manifest["reason"]), text(&manifest["note"]));
+        Self { announcement, failures: 0, refused: false }
+    }
+
+    fn answered(&mut self, outcome: &Outcome) {
+        self.failures = if outcome.is_ok() { 0 } else { self.failures + 1 };
+        self.refused = outcome.as_ref().is_err_and(|failure| {
+            matches!(
+                failure.class,
+                Class::AlreadyExists | Class::Forbidden | Class::Invalid | Class::NotFound
+            )
+        });
+    }
+
+    /// Whether it may be behind what was announced.
+    fn is_excused(&self) -> bool {
+        self.refused || self.failures >= ATTEMPTS
+    }
 }
 
 /// The past of a run.
@@ -86,6 +129,40 @@ impl History {
         self.lives.get(&process)
     }
 
+    /// The events of processes that lead whose Events on the server were not counted as often as they were announced. What a
+    /// process has not written when it dies or ceases to lead is lost; what the server refuses, or goes with its namespace, too.
+    pub(super) fn uncounted(&self, server: &ApiServer) -> Vec<String> {
+        let stored = Kind::known("", "v1", "Event", "events", true);
+        let mut uncounted = Vec::new();
+        for life in self.lives.values().filter(|life| life.leading) {
+            for (announcement, announced) in &life.announced {
+                let written = life.events.iter().filter(|(_, event)| event.announcement == *announcement);
+                let (mut counted, mut is_excused) = (0, false);
+                for (event, written) in written {
+                    let namespace = event.namespace.as_deref().unwrap_or_default();
+                    let event = server.object(&ObjectRef::namespaced(&stored, namespace, &event.name));
+                    counted += event.map_or(0, |event| event["series"]["count"].as_u64().unwrap_or(1));
+                    is_excused |= written.is_excused() || self.was_deleted(namespace);
+                }
+                if counted > *announced || (counted < *announced && !is_excused) {
+                    let (uid, reason, note) = announcement;
+                    uncounted.push(format!(
+                        "{reason} about {uid} was announced {announced} times and counted {counted} times: {note}"
+                    ));
+                }
+            }
+        }
+        uncounted
+    }
+
+    /// Whether a namespace of that name was asked to go at any time.
+    fn was_deleted(&self, namespace: &str) -> bool {
+        let namespace =
+            ObjectRef::cluster(&Kind::known("", "v1", "Namespace", "namespaces", false), namespace);
+        let mut versions = self.versions(&namespace).iter();
+        versions.any(|version| version.object.as_deref().is_none_or(is_deleting))
+    }
+
     /// Something happened that may make processes write: a fault, an act.
     pub(super) fn stir(&mut self, at: Duration) {
         self.stirred.push_back(at);
@@ -106,6 +183,11 @@ impl History {
                 let Some(life) = self.lives.get_mut(process) else { return };
                 life.absorb_event(event, at);
                 for request in &step.requests {
+                    if let Action::Create { target, manifest } = &request.action
+                        && target.kind.kind == "Event"
+                    {
+                        life.events.entry(target.clone()).or_insert_with(|| WrittenEvent::created(manifest));
+                    }
                     life.open.insert(request.id.0, request.clone());
                 }
                 for note in &step.notes {
@@ -176,7 +258,11 @@ impl Life {
                 }
             }
             Event::Finished { id, outcome } => {
-                self.open.remove(&id.0);
+                let request = self.open.remove(&id.0);
+                let target = request.as_ref().and_then(|request| request.action.target());
+                if let Some(event) = target.and_then(|target| self.events.get_mut(target)) {
+                    event.answered(outcome);
+                }
                 if let Err(Failure { retry_after: Some(wish), .. }) = outcome {
                     self.retry_after.push_back((at, *wish));
                 }
@@ -189,6 +275,9 @@ impl Life {
     }
 
     fn absorb_note(&mut self, note: &Note, at: Duration) {
+        if let Note::EventAnnounced { uid, reason, note, .. } = note {
+            *self.announced.entry((uid.clone(), reason.clone(), note.clone())).or_default() += 1;
+        }
         if let Note::Reconciled { reconciler, object, result, .. } = note {
             let key = (reconciler.clone(), object.clone());
             self.due.remove(&key);
@@ -204,6 +293,7 @@ impl Life {
                 ReconcileResult::Converged => {
                     self.failures.remove(&key);
                 }
+                ReconcileResult::Abandoned => {}
             }
             self.ended.insert(key, at);
         }

@@ -71,6 +71,11 @@ pub const SAFETY: &[Invariant] = &[
         holds: only_the_leader_writes,
     },
     Invariant {
+        name: "only_the_leader_converges",
+        sentence: "A pass that ends in a process that does not lead is abandoned, and counts as nothing else.",
+        holds: only_the_leader_converges,
+    },
+    Invariant {
         name: "one_reconcile_a_key",
         sentence: "In one process a key has one pass at a time.",
         holds: one_reconcile_a_key,
@@ -150,6 +155,20 @@ fn only_the_leader_writes(moment: &Moment<'_>) -> Result<(), String> {
     }
 }
 
+fn only_the_leader_converges(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, event, .. } = &moment.entry.what else { return Ok(()) };
+    let leads = moment.history.life(*process).is_some_and(|life| life.leading);
+    if leads || matches!(event, Event::LeadershipChanged { .. }) {
+        return Ok(());
+    }
+    match passes(moment.entry).find(|(_, _, result, _)| **result != ReconcileResult::Abandoned) {
+        Some((_, key, result, _)) => {
+            Err(format!("process {process} does not lead, and {} {} ended with {result:?}", key.0, key.1))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The passes that ended in a step, with how they ended and how long they took.
 fn passes(entry: &Entry) -> impl Iterator<Item = (usize, super::history::Key, &ReconcileResult, Duration)> {
     let (process, notes) = match &entry.what {
@@ -197,9 +216,13 @@ fn backoff_within_its_table(moment: &Moment<'_>) -> Result<(), String> {
         let Some(life) = moment.history.life(process) else { continue };
         let failures =
             in_this_step.entry(key.clone()).or_insert_with(|| life.failures.get(&key).copied().unwrap_or(0));
-        let ReconcileResult::Failed { retry_after, .. } = result else {
-            *failures = 0;
-            continue;
+        let retry_after = match result {
+            ReconcileResult::Failed { retry_after, .. } => retry_after,
+            ReconcileResult::Abandoned => continue,
+            ReconcileResult::Converged | ReconcileResult::Requeued { .. } => {
+                *failures = 0;
+                continue;
+            }
         };
         *failures += 1;
         let failures = *failures;

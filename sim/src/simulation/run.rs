@@ -63,7 +63,7 @@ pub struct Violation {
 }
 
 /// Checked once nothing goes wrong any more.
-pub const LIVENESS: [(&str, &str); 3] = [
+pub const LIVENESS: [(&str, &str); 4] = [
     (
         "desired_state_is_reached",
         "Once nothing goes wrong any more, the world is as it should be within the controller's bound.",
@@ -73,6 +73,10 @@ pub const LIVENESS: [(&str, &str); 3] = [
         "In a world that is as it should be nothing is written, not even over a resync.",
     ),
     ("does_not_spin", "No run takes steps without end."),
+    (
+        "every_event_is_counted",
+        "At rest, the Events on the API server count how often the process that leads announced each, unless the server refused it.",
+    ),
 ];
 
 impl Simulation {

@@ -154,6 +154,14 @@ fn validate_dpucluster_access_error() {
     assert!(matches!(last_result(&mut bench), ReconcileResult::Failed { .. }));
 }
 
+#[test]
+fn the_event_of_an_access_error_quotes_the_whole_cause() {
+    let mut bench = unanswered(Failure::new(Class::Forbidden, "admission webhook 'guard': not today"));
+    bench.cluster.advance(Duration::from_secs(10));
+    let events = bench.events();
+    assert!(events.contains("permission denied (admission webhook 'guard': not today)"), "{events}");
+}
+
 /// The bridge fails again and again; before each further try it is left alone for so many seconds, less a jitter.
 fn backs_off(bench: &mut Bench, seconds: &[u64]) {
     bench.cluster.advance(Duration::from_mins(20));

@@ -1,5 +1,7 @@
 //! Classes with mistakes in them: each is named where people look, and all that is right still applies.
 
+use lockstep_core::engine::machine::{Amount, Measure, Note};
+use lockstep_core::namespaceclass::names::UNRESOLVED_METRIC;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, settings};
@@ -92,11 +94,50 @@ fn a_label_that_names_no_class_makes_an_event_and_no_binding() {
     bench.namespace("team", Some("missing"));
     bench.settle();
     assert!(bench.binding("team").is_none());
-    let events = bench.get("/apis/events.k8s.io/v1/namespaces/default/events").expect("can be listed");
-    assert_eq!(events["items"][0]["reason"], "ClassNotFound");
+    let events = bench.get("/apis/events.k8s.io/v1/namespaces/team/events").expect("can be listed");
+    assert_eq!(events["items"][0]["reason"], "ClassNotFound", "{events:#}");
+    assert_eq!(events["items"][0]["regarding"]["kind"], "Namespace");
     bench.define("missing", &[settings("found", "1")]);
     bench.settle();
     assert!(bench.config_map("team", "found").is_some());
+}
+
+/// What is logged at WARN, and the last value of the metric.
+fn reported(bench: &Bench) -> (Vec<String>, Option<u64>) {
+    let (mut warnings, mut unresolved) = (Vec::new(), None);
+    for note in bench.cluster.notes() {
+        match note {
+            Note::Warning { message } => warnings.push(message.clone()),
+            Note::Measured(Measure { metric, by: Amount::Set(value), .. }) if metric == UNRESOLVED_METRIC => {
+                unresolved = Some(*value);
+            }
+            _ => {}
+        }
+    }
+    (warnings, unresolved)
+}
+
+#[test]
+fn a_label_that_names_no_class_is_logged_once_and_counted_until_it_is_corrected() {
+    let mut bench = Bench::new();
+    bench.namespace("team", Some("missing"));
+    bench.namespace("other", Some("missing"));
+    bench.cluster.advance(std::time::Duration::from_mins(30));
+    let (warnings, unresolved) = reported(&bench);
+    assert_eq!((warnings.len(), unresolved), (2, Some(2)), "{warnings:?}");
+    assert!(warnings.iter().any(|it| it.contains("Namespace team") && it.contains("NamespaceClass missing")));
+    bench.label("team", None);
+    bench.settle();
+    assert_eq!(reported(&bench).1, Some(1));
+    bench.define("missing", &[settings("found", "1")]);
+    bench.settle();
+    assert_eq!(reported(&bench).1, Some(0));
+    bench.remove("missing");
+    bench.settle();
+    assert_eq!(reported(&bench).1, Some(1));
+    bench.delete("/api/v1/namespaces/other");
+    bench.settle();
+    assert_eq!(reported(&bench).1, Some(0));
 }
 
 #[test]
@@ -118,7 +159,7 @@ fn a_binding_that_is_refused_is_told_once_on_its_namespace() {
     );
     bench.label("team", Some("web"));
     bench.cluster.advance(std::time::Duration::from_mins(30));
-    let events = bench.get("/apis/events.k8s.io/v1/namespaces/default/events").expect("can be listed");
+    let events = bench.get("/apis/events.k8s.io/v1/namespaces/team/events").expect("can be listed");
     let told = events["items"].as_array().into_iter().flatten();
     let told: Vec<&Value> = told.filter(|event| event["regarding"]["kind"] == "Namespace").collect();
     assert_eq!(told.len(), 1, "{events:#}");

@@ -174,6 +174,7 @@ impl Bench {
                 Some(format!("{object}: {condition}={status} {reason}: {message}"))
             }
             Note::Reconciled { .. }
+            | Note::EventAnnounced { .. }
             | Note::LeadershipChanged { .. }
             | Note::Warning { .. }
             | Note::Told { .. }

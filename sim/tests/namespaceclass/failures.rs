@@ -466,3 +466,35 @@ fn an_event_that_could_not_be_written_is_written_when_it_happens_again() {
     assert_eq!(told[0]["reason"], "ClassNotFound");
     assert_eq!(told[0]["series"]["count"], 2, "both occurrences are counted");
 }
+
+#[test]
+fn an_event_that_happens_three_times_in_twenty_seconds_is_counted_three_times() {
+    let mut bench = Bench::new();
+    bench.namespace("team", None);
+    for _ in 0..3 {
+        bench.label("team", Some("missing"));
+        bench.cluster.advance(Duration::from_secs(5));
+        bench.label("team", None);
+        bench.cluster.advance(Duration::from_secs(2));
+    }
+    // Nothing happens any more: the count is written because time passes.
+    bench.cluster.advance(Duration::from_secs(30));
+    let told = bench.get("/apis/events.k8s.io/v1/events").expect("can be listed")["items"].take();
+    assert_eq!(told.as_array().map(Vec::len), Some(1), "{told:#}");
+    assert_eq!(told[0]["series"]["count"], 3, "{told:#}");
+}
+
+#[test]
+fn an_event_that_could_not_be_written_is_written_although_it_does_not_happen_again() {
+    let mut bench = Bench::new();
+    bench.cluster.interfere(|_, action| match action {
+        Action::Create { target, .. } if target.kind.kind == "Event" => Fate::failed(Class::Unavailable),
+        _ => Fate::Served,
+    });
+    bench.namespace("team", Some("missing"));
+    bench.cluster.advance(Duration::from_secs(15));
+    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.advance(Duration::from_secs(10));
+    let told = bench.get("/apis/events.k8s.io/v1/events").expect("can be listed")["items"].take();
+    assert_eq!(told[0]["reason"], "ClassNotFound", "{told:#}");
+}

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use lockstep_core::engine::action::Action;
+use lockstep_sim::cluster::{Hop, Weather};
 use serde_json::json;
 
 use super::bench::{Bench, settings};
@@ -27,7 +29,7 @@ fn an_object_that_another_controls_is_left_alone_and_reported() {
 }
 
 #[test]
-fn an_object_that_nobody_controls_is_taken_over() {
+fn an_object_that_nobody_controls_is_taken_over_without_an_owner() {
     let mut bench = Bench::new();
     bench.namespace("team", None);
     bench.post("/api/v1/namespaces/team/configmaps", &settings("free", "theirs"));
@@ -36,7 +38,7 @@ fn an_object_that_nobody_controls_is_taken_over() {
     bench.settle();
     let taken = bench.config_map("team", "free").expect("is there");
     assert_eq!(taken["data"]["value"], "ours");
-    assert_eq!(taken["metadata"]["ownerReferences"][0]["kind"], "NamespaceClassBinding");
+    assert_eq!(taken["metadata"]["ownerReferences"], serde_json::Value::Null);
 }
 
 const LOST: &str = "/api/v1/namespaces/team/configmaps/lost";
@@ -145,4 +147,167 @@ fn a_namespace_that_is_being_deleted_is_left_in_peace() {
         carried.action.is_write() && target.is_some_and(|target| target.namespace.as_deref() == Some("team"))
     });
     assert_eq!(writes.count(), 0);
+}
+
+const FREE: &str = "/api/v1/namespaces/team/configmaps/free";
+
+/// A namespace with a ConfigMap of a user's, which a class names as well.
+fn with_one_of_a_user(policy: Option<&str>) -> Bench {
+    let mut bench = Bench::new();
+    bench.namespace("team", None);
+    let mut theirs = settings("free", "theirs");
+    theirs["data"]["own"] = json!("kept");
+    bench.post("/api/v1/namespaces/team/configmaps", &theirs);
+    let mut ours = settings("free", "ours");
+    if let Some(policy) = policy {
+        ours["metadata"]["annotations"] = json!({ "namespaceclass.akuity.io/adoption-policy": policy });
+    }
+    bench.define("web", &[ours, settings("kept", "1")]);
+    bench.label("team", Some("web"));
+    bench.settle();
+    bench
+}
+
+/// The events of a reason: their type and note.
+fn events(bench: &mut Bench, reason: &str) -> Vec<(String, String)> {
+    let events = bench.get("/apis/events.k8s.io/v1/events").expect("can be listed")["items"].take();
+    let text = |event: &serde_json::Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
+    let events = events.as_array().into_iter().flatten().filter(|event| event["reason"] == reason);
+    events.map(|event| (text(event, "type"), text(event, "note"))).collect()
+}
+
+fn conditions(bench: &mut Bench) -> Vec<String> {
+    let binding = bench.binding("team").expect("is bound");
+    let conditions = binding["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.map(|condition| condition["type"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn an_object_that_is_taken_over_is_announced_once_and_shown_while_it_is_in_the_class() {
+    let mut bench = with_one_of_a_user(None);
+    let adopted = events(&mut bench, "Adopted");
+    assert_eq!(adopted.len(), 1, "{adopted:?}");
+    assert_eq!(adopted[0].0, "Warning");
+    assert!(adopted[0].1.contains("ConfigMap \"free\" existed before"), "{adopted:?}");
+    assert_eq!(conditions(&mut bench), ["Ready", "ObjectsAdopted"]);
+    assert!(bench.ready("team").starts_with("True"));
+    bench.update("web", &[settings("free", "new"), settings("kept", "2")]);
+    bench.settle();
+    bench.cluster.advance(Duration::from_mins(21));
+    assert_eq!(events(&mut bench, "Adopted").len(), 1);
+    bench.update("web", &[settings("kept", "2")]);
+    bench.settle();
+    assert_eq!(conditions(&mut bench), ["Ready"]);
+}
+
+#[test]
+fn an_object_that_was_taken_over_stays_however_the_class_lets_go_of_it() {
+    let ways: [(&str, fn(&mut Bench)); 5] = [
+        ("it leaves the class", |bench| bench.update("web", &[settings("kept", "1")])),
+        ("the namespace leaves the class", |bench| bench.label("team", None)),
+        ("the namespace changes its class", |bench| {
+            bench.define("db", &[settings("kept", "1")]);
+            bench.label("team", Some("db"));
+        }),
+        ("the class is removed", |bench| bench.remove("web")),
+        ("the binding is deleted", |bench| {
+            bench.label("team", None);
+            let bindings = "/apis/namespaceclass.akuity.io/v1alpha1/namespaces/team/namespaceclassbindings";
+            bench.delete(&format!("{bindings}/team"));
+        }),
+    ];
+    for (way, let_go) in ways {
+        let mut bench = with_one_of_a_user(None);
+        let before = bench.config_map("team", "free").expect("is there");
+        assert_eq!(before["metadata"]["ownerReferences"], serde_json::Value::Null, "{way}");
+        let_go(&mut bench);
+        bench.cluster.advance(Duration::from_mins(21));
+        let kept = bench.config_map("team", "free").unwrap_or_else(|| panic!("{way}: it is gone"));
+        assert_eq!((&kept["data"]["own"], &kept["data"]["value"]), (&json!("kept"), &json!("ours")), "{way}");
+    }
+}
+
+#[test]
+fn what_leaves_the_class_loses_our_marks() {
+    let mut bench = with_one_of_a_user(Some("Keep"));
+    bench.update("web", &[settings("kept", "1")]);
+    bench.settle();
+    let kept = bench.config_map("team", "free").expect("is there");
+    assert_eq!(kept["metadata"]["labels"].as_object().map_or(0, serde_json::Map::len), 0, "{kept:#}");
+    assert_eq!(kept["metadata"]["annotations"].as_object().map_or(0, serde_json::Map::len), 0, "{kept:#}");
+    assert!(bench.ready("team").starts_with("True"));
+    // It comes back into the class, and is taken over once more.
+    bench.update("web", &[settings("free", "again"), settings("kept", "1")]);
+    bench.settle();
+    let taken = bench.config_map("team", "free").expect("is there");
+    assert_eq!((&taken["data"]["value"], &taken["data"]["own"]), (&json!("again"), &json!("kept")));
+    assert_eq!(conditions(&mut bench), ["Ready", "ObjectsAdopted"]);
+}
+
+#[test]
+fn an_object_that_was_taken_over_goes_if_the_class_says_so() {
+    let mut bench = with_one_of_a_user(Some("Delete"));
+    let taken = bench.config_map("team", "free").expect("is there");
+    assert_eq!(taken["metadata"]["ownerReferences"][0]["kind"], "NamespaceClassBinding");
+    assert!(events(&mut bench, "Adopted")[0].1.contains("it is deleted"));
+    // The class may change its mind.
+    bench.update("web", &[settings("free", "ours"), settings("kept", "1")]);
+    bench.settle();
+    let taken = bench.config_map("team", "free").expect("is there");
+    assert_eq!(taken["metadata"]["ownerReferences"], serde_json::Value::Null, "{taken:#}");
+    let mut ours = settings("free", "ours");
+    ours["metadata"]["annotations"] = json!({ "namespaceclass.akuity.io/adoption-policy": "Delete" });
+    bench.update("web", &[ours, settings("kept", "1")]);
+    bench.settle();
+    bench.label("team", None);
+    bench.settle();
+    assert_eq!(bench.config_map("team", "free"), None);
+}
+
+#[test]
+fn what_was_taken_over_is_repaired_like_everything_else() {
+    let mut bench = with_one_of_a_user(None);
+    let edits = [
+        json!({ "data": { "value": "edited" } }),
+        json!({ "metadata": { "labels": null } }),
+        json!({ "metadata": { "annotations": null } }),
+    ];
+    for edit in edits {
+        bench.merge(FREE, &edit);
+        bench.cluster.advance(Duration::from_mins(3));
+        let free = bench.config_map("team", "free").expect("is there");
+        assert_eq!(free["data"]["value"], "ours", "{edit}");
+        assert_eq!(free["metadata"]["labels"]["namespaceclass.akuity.io/name"], "web", "{edit}");
+        assert!(free["metadata"]["annotations"]["namespaceclass.akuity.io/adopted"].is_string(), "{edit}");
+        assert_eq!(free["metadata"]["ownerReferences"], serde_json::Value::Null, "{edit}");
+    }
+    // The user deletes it: what comes then is the operator's.
+    bench.delete(FREE);
+    bench.cluster.advance(Duration::from_mins(11));
+    let created = bench.config_map("team", "free").expect("is back");
+    assert_eq!(created["metadata"]["ownerReferences"][0]["kind"], "NamespaceClassBinding");
+    assert_eq!(conditions(&mut bench), ["Ready"]);
+}
+
+#[test]
+fn what_a_user_creates_while_it_is_being_applied_is_the_users() {
+    struct SlowApplies;
+    impl Weather for SlowApplies {
+        fn delay(&mut self, _: Duration, _: usize, hop: Hop<'_>) -> Duration {
+            let is_slow =
+                matches!(hop, Hop::Request(Action::Apply { target, .. }) if target.kind.kind == "ConfigMap");
+            if is_slow { Duration::from_secs(10) } else { Duration::ZERO }
+        }
+    }
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("free", "ours")]);
+    bench.cluster.weather = Box::new(SlowApplies);
+    bench.namespace("team", Some("web"));
+    bench.cluster.advance(Duration::from_secs(5));
+    bench.post("/api/v1/namespaces/team/configmaps", &settings("free", "theirs"));
+    bench.cluster.advance(Duration::from_mins(1));
+    let taken = bench.config_map("team", "free").expect("is there");
+    assert_eq!(taken["data"]["value"], "ours");
+    assert_eq!(taken["metadata"]["ownerReferences"], serde_json::Value::Null, "{taken:#}");
+    assert_eq!(events(&mut bench, "Adopted").len(), 1);
 }

@@ -195,6 +195,12 @@ fn who_no_longer_leads_asks_for_nothing() {
         driver.finish(&mut counter, request.id, Ok(Success::Done), at(0), &mut step);
     }
     assert!(step.requests.is_empty());
+    let abandoned = ReconcileResult::Abandoned;
+    assert!(
+        matches!(&step.notes[..], [Note::Reconciled { result, .. }] if *result == abandoned),
+        "it has not converged: {:?}",
+        step.notes
+    );
 }
 
 proptest! {

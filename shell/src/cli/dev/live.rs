@@ -84,6 +84,9 @@ fn told_line(told: Told) -> Option<Line> {
                 ReconcileResult::Requeued { after } => {
                     (format!("{reconciler} reconciled, again in {after:?}"), Tone::Quiet)
                 }
+                ReconcileResult::Abandoned => {
+                    (format!("{reconciler} abandoned: no longer the leader"), Tone::Quiet)
+                }
                 ReconcileResult::Failed { reason, retry_after } => {
                     (format!("{reconciler} failed, again in {retry_after:?}: {reason}"), Tone::Bad)
                 }
@@ -102,6 +105,7 @@ fn told_line(told: Told) -> Option<Line> {
         Note::Warning { message } => Line::now(told.controller, None, "", message, Tone::Bad),
         Note::Told { debug: false, message } => Line::now(told.controller, None, "", message, Tone::Plain),
         Note::Told { debug: true, .. }
+        | Note::EventAnnounced { .. }
         | Note::Measured(_)
         | Note::Traced(_)
         | Note::LeadershipChanged { .. } => return None,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockstep_core::engine::action::{ActionId, Outcome, Request};
-use lockstep_core::engine::machine::Event;
+use lockstep_core::engine::machine::{Event, Note, ReconcileResult, Step};
 use serde_json::Value;
 
 use super::{Bug, Flaw, HOST, plant};
@@ -43,6 +43,13 @@ pub(super) const BUGS: &[Bug] = &[
         sentence: "A process that lost the leadership goes on.",
         controller: HOST,
         plant: plant::<LeadsForever>,
+        garble: None,
+    },
+    Bug {
+        name: "lost_passes_count_as_converged",
+        sentence: "A pass whose process ceased to lead counts as converged.",
+        controller: HOST,
+        plant: plant::<LostPassesConverge>,
         garble: None,
     },
     Bug {
@@ -131,6 +138,21 @@ struct LeadsForever;
 impl Flaw for LeadsForever {
     fn event(&mut self, event: Event) -> Option<Event> {
         (event != Event::LeadershipChanged { leading: false }).then_some(event)
+    }
+}
+
+#[derive(Default)]
+struct LostPassesConverge;
+
+impl Flaw for LostPassesConverge {
+    fn step(&mut self, step: &mut Step) {
+        for note in &mut step.notes {
+            if let Note::Reconciled { result, .. } = note
+                && *result == ReconcileResult::Abandoned
+            {
+                *result = ReconcileResult::Converged;
+            }
+        }
     }
 }
 

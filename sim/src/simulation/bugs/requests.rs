@@ -7,10 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_core::engine::action::{Action, ActionId, Outcome, Request, Subresource, Success};
 use lockstep_core::engine::machine::{Event, Note, ReconcileResult, Step};
+use lockstep_core::namespaceclass::names;
 use lockstep_core::object::ObjectRef;
 use serde_json::{Value, json};
 
-use super::common::change;
+use super::common::{change, is};
 use super::{Bug, Flaw, HOST, plant, sound};
 
 pub(super) const BUGS: &[Bug] = &[
@@ -71,6 +72,13 @@ pub(super) const BUGS: &[Bug] = &[
         garble: None,
     },
     Bug {
+        name: "adopts_for_good",
+        sentence: "An object that existed before is given the binding as its owner, and goes with it.",
+        controller: HOST,
+        plant: plant::<AdoptsForGood>,
+        garble: None,
+    },
+    Bug {
         name: "no_label",
         sentence: "Resources are applied without the label by which they are watched.",
         controller: HOST,
@@ -89,6 +97,13 @@ pub(super) const BUGS: &[Bug] = &[
         sentence: "What was applied last is told in events.",
         controller: HOST,
         plant: plant::<SecretsTold>,
+        garble: None,
+    },
+    Bug {
+        name: "event_counts_are_not_written",
+        sentence: "An event that happens again is counted in memory, and not on the API server.",
+        controller: HOST,
+        plant: plant::<NoEventCounts>,
         garble: None,
     },
     Bug {
@@ -271,6 +286,28 @@ impl Flaw for NoOwner {
 }
 
 #[derive(Default)]
+struct AdoptsForGood;
+
+impl Flaw for AdoptsForGood {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        change_manifest(request, |manifest| {
+            let uid = manifest["metadata"]["annotations"][names::ADOPTED_ANNOTATION].clone();
+            if uid.is_string() {
+                let kind = names::binding();
+                manifest["metadata"]["ownerReferences"] = json!([{
+                    "apiVersion": kind.api_version(),
+                    "kind": kind.kind,
+                    "name": manifest["metadata"]["namespace"],
+                    "uid": uid,
+                    "controller": true,
+                }]);
+            }
+        });
+        None
+    }
+}
+
+#[derive(Default)]
 struct NoLabel;
 
 impl Flaw for NoLabel {
@@ -328,6 +365,15 @@ impl Flaw for SecretsTold {
             _ => {}
         }
         None
+    }
+}
+
+#[derive(Default)]
+struct NoEventCounts;
+
+impl Flaw for NoEventCounts {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "patch", "Event").then_some(Ok(Success::Done))
     }
 }
 

@@ -156,7 +156,9 @@ impl<'a> Running<'a> {
             }
         }
         self.cluster.advance(end.saturating_sub(self.cluster.elapsed()));
-        self.differs()
+        self.differs()?;
+        let uncounted = self.history.uncounted(&self.cluster.server);
+        if uncounted.is_empty() { Ok(()) } else { Err(self.unmet(3, uncounted.join("; "))) }
     }
 
     fn differs(&self) -> Result<(), Violation> {

@@ -130,6 +130,7 @@ pub(super) fn note(note: &Note) -> String {
             let result = match result {
                 ReconcileResult::Converged => "converged".to_owned(),
                 ReconcileResult::Requeued { after } => format!("again in {after:?}"),
+                ReconcileResult::Abandoned => "abandoned, no longer the leader".to_owned(),
                 ReconcileResult::Failed { reason, retry_after } => {
                     format!("failed, again in {retry_after:?}: {reason}")
                 }
@@ -139,6 +140,7 @@ pub(super) fn note(note: &Note) -> String {
         Note::ConditionChanged { object, condition, status, reason, message } => {
             format!("{object} is {condition}={status}, {reason}: {message}")
         }
+        Note::EventAnnounced { object, reason, note, .. } => format!("event on {object}: {reason}: {note}"),
         Note::LeadershipChanged { leading: true } => "became the leader".to_owned(),
         Note::LeadershipChanged { leading: false } => "is the leader no longer".to_owned(),
         Note::Warning { message } => format!("warning: {message}"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockstep_core::namespaceclass::names::{self, CLASS_LABEL};
-use lockstep_core::object::{Kind, ObjectRef, is_deleting, label, metadata};
+use lockstep_core::object::{Kind, ObjectRef, annotation, is_deleting, label, metadata};
 use lockstep_core::random::Random;
 use serde_json::{Value, json};
 
@@ -171,7 +171,8 @@ fn some_applied(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
     let kind = random.pick(&[0, 0, 1, 2]);
     let kind = &pool_kinds()[kind];
     let object = hand.any(kind, random)?;
-    let ours = object["metadata"]["ownerReferences"][0]["kind"] == "NamespaceClassBinding";
+    let ours = object["metadata"]["ownerReferences"][0]["kind"] == "NamespaceClassBinding"
+        || annotation(&object, names::ADOPTED_ANNOTATION).is_some();
     ours.then(|| reference(kind, &object))
 }
 

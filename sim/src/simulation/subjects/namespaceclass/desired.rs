@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_core::namespaceclass::names::{self, CLASS_LABEL};
-use lockstep_core::object::{Kind, ObjectRef, controller_uid, is_deleting, label, metadata};
+use lockstep_core::object::{Kind, ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
 use serde_json::Value;
 
 use super::acts::{ADDED, pool_kinds};
@@ -61,6 +61,11 @@ pub(super) fn is_foreign(object: &Value, binding_uid: &str) -> bool {
     controller_uid(object).is_some_and(|uid| uid != binding_uid)
 }
 
+/// Whether a binding took an object over that no one controls.
+pub(super) fn is_adopted(object: &Value, binding_uid: &str) -> bool {
+    controller_uid(object).is_none() && annotation(object, names::ADOPTED_ANNOTATION) == Some(binding_uid)
+}
+
 /// How the cluster differs from what it should look like.
 pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     let mut differences = Vec::new();
@@ -79,7 +84,9 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     }
     for kind in pool_kinds() {
         for object in server.objects(&kind) {
-            if owner_kind(&object) == "NamespaceClassBinding" {
+            let namespace = binding(server, metadata(&object, "namespace"));
+            let is_adopted = namespace.is_some_and(|it| is_adopted(&object, metadata(&it, "uid")));
+            if owner_kind(&object) == "NamespaceClassBinding" || is_adopted {
                 stray(server, &reference(&kind, &object), &object, &mut differences);
             }
         }
@@ -107,7 +114,7 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
         match server.object(&target) {
             None => differences.push(format!("{target} of class {class_name} is missing")),
             Some(object) if is_foreign(object, uid) => free = false,
-            Some(object) if controller_uid(object) != Some(uid) => {
+            Some(object) if controller_uid(object) != Some(uid) && !is_adopted(object, uid) => {
                 differences.push(format!("{target} of class {class_name} does not belong to the binding"));
             }
             Some(object) if !is_as_wanted(object, &manifest) => {
@@ -136,7 +143,10 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
 fn stray(server: &ApiServer, target: &ObjectRef, object: &Value, differences: &mut Vec<String>) {
     let namespace = target.namespace.as_deref().unwrap_or_default();
     let owner = binding(server, namespace);
-    let owned = owner.is_some_and(|binding| controller_uid(object) == Some(metadata(&binding, "uid")));
+    let owned = owner.is_some_and(|binding| {
+        let uid = metadata(&binding, "uid");
+        controller_uid(object) == Some(uid) || is_adopted(object, uid)
+    });
     let class = class_of(server, namespace);
     let is_wanted = class.is_some_and(|class| wanted(&class, namespace).contains_key(target));
     if !owned || !is_wanted {

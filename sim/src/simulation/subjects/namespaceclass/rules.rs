@@ -2,7 +2,7 @@
 
 use lockstep_core::engine::action::Action;
 use lockstep_core::namespaceclass::names;
-use lockstep_core::object::{ObjectRef, controller_uid, metadata};
+use lockstep_core::object::{ObjectRef, annotation, controller_uid, metadata};
 use serde_json::Value;
 
 use super::desired::{class_of, is_as_wanted, wanted};
@@ -21,6 +21,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "a_wanted_binding_stays",
         sentence: "The binding of a namespace that has been in an existing class for a minute is not removed.",
         holds: a_wanted_binding_stays,
+    },
+    Invariant {
+        name: "adopted_objects_are_kept",
+        sentence: "What someone else created is not deleted, nor given an owner whose end would delete it, unless it came up while it was being applied.",
+        holds: adopted_objects_are_kept,
     },
     Invariant {
         name: "created_resources_are_listed_first",
@@ -69,7 +74,12 @@ pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History
                 let owned = old.is_some_and(|old| is_owned(old, namespace, history));
                 return if owned { Ok(()) } else { refuse("it was deleted and no binding owned it") };
             };
-            if !is_owned(new, namespace, history) {
+            let is_ours = |object: &Value| {
+                is_owned(object, namespace, history) || is_adopted(object, namespace, history)
+            };
+            // What was taken over is let go of without being changed otherwise.
+            let is_released = || old.is_some_and(|old| is_ours(old) && old["data"] == new["data"]);
+            if !is_ours(new) && !is_released() {
                 return refuse("it was written and no binding owns it");
             }
             match old {
@@ -94,6 +104,14 @@ fn is_owned(object: &Value, namespace: &str, history: &History) -> bool {
     let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
     let mut bindings = history.versions(&binding).iter().filter_map(|version| version.object.as_ref());
     bindings.any(|binding| metadata(binding, "uid") == uid)
+}
+
+/// Whether a binding of the namespace, of now or earlier, took an object over that has no owner.
+fn is_adopted(object: &Value, namespace: &str, history: &History) -> bool {
+    let Some(uid) = annotation(object, names::ADOPTED_ANNOTATION) else { return false };
+    let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
+    let mut bindings = history.versions(&binding).iter().filter_map(|version| version.object.as_ref());
+    controller_uid(object).is_none() && bindings.any(|binding| metadata(binding, "uid") == uid)
 }
 
 fn change_of_process<'a>(moment: &'a Moment<'_>) -> Option<(usize, &'a Change, &'a str)> {
@@ -166,6 +184,32 @@ fn a_wanted_binding_stays(moment: &Moment<'_>) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!("{} was removed, and the namespace is in {class}", change.object))
+    }
+}
+
+/// No class of the simulation asks for what was taken over to be deleted.
+fn adopted_objects_are_kept(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    let Some(old) = change.old.as_deref() else { return Ok(()) };
+    if !matches!(&*change.object.kind.kind, "ConfigMap" | "Secret" | "ServiceAccount") {
+        return Ok(());
+    }
+    let is_same = |object: &Value| metadata(object, "uid") == metadata(old, "uid");
+    let mut versions = moment.history.versions(&change.object).iter();
+    let first = versions.find(|version| version.object.as_deref().is_some_and(is_same));
+    let Some(first) = first.filter(|first| matches!(first.by, Author::Client(_))) else { return Ok(()) };
+    // Between the read that does not find it and the apply it may have been created. That is put right, unless a crash comes between.
+    if first.at + MINUTE > moment.entry.at || is_owned(old, namespace, moment.history) {
+        return Ok(());
+    }
+    if is_deletion(change) {
+        return Err(format!("{} was deleted, and a user had created it", change.object));
+    }
+    match change.new.as_deref() {
+        Some(new) if is_owned(new, namespace, moment.history) => {
+            Err(format!("{} would go with its binding, and a user had created it", change.object))
+        }
+        _ => Ok(()),
     }
 }
 
