@@ -8,10 +8,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::dpuservice::{DPUServiceStatus, Rollout};
 
 use super::application::{App, of_service};
+use super::cluster::GIVES_UP_AFTER;
 use super::names::{condition, reason};
 use super::report::{HISTORY_MAX, RESOURCES_MAX};
 use super::service::{self, Pass};
+use super::source::Source;
 use super::world::{Service, World};
+use crate::engine::action::{Class, Failure};
 use crate::engine::conditions::{self, Finding, Status};
 use crate::object::Name;
 use crate::time::Now;
@@ -34,19 +37,51 @@ pub fn wanted(
     now: Now,
 ) -> (DPUServiceStatus, Vec<Condition>) {
     let mut status = service.status.clone();
-    if let Some(finding) = blind(world).or_else(|| unreadable(service)) {
+    status.observed_generation = service.generation;
+    if let Some(finding) = unreadable(service) {
         let changed = conditions::set(&mut status.conditions, finding, service.generation, now);
         return (status, changed.into_iter().collect());
     }
     let apps = apps(world, key);
     let seen = Seen { world, apps: &apps, pass };
-    let mut findings = vec![seen.clusters(), seen.secrets(), seen.project(), seen.reconciled(), seen.ready()];
-    findings.push(summary(&findings));
+    let findings = [seen.clusters(), seen.secrets(), seen.project(), seen.reconciled(), seen.ready()];
+    let mut findings: Vec<Finding> = findings.into_iter().map(|finding| judged(world, finding)).collect();
+    findings.push(blind(world).unwrap_or_else(|| summary(&findings)));
     let set = |finding| conditions::set(&mut status.conditions, finding, service.generation, now);
     let changed = findings.into_iter().filter_map(set).collect();
-    status.observed_generation = service.generation;
-    roll_up(&mut status, world, &apps);
+    // What was known of the clusters is kept where nothing newer can be known.
+    if ROLLOUT.iter().all(|source| !world.refused.contains_key(source)) {
+        roll_up(&mut status, world, &apps);
+    }
     (status, changed)
+}
+
+/// What Argo CD says in each cluster is known from these.
+const ROLLOUT: [Source; 2] = [Source::Clusters, Source::Applications];
+
+/// What was found out, unless a kind that it follows from can't be watched: then nothing can be said.
+fn judged(world: &World, finding: Finding) -> Finding {
+    let sources: &[Source] = match finding.condition {
+        condition::DPU_CLUSTERS_READY => &[Source::Clusters],
+        condition::APPLICATIONS_READY => &ROLLOUT,
+        // Nothing is written as long as any of them can't be watched.
+        _ => &Source::ALL,
+    };
+    let refused = sources.iter().find_map(|source| Some((*source, world.refused.get(source)?)));
+    match refused {
+        None => finding,
+        Some((source, failure)) => Finding {
+            status: Status::Unknown,
+            reason: reason::ERROR,
+            message: unwatched(source, failure),
+            ..finding
+        },
+    }
+}
+
+/// Which kind can't be watched, and why.
+fn unwatched(source: Source, failure: &Failure) -> String {
+    format!("{}s can't be watched ({})", source.kind().kind, failure.message)
 }
 
 /// The status of a service that waits for its Applications to go.
@@ -69,7 +104,24 @@ pub fn awaiting_applications(
         Some(failure) => format!("Applications can't be removed ({failure}); {awaited}"),
         None => awaited,
     };
+    let message = [Some(message), unseen(world)].into_iter().flatten().collect::<Vec<_>>().join("; ");
     going(service, &message, failure.is_some(), now)
+}
+
+/// What a removal does not see, and what follows from that.
+fn unseen(world: &World) -> Option<String> {
+    let (source, failure) = world.blind_spot()?;
+    if (source, failure.class) != (Source::Clusters, Class::NotFound) {
+        return Some(unwatched(source, failure));
+    }
+    let follows = if world.is_wanted() {
+        "as other DPUServices stay, nothing is given up: install the DPUCluster CRD, or delete them as well"
+            .to_owned()
+    } else {
+        let minutes = GIVES_UP_AFTER.as_secs() / 60;
+        format!("what Argo CD can't remove from them within {minutes} minutes is given up")
+    };
+    Some(format!("DPUClusters are not served here, so they count as gone; {follows}"))
 }
 
 /// The status of the last service, which waits for what all have shared.
@@ -113,9 +165,8 @@ fn going(service: &Service, message: &str, failed: bool, now: Now) -> (DPUServic
 fn blind(world: &World) -> Option<Finding> {
     let (source, failure) = world.blind_spot()?;
     let message = format!(
-        "{}s can't be watched ({}); install what defines them, or grant the permission. Until then everything stays as it is",
-        source.kind().kind,
-        failure.message
+        "{}; install what defines them, or grant the permission. Until then everything stays as it is",
+        unwatched(source, failure)
     );
     Some(Finding { condition: condition::READY, status: Status::Unknown, reason: reason::ERROR, message })
 }
