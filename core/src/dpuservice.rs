@@ -161,12 +161,12 @@ impl Controller {
 
     fn tell(&mut self, key: &Name, changed: &Condition, now: Now) {
         let Some(service) = self.world.services.get(key) else { return };
-        let holds = changed.status == Status::True.as_str();
+        let is_good = changed.status == Status::True.as_str() && changed.reason == reason::SUCCESS;
         let occurrence = Occurrence {
             regarding: service_ref(key),
             uid: service.uid.clone(),
-            severity: if holds { Severity::Normal } else { Severity::Warning },
-            reason: if holds {
+            severity: if is_good { Severity::Normal } else { Severity::Warning },
+            reason: if is_good {
                 changed.type_.clone()
             } else {
                 format!("{}{}", changed.type_, changed.reason)

@@ -231,19 +231,24 @@ pub(super) fn compared(compared: &Value) -> Value {
     kept
 }
 
-/// A digest of values without their nulls, which do not outlive a merge patch of Argo CD.
+/// A digest of values as Argo CD repeats them: without nulls, which its merge patch does not carry, and with numbers as 64-bit
+/// floats, which round integers beyond 2^53.
 pub fn digest_of_values(values: &Value) -> String {
-    fn without_nulls(value: &Value) -> Value {
+    fn repeated(value: &Value) -> Value {
         match value {
             Value::Object(fields) => {
                 let kept = fields.iter().filter(|(_, value)| !value.is_null());
-                kept.map(|(field, value)| (field.clone(), without_nulls(value))).collect()
+                kept.map(|(field, value)| (field.clone(), repeated(value))).collect()
             }
-            Value::Array(items) => items.iter().map(without_nulls).collect(),
+            Value::Array(items) => items.iter().map(repeated).collect(),
+            // Adding zero turns -0.0, which an API server stores as 0, into 0.0.
+            Value::Number(number) => {
+                number.as_f64().map_or_else(|| value.clone(), |float| (float + 0.0).into())
+            }
             other => other.clone(),
         }
     }
-    digest(&without_nulls(values))
+    digest(&repeated(values))
 }
 
 #[cfg(test)]
@@ -343,6 +348,20 @@ mod tests {
                 json!({ "sync": { "status": "Synced" }, "health": { "status": "Healthy" } })),
             words(&|status| *status = json!(null)),
         ]);
+    }
+
+    proptest::proptest! {
+        /// Go writes a float with the fewest digits that tell it from others, as Rust does, and no exponent below 1e21.
+        #[test]
+        fn an_integer_and_what_argo_cd_makes_of_it_have_one_digest(integer: i64) {
+            #[expect(clippy::cast_precision_loss, reason = "that is what Argo CD does")]
+            let rounded: Value = serde_json::from_str(&format!("{}", integer as f64)).unwrap();
+            let values = |number: Value| json!({ "a": [{ "b": number }] });
+            proptest::prop_assert_eq!(
+                digest_of_values(&values(json!(integer))),
+                digest_of_values(&values(rounded))
+            );
+        }
     }
 
     #[test]

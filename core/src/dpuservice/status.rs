@@ -13,6 +13,7 @@ use super::names::{condition, reason};
 use super::report::{HISTORY_MAX, RESOURCES_MAX};
 use super::service::{self, Pass};
 use super::source::Source;
+use super::values::{rounded, values};
 use super::world::{Service, World};
 use crate::engine::action::{Class, Failure};
 use crate::engine::conditions::{self, Finding, Status};
@@ -43,7 +44,7 @@ pub fn wanted(
         return (status, changed.into_iter().collect());
     }
     let apps = apps(world, key);
-    let seen = Seen { world, apps: &apps, pass };
+    let seen = Seen { world, service, apps: &apps, pass };
     let findings = [seen.clusters(), seen.secrets(), seen.project(), seen.reconciled(), seen.ready()];
     let mut findings: Vec<Finding> = findings.into_iter().map(|finding| judged(world, finding)).collect();
     findings.push(blind(world).unwrap_or_else(|| summary(&findings)));
@@ -201,6 +202,7 @@ fn apps<'a>(world: &'a World, key: &Name) -> BTreeMap<&'a Name, Option<&'a App>>
 /// What conditions are found from.
 struct Seen<'a> {
     world: &'a World,
+    service: &'a Service,
     apps: &'a BTreeMap<&'a Name, Option<&'a App>>,
     pass: &'a Pass,
 }
@@ -334,7 +336,15 @@ impl Seen<'_> {
             self.apps.iter().filter_map(|(cluster, app)| self.waits(cluster, *app)).collect();
         if waiting.is_empty() {
             let message = format!("{} Applications are as the spec says", self.apps.len());
-            return finding(Status::True, reason::SUCCESS, message);
+            let rounded = self.service.spec.as_ref().map(|spec| rounded(&values(spec))).unwrap_or_default();
+            if rounded.is_empty() {
+                return finding(Status::True, reason::SUCCESS, message);
+            }
+            let message = format!(
+                "{message}, but Argo CD rounds integers beyond 2^53 before the chart gets them; write these values in quotes: {}",
+                list(rounded.into_iter())
+            );
+            return finding(Status::True, reason::VALUES_ROUNDED, message);
         }
         let message = format!(
             "{} of {} Applications: {}",

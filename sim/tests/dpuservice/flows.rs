@@ -48,6 +48,30 @@ fn a_status_tells_what_argo_cd_says_of_each_cluster() {
     insta::assert_yaml_snapshot!("status", status);
 }
 
+/// Argo CD reads numbers as 64-bit floats, so that the chart gets others than those that were written.
+#[test]
+fn an_integer_beyond_2_53_is_deployed_rounded_and_reported() {
+    let mut bench = Bench::new();
+    bench.join("dpu-cluster-01");
+    let mut rounded = service("hbn");
+    rounded["spec"]["values"] = json!({ "limits": { "bytes": 9_007_199_254_740_993_u64, "max": u64::MAX } });
+    bench.cluster.create(&rounded);
+    bench.settle();
+    let release = &bench.cluster.list("ConfigMap", DPF)[0]["data"]["values"];
+    assert!(release.as_str().expect("text").contains("9007199254740992"), "{release}");
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+    let (state, message) = bench.condition("hbn", "ApplicationsReconciled");
+    assert_eq!(state, "True/ValuesRounded", "{message}");
+    assert!(message.ends_with("in quotes: limits.bytes; limits.max"), "{message}");
+    assert!(bench.events().contains("Warning ApplicationsReconciledValuesRounded: "), "{}", bench.events());
+
+    let quoted = json!({ "spec": { "values": { "limits": { "bytes": "9007199254740993", "max": null } } } });
+    bench.cluster.merge("DPUService", "default", "hbn", &quoted);
+    bench.settle();
+    assert_eq!(bench.condition("hbn", "ApplicationsReconciled").0, "True/Success");
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
 #[test]
 fn at_rest_nothing_is_asked_for() {
     let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);

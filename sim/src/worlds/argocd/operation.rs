@@ -9,7 +9,7 @@ use lockstep_core::object::ObjectRef;
 use serde_json::{Value, json};
 
 use super::compare::{Compared, Found};
-use super::status::{resource, time, without_nulls};
+use super::status::{repeated, resource, time};
 use crate::worlds::dpu_clusters::release;
 use crate::worlds::look::Look;
 
@@ -100,7 +100,7 @@ pub(super) fn failure(application: &Value, found: &Found<'_>) -> Option<String> 
 /// Whether the last operation was about the source as it is now.
 fn is_attempted(application: &Value) -> bool {
     let last = &application["status"]["operationState"]["syncResult"]["source"];
-    *last == without_nulls(&application["spec"]["source"])
+    *last == repeated(&application["spec"]["source"])
 }
 
 /// What keeps the objects of a chart from being applied.
@@ -131,7 +131,7 @@ fn put(look: &mut Look<'_>, found: &Found<'_>) {
 }
 
 fn end(look: &Look<'_>, application: &mut Value, phase: &str, message: &str, found: Option<&Found<'_>>) {
-    let source = without_nulls(&application["spec"]["source"]);
+    let source = repeated(&application["spec"]["source"]);
     let state = &mut application["status"]["operationState"];
     state["phase"] = phase.into();
     state["message"] = message.into();
@@ -163,7 +163,7 @@ fn remember(look: &Look<'_>, application: &mut Value) {
         "deployedAt": time(look),
         "initiatedBy": state["operation"]["initiatedBy"],
     });
-    history.push(without_nulls(&entry));
+    history.push(repeated(&entry));
     let surplus = history.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
     status["history"] = history.split_off(surplus).into();
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::compare::{Compared, Found};
 use super::{NAMESPACE, REFRESH, operation};
+use crate::worlds::dpu_clusters::release;
 use crate::worlds::look::Look;
 
 /// How old a status may become: Argo CD's `timeout.reconciliation`, with the whole of its jitter.
@@ -110,20 +111,23 @@ pub(super) fn resource(found: &Found<'_>) -> Value {
 
 fn compared_to(application: &Value) -> Value {
     let spec = &application["spec"];
-    json!({ "destination": without_nulls(&spec["destination"]), "source": without_nulls(&spec["source"]) })
+    json!({ "destination": repeated(&spec["destination"]), "source": repeated(&spec["source"]) })
 }
 
-/// A value as it comes through a merge patch.
-pub(super) fn without_nulls(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => fields
-            .iter()
-            .filter(|(_, value)| !value.is_null())
-            .map(|(field, value)| (field.clone(), without_nulls(value)))
-            .collect(),
-        Value::Array(items) => items.iter().map(without_nulls).collect(),
-        other => other.clone(),
+/// A value as Argo CD writes it back: its merge patch carries no nulls, and it reads numbers as floats.
+pub(super) fn repeated(value: &Value) -> Value {
+    fn without_nulls(value: &Value) -> Value {
+        match value {
+            Value::Object(fields) => fields
+                .iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(field, value)| (field.clone(), without_nulls(value)))
+                .collect(),
+            Value::Array(items) => items.iter().map(without_nulls).collect(),
+            other => other.clone(),
+        }
     }
+    without_nulls(&release::through_floats(value))
 }
 
 fn named(condition: &'static str, messages: &[String]) -> Vec<(&'static str, String)> {

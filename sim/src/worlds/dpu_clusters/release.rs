@@ -43,10 +43,25 @@ pub(in super::super) fn data(application: &Value) -> Value {
         "repoURL": text(&source["repoURL"]),
         "chart": text(&source["chart"]),
         "version": text(&source["targetRevision"]),
-        "values": if values.is_null() { "{}".to_owned() } else { values.to_string() },
+        "values": if values.is_null() { "{}".to_owned() } else { through_floats(values).to_string() },
         "namespace": text(&application["spec"]["destination"]["namespace"]),
         "release": source["helm"]["releaseName"].as_str().unwrap_or(own),
     })
+}
+
+/// A value after Argo CD has read it: numbers become 64-bit floats, written with the fewest digits.
+pub fn through_floats(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().map(|(field, value)| (field.clone(), through_floats(value))).collect()
+        }
+        Value::Array(items) => items.iter().map(through_floats).collect(),
+        Value::Number(number) => {
+            let written = number.as_f64().map(|float| float.to_string());
+            written.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_else(|| value.clone())
+        }
+        other => other.clone(),
+    }
 }
 
 /// Whether a release is what was put there.

@@ -71,7 +71,8 @@ fn on_cluster(world: &ApiServer, service: &Value, cluster: &Name, differ: &mut d
     let found = find(world, &config_map(), &cluster.namespace, &release);
     let runs = found.as_deref().map_or(&Value::Null, |release| &release["data"]);
     let deployed = runs["values"].as_str().map(str::to_owned);
-    if runs["version"] != source["version"] || deployed != Some(values.to_string()) {
+    let given = release::through_floats(values).to_string();
+    if runs["version"] != source["version"] || deployed != Some(given) {
         differ(format!("on {cluster} runs {runs}"));
     }
 }
