@@ -96,7 +96,8 @@ pub fn awaiting_applications(
     let complaint = |(name, _): &&(Name, App)| {
         let conditions = &world.applications.get(name)?.report.conditions;
         let error = conditions.iter().find(|condition| condition.type_ == "DeletionError")?;
-        Some(format!("{} ({})", name.name, error.message))
+        // Argo CD leaves it there when the trouble is over.
+        Some(format!("{} (last error, at {}: {})", name.name, error.last_transition_time, error.message))
     };
     let names = left.iter().map(|entry| complaint(&entry).unwrap_or_else(|| entry.0.name.clone()));
     let awaited = format!("waiting for Argo CD to remove {} Applications: {}", left.len(), list(names));
@@ -383,28 +384,28 @@ impl Seen<'_> {
         let unready: Vec<(&Name, Option<&App>)> = self
             .apps
             .iter()
-            .filter(|(_, app)| !is_well(**app))
+            .filter(|(_, app)| !app.is_some_and(App::is_well))
             .map(|(cluster, app)| (*cluster, *app))
             .collect();
         if unready.is_empty() {
             let message = format!("{} Applications are synced and healthy", self.apps.len());
             return finding(Status::True, reason::SUCCESS, message);
         }
-        let has_failed = unready.iter().any(|(_, app)| app.is_some_and(|app| app.report.has_failed()));
+        let has_failed = unready.iter().any(|(_, app)| app.is_some_and(App::has_failed));
         let names = unready.iter().map(|(cluster, app)| {
             let words = match app {
                 None => "no Application".to_owned(),
                 Some(app) if app.deleting => "being deleted".to_owned(),
                 Some(app) if !app.is_current() => "Argo CD has not looked at the change yet".to_owned(),
-                Some(app) => app.report.words(),
+                Some(app) => app.words(),
             };
-            format!("{} ({words})", self.world.title(cluster))
+            (self.world.title(cluster), words)
         });
         let message = format!(
             "{} of {} Applications are synced and healthy; not: {}",
             self.apps.len() - unready.len(),
             self.apps.len(),
-            list(names)
+            grouped(names)
         );
         finding(Status::False, if has_failed { reason::FAILURE } else { reason::PENDING }, message)
     }
@@ -434,11 +435,6 @@ fn summary(findings: &[Finding]) -> Finding {
         }
     };
     Finding { condition: condition::READY, status, reason, message }
-}
-
-/// Whether the Application of a cluster is deployed and well, as the spec says now.
-fn is_well(app: Option<&App>) -> bool {
-    app.is_some_and(|app| !app.deleting && app.is_current() && app.report.is_well())
 }
 
 /// Enters what Argo CD says in each cluster, in bounded size.
@@ -507,12 +503,31 @@ fn rollout(apps: &BTreeMap<&Name, Option<&App>>) -> Rollout {
         });
         ranks.max().map_or_else(String::new, |rank| order[rank].to_owned())
     };
-    let well = apps.values().filter(|app| is_well(**app)).count();
+    let well = apps.values().filter(|app| app.is_some_and(App::is_well)).count();
     Rollout {
         sync: worst(&SYNC, &|app| Some(app.report.sync.as_ref()?.status.clone()), "OutOfSync"),
         health: worst(&HEALTH, &|app| Some(app.report.health.as_ref()?.status.clone()), "Missing"),
         clusters: format!("{well}/{}", apps.len()),
     }
+}
+
+/// Clusters with what is said of them. Those of which the same is said stand together.
+fn grouped(clusters: impl Iterator<Item = (String, String)>) -> String {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for (title, words) in clusters {
+        match groups.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, titles)) => titles.push(title),
+            None => groups.push((words, vec![title])),
+        }
+    }
+    list(groups.into_iter().map(|(words, mut titles)| {
+        let more = titles.len().saturating_sub(NAMED_MAX);
+        titles.truncate(NAMED_MAX);
+        if more > 0 {
+            titles.push(format!("{more} more"));
+        }
+        format!("{} ({words})", titles.join(", "))
+    }))
 }
 
 /// The first few of many, in words.

@@ -20,6 +20,10 @@ pub const CLUSTER: &str = "worlds.lockstep/cluster";
 pub const FINALIZER: &str = "worlds.lockstep/running";
 /// The value of a chart by which it does not come up.
 pub const DEGRADED: &str = "degraded";
+/// The value of a chart by which its `PostSync` hook fails.
+pub const FAILING_HOOK: &str = "failingHook";
+/// The value of a chart by which its `PostSync` hook never ends.
+pub const HANGING_HOOK: &str = "hangingHook";
 /// The version of a chart that does not come up, whatever its values.
 pub const BROKEN: &str = "0.0.0-broken";
 /// The version of a chart that no repository has.
@@ -95,8 +99,11 @@ pub(in super::super) fn manifest(cluster: &Value, target: &ObjectRef, mut data: 
 
 /// How a release fares once it has come up.
 pub(super) fn outcome(release: &Value) -> &'static str {
-    let values = release["data"]["values"].as_str().unwrap_or_default();
-    let values: Value = serde_json::from_str(values).unwrap_or_default();
-    let is_degraded = values[DEGRADED] == true || release["data"]["version"] == BROKEN;
+    let is_degraded = values(&release["data"])[DEGRADED] == true || release["data"]["version"] == BROKEN;
     if is_degraded { "Degraded" } else { "Healthy" }
+}
+
+/// The values that a chart was given.
+pub(in super::super) fn values(data: &Value) -> Value {
+    serde_json::from_str(data["values"].as_str().unwrap_or_default()).unwrap_or_default()
 }

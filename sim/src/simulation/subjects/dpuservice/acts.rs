@@ -121,7 +121,10 @@ fn change_values(hand: &mut dyn Hand, random: &mut Random) {
         2 => {
             json!({ "serviceDaemonSet": { "labels": { "a": "c" }, "resources": { "limits": { "cpu": 1 } } } })
         }
-        _ => json!({ "values": { "degraded": random.below(2) == 0 }, "serviceDaemonSet": null }),
+        _ => json!({
+            "values": { "degraded": random.below(2) == 0, "failingHook": random.below(3) == 0 },
+            "serviceDaemonSet": null,
+        }),
     };
     change(hand, random, &spec);
 }
