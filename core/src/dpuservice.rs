@@ -148,8 +148,11 @@ impl Controller {
                 reason: condition.reason.clone(),
                 message: condition.message.clone(),
             });
-            // Ready tells in sum what the others tell, and what takes its time is no news.
-            let is_news = condition.type_ != condition::READY && condition.reason != reason::PENDING;
+            // Ready repeats what the others say, except for what can't be judged: that has one cause for all of them. What
+            // takes its time is no news.
+            let is_summary = condition.type_ == condition::READY;
+            let is_unknown = condition.status == Status::Unknown.as_str();
+            let is_news = is_summary == is_unknown && condition.reason != reason::PENDING;
             if is_news {
                 self.tell(key, condition, now);
             }
@@ -158,12 +161,12 @@ impl Controller {
 
     fn tell(&mut self, key: &Name, changed: &Condition, now: Now) {
         let Some(service) = self.world.services.get(key) else { return };
-        let holds = changed.status == Status::True.as_str();
+        let is_good = changed.status == Status::True.as_str() && changed.reason == reason::SUCCESS;
         let occurrence = Occurrence {
             regarding: service_ref(key),
             uid: service.uid.clone(),
-            severity: if holds { Severity::Normal } else { Severity::Warning },
-            reason: if holds {
+            severity: if is_good { Severity::Normal } else { Severity::Warning },
+            reason: if is_good {
                 changed.type_.clone()
             } else {
                 format!("{}{}", changed.type_, changed.reason)

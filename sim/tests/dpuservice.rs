@@ -19,3 +19,5 @@ mod servers;
 #[path = "dpuservice/tolerance.rs"]
 mod tolerance;
 mod user;
+#[path = "dpuservice/watches.rs"]
+mod watches;

@@ -15,7 +15,7 @@ use super::names::{
     self, APPLIED, ARGO_FINALIZER, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, PROJECT,
     SERVICE, SERVICE_NAME, SERVICE_NAMESPACE,
 };
-use super::report::{self, Report, digest_of_values};
+use super::report::{self, Operation, Report, digest_of_values};
 use super::values::values;
 use super::world::{World, identity, label_value};
 use crate::digest::{digest, shortened};
@@ -28,6 +28,9 @@ use crate::object::{Name, ObjectRef, annotation, is_deleting, metadata, resource
 const NAME_MAX_BYTES: usize = 63;
 /// The longest name of a Helm release.
 const RELEASE_MAX_BYTES: usize = 53;
+
+/// Whether an operation that is tried again takes the revision that is wanted by then.
+const REFRESH: &str = "/syncPolicy/retry/refresh";
 
 /// An Application that was made for a service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -92,13 +95,47 @@ impl App {
                 && told.is_none_or(|told| told == digest_of_values(values)))
     }
 
+    /// The last operation, if it has not succeeded and was about what is wanted now.
+    pub fn unfinished(&self) -> Option<&Operation> {
+        let operation = self.report.operation.as_ref().filter(|operation| operation.phase != "Succeeded")?;
+        let about = &operation.source;
+        let values = self.spec.pointer("/source/helm/valuesObject").unwrap_or(&Value::Null);
+        let source = json!({ "source": compared_part(&self.spec)["source"] });
+        let is_current = about.is_null()
+            || (covers(about, &source)
+                && about["values"].as_str().is_none_or(|told| told == digest_of_values(values)));
+        is_current.then_some(operation)
+    }
+
+    /// Whether it is deployed and well, as it says now. A hook that failed shows in the operation alone.
+    pub fn is_well(&self) -> bool {
+        let has_ended = self.unfinished().is_none_or(|operation| operation.is_partial);
+        !self.deleting && self.is_current() && self.report.is_well() && has_ended
+    }
+
+    /// Whether Argo CD says that something is wrong, rather than under way.
+    pub fn has_failed(&self) -> bool {
+        self.report.has_failed(self.unfinished())
+    }
+
+    /// Where it stands, in a few words.
+    pub fn words(&self) -> String {
+        self.report.words(self.unfinished())
+    }
+
     /// Whether it lacks anything of what it should be.
     fn differs(&self, manifest: &Value) -> bool {
-        let wanted = &manifest["metadata"];
+        let (wanted, mut spec) = (&manifest["metadata"], manifest["spec"].clone());
+        // The CRDs of Argo CD before 3.2 do not have this field, so that the API server drops it.
+        if self.spec.pointer(REFRESH).is_none()
+            && let Some(retry) = spec.pointer_mut("/syncPolicy/retry").and_then(Value::as_object_mut)
+        {
+            retry.remove("refresh");
+        }
         let holds =
             |finalizer: &Value| self.finalizers.as_array().is_some_and(|held| held.contains(finalizer));
         wanted["annotations"][APPLIED] != *self.applied
-            || !covers(&self.spec, &manifest["spec"])
+            || !covers(&self.spec, &spec)
             || !covers(&self.labels, &wanted["labels"])
             || !wanted["finalizers"].as_array().into_iter().flatten().all(holds)
     }
@@ -227,6 +264,13 @@ pub fn manifest(service: &Name, spec: &DPUServiceSpec, cluster: &Name, server: &
             "syncPolicy": {
                 "automated": { "prune": true, "selfHeal": true },
                 "syncOptions": ["CreateNamespace=true"],
+                // By itself, Argo CD gives a source up after five attempts: a cluster that is down for longer would never get it.
+                // A revision that is wanted by then is taken for the next attempt.
+                "retry": {
+                    "limit": -1,
+                    "refresh": true,
+                    "backoff": { "duration": "5s", "factor": 2, "maxDuration": "1m" },
+                },
             },
         },
     });
@@ -299,6 +343,23 @@ pub fn surveyed(outcome: Option<Outcome>) -> Result<Vec<(Name, App)>, Option<Fai
         Some(Err(failure)) => Err(Some(failure)),
         _ => Err(None),
     }
+}
+
+/// The next write that an Application needs to go: its removal, and then the end of an operation that is under way. Argo CD removes
+/// nothing before that has ended, and one that fails is tried again without end.
+pub fn next_removal(name: &Name, app: &App) -> Option<Action> {
+    let target = application_ref(name);
+    if !app.deleting {
+        return Some(Action::Delete { target, uid: app.uid.clone(), resource_version: None });
+    }
+    let is_running = app.report.operation.as_ref().is_some_and(|operation| operation.phase == "Running");
+    is_running.then(|| {
+        let patch = json!({
+            "metadata": { "uid": app.uid },
+            "status": { "operationState": { "phase": "Terminating" } },
+        });
+        Action::Patch { target, subresource: None, patch: Arc::new(patch) }
+    })
 }
 
 /// An Application as an object.

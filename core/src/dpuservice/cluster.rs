@@ -105,7 +105,8 @@ impl Controller {
         // Argo CD has to get in as long as there is anything to remove.
         let index = Index::Cluster(key.clone());
         let is_used = self.world.applications.keys_by(&index).next().is_some();
-        match self.world.clusters.get(key).cloned() {
+        let existing = self.world.clusters.get(key).filter(|_| !self.world.is_gone(key)).cloned();
+        match existing {
             Some(cluster) if is_used || (is_wanted && !cluster.deleting) => self.tend(key, &cluster),
             _ => self.leave(key, now),
         }

@@ -60,6 +60,8 @@ pub mod condition {
 pub mod reason {
     /// It holds.
     pub const SUCCESS: &str = "Success";
+    /// It holds, but the chart gets some of its values rounded.
+    pub const VALUES_ROUNDED: &str = "ValuesRounded";
     /// It takes its time.
     pub const PENDING: &str = "Pending";
     /// Something failed that is tried again, or that somebody has to mend.

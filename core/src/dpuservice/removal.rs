@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::application::{self, App, of_service};
+use super::application::{self, App, next_removal, of_service};
 use super::names::{FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
-use super::service::{self, removal_of, wait};
+use super::service::{self, wait};
 use super::world::{Service, service_ref};
 use super::{Controller, lagging, status};
 use crate::engine::action::{Action, Class, Outcome, Success};
@@ -94,13 +94,12 @@ impl Controller {
     }
 
     fn remove_applications(&mut self, key: &Name, left: &[(Name, App)], now: Now) -> Next<super::Stage> {
-        let going = left.iter().filter(|(_, app)| !app.deleting);
-        let (names, deletes): (Vec<Name>, Vec<Action>) =
-            going.map(|(name, app)| (name.clone(), removal_of(name, app))).unzip();
-        if deletes.is_empty() {
+        let writes = left.iter().filter_map(|(name, app)| Some((name.clone(), next_removal(name, app)?)));
+        let (names, writes): (Vec<Name>, Vec<Action>) = writes.unzip();
+        if writes.is_empty() {
             return self.report_removal(key, left, None, now);
         }
-        wait_for(deletes, Stage::Removing(names))
+        wait_for(writes, Stage::Removing(names))
     }
 
     fn applications_removed(
@@ -132,7 +131,7 @@ impl Controller {
             }
             // They went at once.
             None if left.is_empty() => self.begin_removal(key, now),
-            None => self.report_removal(key, &left, None, now),
+            None => self.remove_applications(key, &left, now),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use lockstep_crds::dpuservice::{ApplicationCondition, HealthStatus, SyncStatus};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::digest::digest;
 use crate::engine::conditions::cut;
@@ -24,6 +24,8 @@ const LIST_MAX_BYTES: usize = 10_000;
 const CONDITIONS_MAX: usize = 10;
 /// Most images and URLs, each, that are kept of one Application.
 const SUMMARY_MAX: usize = 20;
+/// Most failed hooks and objects of one operation that are named.
+const FAILURES_MAX: usize = 3;
 /// The longest text that is kept, in bytes.
 const TEXT_MAX_BYTES: usize = 1024;
 
@@ -42,6 +44,8 @@ pub struct Report {
     pub history: Vec<Value>,
     /// What it does.
     pub operation_state: Option<Value>,
+    /// The same, as far as anything follows from it.
+    pub operation: Option<Operation>,
     /// What it takes the chart for.
     pub source_type: Option<String>,
     /// Images and URLs.
@@ -50,6 +54,89 @@ pub struct Report {
     pub reconciled_at: Option<String>,
     /// What it has compared the cluster with.
     pub compared_to: Value,
+}
+
+/// A sync, under way or ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Operation {
+    /// `Running`, `Terminating`, `Succeeded`, `Failed` or `Error`.
+    pub phase: String,
+    /// When it began, as the API writes times.
+    pub started_at: String,
+    /// Whether it is tried again.
+    pub is_retried: bool,
+    /// Whether it syncs single objects. Then it runs no hooks, so that a comparison shows all that it did not bring about.
+    pub is_partial: bool,
+    /// What it syncs, as a comparison tells it; null, until it says so.
+    pub source: Value,
+    /// The hooks and objects that failed and why, or else what Argo CD says of the failure.
+    pub cause: Option<String>,
+    /// The hook that it waits for.
+    pub hook: Option<String>,
+}
+
+impl Operation {
+    fn read(state: &Value) -> Self {
+        let owned = |pointer: &str| text(state, pointer).map(steady).unwrap_or_default();
+        let results = state.pointer("/syncResult/resources").and_then(Value::as_array);
+        let results = || results.into_iter().flatten();
+        let failures: Vec<String> = results().filter_map(failure).take(FAILURES_MAX).collect();
+        let phase = owned("/phase");
+        let message = owned("/message");
+        let cause = match &failures[..] {
+            [] if phase == "Succeeded" => String::new(),
+            [] if phase == "Running" => error_of_attempt(&message).to_owned(),
+            [] => message,
+            failures => short(&failures.join("; ")),
+        };
+        let source = state.pointer("/syncResult/source").map(|source| compared(&json!({ "source": source })));
+        let resources = state.pointer("/operation/sync/resources").and_then(Value::as_array);
+        Self {
+            phase,
+            started_at: owned("/startedAt"),
+            is_retried: state["retryCount"].as_u64().is_some_and(|retries| retries > 0),
+            is_partial: resources.is_some_and(|resources| !resources.is_empty()),
+            source: source.unwrap_or_default(),
+            cause: Some(cause).filter(|cause| !cause.is_empty()),
+            hook: results().find(|result| result["hookPhase"] == "Running").and_then(hook),
+        }
+    }
+
+    /// Whether it has failed, or an attempt of it has.
+    fn has_failed(&self) -> bool {
+        match &*self.phase {
+            "Failed" | "Error" => true,
+            "Running" => self.is_retried,
+            _ => false,
+        }
+    }
+}
+
+/// What Argo CD says of the attempt before, while it waits for the next one or is at it.
+fn error_of_attempt(message: &str) -> &str {
+    let notices = ["Retrying attempt #", "Retrying operation. Attempt #"];
+    let Some(end) = notices.iter().filter_map(|notice| message.find(notice)).min() else { return "" };
+    message[..end].trim_end_matches(['.', ' '])
+}
+
+/// A hook, such as `PostSync hook Job check`.
+fn hook(result: &Value) -> Option<String> {
+    let [hook, kind, name] = ["/hookType", "/kind", "/name"].map(|field| text(result, field));
+    Some(short(&format!("{} hook {} {}", hook?, kind?, name?)))
+}
+
+/// A hook or object that failed, and why.
+fn failure(result: &Value) -> Option<String> {
+    let is = |field: &str, values: &[&str]| values.contains(&text(result, field).unwrap_or_default());
+    let what = match hook(result) {
+        Some(hook) if is("/hookPhase", &["Failed", "Error"]) => format!("{hook} failed"),
+        None if is("/status", &["SyncFailed"]) => {
+            format!("{} {} can't be applied", text(result, "/kind")?, text(result, "/name")?)
+        }
+        _ => return None,
+    };
+    let why = text(result, "/message").map(steady).filter(|why| !why.is_empty());
+    Some(why.map_or_else(|| what.clone(), |why| format!("{what}: {why}")))
 }
 
 impl Report {
@@ -63,13 +150,13 @@ impl Report {
         });
         let health = known("/health").map(|health| HealthStatus {
             status: text(health, "/status").map(short).unwrap_or_default(),
-            message: text(health, "/message").map(short).unwrap_or_default(),
+            message: text(health, "/message").map(steady).unwrap_or_default(),
             last_transition_time: text(health, "/lastTransitionTime").map(short).unwrap_or_default(),
         });
         let conditions =
             items(status, "conditions").take(CONDITIONS_MAX).map(|condition| ApplicationCondition {
                 type_: text(condition, "/type").map(short).unwrap_or_default(),
-                message: text(condition, "/message").map(short).unwrap_or_default(),
+                message: text(condition, "/message").map(steady).unwrap_or_default(),
                 last_transition_time: text(condition, "/lastTransitionTime").map(short).unwrap_or_default(),
             });
         let history = items(status, "history").rev().take(HISTORY_MAX).map(deployment);
@@ -83,6 +170,7 @@ impl Report {
             resources: within(RESOURCES_MAX_BYTES, resources),
             history,
             operation_state: known("/operationState").map(operation),
+            operation: known("/operationState").map(Operation::read),
             source_type: owned("/sourceType"),
             summary: known("/summary").map(summary),
             reconciled_at: owned("/reconciledAt"),
@@ -97,30 +185,72 @@ impl Report {
             && is(self.health.as_ref().map(|health| &*health.status), "Healthy")
     }
 
-    /// Whether Argo CD says that something is wrong, rather than under way.
-    pub fn has_failed(&self) -> bool {
+    /// Whether Argo CD says that something is wrong, rather than under way. The operation is the last one, if it counts.
+    pub fn has_failed(&self, operation: Option<&Operation>) -> bool {
         let health = self.health.as_ref().map(|health| &*health.status);
-        let phase = self.operation_state.as_ref().and_then(|state| text(state, "/phase"));
-        matches!(health, Some("Degraded"))
-            || matches!(phase, Some("Failed" | "Error"))
-            || self.conditions.iter().any(|condition| condition.type_.ends_with("Error"))
+        health == Some("Degraded")
+            || operation.is_some_and(Operation::has_failed)
+            || self.errors().next().is_some()
     }
 
-    /// Where it stands, in a few words.
-    pub fn words(&self) -> String {
+    /// Its complaints that are errors of an Application that stays. Argo CD never takes a `DeletionError` back.
+    fn errors(&self) -> impl Iterator<Item = &ApplicationCondition> {
+        let is_error = |condition: &&ApplicationCondition| {
+            condition.type_.ends_with("Error") && condition.type_ != "DeletionError"
+        };
+        self.conditions.iter().filter(is_error)
+    }
+
+    /// Where it stands, in a few words. The operation is the last one, if it counts.
+    pub fn words(&self, operation: Option<&Operation>) -> String {
         let sync = self.sync.as_ref().map_or("Argo CD has not looked at it yet", |sync| &*sync.status);
         let health = self.health.as_ref().map(|health| &*health.status).filter(|_| self.sync.is_some());
         let states: Vec<&str> = [Some(sync), health].into_iter().flatten().collect();
-        let failed = self.operation_state.as_ref().filter(|state| state["phase"] != "Succeeded");
-        let complaint = self.conditions.iter().find(|condition| condition.type_.ends_with("Error"));
-        let why = complaint
-            .map(|condition| condition.message.as_str())
-            .or_else(|| self.health.as_ref().map(|health| &*health.message))
-            .filter(|why| !why.is_empty())
-            .or_else(|| failed.and_then(|state| text(state, "/message")));
-        match why {
-            Some(why) => format!("{}: {why}", states.join(", ")),
-            None => states.join(", "),
+        let cause = operation.and_then(|operation| operation.cause.as_deref());
+        // That a sync failed is what a SyncError says too, without the cause.
+        let mut errors = self.errors().filter(|error| error.type_ != "SyncError" || cause.is_none());
+        let waits = operation.filter(|operation| {
+            let is_under_way = matches!(&*operation.phase, "Running" | "Terminating");
+            is_under_way && cause.is_none() && (operation.hook.is_some() || sync == "Synced")
+        });
+        let waits = waits.map(|Operation { started_at, hook, .. }| match hook {
+            Some(hook) => format!("the sync that began at {started_at} waits for {hook}"),
+            None => format!("the sync that began at {started_at} has not ended"),
+        });
+        let why: Vec<&str> = if let Some(error) = errors.next() {
+            vec![&*error.message]
+        } else {
+            let health = self.health.as_ref().map(|health| &*health.message);
+            [health, cause, waits.as_deref()].into_iter().flatten().filter(|why| !why.is_empty()).collect()
+        };
+        match &why[..] {
+            [] => states.join(", "),
+            why => format!("{}: {}", states.join(", "), why.join("; ")),
+        }
+    }
+
+    /// Takes over from the report before what this one leaves out or says anew though nothing has changed: while Argo CD tries a sync
+    /// again, it does not say why the attempt before failed; and a complaint with another random name in it is a new one to it.
+    pub fn remember(&mut self, before: &Self) {
+        for condition in &mut self.conditions {
+            let mut same = before.conditions.iter().filter(|known| known.type_ == condition.type_);
+            if let Some(known) = same.find(|known| known.message == condition.message) {
+                condition.last_transition_time.clone_from(&known.last_transition_time);
+            }
+        }
+        let (Some(operation), Some(before)) = (&mut self.operation, &before.operation) else { return };
+        if operation.phase != "Running" || !operation.is_retried || before.phase != "Running" {
+            return;
+        }
+        if operation.cause.is_none() && before.cause.is_some() {
+            operation.cause.clone_from(&before.cause);
+            operation.hook = None;
+        }
+        if operation.source.is_null() {
+            operation.source.clone_from(&before.source);
+        }
+        if let (Some(state), Some(cause)) = (&mut self.operation_state, &operation.cause) {
+            state["message"] = cause.as_str().into();
         }
     }
 }
@@ -142,6 +272,67 @@ fn within(max_bytes: usize, values: impl Iterator<Item = Value>) -> Vec<Value> {
 fn short(text: &str) -> String {
     let is_odd = |letter: char| letter.is_control() && letter != '\n';
     cut(text.replace(is_odd, " "), TEXT_MAX_BYTES)
+}
+
+/// A message, with a star for what differs each time: random names, such as those of the files into which charts are loaded.
+fn steady(message: &str) -> String {
+    let words = message.split_inclusive(char::is_whitespace).map(|word| {
+        let word = without_uuids(word);
+        if word.contains('/') { without_long_numbers(&word) } else { word }
+    });
+    short(&words.collect::<String>())
+}
+
+/// The lengths of the groups of hexadecimal digits in a UUID.
+const UUID: [usize; 5] = [8, 4, 4, 4, 12];
+
+fn without_uuids(word: &str) -> String {
+    let groups: Vec<&str> = word.split('-').collect();
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut kept: Vec<String> = Vec::new();
+    let mut at = 0;
+    while at < groups.len() {
+        let candidate = groups.get(at..at + UUID.len()).and_then(|found| {
+            // It may have text before and behind it.
+            let (first, last) = (found[0], found[4]);
+            let before = first.len().checked_sub(UUID[0]).filter(|start| first.is_char_boundary(*start))?;
+            let behind = (last.len() >= UUID[4] && last.is_char_boundary(UUID[4])).then_some(UUID[4])?;
+            let inner = found[1..4]
+                .iter()
+                .zip(&UUID[1..4])
+                .all(|(group, length)| group.len() == *length && is_hex(group));
+            let is_uuid = inner && is_hex(&first[before..]) && is_hex(&last[..behind]);
+            is_uuid.then(|| format!("{}*{}", &first[..before], &last[behind..]))
+        });
+        if let Some(stands_for) = candidate {
+            kept.push(stands_for);
+            at += UUID.len();
+        } else {
+            kept.push(groups[at].to_owned());
+            at += 1;
+        }
+    }
+    kept.join("-")
+}
+
+/// From how many digits on a number in a path is taken for a random one.
+const RANDOM_DIGITS: usize = 7;
+
+fn without_long_numbers(path: &str) -> String {
+    let mut kept = String::new();
+    let mut digits = String::new();
+    for letter in path.chars().chain(['\0']) {
+        if letter.is_ascii_digit() {
+            digits.push(letter);
+            continue;
+        }
+        kept.push_str(if digits.len() < RANDOM_DIGITS { &digits } else { "*" });
+        digits.clear();
+        if letter != '\0' {
+            kept.push(letter);
+        }
+    }
+    kept
 }
 
 /// The fields of an object that are kept, without nulls and with texts that are not too long.
@@ -208,9 +399,23 @@ fn deployment(deployment: &Value) -> Value {
     kept(deployment, &["id", "revision", "deployedAt", "deployStartedAt", "source"])
 }
 
-/// Without `syncResult`, which tells of every object once more.
+/// Without `syncResult`, which names every object once more.
+///
+/// One that is tried again says at each attempt which one it is and when: of that only the cause is kept.
 fn operation(state: &Value) -> Value {
-    kept(state, &["phase", "message", "startedAt", "finishedAt", "retryCount"])
+    let Operation { phase, is_retried, cause, .. } = Operation::read(state);
+    if phase == "Running" && is_retried {
+        let mut kept = kept(state, &["phase", "startedAt"]);
+        if let Some(cause) = cause {
+            kept["message"] = cause.into();
+        }
+        return kept;
+    }
+    let mut kept = kept(state, &["phase", "message", "startedAt", "finishedAt", "retryCount"]);
+    if let Some(message) = text(state, "/message") {
+        kept["message"] = steady(message).into();
+    }
+    kept
 }
 
 fn summary(summary: &Value) -> Value {
@@ -231,25 +436,28 @@ pub(super) fn compared(compared: &Value) -> Value {
     kept
 }
 
-/// A digest of values without their nulls, which do not outlive a merge patch of Argo CD.
+/// A digest of values as Argo CD repeats them: without nulls, which its merge patch does not carry, and with numbers as 64-bit
+/// floats, which round integers beyond 2^53.
 pub fn digest_of_values(values: &Value) -> String {
-    fn without_nulls(value: &Value) -> Value {
+    fn repeated(value: &Value) -> Value {
         match value {
             Value::Object(fields) => {
                 let kept = fields.iter().filter(|(_, value)| !value.is_null());
-                kept.map(|(field, value)| (field.clone(), without_nulls(value))).collect()
+                kept.map(|(field, value)| (field.clone(), repeated(value))).collect()
             }
-            Value::Array(items) => items.iter().map(without_nulls).collect(),
+            Value::Array(items) => items.iter().map(repeated).collect(),
+            // Adding zero turns -0.0, which an API server stores as 0, into 0.0.
+            Value::Number(number) => {
+                number.as_f64().map_or_else(|| value.clone(), |float| (float + 0.0).into())
+            }
             other => other.clone(),
         }
     }
-    digest(&without_nulls(values))
+    digest(&repeated(values))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn status() -> Value {
@@ -330,7 +538,22 @@ mod tests {
             let mut status = status();
             status["health"]["message"] = json!("0 of 3 pods run");
             change(&mut status);
-            Report::read(&status).words()
+            let report = Report::read(&status);
+            report.words(report.operation.as_ref())
+        };
+        let hook = |phase: &str, message: &str| {
+            json!({
+                "kind": "Job", "name": "check", "hookType": "PostSync", "hookPhase": phase, "message": message,
+            })
+        };
+        let operation = |phase: &str, message: &str, results: &[Value]| {
+            json!({
+                "sync": { "status": "Synced" }, "health": { "status": "Healthy" },
+                "operationState": {
+                    "phase": phase, "message": message, "startedAt": "2026-01-01T00:00:00Z", "retryCount": 2,
+                    "syncResult": { "resources": results },
+                },
+            })
         };
         insta::assert_yaml_snapshot!([
             words(&|_| {}),
@@ -342,7 +565,112 @@ mod tests {
             words(&|status| *status =
                 json!({ "sync": { "status": "Synced" }, "health": { "status": "Healthy" } })),
             words(&|status| *status = json!(null)),
+            words(&|status| {
+                let results = [hook("Succeeded", "done"), hook("Failed", "it ran into its backoff limit")];
+                *status = operation("Failed", "one or more tasks failed", &results);
+            }),
+            words(&|status| *status = operation("Running", "waiting", &[hook("Running", "")])),
+            words(&|status| *status = operation("Running", "waiting", &[])),
+            words(&|status| {
+                let object =
+                    json!({ "kind": "DaemonSet", "name": "a", "status": "SyncFailed", "message": "denied" });
+                *status = operation("Running", "failed. Retrying attempt #2 at 9:04AM.", &[object]);
+            }),
+            words(&|status| {
+                *status = operation("Running", "no route to host. Retrying attempt #2 at 9:04AM.", &[]);
+            }),
+            words(&|status| {
+                *status = operation("Succeeded", "synced", &[]);
+                status["conditions"] = json!([{ "type": "DeletionError", "message": "it is over" }]);
+            }),
         ]);
+    }
+
+    proptest::proptest! {
+        /// Go writes a float with the fewest digits that tell it from others, as Rust does, and no exponent below 1e21.
+        #[test]
+        fn an_integer_and_what_argo_cd_makes_of_it_have_one_digest(integer: i64) {
+            #[expect(clippy::cast_precision_loss, reason = "that is what Argo CD does")]
+            let rounded: Value = serde_json::from_str(&format!("{}", integer as f64)).unwrap();
+            let values = |number: Value| json!({ "a": [{ "b": number }] });
+            proptest::prop_assert_eq!(
+                digest_of_values(&values(json!(integer))),
+                digest_of_values(&values(rounded))
+            );
+        }
+    }
+
+    #[test]
+    fn why_an_attempt_failed_is_remembered_during_the_next() {
+        let read = |phase: &str, message: &str, retries: u64| {
+            let state = json!({ "phase": phase, "message": message, "retryCount": retries });
+            Report::read(&json!({ "operationState": state }))
+        };
+        let cause = |report: &Report| report.operation.clone().and_then(|operation| operation.cause);
+        let failed = read("Running", "no route to host. Retrying attempt #1 at 9:04AM.", 1);
+        let mut next = read("Running", "Retrying operation. Attempt #1", 1);
+        next.remember(&failed);
+        assert_eq!(cause(&next).as_deref(), Some("no route to host"));
+        let mut other = read("Running", "no such host. Retrying attempt #2 at 9:05AM.", 2);
+        other.remember(&next);
+        assert_eq!(cause(&other).as_deref(), Some("no such host"));
+        for mut report in [read("Succeeded", "synced", 2), read("Running", "waiting", 0)] {
+            report.remember(&next);
+            assert_eq!(cause(&report), None);
+        }
+    }
+
+    #[test]
+    fn random_names_are_left_out() {
+        let uuid = "b2f1c4e2-0a1b-4c3d-8e9f-0123456789ab";
+        let table = [
+            (format!("helm pull --destination /tmp/{uuid} failed"), "helm pull --destination /tmp/* failed"),
+            (format!("/tmp/_argocd-repo/{uuid}/c-{uuid}.tgz: no"), "/tmp/_argocd-repo/*/c-*.tgz: no"),
+            ("open /tmp/helm3871625591/c.tgz".to_owned(), "open /tmp/helm*/c.tgz"),
+            (
+                "https://10.0.0.1:6443/api/v1 after 12345678 ns".to_owned(),
+                "https://10.0.0.1:6443/api/v1 after 12345678 ns",
+            ),
+            ("chart a-b-c-d-e-f 1.2.3-rc-1".to_owned(), "chart a-b-c-d-e-f 1.2.3-rc-1"),
+            (
+                "é-é-é-é-é zzzzzzzz-0a1b-4c3d-8e9f-0123456789ab".to_owned(),
+                "é-é-é-é-é zzzzzzzz-0a1b-4c3d-8e9f-0123456789ab",
+            ),
+        ];
+        for (message, expected) in table {
+            assert_eq!(steady(&message), expected);
+        }
+    }
+
+    #[test]
+    fn attempts_of_one_sync_that_fails_read_the_same() {
+        let read = |message: &str, retries: u64, finished: Option<&str>| {
+            let mut state = json!({ "phase": "Running", "message": message, "retryCount": retries });
+            if let Some(finished) = finished {
+                state["finishedAt"] = finished.into();
+            }
+            Report::read(&json!({ "operationState": state }))
+        };
+        let first = read("denied. Retrying attempt #1 at 9:04AM.", 1, Some("2026-01-01T00:00:00Z"));
+        let mut report = first.clone();
+        for next in [
+            read("Retrying operation. Attempt #1", 1, None),
+            read("waiting for completion of hook batch/Job/check", 1, None),
+            read("denied. Retrying attempt #2 at 9:05AM.", 2, Some("2026-01-01T00:01:00Z")),
+        ] {
+            let mut next = next;
+            next.remember(&report);
+            assert_eq!(next, first);
+            report = next;
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_message_can_be_anything(message in ".{0,80}") {
+            let once = steady(&message);
+            proptest::prop_assert_eq!(steady(&once), once);
+        }
     }
 
     #[test]
@@ -351,7 +679,7 @@ mod tests {
             [json!(null), json!("x"), json!({ "sync": 1, "resources": {}, "history": [1], "summary": [] })]
         {
             let report = Report::read(&status);
-            assert!(!report.is_well() && !report.has_failed(), "{status}");
+            assert!(!report.is_well() && !report.has_failed(None), "{status}");
         }
     }
 }

@@ -32,7 +32,7 @@ use lockstep_crds::dpuservice::{DPUServiceSpec, DPUServiceStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::application::{self, App, Place, application_ref, of_service};
+use super::application::{self, App, Place, next_removal, of_service};
 use super::names::{self, APPLIED, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
 use super::world::{Cluster, Service, World, service_ref};
 use super::{Controller, lagging, project, removal, status, sweep};
@@ -121,6 +121,8 @@ enum What {
     Create,
     Apply,
     Remove,
+    /// The operation of one that is being removed.
+    Terminate,
 }
 
 pub(super) fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
@@ -303,7 +305,8 @@ impl Controller {
                 // The watch tells who has the name, or that what was there a moment ago is gone.
                 Err(failure)
                     if (task.what == What::Create && failure.class == Class::AlreadyExists)
-                        || (task.what == What::Remove && failure.class == Class::NotFound) =>
+                        || (matches!(task.what, What::Remove | What::Terminate)
+                            && failure.class == Class::NotFound) =>
                 {
                     pass.lags = true;
                 }
@@ -386,8 +389,11 @@ impl Controller {
 
     /// Takes in the answer to a read or write of an Application, and wakes others who go by it.
     pub(super) fn absorb_application(&mut self, name: &Name, app: Option<App>) {
-        let Some(app) = app else { return };
+        let Some(mut app) = app else { return };
         let before = self.world.applications.get(name).cloned();
+        if let Some(before) = before.as_ref().filter(|before| before.uid == app.uid) {
+            app.report.remember(&before.report);
+        }
         if self.world.applications.absorb(name.clone(), app.clone()) {
             self.application_changed(before.as_ref(), &app);
         }
@@ -444,13 +450,15 @@ fn missing(world: &World, key: &Name, spec: &DPUServiceSpec, pass: &Pass) -> Vec
     let by_cluster = by_cluster(world, key);
     let mut missing = Vec::new();
     for (cluster, apps) in &by_cluster {
+        let going = apps.iter().filter(|(_, app)| app.deleting);
+        missing.extend(going.filter_map(|(name, app)| remove(cluster, name, app, What::Terminate)));
         let kept = match (pass.gone.contains(*cluster), pass.doubled.contains(*cluster)) {
             (true, _) => 0,
             (false, true) => 1,
             (false, false) => continue,
         };
         let superfluous = apps.iter().skip(kept).filter(|(_, app)| !app.deleting);
-        missing.extend(superfluous.map(|(name, app)| remove(cluster, name, app)));
+        missing.extend(superfluous.filter_map(|(name, app)| remove(cluster, name, app, What::Remove)));
     }
     for (cluster, _) in world.staying() {
         let existing = by_cluster.get(cluster).and_then(|apps| apps.first()).copied();
@@ -486,12 +494,7 @@ pub fn is_prepared(world: &World, cluster: &Name, server: &str) -> bool {
     known == Some(server) && project::permits(world, server)
 }
 
-pub(super) fn remove(cluster: &Name, name: &Name, app: &App) -> (Task, Action) {
-    let task = Task { cluster: cluster.clone(), application: name.clone(), what: What::Remove };
-    (task, removal_of(name, app))
-}
-
-/// The removal of an Application; Argo CD removes what it has deployed before it lets it go.
-pub(super) fn removal_of(name: &Name, app: &App) -> Action {
-    Action::Delete { target: application_ref(name), uid: app.uid.clone(), resource_version: None }
+fn remove(cluster: &Name, name: &Name, app: &App, what: What) -> Option<(Task, Action)> {
+    let task = Task { cluster: cluster.clone(), application: name.clone(), what };
+    Some((task, next_removal(name, app)?))
 }

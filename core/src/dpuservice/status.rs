@@ -8,10 +8,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::dpuservice::{DPUServiceStatus, Rollout};
 
 use super::application::{App, of_service};
+use super::cluster::GIVES_UP_AFTER;
 use super::names::{condition, reason};
 use super::report::{HISTORY_MAX, RESOURCES_MAX};
 use super::service::{self, Pass};
+use super::source::Source;
+use super::values::{rounded, values};
 use super::world::{Service, World};
+use crate::engine::action::{Class, Failure};
 use crate::engine::conditions::{self, Finding, Status};
 use crate::object::Name;
 use crate::time::Now;
@@ -34,19 +38,51 @@ pub fn wanted(
     now: Now,
 ) -> (DPUServiceStatus, Vec<Condition>) {
     let mut status = service.status.clone();
-    if let Some(finding) = blind(world).or_else(|| unreadable(service)) {
+    status.observed_generation = service.generation;
+    if let Some(finding) = unreadable(service) {
         let changed = conditions::set(&mut status.conditions, finding, service.generation, now);
         return (status, changed.into_iter().collect());
     }
     let apps = apps(world, key);
-    let seen = Seen { world, apps: &apps, pass };
-    let mut findings = vec![seen.clusters(), seen.secrets(), seen.project(), seen.reconciled(), seen.ready()];
-    findings.push(summary(&findings));
+    let seen = Seen { world, service, apps: &apps, pass };
+    let findings = [seen.clusters(), seen.secrets(), seen.project(), seen.reconciled(), seen.ready()];
+    let mut findings: Vec<Finding> = findings.into_iter().map(|finding| judged(world, finding)).collect();
+    findings.push(blind(world).unwrap_or_else(|| summary(&findings)));
     let set = |finding| conditions::set(&mut status.conditions, finding, service.generation, now);
     let changed = findings.into_iter().filter_map(set).collect();
-    status.observed_generation = service.generation;
-    roll_up(&mut status, world, &apps);
+    // What was known of the clusters is kept where nothing newer can be known.
+    if ROLLOUT.iter().all(|source| !world.refused.contains_key(source)) {
+        roll_up(&mut status, world, &apps);
+    }
     (status, changed)
+}
+
+/// What Argo CD says in each cluster is known from these.
+const ROLLOUT: [Source; 2] = [Source::Clusters, Source::Applications];
+
+/// What was found out, unless a kind that it follows from can't be watched: then nothing can be said.
+fn judged(world: &World, finding: Finding) -> Finding {
+    let sources: &[Source] = match finding.condition {
+        condition::DPU_CLUSTERS_READY => &[Source::Clusters],
+        condition::APPLICATIONS_READY => &ROLLOUT,
+        // Nothing is written as long as any of them can't be watched.
+        _ => &Source::ALL,
+    };
+    let refused = sources.iter().find_map(|source| Some((*source, world.refused.get(source)?)));
+    match refused {
+        None => finding,
+        Some((source, failure)) => Finding {
+            status: Status::Unknown,
+            reason: reason::ERROR,
+            message: unwatched(source, failure),
+            ..finding
+        },
+    }
+}
+
+/// Which kind can't be watched, and why.
+fn unwatched(source: Source, failure: &Failure) -> String {
+    format!("{}s can't be watched ({})", source.kind().kind, failure.message)
 }
 
 /// The status of a service that waits for its Applications to go.
@@ -60,7 +96,8 @@ pub fn awaiting_applications(
     let complaint = |(name, _): &&(Name, App)| {
         let conditions = &world.applications.get(name)?.report.conditions;
         let error = conditions.iter().find(|condition| condition.type_ == "DeletionError")?;
-        Some(format!("{} ({})", name.name, error.message))
+        // Argo CD leaves it there when the trouble is over.
+        Some(format!("{} (last error, at {}: {})", name.name, error.last_transition_time, error.message))
     };
     let names = left.iter().map(|entry| complaint(&entry).unwrap_or_else(|| entry.0.name.clone()));
     let awaited = format!("waiting for Argo CD to remove {} Applications: {}", left.len(), list(names));
@@ -69,7 +106,24 @@ pub fn awaiting_applications(
         Some(failure) => format!("Applications can't be removed ({failure}); {awaited}"),
         None => awaited,
     };
+    let message = [Some(message), unseen(world)].into_iter().flatten().collect::<Vec<_>>().join("; ");
     going(service, &message, failure.is_some(), now)
+}
+
+/// What a removal does not see, and what follows from that.
+fn unseen(world: &World) -> Option<String> {
+    let (source, failure) = world.blind_spot()?;
+    if (source, failure.class) != (Source::Clusters, Class::NotFound) {
+        return Some(unwatched(source, failure));
+    }
+    let follows = if world.is_wanted() {
+        "as other DPUServices stay, nothing is given up: install the DPUCluster CRD, or delete them as well"
+            .to_owned()
+    } else {
+        let minutes = GIVES_UP_AFTER.as_secs() / 60;
+        format!("what Argo CD can't remove from them within {minutes} minutes is given up")
+    };
+    Some(format!("DPUClusters are not served here, so they count as gone; {follows}"))
 }
 
 /// The status of the last service, which waits for what all have shared.
@@ -113,9 +167,8 @@ fn going(service: &Service, message: &str, failed: bool, now: Now) -> (DPUServic
 fn blind(world: &World) -> Option<Finding> {
     let (source, failure) = world.blind_spot()?;
     let message = format!(
-        "{}s can't be watched ({}); install what defines them, or grant the permission. Until then everything stays as it is",
-        source.kind().kind,
-        failure.message
+        "{}; install what defines them, or grant the permission. Until then everything stays as it is",
+        unwatched(source, failure)
     );
     Some(Finding { condition: condition::READY, status: Status::Unknown, reason: reason::ERROR, message })
 }
@@ -150,6 +203,7 @@ fn apps<'a>(world: &'a World, key: &Name) -> BTreeMap<&'a Name, Option<&'a App>>
 /// What conditions are found from.
 struct Seen<'a> {
     world: &'a World,
+    service: &'a Service,
     apps: &'a BTreeMap<&'a Name, Option<&'a App>>,
     pass: &'a Pass,
 }
@@ -283,7 +337,15 @@ impl Seen<'_> {
             self.apps.iter().filter_map(|(cluster, app)| self.waits(cluster, *app)).collect();
         if waiting.is_empty() {
             let message = format!("{} Applications are as the spec says", self.apps.len());
-            return finding(Status::True, reason::SUCCESS, message);
+            let rounded = self.service.spec.as_ref().map(|spec| rounded(&values(spec))).unwrap_or_default();
+            if rounded.is_empty() {
+                return finding(Status::True, reason::SUCCESS, message);
+            }
+            let message = format!(
+                "{message}, but Argo CD rounds integers beyond 2^53 before the chart gets them; write these values in quotes: {}",
+                list(rounded.into_iter())
+            );
+            return finding(Status::True, reason::VALUES_ROUNDED, message);
         }
         let message = format!(
             "{} of {} Applications: {}",
@@ -322,28 +384,28 @@ impl Seen<'_> {
         let unready: Vec<(&Name, Option<&App>)> = self
             .apps
             .iter()
-            .filter(|(_, app)| !is_well(**app))
+            .filter(|(_, app)| !app.is_some_and(App::is_well))
             .map(|(cluster, app)| (*cluster, *app))
             .collect();
         if unready.is_empty() {
             let message = format!("{} Applications are synced and healthy", self.apps.len());
             return finding(Status::True, reason::SUCCESS, message);
         }
-        let has_failed = unready.iter().any(|(_, app)| app.is_some_and(|app| app.report.has_failed()));
+        let has_failed = unready.iter().any(|(_, app)| app.is_some_and(App::has_failed));
         let names = unready.iter().map(|(cluster, app)| {
             let words = match app {
                 None => "no Application".to_owned(),
                 Some(app) if app.deleting => "being deleted".to_owned(),
                 Some(app) if !app.is_current() => "Argo CD has not looked at the change yet".to_owned(),
-                Some(app) => app.report.words(),
+                Some(app) => app.words(),
             };
-            format!("{} ({words})", self.world.title(cluster))
+            (self.world.title(cluster), words)
         });
         let message = format!(
             "{} of {} Applications are synced and healthy; not: {}",
             self.apps.len() - unready.len(),
             self.apps.len(),
-            list(names)
+            grouped(names)
         );
         finding(Status::False, if has_failed { reason::FAILURE } else { reason::PENDING }, message)
     }
@@ -373,11 +435,6 @@ fn summary(findings: &[Finding]) -> Finding {
         }
     };
     Finding { condition: condition::READY, status, reason, message }
-}
-
-/// Whether the Application of a cluster is deployed and well, as the spec says now.
-fn is_well(app: Option<&App>) -> bool {
-    app.is_some_and(|app| !app.deleting && app.is_current() && app.report.is_well())
 }
 
 /// Enters what Argo CD says in each cluster, in bounded size.
@@ -446,12 +503,31 @@ fn rollout(apps: &BTreeMap<&Name, Option<&App>>) -> Rollout {
         });
         ranks.max().map_or_else(String::new, |rank| order[rank].to_owned())
     };
-    let well = apps.values().filter(|app| is_well(**app)).count();
+    let well = apps.values().filter(|app| app.is_some_and(App::is_well)).count();
     Rollout {
         sync: worst(&SYNC, &|app| Some(app.report.sync.as_ref()?.status.clone()), "OutOfSync"),
         health: worst(&HEALTH, &|app| Some(app.report.health.as_ref()?.status.clone()), "Missing"),
         clusters: format!("{well}/{}", apps.len()),
     }
+}
+
+/// Clusters with what is said of them. Those of which the same is said stand together.
+fn grouped(clusters: impl Iterator<Item = (String, String)>) -> String {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for (title, words) in clusters {
+        match groups.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, titles)) => titles.push(title),
+            None => groups.push((words, vec![title])),
+        }
+    }
+    list(groups.into_iter().map(|(words, mut titles)| {
+        let more = titles.len().saturating_sub(NAMED_MAX);
+        titles.truncate(NAMED_MAX);
+        if more > 0 {
+            titles.push(format!("{more} more"));
+        }
+        format!("{} ({words})", titles.join(", "))
+    }))
 }
 
 /// The first few of many, in words.

@@ -7,8 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::application::{App, of_service};
-use super::service::{self, removal_of, wait};
+use super::application::{App, next_removal, of_service};
+use super::service::{self, wait};
 use super::world::{Service, service_ref};
 use super::{Controller, lagging};
 use crate::engine::action::{Action, Class, Outcome, Success};
@@ -26,7 +26,7 @@ pub enum Stage {
 
 impl Controller {
     pub(super) fn begin_sweep(&mut self, key: &Name) -> Next<super::Stage> {
-        if of_service(&self.world, key).all(|(_, app)| app.deleting) {
+        if of_service(&self.world, key).all(|(name, app)| next_removal(name, app).is_none()) {
             return Next::Done(Verdict::Converged);
         }
         let read = Action::Get { target: service_ref(key), metadata_only: false };
@@ -51,18 +51,18 @@ impl Controller {
                 }
                 _ => Next::Done(lagging()),
             },
-            Stage::Removing(names) => self.swept(&names, outcomes),
+            Stage::Removing(names) => self.swept(key, &names, outcomes),
         }
     }
 
     fn sweep(&mut self, key: &Name) -> Next<super::Stage> {
-        let left = of_service(&self.world, key).filter(|(_, app)| !app.deleting);
-        let (names, deletes): (Vec<Name>, Vec<Action>) =
-            left.map(|(name, app)| (name.clone(), removal_of(name, app))).unzip();
-        wait(deletes, service::Stage::Sweeping(Stage::Removing(names)))
+        let writes = of_service(&self.world, key)
+            .filter_map(|(name, app)| Some((name.clone(), next_removal(name, app)?)));
+        let (names, writes): (Vec<Name>, Vec<Action>) = writes.unzip();
+        wait(writes, service::Stage::Sweeping(Stage::Removing(names)))
     }
 
-    fn swept(&mut self, names: &[Name], outcomes: Vec<Outcome>) -> Next<super::Stage> {
+    fn swept(&mut self, key: &Name, names: &[Name], outcomes: Vec<Outcome>) -> Next<super::Stage> {
         let mut failed = None;
         for (name, outcome) in names.iter().zip(outcomes) {
             match outcome {
@@ -73,7 +73,7 @@ impl Controller {
         }
         match failed {
             Some(failure) => Next::Done(Verdict::retry("removing an Application", &failure)),
-            None => Next::Done(Verdict::Converged),
+            None => self.begin_sweep(key),
         }
     }
 }

@@ -25,6 +25,40 @@ pub fn values(spec: &DPUServiceSpec) -> Map<String, Value> {
     values
 }
 
+/// The largest integer up to which 64-bit floats hold every integer.
+const EXACT_MAX: u64 = 1 << 53;
+
+/// The paths of all integers that a chart does not get as they are written: Argo CD reads numbers as 64-bit floats.
+pub fn rounded(values: &Map<String, Value>) -> Vec<String> {
+    let mut paths = Vec::new();
+    for (field, value) in values {
+        find_rounded(field, value, &mut paths);
+    }
+    paths
+}
+
+fn find_rounded(path: &str, value: &Value, paths: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                find_rounded(&format!("{path}.{field}"), value, paths);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                find_rounded(&format!("{path}[{index}]"), value, paths);
+            }
+        }
+        Value::Number(number) => {
+            let magnitude = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+            if magnitude.is_some_and(|magnitude| magnitude > EXACT_MAX) {
+                paths.push(path.to_owned());
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
 /// Merges what wins into what is there.
 fn merge(base: &mut Value, wins: Value) {
     match (base, wins) {
@@ -88,6 +122,23 @@ mod tests {
             of(json!({ "values": { "serviceDaemonSet": 1 }, "serviceDaemonSet": {} })),
             json!({ "serviceDaemonSet": {} })
         );
+    }
+
+    #[test]
+    fn integers_beyond_2_53_are_rounded() {
+        let exact = 9_007_199_254_740_992_i64;
+        let spec = json!({
+            "values": {
+                "exact": [exact, -exact, 0, "9007199254740993", 1e300, 0.1, null, true],
+                "a": { "b": [1, { "c": exact + 1 }] },
+                "negative": -exact - 1,
+                "serviceDaemonSet": { "resources": { "limits": { "x": u64::MAX } } },
+            },
+        });
+        let Value::Object(values) = of(spec) else { panic!("values are an object") };
+        let mut found = rounded(&values);
+        found.sort();
+        assert_eq!(found, ["a.b[1].c", "negative", "serviceDaemonSet.resources.limits.x"]);
     }
 
     fn tree() -> impl Strategy<Value = Value> {

@@ -148,7 +148,7 @@ impl Control for Controller {
             Some(Source::Applications) => {
                 if let Some(app) = App::read(object) {
                     self.world.taken.remove(&name);
-                    self.application_seen(name, &app);
+                    self.application_seen(name, app);
                 } else {
                     self.application_vanished(&name, resource_version(object));
                     self.world.taken.insert(name);
@@ -259,12 +259,15 @@ impl Controller {
         }
     }
 
-    fn application_seen(&mut self, name: Name, app: &App) {
+    fn application_seen(&mut self, name: Name, mut app: App) {
         let before = self.world.applications.get(&name).cloned();
-        let is_told = before.as_ref().is_some_and(|before| before.is_same(app));
+        if let Some(before) = before.as_ref().filter(|before| before.uid == app.uid) {
+            app.report.remember(&before.report);
+        }
+        let is_told = before.as_ref().is_some_and(|before| before.is_same(&app));
         if self.world.applications.observe(name, app.clone()) && !is_told {
             self.outbox.woken.push(Key::Service(app.service.clone()));
-            self.application_changed(before.as_ref(), app);
+            self.application_changed(before.as_ref(), &app);
         }
     }
 

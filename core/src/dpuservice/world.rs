@@ -399,6 +399,15 @@ impl World {
         (created(cluster), cluster) < (created(other), other)
     }
 
+    /// Whether a cluster exists no more. Where DPUClusters are not served there is none of them; where they can't be watched for
+    /// another reason, that is not known.
+    pub fn is_gone(&self, cluster: &Name) -> bool {
+        match self.refused.get(&Source::Clusters) {
+            Some(failure) => failure.class == Class::NotFound,
+            None => self.clusters.get(cluster).is_none(),
+        }
+    }
+
     /// What can't be seen of what decisions start from.
     pub fn blind_spot(&self) -> Option<(Source, &Failure)> {
         self.refused.iter().map(|(source, failure)| (*source, failure)).next()

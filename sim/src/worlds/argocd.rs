@@ -10,8 +10,16 @@
 //! Its objects have no status subresource: each of its writes counts up their generation. What it can't compare it calls
 //! Healthy, as the real one does, with a sync status of Unknown.
 //!
-//! Left out: sources other than Helm charts, hooks and their finalizers, pruning, sync windows and roles of projects, and
-//! that an operation is given up after five attempts: here it goes on until it ends.
+//! A chart has a `PostSync` hook if its values say that it fails or never ends ([`release`]).
+//!
+//! It compares from a cache: of a cluster that does not answer any more it repeats what it saw last, until something is to be changed.
+//! An operation that fails is tried again as its `retry` says, at growing distances; then the same source is never tried again. A
+//! `Terminating` operation ends at once.
+//!
+//! Left out: sources other than Helm charts, other hooks and the finalizers of hooks, pruning, sync windows and roles of projects, and
+//! that credentials that are refused go unnoticed for a while.
+//!
+//! [`release`]: crate::worlds::dpu_clusters::release
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +29,7 @@ use lockstep_core::object::{Kind, ObjectRef, annotation, is_deleting, metadata, 
 use serde_json::Value;
 
 use self::compare::Compared;
+use self::destination::Cache;
 use super::dpf::cluster_kind;
 use super::dpu_clusters::Kubeconfigs;
 use super::level::Controller;
@@ -64,6 +73,8 @@ pub fn project_kind() -> Arc<Kind> {
 #[derive(Debug, Clone, Default)]
 pub struct ArgoCd {
     kubeconfigs: Kubeconfigs,
+    /// The clusters that it has seen.
+    cache: Cache,
     /// Applications that need nothing, by name, for as long as nothing changes that they were judged by.
     settled: BTreeMap<String, Settled>,
 }
@@ -142,10 +153,9 @@ impl ArgoCd {
             deletion::tend(look, target, application, &destination, &mut self.kubeconfigs);
             return None;
         }
-        let compared = compare::compare(look, application, &destination, &mut self.kubeconfigs);
-        if has_operation {
-            operation::go_on(look, target, application, &compared);
-        } else {
+        let compared =
+            compare::compare(look, application, &destination, &mut self.kubeconfigs, &mut self.cache);
+        if !has_operation || operation::go_on(look, target, application, &compared) {
             status::tend(look, target, application, &compared);
         }
         match compared {

@@ -77,6 +77,19 @@ impl<'a> Look<'a> {
         at <= self.now.monotonic
     }
 
+    /// Whether it is time for something that was put off. A world that puts it off without end is at rest meanwhile.
+    pub fn put_off_until(
+        &mut self,
+        target: &ObjectRef,
+        step: &'static str,
+        at: Monotonic,
+        at_rest: bool,
+    ) -> bool {
+        self.wishes += 1;
+        self.timers.insert((target.clone(), step), Timer { at, at_rest });
+        at <= self.now.monotonic
+    }
+
     fn wait(&mut self, target: &ObjectRef, step: &'static str, (least, most): (Duration, Duration)) -> bool {
         self.wishes += 1;
         let key = (target.clone(), step);

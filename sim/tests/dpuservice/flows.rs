@@ -48,12 +48,113 @@ fn a_status_tells_what_argo_cd_says_of_each_cluster() {
     insta::assert_yaml_snapshot!("status", status);
 }
 
+/// Argo CD reads numbers as 64-bit floats, so that the chart gets others than those that were written.
+#[test]
+fn an_integer_beyond_2_53_is_deployed_rounded_and_reported() {
+    let mut bench = Bench::new();
+    bench.join("dpu-cluster-01");
+    let mut rounded = service("hbn");
+    rounded["spec"]["values"] = json!({ "limits": { "bytes": 9_007_199_254_740_993_u64, "max": u64::MAX } });
+    bench.cluster.create(&rounded);
+    bench.settle();
+    let release = &bench.cluster.list("ConfigMap", DPF)[0]["data"]["values"];
+    assert!(release.as_str().expect("text").contains("9007199254740992"), "{release}");
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+    let (state, message) = bench.condition("hbn", "ApplicationsReconciled");
+    assert_eq!(state, "True/ValuesRounded", "{message}");
+    assert!(message.ends_with("in quotes: limits.bytes; limits.max"), "{message}");
+    assert!(bench.events().contains("Warning ApplicationsReconciledValuesRounded: "), "{}", bench.events());
+
+    let quoted = json!({ "spec": { "values": { "limits": { "bytes": "9007199254740993", "max": null } } } });
+    bench.cluster.merge("DPUService", "default", "hbn", &quoted);
+    bench.settle();
+    assert_eq!(bench.condition("hbn", "ApplicationsReconciled").0, "True/Success");
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+/// For Argo CD the Application is synced and healthy all the same.
+#[test]
+fn a_hook_that_fails_keeps_a_service_from_being_ready() {
+    let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
+    let values = |values: Value| json!({ "spec": { "values": values } });
+    bench.cluster.merge("DPUService", "default", "hbn", &values(json!({ "failingHook": true })));
+    bench.settle();
+    let status = bench.application("hbn-01")["status"].clone();
+    assert_eq!(
+        (&status["sync"]["status"], &status["health"]["status"]),
+        (&json!("Synced"), &json!("Healthy"))
+    );
+    assert_eq!(bench.ready("hbn"), "False/Failure", "{}", bench.conditions("hbn"));
+    let (_, message) = bench.condition("hbn", "ApplicationsReady");
+    let cause = "PostSync hook Job hbn-check failed: Job has reached the specified backoff limit";
+    assert!(message.contains(cause), "{message}");
+    assert_eq!(bench.service("hbn")["status"]["rollout"]["clusters"], "0/2");
+
+    // What failed for the source before does not count for this one.
+    bench.cluster.merge("DPUService", "default", "hbn", &values(json!({ "failingHook": null })));
+    bench.cluster.advance(Duration::from_mins(2));
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+/// Argo CD waits for it without end, and so does the service: its status says for what, and since when.
+#[test]
+fn a_hook_that_never_ends_is_reported() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    let change = json!({ "spec": { "values": { "hangingHook": true } } });
+    bench.cluster.merge("DPUService", "default", "hbn", &change);
+    bench.cluster.advance(Duration::from_mins(10));
+    assert_eq!(bench.ready("hbn"), "False/Pending", "{}", bench.conditions("hbn"));
+    let started = bench.application("hbn-01")["status"]["operationState"]["startedAt"].clone();
+    let expected = format!(
+        "the sync that began at {} waits for PostSync hook Job hbn-check",
+        started.as_str().expect("a time")
+    );
+    let (_, message) = bench.condition("hbn", "ApplicationsReady");
+    assert!(message.contains(&expected), "{message}");
+}
+
 #[test]
 fn at_rest_nothing_is_asked_for() {
     let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
     // Argo CD looks again and again, and writes when it did.
     bench.cluster.advance(Duration::from_hours(49));
     assert_eq!(bench.writes(), Vec::<String>::new());
+}
+
+/// Argo CD says anew at each comparison into which folder it could not load a chart, and at each attempt which one it is.
+#[test]
+fn what_stays_broken_costs_no_writes() {
+    let unreachable = json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } });
+    for (what, spec, state, cause) in [
+        (
+            "chart",
+            json!({ "source": { "version": "0.0.0-missing" } }),
+            "False/Failure",
+            "dpu-cluster-01, dpu-cluster-02 (Unknown, Healthy: Failed to load target state",
+        ),
+        (
+            "hook",
+            json!({ "values": { "failingHook": true } }),
+            "False/Failure",
+            "dpu-cluster-01, dpu-cluster-02 (Synced, Healthy: PostSync hook Job hbn-check failed",
+        ),
+        ("outage", json!({ "source": { "version": "v2.0.0" } }), "False/Failure", "no route to host"),
+    ] {
+        let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
+        if what == "outage" {
+            bench.cluster.merge("DPUCluster", DPF, "dpu-cluster-02", &unreachable);
+        }
+        bench.cluster.merge("DPUService", "default", "hbn", &json!({ "spec": spec }));
+        bench.cluster.advance(Duration::from_mins(15));
+        let (found, message) = bench.condition("hbn", "ApplicationsReady");
+        assert_eq!(found, state, "{what}: {message}");
+        assert!(message.contains(cause), "{what}: {message}");
+        bench.story();
+        let applications = ["hbn-01", "hbn-02"].map(|name| bench.application(name));
+        bench.cluster.advance(Duration::from_hours(6));
+        assert_ne!(applications, ["hbn-01", "hbn-02"].map(|name| bench.application(name)), "{what}");
+        assert_eq!(bench.writes(), Vec::<String>::new(), "{what}");
+    }
 }
 
 #[test]

@@ -97,6 +97,58 @@ fn a_kubeconfig_that_breaks_takes_nothing_down() {
     assert_eq!(application["spec"]["source"]["targetRevision"], "v2.0.0");
 }
 
+/// However long that takes: Argo CD gives a change up after five minutes, unless it is told not to.
+#[test]
+fn clusters_that_were_down_during_a_roll_out_are_deployed_within_two_minutes_of_their_return() {
+    let unreachable = |value: Value| json!({ "metadata": { "annotations": { UNREACHABLE: value } } });
+    for minutes in [1, 4, 7, 20, 100, 101] {
+        let mut bench = Bench::serving(&["dpu-01", "dpu-02", "dpu-03"]);
+        for cluster in ["dpu-02", "dpu-03"] {
+            bench.cluster.merge("DPUCluster", DPF, cluster, &unreachable(json!("true")));
+        }
+        let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });
+        bench.cluster.merge("DPUService", "default", "hbn", &change);
+        bench.cluster.advance(Duration::from_mins(minutes));
+        let status = bench.service("hbn")["status"].clone();
+        assert_eq!(status["rollout"]["clusters"], "1/3", "{minutes}: {}", bench.conditions("hbn"));
+        if minutes > 1 {
+            let (state, message) = bench.condition("hbn", "ApplicationsReady");
+            assert_eq!(state, "False/Failure", "{minutes}: {message}");
+            assert!(message.contains("no route to host"), "{minutes}: {message}");
+        }
+        for cluster in ["dpu-02", "dpu-03"] {
+            bench.cluster.merge("DPUCluster", DPF, cluster, &unreachable(Value::Null));
+        }
+        bench.cluster.advance(Duration::from_mins(2));
+        well(&mut bench, &[1, 2, 3]);
+        assert_eq!(bench.ready("hbn"), "True/Success", "{minutes}: {}", bench.conditions("hbn"));
+    }
+}
+
+/// Argo CD removes nothing while an operation is under way, and this one is tried again without end.
+#[test]
+fn what_can_not_be_deployed_can_be_removed() {
+    let unreachable = |value: Value| json!({ "metadata": { "annotations": { UNREACHABLE: value } } });
+    for (values, outage) in [
+        (json!({ "a": "another" }), true),
+        (json!({ "failingHook": true }), false),
+        (json!({ "hangingHook": true }), false),
+    ] {
+        let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+        if outage {
+            bench.cluster.merge("DPUCluster", DPF, "dpu-01", &unreachable(json!("true")));
+        }
+        bench.cluster.merge("DPUService", "default", "hbn", &json!({ "spec": { "values": values } }));
+        bench.cluster.advance(Duration::from_mins(20));
+        bench.cluster.delete("DPUService", "default", "hbn");
+        bench.cluster.advance(Duration::from_mins(1));
+        bench.cluster.merge("DPUCluster", DPF, "dpu-01", &unreachable(Value::Null));
+        bench.cluster.advance(Duration::from_mins(2));
+        assert_eq!(bench.service("hbn"), Value::Null, "{values}: {}", bench.conditions("hbn"));
+        assert_eq!(bench.runs_on("dpu-01"), Vec::<String>::new(), "{values}");
+    }
+}
+
 /// A status does not say that all is well while a write is missing.
 #[test]
 fn what_could_not_be_written_yet_is_told() {

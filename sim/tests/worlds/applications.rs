@@ -181,25 +181,114 @@ fn a_project_that_permits_no_more_makes_the_application_invalid() {
     }
 }
 
+fn cut_off(bench: &mut Bench, is_cut_off: bool) {
+    let value = is_cut_off.then_some("true");
+    bench.merge("DPUCluster", "dpus", &json!({ "metadata": { "annotations": { UNREACHABLE: value } } }));
+}
+
+fn version(bench: &mut Bench, version: &str) {
+    merge(bench, &json!({ "spec": { "source": { "targetRevision": version } } }));
+}
+
+fn retry(bench: &mut Bench, refresh: bool) {
+    let backoff = json!({ "duration": "5s", "factor": 2, "maxDuration": "1m" });
+    let retry = json!({ "limit": -1, "refresh": refresh, "backoff": backoff });
+    merge(bench, &json!({ "spec": { "syncPolicy": { "retry": retry } } }));
+}
+
+/// What runs on the cluster.
+fn chart(bench: &mut Bench) -> Value {
+    bench.get("ConfigMap", RELEASE)["data"]["version"].clone()
+}
+
 #[test]
-fn a_cluster_that_does_not_answer_can_not_be_compared() {
-    let mut bench = deployed();
-    let unreachable = |value: Value| json!({ "metadata": { "annotations": { UNREACHABLE: value } } });
-    bench.merge("DPUCluster", "dpus", &unreachable("true".into()));
+fn a_cluster_that_never_answered_can_not_be_compared() {
+    let mut bench = bench();
+    let mut dpus = super::manifests::dpu_cluster("dpus", "static");
+    dpus["spec"]["kubeconfig"] = "dpus-kubeconfig".into();
+    dpus["metadata"]["annotations"] = json!({ UNREACHABLE: "true" });
+    bench.create(&dpus);
+    bench.create(&kubeconfig("dpus", &access("dpus", "t1")));
+    bench.create(&cluster_secret("dpus", &access("dpus", "t1")));
+    bench.create(&super::manifests::project("platform", &["https://*".to_owned()]));
+    bench.create(&application(APPLICATION, "dpus"));
     bench.settle();
     // The real one tells no worse of what it can't see.
-    assert_eq!(state(&mut bench), "Unknown Healthy Succeeded");
+    assert_eq!(state(&mut bench), "Unknown Healthy -");
     insta::assert_snapshot!("argo_unreachable", conditions(&mut bench).join("\n"));
     assert_eq!(status(&mut bench)["resources"], Value::Null);
-    // What runs there runs on, and what changes meanwhile comes later.
-    merge(&mut bench, &json!({ "spec": { "source": { "targetRevision": "1.1.0" } } }));
-    bench.settle();
-    assert_eq!(bench.get("ConfigMap", RELEASE)["data"]["version"], "1.0.0");
-    bench.merge("DPUCluster", "dpus", &unreachable(Value::Null));
+    cut_off(&mut bench, false);
     bench.settle();
     assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
     assert_eq!(conditions(&mut bench), Vec::<String>::new());
-    assert_eq!(bench.get("ConfigMap", RELEASE)["data"]["version"], "1.1.0");
+}
+
+#[test]
+fn a_cluster_that_does_not_answer_any_more_is_compared_from_a_cache() {
+    let mut bench = deployed();
+    cut_off(&mut bench, true);
+    bench.advance(Duration::from_hours(1));
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    assert_eq!(conditions(&mut bench), Vec::<String>::new());
+
+    // What is to be changed there is tried six times, and never again.
+    version(&mut bench, "1.1.0");
+    let began = bench.cluster.elapsed();
+    bench.settle();
+    let took = bench.cluster.elapsed().saturating_sub(began);
+    assert!((Duration::from_secs(310)..Duration::from_secs(330)).contains(&took), "{took:?}");
+    assert_eq!(state(&mut bench), "OutOfSync Healthy Error");
+    let told = conditions(&mut bench).join("");
+    assert!(told.starts_with("SyncError: Failed last sync attempt to [1.1.0]: "), "{told}");
+    assert!(told.ends_with("no route to host (retried 5 times)."), "{told}");
+    cut_off(&mut bench, false);
+    bench.advance(Duration::from_hours(1));
+    assert_eq!((state(&mut bench).as_str(), chart(&mut bench)), ("OutOfSync Healthy Error", json!("1.0.0")));
+    version(&mut bench, "1.1.1");
+    bench.settle();
+    assert_eq!((state(&mut bench).as_str(), chart(&mut bench)), ("Synced Healthy Succeeded", json!("1.1.1")));
+    assert_eq!(conditions(&mut bench), Vec::<String>::new());
+}
+
+#[test]
+fn an_operation_without_a_limit_is_tried_again_until_the_cluster_answers() {
+    for refresh in [false, true] {
+        let mut bench = deployed();
+        retry(&mut bench, refresh);
+        cut_off(&mut bench, true);
+        version(&mut bench, "1.1.0");
+        bench.advance(Duration::from_hours(2));
+        assert_eq!(state(&mut bench), "OutOfSync Healthy Running");
+        // After 10, 20 and 40 seconds, and then every minute and as long as an attempt takes.
+        let tries = status(&mut bench)["operationState"]["retryCount"].as_u64().expect("a number");
+        assert!((110..=122).contains(&tries), "{tries}");
+        version(&mut bench, "1.2.0");
+        bench.advance(Duration::from_mins(5));
+        bench.transitions();
+        cut_off(&mut bench, false);
+        bench.advance(Duration::from_mins(2));
+        assert_eq!(chart(&mut bench), "1.2.0");
+        assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+        // Without `refresh` it brings the revision that it began with first.
+        assert_eq!(bench.transitions().contains("chart 1.1.0"), !refresh);
+    }
+}
+
+#[test]
+fn an_operation_that_is_terminated_ends_at_once() {
+    let mut bench = deployed();
+    retry(&mut bench, true);
+    cut_off(&mut bench, true);
+    version(&mut bench, "1.1.0");
+    bench.advance(Duration::from_mins(10));
+    bench.delete("Application", APPLICATION);
+    cut_off(&mut bench, false);
+    bench.merge("Secret", "dpf-argo-cd-system/dpus-argocd", &json!({ "metadata": { "labels": null } }));
+    bench.advance(Duration::from_hours(1));
+    assert_eq!(status(&mut bench)["operationState"]["phase"], "Running", "the removal waits for it");
+    merge(&mut bench, &json!({ "status": { "operationState": { "phase": "Terminating" } } }));
+    bench.settle();
+    assert_eq!(bench.get("Application", APPLICATION), Value::Null);
 }
 
 #[test]
@@ -283,6 +372,42 @@ fn a_chart_may_not_come_up() {
 }
 
 #[test]
+fn a_hook_may_fail_or_never_end() {
+    let mut bench = deployed();
+    let values = |values: Value| json!({ "spec": { "source": { "helm": { "valuesObject": values } } } });
+    for (patch, expected, hook) in [
+        (json!({ "failingHook": true }), "Synced Healthy Failed", json!("Failed")),
+        (json!({ "failingHook": null }), "Synced Healthy Succeeded", Value::Null),
+        (json!({ "hangingHook": true }), "Synced Healthy Running", json!("Running")),
+    ] {
+        merge(&mut bench, &values(patch.clone()));
+        bench.settle();
+        assert_eq!(state(&mut bench), expected, "{patch}");
+        assert_eq!(conditions(&mut bench), Vec::<String>::new(), "{patch}");
+        let result = &status(&mut bench)["operationState"]["syncResult"]["resources"];
+        assert_eq!(result[1]["hookPhase"], hook, "{result}");
+    }
+    // Nothing else begins as long as it runs.
+    merge(&mut bench, &json!({ "spec": { "source": { "targetRevision": "1.1.0" } } }));
+    bench.advance(Duration::from_hours(1));
+    assert_eq!(status(&mut bench)["operationState"]["phase"], "Running");
+}
+
+#[test]
+fn integers_pass_through_floats() {
+    let mut bench = deployed();
+    let values = json!({ "a": 9_007_199_254_740_993_u64, "b": [u64::MAX], "c": 1.0 });
+    merge(&mut bench, &json!({ "spec": { "source": { "helm": { "valuesObject": values } } } }));
+    bench.settle();
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    let given = bench.get("ConfigMap", RELEASE)["data"]["values"].clone();
+    let given: Value = serde_json::from_str(given.as_str().expect("text")).expect("JSON");
+    assert_eq!((&given["a"], &given["c"]), (&json!(9_007_199_254_740_992_u64), &json!(1)));
+    let compared = &status(&mut bench)["sync"]["comparedTo"]["source"]["helm"]["valuesObject"];
+    assert_eq!(compared["a"], 9_007_199_254_740_992_u64);
+}
+
+#[test]
 fn drift_is_repaired_and_leaves_no_trace_in_the_history() {
     let mut bench = deployed();
     bench.merge("ConfigMap", RELEASE, &json!({ "data": { "version": "0.9.0" } }));
@@ -318,7 +443,8 @@ fn a_sync_that_failed_is_not_tried_again_before_the_source_changes() {
     bench.settle();
     assert_eq!(state(&mut bench), "OutOfSync Missing Failed");
     let failed = "one or more objects failed to apply, reason: namespaces \"services\" not found";
-    assert_eq!(conditions(&mut bench), [format!("SyncError: Failed last sync attempt to 1.0.0: {failed}")]);
+    let failed = format!("SyncError: Failed last sync attempt to [1.0.0]: {failed} (retried 5 times).");
+    assert_eq!(conditions(&mut bench), [failed]);
     patch = json!({ "spec": { "syncPolicy": { "syncOptions": ["CreateNamespace=true"] } } });
     merge(&mut bench, &patch);
     bench.settle();

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::{Stage, wait};
 use crate::dpuservice::application::{self, Index};
 use crate::dpuservice::names::{self, CLUSTER_NAME, CLUSTER_NAMESPACE};
-use crate::dpuservice::source::Source;
 use crate::dpuservice::world::SecretIndex;
 use crate::dpuservice::{Controller, Key, lagging, project};
 use crate::engine::action::{Action, Class, Outcome, Success};
@@ -66,9 +65,7 @@ impl Controller {
             self.world.stuck.remove(key);
             return None;
         }
-        let is_gone =
-            self.world.clusters.get(key).is_none() && !self.world.refused.contains_key(&Source::Clusters);
-        if !is_gone || apps.contains(&false) {
+        if !self.world.is_gone(key) || apps.contains(&false) {
             self.world.stuck.remove(key);
             return Some(Verdict::Converged);
         }

@@ -79,6 +79,11 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<ReadyTooEarly>,
     ),
     bug(
+        "overlooks_hooks",
+        "A service is called ready though a hook has failed: the operation goes unseen.",
+        plant::<OverlooksHooks>,
+    ),
+    bug(
         "follows_every_look",
         "The time of each look of Argo CD is written to the status.",
         plant::<FollowsLooks>,
@@ -417,6 +422,20 @@ impl Flaw for ReadyTooEarly {
         }
         let mut object = Value::clone(&object);
         object["status"] = json!({ "sync": { "status": "Synced" }, "health": { "status": "Healthy" } });
+        Some(Event::Observed { kind, object: Arc::new(object) })
+    }
+}
+
+#[derive(Default)]
+struct OverlooksHooks;
+
+impl Flaw for OverlooksHooks {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let Event::Observed { kind, object } = event else { return Some(event) };
+        let mut object = Value::clone(&object);
+        if kind.kind == "Application" {
+            object["status"].as_object_mut().map(|status| status.remove("operationState"));
+        }
         Some(Event::Observed { kind, object: Arc::new(object) })
     }
 }

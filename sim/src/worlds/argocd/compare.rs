@@ -1,9 +1,10 @@
 //! What an Application says, compared with what is on its cluster.
 
+use lockstep_core::digest::digest;
 use lockstep_core::object::{ObjectRef, is_deleting};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::destination::Destination;
+use super::destination::{Cache, Destination};
 use super::project;
 use crate::worlds::dpu_clusters::{Kubeconfigs, release};
 use crate::worlds::look::Look;
@@ -20,7 +21,7 @@ pub(super) enum Compared<'a> {
 }
 
 /// What is on the cluster where an Application wants its release.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Found<'a> {
     pub(super) cluster: &'a Value,
     pub(super) target: ObjectRef,
@@ -28,6 +29,8 @@ pub(super) struct Found<'a> {
     pub(super) wanted: Value,
     /// What is there, even if it is going.
     pub(super) object: Option<&'a Value>,
+    /// Why the cluster is not reached, of which this is what Argo CD remembers.
+    pub(super) out_of_reach: Option<String>,
 }
 
 impl<'a> Found<'a> {
@@ -42,12 +45,23 @@ impl<'a> Found<'a> {
     }
 }
 
+/// Stands for a name that is another one each time: Argo CD loads charts into folders with random names.
+const SCRATCH: &str = "<scratch>";
+
+/// A message as it is written at a time.
+pub(super) fn written(message: &str, at: &Value) -> String {
+    let random = format!("{}{}", digest(at), digest(&json!([at])));
+    let uuid = [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &random[group]);
+    message.replace(SCRATCH, &uuid.join("-"))
+}
+
 /// Compares.
 pub(super) fn compare<'a>(
     look: &Look<'a>,
     application: &Value,
     destination: &Result<Destination<'a>, String>,
     kubeconfigs: &mut Kubeconfigs,
+    cache: &mut Cache,
 ) -> Compared<'a> {
     let destination = match judge(look, application, destination) {
         Ok(destination) => destination,
@@ -55,19 +69,21 @@ pub(super) fn compare<'a>(
     };
     let mut failures = Vec::new();
     let source = &application["spec"]["source"];
-    let reached = destination.reach(look, kubeconfigs);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let reached = destination.look_up(look, kubeconfigs, cache);
     if let Err(why) = &reached {
         // Which manifests a chart has depends on the version of the cluster.
         failures.push(format!("Failed to load target state: {why}"));
     } else if source["targetRevision"] == release::MISSING {
         failures.push(format!(
             "Failed to load target state: failed to generate manifest for source 1 of 1: rpc error: code = Unknown desc = \
-             chart {} version {} not found in {} repository",
-            source["chart"], source["targetRevision"], source["repoURL"]
+             failed to fetch chart: `helm pull --destination /tmp/{SCRATCH} --version {} {}` failed exit status 1: \
+             Error: chart {} version {} not found in {} repository",
+            text(&source["targetRevision"]), text(&source["chart"]), source["chart"], source["targetRevision"], source["repoURL"]
         ));
     }
-    let cluster = match reached {
-        Ok(cluster) if failures.is_empty() => cluster,
+    let (cluster, out_of_reach) = match reached {
+        Ok(reached) if failures.is_empty() => reached,
         Ok(_) => return Compared::Failed(failures),
         Err(why) => {
             failures.push(format!("Failed to load live state: {why}"));
@@ -75,10 +91,9 @@ pub(super) fn compare<'a>(
         }
     };
     let wanted = release::data(application);
-    let text = |key: &str| wanted[key].as_str().unwrap_or_default();
-    let target = release::name(cluster, text("namespace"), text("release"));
+    let target = release::name(cluster, &text(&wanted["namespace"]), &text(&wanted["release"]));
     let object = look.get(&target);
-    Compared::Done(Found { cluster, target, wanted, object })
+    Compared::Done(Found { cluster, target, wanted, object, out_of_reach })
 }
 
 /// Where an Application goes, or all that is wrong with what is written in it.

@@ -1,15 +1,20 @@
 //! The clusters that Argo CD knows, each by a Secret, and how it gets in.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_core::object::{label, metadata};
+use lockstep_core::object::{ObjectRef, label, metadata, resource_version};
 use serde_json::Value;
 
 use super::{NAMESPACE, SECRET_TYPE};
 use crate::worlds::dpf::cluster_kind;
 use crate::worlds::dpu_clusters::{Access, Kubeconfigs, is_reachable};
 use crate::worlds::look::Look;
-use crate::worlds::secret_kind;
+use crate::worlds::{reference, secret_kind};
+
+/// By server: the version of the Secret by which Argo CD got in there last, and where.
+pub(super) type Cache = BTreeMap<String, (u64, ObjectRef)>;
 
 /// Where an Application goes.
 #[derive(Debug)]
@@ -58,6 +63,31 @@ impl Destination<'_> {
     #[cfg(test)]
     pub(super) fn for_tests<'a>(secret: &'a Value, server: &str, name: &str) -> Destination<'a> {
         Destination { secret, server: server.to_owned(), name: name.to_owned(), access: None }
+    }
+
+    /// The DPUCluster as Argo CD has it in its cache, and why it is not reached: that a cluster does not answer any more is noticed
+    /// only when something is to be changed there. What was never reached, or has another Secret since, is in no cache.
+    pub(super) fn look_up<'a>(
+        &self,
+        look: &Look<'a>,
+        kubeconfigs: &mut Kubeconfigs,
+        cache: &mut Cache,
+    ) -> Result<(&'a Value, Option<String>), String> {
+        let version = resource_version(self.secret);
+        match self.reach(look, kubeconfigs) {
+            Ok(cluster) => {
+                cache.insert(self.server.clone(), (version, reference(&cluster_kind(), cluster)));
+                Ok((cluster, None))
+            }
+            Err(why) => {
+                let known = cache.get(&self.server).filter(|(known, _)| *known == version);
+                let cluster = known.and_then(|(_, target)| look.get(target));
+                match cluster.filter(|cluster| !is_reachable(cluster)) {
+                    Some(cluster) => Ok((cluster, Some(why))),
+                    None => Err(why),
+                }
+            }
+        }
     }
 
     /// The DPUCluster that is reached there; an error if Argo CD does not get in.

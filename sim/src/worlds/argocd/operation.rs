@@ -1,23 +1,26 @@
 //! Operations: what an Application says is brought to its cluster, because somebody asked for it or by itself.
 //!
-//! An operation stands in the field `operation` while it goes on, and in `status.operationState` ever after.
+//! An operation stands in the field `operation` while it goes on, and in `status.operationState` ever after. An attempt that fails
+//! is followed by another, later each time, until its `retry.limit` is reached; then the same source is never tried again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockstep_core::engine::action::Action;
 use lockstep_core::object::ObjectRef;
+use lockstep_core::time::{Monotonic, Wall};
 use serde_json::{Value, json};
 
-use super::compare::{Compared, Found};
-use super::status::{resource, time, without_nulls};
+use super::compare::{self, Compared, Found};
+use super::status::{repeated, resource, time};
 use crate::worlds::dpu_clusters::release;
 use crate::worlds::look::Look;
 
 /// How many entries a history has, unless its Application says otherwise.
 const HISTORY: i64 = 10;
 
-/// How often an operation is tried again, as its `retry` says.
-const RETRIES: u64 = 5;
+/// How often an operation that began by itself is tried again, unless its Application says otherwise.
+const RETRIES: i64 = 5;
 
 /// Begins to sync what is out of sync, if the Application wants that.
 pub(super) fn begin(look: &mut Look<'_>, target: &ObjectRef, application: &Value, found: &Found<'_>) {
@@ -44,45 +47,233 @@ pub(super) fn begin(look: &mut Look<'_>, target: &ObjectRef, application: &Value
     }
     if look.after(target, "begin to sync") {
         let mut wanted = application.clone();
-        wanted["operation"] =
-            json!({ "initiatedBy": { "automated": true }, "retry": { "limit": RETRIES }, "sync": sync });
+        let retry = policy.get("retry").cloned().unwrap_or_else(|| json!({ "limit": RETRIES }));
+        wanted["operation"] = json!({ "initiatedBy": { "automated": true }, "retry": retry, "sync": sync });
         wanted["status"].as_object_mut().map(|status| status.remove("operationState"));
         look.keep(target, application, &wanted);
     }
 }
 
-/// Brings an operation further.
-pub(super) fn go_on(look: &mut Look<'_>, target: &ObjectRef, application: &Value, compared: &Compared<'_>) {
+/// Brings an operation further. Returns whether it waits: then Argo CD goes on comparing.
+pub(super) fn go_on(
+    look: &mut Look<'_>,
+    target: &ObjectRef,
+    application: &Value,
+    compared: &Compared<'_>,
+) -> bool {
     let state = &application["status"]["operationState"];
     let mut wanted = application.clone();
-    if state["phase"] != "Running" {
-        wanted["status"]["operationState"] =
-            json!({ "phase": "Running", "operation": application["operation"], "startedAt": time(look) });
-        return look.keep(target, application, &wanted);
+    match state["phase"].as_str() {
+        Some("Running") => {}
+        Some("Terminating") => {
+            end(look, &mut wanted, "Failed", "Operation terminated", None);
+            look.keep(target, application, &wanted);
+            return false;
+        }
+        _ => {
+            wanted["status"]["operationState"] =
+                json!({ "phase": "Running", "operation": application["operation"], "startedAt": time(look) });
+            look.keep(target, application, &wanted);
+            return false;
+        }
+    }
+    if let Some(at) = next_attempt(look, application) {
+        let is_endless = limit(application) < 0;
+        let is_due = look.put_off_until(target, "try again", at, is_endless);
+        if is_due || has_newer_revision(application) {
+            begin_attempt(&mut wanted);
+            look.keep(target, application, &wanted);
+            return false;
+        }
+        return true;
     }
     match compared {
-        Compared::Invalid(wrong) => end(look, &mut wanted, "Failed", &wrong.join("; "), None),
+        Compared::Invalid(wrong) => fail(look, &mut wanted, "Failed", &wrong.join("; "), None),
         Compared::Failed(failures) => {
-            let (why, tries) = (failures.join("; "), state["retryCount"].as_u64().unwrap_or(0));
-            wanted["status"]["operationState"]["message"] = why.clone().into();
-            if look.after(target, "try again") {
-                if tries < RETRIES {
-                    wanted["status"]["operationState"]["retryCount"] = (tries + 1).into();
-                } else {
-                    end(look, &mut wanted, "Error", &why, None);
+            if !look.after(target, "attempt") {
+                return true;
+            }
+            let why = compare::written(&failures.join("; "), &time(look));
+            fail(look, &mut wanted, "Error", &why, Some(no_result(application)));
+        }
+        Compared::Done(found) => {
+            let found = &of_operation(application, found);
+            if let Some(why) = &found.out_of_reach {
+                if !look.after(target, "attempt") {
+                    return true;
+                }
+                fail(look, &mut wanted, "Error", why, Some(no_result(application)));
+            } else if let Some(trouble) = unmet(application, found) {
+                fail(look, &mut wanted, "Failed", &trouble, Some(sync_result(application, found, &[])));
+            } else if !found.is_synced() {
+                put(look, found);
+                return false;
+            } else {
+                match run_hook(application, found) {
+                    Hook::Succeeded => {
+                        let result = Some(sync_result(application, found, &[]));
+                        end(look, &mut wanted, "Succeeded", "successfully synced (all tasks run)", result);
+                        remember(look, &mut wanted);
+                    }
+                    Hook::Failed(hook) => {
+                        let failed = "one or more synchronization tasks completed unsuccessfully";
+                        let result = Some(sync_result(application, found, &[hook]));
+                        fail(look, &mut wanted, "Failed", failed, result);
+                    }
+                    Hook::Running(hook) => {
+                        let state = &mut wanted["status"]["operationState"];
+                        let name = text(&hook["name"]);
+                        state["message"] = format!("waiting for completion of hook batch/Job/{name}").into();
+                        state["syncResult"] = sync_result(application, found, &[hook]);
+                        if wanted == *application {
+                            return true;
+                        }
+                    }
+                    Hook::Waiting => return true,
                 }
             }
         }
-        Compared::Done(found) => match unmet(application, found) {
-            Some(trouble) => end(look, &mut wanted, "Failed", &trouble, Some(found)),
-            None if found.is_synced() => {
-                end(look, &mut wanted, "Succeeded", "successfully synced (all tasks run)", Some(found));
-                remember(look, &mut wanted);
-            }
-            None => return put(look, found),
-        },
     }
     look.keep(target, application, &wanted);
+    false
+}
+
+/// How often an operation is tried again; without end, if that is negative.
+fn limit(application: &Value) -> i64 {
+    application["operation"]["retry"]["limit"].as_i64().unwrap_or(0)
+}
+
+/// An attempt has failed: the next one comes later, unless this was the last.
+fn fail(look: &Look<'_>, application: &mut Value, phase: &str, why: &str, result: Option<Value>) {
+    let tries = application["status"]["operationState"]["retryCount"].as_i64().unwrap_or(0);
+    let limit = limit(application);
+    if (0..=tries).contains(&limit) {
+        let why = if tries > 0 { format!("{why} (retried {tries} times).") } else { why.to_owned() };
+        return end(look, application, phase, &why, result);
+    }
+    let tries = tries + 1;
+    let at =
+        (look.now.wall.timestamp_seconds() + backoff(&application["operation"]["retry"], tries)).to_string();
+    let state = &mut application["status"]["operationState"];
+    state["finishedAt"] = time(look);
+    state["retryCount"] = tries.into();
+    state["message"] = format!("{why}. Retrying attempt #{tries} at {}.", &at[11..16]).into();
+    match result {
+        Some(result) => state["syncResult"] = result,
+        None => drop(state.as_object_mut().map(|state| state.remove("syncResult"))),
+    }
+}
+
+/// When the next attempt begins, if the last one has failed.
+fn next_attempt(look: &Look<'_>, application: &Value) -> Option<Monotonic> {
+    let state = &application["status"]["operationState"];
+    let finished = state["finishedAt"].as_str()?.parse().ok()?;
+    let passed = look.now.wall - Wall::from_timestamp(finished);
+    let tries = state["retryCount"].as_i64().unwrap_or(0);
+    let wait = backoff(&application["operation"]["retry"], tries);
+    Some(look.now.monotonic + wait.saturating_sub(passed))
+}
+
+/// How long an operation waits before it is tried for the nth time: 10 s, doubled up to three minutes, unless it says otherwise.
+fn backoff(retry: &Value, tries: i64) -> Duration {
+    let backoff = &retry["backoff"];
+    let given = |field: &str| backoff[field].as_str().and_then(seconds);
+    let (base, most) = (given("duration").unwrap_or(5), given("maxDuration").unwrap_or(180));
+    let factor = backoff["factor"].as_u64().unwrap_or(2);
+    // Beyond that many it has long come to the longest.
+    let wait = (0..tries.min(32)).fold(base, |wait, _| wait.saturating_mul(factor).min(most));
+    Duration::from_secs(wait)
+}
+
+/// A duration as Go writes it, such as `1m30s`.
+fn seconds(text: &str) -> Option<u64> {
+    let (mut all, mut number) = (0, String::new());
+    for letter in text.chars() {
+        let unit = match letter {
+            'h' => 3600,
+            'm' => 60,
+            's' => 1,
+            digit => {
+                number.push(digit);
+                continue;
+            }
+        };
+        all += unit * std::mem::take(&mut number).parse::<u64>().ok()?;
+    }
+    number.is_empty().then_some(all)
+}
+
+/// Whether there is a newer revision, which an operation takes at once if its `retry.refresh` says so.
+fn has_newer_revision(application: &Value) -> bool {
+    let operation = &application["operation"];
+    let (revision, wanted) =
+        (&operation["sync"]["revision"], &application["spec"]["source"]["targetRevision"]);
+    // That there is one it knows from its last comparison.
+    let is_known = application["status"]["sync"]["revision"] == *wanted;
+    operation["retry"]["refresh"] == true && revision.is_string() && revision != wanted && is_known
+}
+
+/// Begins the next attempt, which does not say why the one before failed.
+fn begin_attempt(application: &mut Value) {
+    if has_newer_revision(application) {
+        let revision = application["spec"]["source"]["targetRevision"].clone();
+        application["operation"]["sync"]["revision"] = revision.clone();
+        application["status"]["operationState"]["operation"]["sync"]["revision"] = revision;
+    }
+    let state = &mut application["status"]["operationState"];
+    state["message"] = format!("Retrying operation. Attempt #{}", state["retryCount"]).into();
+    for field in ["finishedAt", "syncResult"] {
+        state.as_object_mut().map(|state| state.remove(field));
+    }
+}
+
+/// What an operation is about: the revision that it began with, whatever the Application says now.
+fn of_operation<'a>(application: &Value, found: &Found<'a>) -> Found<'a> {
+    let mut found = found.clone();
+    if let Some(revision) = application["operation"]["sync"]["revision"].as_str() {
+        found.wanted["version"] = revision.into();
+    }
+    found
+}
+
+/// What becomes of the `PostSync` hook of a chart.
+enum Hook {
+    /// Its objects have to come up first.
+    Waiting,
+    Running(Value),
+    /// Or there is none.
+    Succeeded,
+    Failed(Value),
+}
+
+/// Runs the hook of a chart that has one; a sync of single objects runs none.
+fn run_hook(application: &Value, found: &Found<'_>) -> Hook {
+    let values = release::values(&found.wanted);
+    let (fails, hangs) = (values[release::FAILING_HOOK] == true, values[release::HANGING_HOOK] == true);
+    let is_partial = application["operation"]["sync"]["resources"].is_array();
+    if is_partial || !(fails || hangs) {
+        return Hook::Succeeded;
+    }
+    let result = |phase: &str, message: &str| {
+        json!({
+            "group": "batch",
+            "version": "v1",
+            "kind": "Job",
+            "namespace": found.wanted["namespace"],
+            "name": format!("{}-check", text(&found.wanted["release"])),
+            "hookType": "PostSync",
+            "hookPhase": phase,
+            "syncPhase": "PostSync",
+            "message": message,
+        })
+    };
+    match found.live().and_then(|live| live["data"]["health"].as_str()) {
+        Some("Healthy") if hangs => Hook::Running(result("Running", "")),
+        Some("Healthy" | "Degraded") => {
+            Hook::Failed(result("Failed", "Job has reached the specified backoff limit"))
+        }
+        _ => Hook::Waiting,
+    }
 }
 
 /// Why the last operation makes it useless to try the same again by itself.
@@ -93,14 +284,15 @@ pub(super) fn failure(application: &Value, found: &Found<'_>) -> Option<String> 
     is_useless.then(|| {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (revision, message) = (text(&state["syncResult"]["revision"]), text(&state["message"]));
-        format!("Failed last sync attempt to {revision}: {message}")
+        format!("Failed last sync attempt to [{revision}]: {message}")
     })
 }
 
 /// Whether the last operation was about the source as it is now.
 fn is_attempted(application: &Value) -> bool {
-    let last = &application["status"]["operationState"]["syncResult"]["source"];
-    *last == without_nulls(&application["spec"]["source"])
+    let (last, source) =
+        (&application["status"]["operationState"]["syncResult"], &application["spec"]["source"]);
+    last["source"] == repeated(source) && last["revision"] == source["targetRevision"]
 }
 
 /// What keeps the objects of a chart from being applied.
@@ -115,7 +307,7 @@ fn unmet(application: &Value, found: &Found<'_>) -> Option<String> {
 
 /// Puts the release on the cluster. One that is still going is waited for.
 fn put(look: &mut Look<'_>, found: &Found<'_>) {
-    let Found { cluster, target, wanted, object } = found;
+    let Found { cluster, target, wanted, object, .. } = found;
     if !look.after(target, "put") || object.is_some() && found.live().is_none() {
         return;
     }
@@ -130,20 +322,37 @@ fn put(look: &mut Look<'_>, found: &Found<'_>) {
     }
 }
 
-fn end(look: &Look<'_>, application: &mut Value, phase: &str, message: &str, found: Option<&Found<'_>>) {
-    let source = without_nulls(&application["spec"]["source"]);
+fn end(look: &Look<'_>, application: &mut Value, phase: &str, message: &str, result: Option<Value>) {
     let state = &mut application["status"]["operationState"];
     state["phase"] = phase.into();
     state["message"] = message.into();
     state["finishedAt"] = time(look);
-    if let Some(found) = found {
-        let mut resource = resource(found);
-        resource["syncPhase"] = "Sync".into();
-        resource["status"] = if phase == "Succeeded" { "Synced" } else { "SyncFailed" }.into();
-        state["syncResult"] =
-            json!({ "revision": source["targetRevision"], "source": source, "resources": [resource] });
+    if let Some(result) = result {
+        state["syncResult"] = result;
     }
     application.as_object_mut().map(|application| application.remove("operation"));
+}
+
+/// What an operation says of itself that did not get to any object.
+fn no_result(application: &Value) -> Value {
+    let source = repeated(&application["spec"]["source"]);
+    let begun_with = &application["operation"]["sync"]["revision"];
+    let revision = if begun_with.is_string() { begun_with } else { &source["targetRevision"] };
+    json!({ "revision": revision, "source": source })
+}
+
+/// What a sync did, with the hooks that it ran.
+fn sync_result(application: &Value, found: &Found<'_>, hooks: &[Value]) -> Value {
+    let mut result = no_result(application);
+    let mut resource = resource(found);
+    resource["syncPhase"] = "Sync".into();
+    resource["status"] = if found.is_synced() { "Synced" } else { "SyncFailed" }.into();
+    result["resources"] = [resource].into_iter().chain(hooks.iter().cloned()).collect();
+    result
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 /// Enters a sync of the whole Application into its history.
@@ -163,7 +372,7 @@ fn remember(look: &Look<'_>, application: &mut Value) {
         "deployedAt": time(look),
         "initiatedBy": state["operation"]["initiatedBy"],
     });
-    history.push(without_nulls(&entry));
+    history.push(repeated(&entry));
     let surplus = history.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
     status["history"] = history.split_off(surplus).into();
 }

@@ -7,7 +7,8 @@ use lockstep_core::time::Wall;
 use serde_json::{Value, json};
 
 use super::compare::{Compared, Found};
-use super::{NAMESPACE, REFRESH, operation};
+use super::{NAMESPACE, REFRESH, compare, operation};
+use crate::worlds::dpu_clusters::release;
 use crate::worlds::look::Look;
 
 /// How old a status may become: Argo CD's `timeout.reconciliation`, with the whole of its jitter.
@@ -16,19 +17,23 @@ const AGE_MAX: Duration = Duration::from_mins(3);
 /// Brings the status up to date; if it is, begins to sync by itself.
 pub(super) fn tend(look: &mut Look<'_>, target: &ObjectRef, application: &Value, compared: &Compared<'_>) {
     let mut wanted = application.clone();
-    wanted["status"] = status(look, application, compared);
+    // A message with a random name in it is written anew with each refresh, and is no reason for one.
+    wanted["status"] = status(look, application, compared, &application["status"]["reconciledAt"]);
     let is_right = wanted["status"] == application["status"];
     let is_asked = annotation(application, REFRESH).is_some();
     let is_old = is_old(look, target, application);
     let is_due = if is_right && !is_asked { is_old } else { look.after(target, "compare") };
     if is_due {
-        wanted["status"]["reconciledAt"] = time(look);
+        let now = time(look);
+        wanted["status"] = status(look, application, compared, &now);
+        wanted["status"]["reconciledAt"] = now;
         if let Some(annotations) = wanted["metadata"]["annotations"].as_object_mut() {
             annotations.remove(REFRESH);
         }
         look.keep(target, application, &wanted);
     } else if let Compared::Done(found) = compared
         && is_right
+        && application["operation"].is_null()
     {
         operation::begin(look, target, application, found);
     }
@@ -43,7 +48,7 @@ pub(super) fn is_old(look: &mut Look<'_>, target: &ObjectRef, application: &Valu
     })
 }
 
-fn status(look: &Look<'_>, application: &Value, compared: &Compared<'_>) -> Value {
+fn status(look: &Look<'_>, application: &Value, compared: &Compared<'_>, at: &Value) -> Value {
     let mut status = match &application["status"] {
         Value::Null => json!({}),
         status => status.clone(),
@@ -60,7 +65,9 @@ fn status(look: &Look<'_>, application: &Value, compared: &Compared<'_>) -> Valu
             for field in ["resources", "summary"] {
                 status.as_object_mut().map(|status| status.remove(field));
             }
-            ("Healthy", named(every[1], failures), &every[..])
+            let failures: Vec<String> =
+                failures.iter().map(|failure| compare::written(failure, at)).collect();
+            ("Healthy", named(every[1], &failures), &every[..])
         }
         Compared::Done(found) => {
             describe(&mut status, application, found);
@@ -110,20 +117,23 @@ pub(super) fn resource(found: &Found<'_>) -> Value {
 
 fn compared_to(application: &Value) -> Value {
     let spec = &application["spec"];
-    json!({ "destination": without_nulls(&spec["destination"]), "source": without_nulls(&spec["source"]) })
+    json!({ "destination": repeated(&spec["destination"]), "source": repeated(&spec["source"]) })
 }
 
-/// A value as it comes through a merge patch.
-pub(super) fn without_nulls(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => fields
-            .iter()
-            .filter(|(_, value)| !value.is_null())
-            .map(|(field, value)| (field.clone(), without_nulls(value)))
-            .collect(),
-        Value::Array(items) => items.iter().map(without_nulls).collect(),
-        other => other.clone(),
+/// A value as Argo CD writes it back: its merge patch carries no nulls, and it reads numbers as floats.
+pub(super) fn repeated(value: &Value) -> Value {
+    fn without_nulls(value: &Value) -> Value {
+        match value {
+            Value::Object(fields) => fields
+                .iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(field, value)| (field.clone(), without_nulls(value)))
+                .collect(),
+            Value::Array(items) => items.iter().map(without_nulls).collect(),
+            other => other.clone(),
+        }
     }
+    without_nulls(&release::through_floats(value))
 }
 
 fn named(condition: &'static str, messages: &[String]) -> Vec<(&'static str, String)> {

@@ -20,6 +20,10 @@ pub const CLUSTER: &str = "worlds.lockstep/cluster";
 pub const FINALIZER: &str = "worlds.lockstep/running";
 /// The value of a chart by which it does not come up.
 pub const DEGRADED: &str = "degraded";
+/// The value of a chart by which its `PostSync` hook fails.
+pub const FAILING_HOOK: &str = "failingHook";
+/// The value of a chart by which its `PostSync` hook never ends.
+pub const HANGING_HOOK: &str = "hangingHook";
 /// The version of a chart that does not come up, whatever its values.
 pub const BROKEN: &str = "0.0.0-broken";
 /// The version of a chart that no repository has.
@@ -43,10 +47,25 @@ pub(in super::super) fn data(application: &Value) -> Value {
         "repoURL": text(&source["repoURL"]),
         "chart": text(&source["chart"]),
         "version": text(&source["targetRevision"]),
-        "values": if values.is_null() { "{}".to_owned() } else { values.to_string() },
+        "values": if values.is_null() { "{}".to_owned() } else { through_floats(values).to_string() },
         "namespace": text(&application["spec"]["destination"]["namespace"]),
         "release": source["helm"]["releaseName"].as_str().unwrap_or(own),
     })
+}
+
+/// A value after Argo CD has read it: numbers become 64-bit floats, written with the fewest digits.
+pub fn through_floats(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().map(|(field, value)| (field.clone(), through_floats(value))).collect()
+        }
+        Value::Array(items) => items.iter().map(through_floats).collect(),
+        Value::Number(number) => {
+            let written = number.as_f64().map(|float| float.to_string());
+            written.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_else(|| value.clone())
+        }
+        other => other.clone(),
+    }
 }
 
 /// Whether a release is what was put there.
@@ -80,8 +99,11 @@ pub(in super::super) fn manifest(cluster: &Value, target: &ObjectRef, mut data: 
 
 /// How a release fares once it has come up.
 pub(super) fn outcome(release: &Value) -> &'static str {
-    let values = release["data"]["values"].as_str().unwrap_or_default();
-    let values: Value = serde_json::from_str(values).unwrap_or_default();
-    let is_degraded = values[DEGRADED] == true || release["data"]["version"] == BROKEN;
+    let is_degraded = values(&release["data"])[DEGRADED] == true || release["data"]["version"] == BROKEN;
     if is_degraded { "Degraded" } else { "Healthy" }
+}
+
+/// The values that a chart was given.
+pub(in super::super) fn values(data: &Value) -> Value {
+    serde_json::from_str(data["values"].as_str().unwrap_or_default()).unwrap_or_default()
 }

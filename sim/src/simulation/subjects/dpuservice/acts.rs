@@ -111,12 +111,20 @@ fn choose_version(hand: &mut dyn Hand, random: &mut Random) {
 
 fn change_values(hand: &mut dyn Hand, random: &mut Random) {
     let spec = match random.below(4) {
-        0 => json!({ "values": { "level": "debug", "serviceDaemonSet": { "labels": { "a": "b" } } } }),
+        // An integer that no 64-bit float holds.
+        0 => json!({ "values": {
+            "level": "debug",
+            "quota": 9_007_199_254_740_993_u64,
+            "serviceDaemonSet": { "labels": { "a": "b" } },
+        } }),
         1 => json!({ "values": null, "serviceID": null }),
         2 => {
             json!({ "serviceDaemonSet": { "labels": { "a": "c" }, "resources": { "limits": { "cpu": 1 } } } })
         }
-        _ => json!({ "values": { "degraded": random.below(2) == 0 }, "serviceDaemonSet": null }),
+        _ => json!({
+            "values": { "degraded": random.below(2) == 0, "failingHook": random.below(3) == 0 },
+            "serviceDaemonSet": null,
+        }),
     };
     change(hand, random, &spec);
 }

@@ -56,6 +56,7 @@ fn on_cluster(world: &ApiServer, service: &Value, cluster: &Name, differ: &mut d
         ("chart", &spec["source"]["chart"], source["chart"].clone()),
         ("version", &spec["source"]["targetRevision"], source["version"].clone()),
         ("policy", &spec["syncPolicy"]["automated"], json!({ "prune": true, "selfHeal": true })),
+        ("limit of retries", &spec["syncPolicy"]["retry"]["limit"], json!(-1)),
         ("finalizer", &json!(finalizers.filter(|held| **held == ARGO_FINALIZER).count()), json!(1)),
         ("service", &json!(label(application, names::SERVICE_NAME)), json!(name.name)),
     ] {
@@ -71,7 +72,8 @@ fn on_cluster(world: &ApiServer, service: &Value, cluster: &Name, differ: &mut d
     let found = find(world, &config_map(), &cluster.namespace, &release);
     let runs = found.as_deref().map_or(&Value::Null, |release| &release["data"]);
     let deployed = runs["values"].as_str().map(str::to_owned);
-    if runs["version"] != source["version"] || deployed != Some(values.to_string()) {
+    let given = release::through_floats(values).to_string();
+    if runs["version"] != source["version"] || deployed != Some(given) {
         differ(format!("on {cluster} runs {runs}"));
     }
 }
@@ -94,7 +96,8 @@ fn wrong_values(service: &Value, values: &Value) -> Option<String> {
 
 fn status(service: &Value, clusters: &[Arc<Value>], differ: &mut dyn FnMut(String)) {
     let status = &service["status"];
-    let is_broken = service["spec"]["values"]["degraded"] == true;
+    let values = &service["spec"]["values"];
+    let is_broken = values[release::DEGRADED] == true || values[release::FAILING_HOOK] == true;
     let (count, well) = (clusters.len(), if is_broken { 0 } else { clusters.len() });
     if status["observedGeneration"] != service["metadata"]["generation"] {
         differ("its status speaks of another generation".to_owned());

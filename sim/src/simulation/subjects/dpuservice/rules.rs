@@ -93,7 +93,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "ready_means_deployed",
-        sentence: "A service is called Ready, as it is now, only if Argo CD has called each of its Applications synced and healthy, with its version.",
+        sentence: "A service is called Ready, as it is now, only if Argo CD has called each of its Applications synced and healthy, with its version, and no sync of it has failed.",
         holds: told::ready_means_deployed,
     },
     Invariant {

@@ -9,6 +9,7 @@ use super::{STALE, was_leaving};
 use crate::cluster::Change;
 use crate::simulation::history::reference;
 use crate::simulation::invariant::Moment;
+use crate::worlds::dpu_clusters::release;
 
 /// A service of which a process has just told that a condition is True, or is so for another generation.
 fn told_anew<'a>(moment: &'a Moment<'_>, condition: &str) -> Option<(usize, &'a ObjectRef, &'a Value)> {
@@ -90,7 +91,26 @@ pub(super) fn ready_means_deployed(moment: &Moment<'_>) -> Result<(), String> {
 
 fn is_well(application: &Value) -> bool {
     let status = &application["status"];
-    status["sync"]["status"] == "Synced" && status["health"]["status"] == "Healthy"
+    status["sync"]["status"] == "Synced" && status["health"]["status"] == "Healthy" && !is_failed(application)
+}
+
+/// Whether the last operation failed, and was about the version that is wanted. A sync of single objects runs no hooks.
+fn is_failed(application: &Value) -> bool {
+    let state = &application["status"]["operationState"];
+    let (source, wanted) = (&state["syncResult"]["source"], &application["spec"]["source"]);
+    let is_partial = state["operation"]["sync"]["resources"].is_array();
+    let has_failed = match state["phase"].as_str() {
+        Some("Failed" | "Error") => true,
+        // While it is tried again it does not say for what.
+        Some("Running") if source.is_null() => return state["retryCount"].is_u64(),
+        Some("Running") => state["retryCount"].is_u64(),
+        _ => false,
+    };
+    !is_partial
+        && has_failed
+        && ["targetRevision", "chart"].iter().all(|field| source[*field] == wanted[*field])
+        && source["helm"]["valuesObject"][release::FAILING_HOOK]
+            == wanted["helm"]["valuesObject"][release::FAILING_HOOK]
 }
 
 fn has(object: &Value, condition: &str) -> bool {

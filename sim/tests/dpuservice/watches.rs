@@ -1,0 +1,112 @@
+//! Kinds that can't be watched: what can still be judged is judged, what was known is kept, and the rest is Unknown.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Class, Failure};
+use lockstep_core::object::Kind;
+use lockstep_sim::cluster::Weather;
+use lockstep_sim::worlds::dpu_clusters::UNREACHABLE;
+use serde_json::{Value, json};
+
+use super::bench::{Bench, DPF, operator};
+use super::user::User as _;
+
+/// The objects of one kind can't be listed.
+struct Refused {
+    kind: &'static str,
+    class: Class,
+    is_over: Rc<Cell<bool>>,
+}
+
+impl Weather for Refused {
+    fn refuses_list(&mut self, _: Duration, _: usize, kind: &Kind) -> Option<Failure> {
+        (kind.kind == self.kind && !self.is_over.get()).then(|| Failure::new(self.class, "injected"))
+    }
+}
+
+/// After a restart, so that nothing is known but what the status says.
+#[test]
+fn while_a_kind_can_not_be_watched_what_is_known_stays() {
+    for (kind, judged) in [
+        ("DPUCluster", &[][..]),
+        ("Secret", &["DPUClustersReady", "ApplicationsReady"]),
+        ("AppProject", &["DPUClustersReady", "ApplicationsReady"]),
+        ("Application", &["DPUClustersReady"]),
+    ] {
+        for class in [Class::Forbidden, Class::NotFound] {
+            let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
+            let before = bench.service("hbn")["status"].clone();
+            let is_over = Rc::<Cell<bool>>::default();
+            bench.cluster.weather = Box::new(Refused { kind, class, is_over: Rc::clone(&is_over) });
+            bench.cluster.crash(bench.cluster.processes() - 1, Some(Duration::ZERO));
+            bench.cluster.advance(Duration::from_secs(10));
+            let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });
+            bench.cluster.merge("DPUService", "default", "hbn", &change);
+            bench.cluster.advance(Duration::from_mins(2));
+
+            let status = bench.service("hbn")["status"].clone();
+            assert_eq!(status["observedGeneration"], 2, "{kind} {class}");
+            for part in ["rollout", "sync", "health", "resources"] {
+                assert_eq!(status[part], before[part], "{kind} {class}: {part}");
+            }
+            for condition in [
+                "DPUClustersReady",
+                "ClusterSecretsReconciled",
+                "AppProjectReconciled",
+                "ApplicationsReconciled",
+                "ApplicationsReady",
+                "Ready",
+            ] {
+                let (state, message) = bench.condition("hbn", condition);
+                if judged.contains(&condition) {
+                    assert_eq!(state, "True/Success", "{kind} {class}: {condition}: {message}");
+                } else {
+                    assert_eq!(state, "Unknown/Error", "{kind} {class}: {condition}: {message}");
+                    assert!(message.contains(&format!("{kind}s can't be watched (injected)")), "{message}");
+                }
+            }
+            is_over.set(true);
+            bench.cluster.advance(Duration::from_mins(5));
+            assert_eq!(bench.ready("hbn"), "True/Success", "{kind} {class}: {}", bench.conditions("hbn"));
+            assert_eq!(bench.service("hbn")["status"]["rollout"]["clusters"], "2/2");
+        }
+    }
+}
+
+/// DPF was uninstalled: none of its clusters answers, and there is no DPUCluster to ask for any more.
+#[test]
+fn without_dpf_a_service_can_go() {
+    for was_down in [false, true] {
+        let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
+        for cluster in ["dpu-cluster-01", "dpu-cluster-02"] {
+            let lost = json!({ "metadata": { "annotations": { UNREACHABLE: "true" }, "finalizers": null } });
+            bench.cluster.merge("DPUCluster", DPF, cluster, &lost);
+        }
+        if was_down {
+            bench.cluster.crash(bench.cluster.processes() - 1, None);
+        }
+        bench.cluster.delete("CustomResourceDefinition", "", "dpuclusters.provisioning.dpu.nvidia.com");
+        if was_down {
+            bench.cluster.start(operator, true);
+        }
+        bench.cluster.advance(Duration::from_mins(2));
+        assert_eq!(bench.ready("hbn"), "Unknown/Error", "{}", bench.conditions("hbn"));
+        if !was_down {
+            let events = bench.events();
+            assert!(events.contains("Warning ReadyError: DPUClusters can't be watched"), "{events}");
+            assert!(!events.contains("ReconciledError"), "one cause is one event: {events}");
+        }
+        bench.cluster.delete("DPUService", "default", "hbn");
+        bench.cluster.advance(Duration::from_mins(2));
+        let (_, message) = bench.condition("hbn", "ApplicationsReconciled");
+        assert!(message.contains("DPUClusters are not served here"), "{message}");
+        assert_eq!(bench.in_argo("Secret").len(), 2, "Argo CD may still do it");
+        bench.cluster.advance(Duration::from_mins(8));
+        assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
+        for kind in ["Application", "AppProject", "Secret"] {
+            assert_eq!(bench.in_argo(kind), Vec::<String>::new(), "{kind}");
+        }
+    }
+}
