@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use lockstep_crds::sentinel::LastCycle;
 
-use super::fleet::{Flaw, Place, Resource};
+use super::fleet::{Flaw, Resource};
 use super::load::Loaded;
-use super::pager::Pager;
+use super::pager::{Pager, Progress};
 use crate::engine::backoff::Backoff;
 use crate::engine::broker::CloudEvent;
 use crate::engine::machine::Note;
@@ -57,6 +57,8 @@ pub struct Cycle {
     pub loaded: Arc<Loaded>,
     /// Where it is in the list.
     pub pager: Pager,
+    /// Whether it was counted and logged that the poll failed, or was put off.
+    pub has_failed: bool,
     /// Whether a page is on its way.
     pub is_fetching: bool,
     /// What it came to so far.
@@ -86,13 +88,20 @@ pub enum Fate {
 }
 
 impl Cycle {
-    /// A cycle that begins at a place in the list.
-    pub fn new(number: u64, loaded: Arc<Loaded>, from: Place, trace: Option<Trace>, now: Monotonic) -> Self {
+    /// A cycle that begins where the one before has left the list.
+    pub fn new(
+        number: u64,
+        loaded: Arc<Loaded>,
+        progress: Progress,
+        trace: Option<Trace>,
+        now: Monotonic,
+    ) -> Self {
         Self {
             number,
             began: now,
-            pager: Pager::begun(loaded.config.dialect, from),
+            pager: Pager::resumed(loaded.config.dialect, progress),
             loaded,
+            has_failed: false,
             is_fetching: false,
             tally: LastCycle::default(),
             malformed: BTreeSet::new(),

@@ -12,8 +12,8 @@ use lockstep_crds::sentinel::{GROUP, SecretKeyRef, SentinelConfigStatus, VERSION
 use serde_json::Value;
 
 use super::config::{self, Config, Target};
-use super::fleet::Place;
 use super::metrics::{RELOADS, Shard, operation};
+use super::pager::Progress;
 use super::status::{self, Finding};
 use super::{Asked, Link, Sentinel, metrics};
 use crate::engine::action::{Action, Outcome, Success};
@@ -218,7 +218,7 @@ impl Sentinel {
             let message = format!("cycle {} was left, because the configuration has changed", cycle.number);
             step.notes.push(Note::Told { debug: false, message });
         }
-        (self.next_poll, self.from) = (now.monotonic, Place::default());
+        (self.next_poll, self.progress) = (now.monotonic, Progress::default());
     }
 
     /// When the Secret that holds the broker's URL is to be read, if it is needed and not known.

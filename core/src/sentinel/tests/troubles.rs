@@ -173,3 +173,46 @@ fn of_a_shard_that_changes_its_broker_only_the_series_of_the_broker_ends() {
     let of_broker = (metrics::BROKER_ERRORS, "region=us-east,clusters,rabbitmq".to_owned());
     assert_eq!(ended.collect::<Vec<_>>(), [of_broker]);
 }
+
+/// Beyond its last page the API answers 500, as some proxies do.
+#[test]
+fn an_api_that_was_down_is_read_from_page_1_again() {
+    for dialect in ["labels", "search"] {
+        let is_up = Rc::new(RefCell::new(true));
+        let (up, rows) = (Rc::clone(&is_up), 450);
+        let mut bench = Bench::new(move |action| match action {
+            Action::Fetch { url, .. } => {
+                let (from, until, page) = range(url);
+                let all: Vec<usize> = (from..rows.min(until)).collect();
+                let items: Vec<usize> = all.iter().copied().skip(100 * (page - 1)).take(100).collect();
+                if !*up.borrow() || items.is_empty() {
+                    return Err(Failure::new(Class::Unavailable, "503"));
+                }
+                let item = |row| json!({ "id": format!("{row:06}"), "labels": { "region": "us-east" } });
+                let items: Vec<Value> = items.into_iter().map(item).collect();
+                Ok(Success::Document(json!({ "total": all.len(), "items": items }).to_string().into()))
+            }
+            action => confirmed(action),
+        });
+        let mut spec = spec();
+        spec["hyperfleetAPI"]["dialect"] = json!(dialect);
+        bench.configured(1, &spec);
+        assert!(bench.told.contains("450 resources, 450 published"), "{}", bench.told);
+        *is_up.borrow_mut() = false;
+        bench.told.clear();
+        bench.passes(Duration::from_mins(2));
+        let (polls, told) = (bench.told.matches(" took ").count(), bench.told.clone());
+        assert!(polls > 15, "{told}");
+        let asked: Vec<&str> = told.lines().filter(|line| line.contains("  fetch ")).collect();
+        assert!(asked.iter().all(|line| !line.contains("page=6") && !line.contains("id%20%3E")), "{told}");
+        assert!(asked.len() <= 4 * polls, "{} requests in {polls} polls", asked.len());
+        // The last one may still be under way.
+        let failures = told.matches("fetch_resources} Add(1)").count();
+        assert!((polls..=polls + 1).contains(&failures), "{failures} in {polls} polls: {told}");
+        assert_eq!(told.matches("warning: GET http://api/").count(), failures, "{told}");
+        *is_up.borrow_mut() = true;
+        bench.told.clear();
+        bench.passes(Duration::from_secs(6));
+        assert!(bench.told.contains("450 resources, 450 published"), "{}", bench.told);
+    }
+}

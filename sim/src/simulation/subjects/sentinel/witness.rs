@@ -6,7 +6,7 @@ use lockstep_core::engine::action::{Action, ActionId, Class, Failure, Outcome, S
 use lockstep_core::engine::machine::{Amount, Event, Note, Step};
 use lockstep_core::object::resource_version;
 use lockstep_core::sentinel::config::{self, Config};
-use lockstep_core::sentinel::metrics;
+use lockstep_core::sentinel::metrics::{self, operation};
 use lockstep_core::time::Now;
 use serde_json::Value;
 
@@ -56,6 +56,8 @@ struct Eye {
     cycle: u64,
     fetches: BTreeMap<ActionId, (u64, String)>,
     listing: Listing,
+    /// How many failures of the poll were counted.
+    errors: u64,
     /// The page that the API put off.
     put_off: Option<String>,
     troubles: Troubles,
@@ -87,6 +89,7 @@ impl Eye {
             }
             _ => {}
         }
+        self.errors += measured(step, metrics::API_ERRORS, Some(operation::FETCH_RESOURCES)).unwrap_or(0);
         if measured(step, metrics::DURATION, None).is_some() {
             self.ended()?;
         }
@@ -96,6 +99,7 @@ impl Eye {
                     if let Some(put_off) = self.put_off.take().filter(|put_off| put_off != url) {
                         return Err(passed_over(&put_off));
                     }
+                    self.listing.asked(url)?;
                     self.fetches.insert(request.id, (self.cycle, url.clone()));
                 }
                 Action::Publish { events, .. } => {
@@ -129,6 +133,7 @@ impl Eye {
     fn begin_anew(&mut self) {
         self.cycle += 1;
         self.listing = Listing::default();
+        self.errors = 0;
         self.put_off = None;
         self.seen.clear();
         self.due.clear();
@@ -236,6 +241,17 @@ impl Eye {
 
     fn ended(&mut self) -> Result<(), Testimony> {
         self.listing.ended()?;
+        if self.errors > 1 || (self.errors == 0 && self.listing.has_gaps()) {
+            return Err(Testimony {
+                invariant: "a_poll_fails_once",
+                sentence: "A poll that could not read its whole list is counted as one failure of the API.",
+                seen: format!(
+                    "{} failures counted; pages are missing: {}",
+                    self.errors,
+                    self.listing.has_gaps()
+                ),
+            });
+        }
         if let Some(put_off) = &self.put_off {
             return Err(passed_over(put_off));
         }
@@ -251,7 +267,9 @@ impl Eye {
                 seen: format!("the cycle ended, and resource {resource} is {course:?}"),
             });
         }
+        let next = self.listing.next();
         self.begin_anew();
+        self.listing = next;
         Ok(())
     }
 }
