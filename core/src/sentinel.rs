@@ -138,8 +138,7 @@ impl Sentinel {
             ids: Ids::default(),
             is_acting: false,
             malformed: BTreeSet::new(),
-            // What is counted before there is a configuration.
-            former: vec![Shard::default()],
+            former: Vec::new(),
             has_polled: false,
             has_connected: false,
         }

@@ -174,6 +174,35 @@ fn of_a_shard_that_changes_its_broker_only_the_series_of_the_broker_ends() {
     assert_eq!(ended.collect::<Vec<_>>(), [of_broker]);
 }
 
+/// The specification's "On config load failure: requeue after 30 seconds".
+#[test]
+fn nothing_is_polled_or_published_once_the_configuration_is_deleted() {
+    // Once the watch tells so, and once a list no longer has it.
+    let ends: [fn(&mut Bench); 2] = [
+        |bench| bench.happens(Event::Vanished { kind: load::kind(), object: Arc::default() }),
+        |bench| {
+            bench.happens(Event::ListStarted { kind: load::kind() });
+            bench.happens(Event::ListCompleted { kind: load::kind() });
+        },
+    ];
+    for end in ends {
+        let mut bench = Bench::new(confirmed);
+        bench.configured(1, &spec());
+        bench.passes(Duration::from_secs(6));
+        bench.told.clear();
+        end(&mut bench);
+        bench.passes(Duration::from_secs(100));
+        let told = std::mem::take(&mut bench.told);
+        for action in ["  fetch ", "  connect", "  publish ", "  status "] {
+            assert!(!told.contains(action), "{action}: {told}");
+        }
+        assert_eq!(told.matches("warning: SentinelConfig").count(), 4, "at once, and every 30 s: {told}");
+        assert_eq!(told.matches("config_load} Add(1)").count(), 4, "{told}");
+        bench.configured(2, &spec());
+        assert!(bench.told.contains("  publish due"), "{}", bench.told);
+    }
+}
+
 /// Beyond its last page the API answers 500, as some proxies do.
 #[test]
 fn an_api_that_was_down_is_read_from_page_1_again() {

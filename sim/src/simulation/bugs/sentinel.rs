@@ -85,6 +85,11 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<BeginsAnywhere>,
     ),
     bug(
+        "continues_without_a_configuration",
+        "The deletion of the configuration goes unseen.",
+        plant::<ContinuesWithoutAConfiguration>,
+    ),
+    bug(
         "counts_failed_pages",
         "Each page that fails is counted as a failure of the API.",
         plant::<CountsFailedPages>,
@@ -411,6 +416,15 @@ impl Flaw for BeginsAnywhere {
         if step.notes.iter().any(is_end) {
             self.follows_nothing = !std::mem::take(&mut self.has_read);
         }
+    }
+}
+
+#[derive(Default)]
+struct ContinuesWithoutAConfiguration;
+
+impl Flaw for ContinuesWithoutAConfiguration {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(event).filter(|event| !matches!(event, Event::Vanished { .. }))
     }
 }
 

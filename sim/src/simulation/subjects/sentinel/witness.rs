@@ -74,8 +74,8 @@ impl Eye {
             Event::Observed { kind, object } if kind.kind == "SentinelConfig" => self.configured(object),
             // Who was told that there is none takes the next one as it comes.
             Event::ListStarted { .. } => self.is_listed = false,
-            Event::ListCompleted { .. } if !self.is_listed => self.version = 0,
-            Event::Vanished { .. } => self.version = 0,
+            Event::ListCompleted { .. } if !self.is_listed => self.deleted(),
+            Event::Vanished { .. } => self.deleted(),
             Event::Finished { id, outcome } => {
                 if let Some((cycle, url)) = self.fetches.remove(id) {
                     let is_throttled = |failure: &Failure| failure.class == Class::Throttled;
@@ -94,6 +94,17 @@ impl Eye {
             self.ended()?;
         }
         for request in &step.requests {
+            let acts = matches!(
+                request.action,
+                Action::Fetch { .. } | Action::Connect { .. } | Action::Publish { .. }
+            );
+            if acts && self.config.is_none() {
+                return Err(Testimony {
+                    invariant: "nothing_happens_without_a_configuration",
+                    sentence: "Nothing is polled or published before there is a configuration, and once it is deleted.",
+                    seen: format!("{} was requested", request.action.name()),
+                });
+            }
             match &request.action {
                 Action::Fetch { url, .. } => {
                     if let Some(put_off) = self.put_off.take().filter(|put_off| put_off != url) {
@@ -113,6 +124,11 @@ impl Eye {
             }
         }
         Ok(())
+    }
+
+    fn deleted(&mut self) {
+        (self.version, self.config) = (0, None);
+        self.begin_anew();
     }
 
     fn configured(&mut self, object: &Value) {
