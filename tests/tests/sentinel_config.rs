@@ -287,7 +287,7 @@ async fn a_broken_configuration_leaves_the_one_before_in_force(world: World) -> 
     for part in [
         "spec.hyperfleetAPI.url: \"http://\" is no URL",
         "spec.broker.url: is no URL",
-        "spec.shardSelector.matchLabels: a key is empty",
+        "spec.shardSelector.matchLabels: the key \"\" is not a label key",
     ] {
         assert!(told.message.contains(part), "{part}: {}", told.message);
     }

@@ -121,6 +121,12 @@ impl Cycle {
         self.pager.is_done() && !self.is_fetching && self.unvisited.is_empty() && self.held == 0
     }
 
+    /// Whether the whole list was read and the selector matches none of it.
+    pub fn selects_nothing(&self) -> bool {
+        let is_empty = self.tally.resources == 0 && self.tally.malformed == 0;
+        self.pager.is_complete() && is_empty && !self.loaded.config.selector.is_empty()
+    }
+
     /// Whether there is room for a page.
     pub fn has_room(&self) -> bool {
         !self.is_fetching && self.unvisited.is_empty() && self.held < HELD_MAX

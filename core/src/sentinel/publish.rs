@@ -93,12 +93,12 @@ impl Sentinel {
     /// Enters that the broker can't be published to.
     pub(super) fn not_connected(&mut self, reason: &'static str, message: String, now: Now, step: &mut Step) {
         self.link.is_troubled = true;
-        self.find(self.publishing(true, 0), now, step);
+        self.find(self.publishing(true, false, 0), now, step);
         self.trouble(Finding::broken(status::BROKER_CONNECTED, reason, message), now, step);
     }
 
     /// Whether all that is due gets published, given what the last cycle came to.
-    pub(super) fn publishing(&self, is_complete: bool, failed: u64) -> Finding {
+    pub(super) fn publishing(&self, is_complete: bool, selects_nothing: bool, failed: u64) -> Finding {
         let broken = |reason, message: String| Finding::broken(status::PUBLISHING, reason, message);
         if failed > 0 {
             let next = "the next cycle publishes what is still due";
@@ -107,6 +107,9 @@ impl Sentinel {
             broken("NotConnected", "nothing is published until the broker is connected".to_owned())
         } else if !is_complete {
             broken("FleetNotListed", "what the last poll did not bring was not published".to_owned())
+        } else if selects_nothing {
+            let message = "there is nothing to publish: no resource matches spec.shardSelector";
+            Finding::valid(status::PUBLISHING, status::NOTHING_SELECTED, message)
         } else {
             let message = "every due event of the last cycle was confirmed";
             Finding::valid(status::PUBLISHING, "AllConfirmed", message)

@@ -33,6 +33,9 @@ pub const BROKER_CONNECTED: &str = "BrokerConnected";
 /// Whether every due event of the last cycle was confirmed.
 pub const PUBLISHING: &str = "Publishing";
 
+/// The reason of [`FLEET_REACHABLE`] and [`PUBLISHING`] where the selector matches no resource.
+pub const NOTHING_SELECTED: &str = "NothingSelected";
+
 /// How often counts and messages are written at most.
 const PACE: Duration = Duration::from_mins(1);
 /// How often the status is written at most, even where a condition has changed.
@@ -91,6 +94,9 @@ impl Sentinel {
     pub(super) fn find(&mut self, finding: Finding, now: Now, step: &mut Step) {
         let generation = self.loader.generation();
         if let Some(changed) = conditions::set(&mut self.conditions.wanted, finding, generation, now) {
+            if changed.type_ == FLEET_REACHABLE && changed.reason == NOTHING_SELECTED {
+                step.notes.push(Note::Warning { message: changed.message.clone() });
+            }
             step.notes.push(Note::ConditionChanged {
                 object: self.object(),
                 condition: changed.type_,

@@ -74,6 +74,13 @@ impl Sentinel {
         self.has_polled = true;
         step.notes.push(cycle.loaded.shard.pending(cycle.tally.resources));
         let finding = match cycle.tally.malformed {
+            0 if cycle.selects_nothing() => {
+                let message = format!(
+                    "the last poll read the whole list: no resource matches the selector {:?}; check spec.shardSelector",
+                    cycle.loaded.shard.shard
+                );
+                Finding::valid(status::FLEET_REACHABLE, status::NOTHING_SELECTED, message)
+            }
             0 => {
                 Finding::valid(status::FLEET_REACHABLE, "FleetListed", "the last poll brought the whole list")
             }

@@ -203,6 +203,27 @@ fn nothing_is_polled_or_published_once_the_configuration_is_deleted() {
     }
 }
 
+/// A selector with a typing error selects nothing, which looks like a quiet fleet.
+#[test]
+fn a_selector_that_matches_nothing_is_reported() {
+    for (selector, is_told) in [(json!({ "matchLabels": { "region": "us-esat" } }), true), (json!({}), false)]
+    {
+        let mut bench = Bench::new(|action| match action {
+            Action::Fetch { .. } => Ok(Success::Document(r#"{"items":[],"total":0}"#.into())),
+            action => confirmed(action),
+        });
+        let mut spec = spec();
+        spec["shardSelector"] = selector;
+        bench.configured(1, &spec);
+        bench.passes(Duration::from_secs(30));
+        let warnings = bench.told.matches("warning: the last poll read the whole list: no resource").count();
+        assert_eq!(warnings, usize::from(is_told), "once: {}", bench.told);
+        for condition in ["FleetReachable=True NothingSelected", "Publishing=True NothingSelected"] {
+            assert_eq!(bench.told.contains(condition), is_told, "{}", bench.told);
+        }
+    }
+}
+
 /// Beyond its last page the API answers 500, as some proxies do.
 #[test]
 fn an_api_that_was_down_is_read_from_page_1_again() {
