@@ -118,3 +118,32 @@ fn what_is_not_its_own_stays_on_the_server() {
         }
     }
 }
+
+/// Whatever a selector and an id are, the search is not longer than the API reads.
+#[test]
+fn a_search_is_never_longer_than_the_api_reads() {
+    let values: Vec<String> = (0..80).map(|number| format!("{number:a>63}")).collect();
+    for count in [1, 40, 55, 56, 57, 58, 59, 60, 61, 80] {
+        let term = |values: &[String]| MatchExpression {
+            key: "region".to_owned(),
+            operator: "In".to_owned(),
+            values: values.to_vec(),
+        };
+        // Terms of one value each fill what there is to the last byte that they may.
+        let terms = values.iter().take(count).map(|value| term(std::slice::from_ref(value))).collect();
+        let all = term(&values[..count]);
+        for match_expressions in [terms, vec![all]] {
+            let selector = ShardSelector { match_expressions, ..ShardSelector::default() };
+            let own = Selector::read(&selector).unwrap();
+            for id in ["0198f0c2-7c1e-7b7a-9d52-6a4f0b1c2d3e".to_owned(), "é'".repeat(40), "x".repeat(4000)]
+            {
+                let mut fleet = HyperFleet::new(Dialect::Released, 1);
+                let place = Place { after: Some(id.clone()), before: Some(id), page: 1 };
+                let url =
+                    fleet::url("http://fleet", fleet::Dialect::Search, ResourceType::NodePools, &own, &place);
+                let request = http::Request::get(&url["http://fleet".len()..]).body(Bytes::new()).unwrap();
+                assert_eq!(fleet.handle(&request, Timestamp::UNIX_EPOCH).status(), 200, "{count}: {url}");
+            }
+        }
+    }
+}

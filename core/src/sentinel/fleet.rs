@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, V
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::selector::{Selector, quoted};
+use super::selector::{Selector, quoted_id};
 use crate::engine::conditions::cut;
 
 mod item;
@@ -179,8 +179,8 @@ pub fn url(
             }
         }
         Dialect::Search => {
-            let after = place.after.as_deref().and_then(quoted).map(|id| format!("id > {id}"));
-            let before = place.before.as_deref().and_then(quoted).map(|id| format!("id < {id}"));
+            let after = place.after.as_deref().and_then(quoted_id).map(|id| format!("id > {id}"));
+            let before = place.before.as_deref().and_then(quoted_id).map(|id| format!("id < {id}"));
             let selected = Some(selector.search()).filter(|search| !search.is_empty());
             let search = [after, before, selected].into_iter().flatten().collect::<Vec<_>>().join(" and ");
             if !search.is_empty() {

@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use super::fleet::{Dialect, PAGE_SIZE, Page, Place};
-use super::selector::quoted;
+use super::selector::quoted_id;
 use crate::engine::action::{Class, Failure};
 use crate::engine::backoff::{Backoff, WISH_MAX};
 use crate::random::Random;
@@ -191,7 +191,7 @@ impl Pager {
         }
         if self.first.is_none() {
             let mut ids = page.resources.iter().map(|resource| &resource.id);
-            self.first = ids.find(|id| quoted(id).is_some()).cloned();
+            self.first = ids.find(|id| quoted_id(id).is_some()).cloned();
         }
         let before = page.resources.len();
         let last = page.trailing.take().or_else(|| page.resources.last().map(|resource| resource.id.clone()));
@@ -254,7 +254,7 @@ impl Pager {
             Some(total) => items == 0 || passed + items >= total,
             None => page.items < PAGE_SIZE,
         };
-        match last.filter(|last| quoted(last).is_some()) {
+        match last.filter(|last| quoted_id(last).is_some()) {
             Some(last) => {
                 (self.place.after, self.place.page) = (Some(last), 1);
                 self.remaining = page.total.map(|total| total.saturating_sub(passed + items));

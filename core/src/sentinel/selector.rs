@@ -33,8 +33,12 @@ enum Operator {
 const PREFIX_MAX: usize = 253;
 const NAME_MAX: usize = 63;
 
-/// The longest search that the released API reads, in characters.
+/// The longest search that the released API reads, in bytes.
 const SEARCH_MAX: usize = 4096;
+/// What a search holds besides the selector: the place in the list, which is two ids at most, and the kind, which the API adds.
+const RESERVED: usize = 2 * (ID_MAX + 32) + 32;
+/// An id may be so long in a search, in bytes. The API gives UUIDs, of 36.
+const ID_MAX: usize = 128;
 
 impl Selector {
     /// Reads the selector of a configuration; every problem that it has, with its place below `spec`.
@@ -107,8 +111,7 @@ impl Selector {
         let mut search = String::new();
         for term in self.requirements.iter().filter_map(Requirement::search) {
             let and = if search.is_empty() { "" } else { " and " };
-            // Leaves room for the place in the list, which stands before the selector.
-            if search.chars().count() + and.len() + term.chars().count() > SEARCH_MAX - 256 {
+            if search.len() + and.len() + term.len() > SEARCH_MAX - RESERVED {
                 continue;
             }
             search.push_str(and);
@@ -143,6 +146,11 @@ impl Requirement {
             Operator::DoesNotExist => Some(format!("labels.{key} is null")),
         }
     }
+}
+
+/// An id as a string of the search language.
+pub(super) fn quoted_id(id: &str) -> Option<String> {
+    quoted(id).filter(|quoted| quoted.len() <= ID_MAX)
 }
 
 /// What is wrong with the key of a label, by the rules of Kubernetes.
@@ -180,7 +188,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// A string of the search language. An empty one can't be written.
-pub(super) fn quoted(text: &str) -> Option<String> {
+fn quoted(text: &str) -> Option<String> {
     if text.is_empty() || text.contains('\\') {
         return None;
     }

@@ -18,8 +18,9 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-/// Longest search that is read, in characters.
+/// Longest search that is read, in bytes, with the clause that the server adds itself.
 const LONGEST: usize = 4096;
+const ADDED: &str = " AND kind = 'NodePool'";
 
 /// Why a search is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,8 +69,8 @@ impl Search {
     /// Reads a search. Beside it stands the id that all resources must come after, if `id > '...'` must hold: where in
     /// the order of ids to begin is found without looking at what comes before.
     pub(super) fn parse(text: &str) -> Result<(Option<String>, Self), Refused> {
-        if text.chars().count() > LONGEST {
-            return Err(Refused(format!("search exceeds {LONGEST} characters")));
+        if text.len() + ADDED.len() > LONGEST {
+            return Err(Refused(format!("search exceeds {LONGEST} bytes")));
         }
         let mut after = None;
         let mut tests = match parse::parse(text)? {

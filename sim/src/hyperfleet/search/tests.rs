@@ -137,8 +137,12 @@ fn searches_are_refused() {
     ] {
         assert!(Search::parse(search).is_err(), "{search}");
     }
-    let exact = format!("name='{}'", "x".repeat(LONGEST - "name=''".len()));
-    assert!(Search::parse(&exact).is_ok());
+    let room = LONGEST - ADDED.len() - "name=''".len();
+    assert!(Search::parse(&format!("name='{}'", "x".repeat(room))).is_ok());
+    assert!(Search::parse(&format!("name='{}'", "x".repeat(room + 1))).is_err());
+    // Bytes count, not characters.
+    assert!(Search::parse(&format!("name='{}'", "é".repeat(room / 2))).is_ok());
+    assert!(Search::parse(&format!("name='{}'", "é".repeat(room / 2 + 1))).is_err());
 }
 
 #[test]
