@@ -190,8 +190,10 @@ pub fn url(
             }
         }
     }
-    // Writing to a string can't fail. The order makes new rows come last.
-    let _ = write!(url, "order=id%20asc&page={}&size={PAGE_SIZE}", place.page);
+    // The order makes new rows come last. Release 0.3.0 knows it as `orderBy`, those after it as `order`; each ignores the other.
+    let order_by = if dialect == Dialect::Search { "&orderBy=id%20asc" } else { "" };
+    // Writing to a string can't fail.
+    let _ = write!(url, "order=id%20asc{order_by}&page={}&size={PAGE_SIZE}", place.page);
     url
 }
 

@@ -73,6 +73,6 @@ fn url(selector: &Selector, place: &Place, dialect: Dialect) {
     let parsed: http::Uri = url.parse().expect("a URL");
     let query = parsed.query().expect("a query");
     assert!(query.split('&').all(|pair| {
-        matches!(pair.split_once('='), Some(("labels" | "search" | "order" | "page" | "size", _)))
+        matches!(pair.split_once('='), Some(("labels" | "search" | "order" | "orderBy" | "page" | "size", _)))
     }));
 }
