@@ -221,7 +221,7 @@ impl Sentinel {
             // Where nothing is due nothing is confirmed.
             self.link.works();
         }
-        let finding = self.publishing(cycle.pager.is_complete(), cycle.selects_nothing(), cycle.tally.failed);
+        let finding = self.publishing(Some(&cycle));
         let failure = (finding.status == Status::False).then(|| finding.message.clone());
         step.notes.extend(cycle.told(now.monotonic, failure));
         self.malformed = cycle.malformed;

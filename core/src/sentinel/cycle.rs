@@ -65,6 +65,8 @@ pub struct Cycle {
     pub tally: LastCycle,
     /// What was wrong with resources.
     pub malformed: BTreeSet<Flaw>,
+    /// What is wrong with the first of these, in words.
+    pub example: Option<String>,
     /// Resources of the last page that were not looked at yet.
     pub unvisited: VecDeque<Resource>,
     /// Whether it was told that the whole list has come.
@@ -105,6 +107,7 @@ impl Cycle {
             is_fetching: false,
             tally: LastCycle::default(),
             malformed: BTreeSet::new(),
+            example: None,
             unvisited: VecDeque::new(),
             is_listed: false,
             trace,

@@ -166,6 +166,7 @@ impl Sentinel {
         }
         let same = self.loader.observed.take().filter(|before| before.uid == uid);
         let generation = generation(object);
+        self.conditions.observed(same.as_ref().is_none_or(|same| same.generation != generation));
         let is_changed = same.as_ref().is_none_or(|same| same.spec != object["spec"]);
         let status = serde_json::from_value(object["status"].clone()).unwrap_or_default();
         if same.is_none() {
@@ -182,6 +183,9 @@ impl Sentinel {
         self.loader.problem = None;
         match config::read(object) {
             Ok(config) => {
+                if self.loader.loaded.as_ref().is_some_and(|loaded| loaded.config == config) {
+                    self.conditions.hold_for(generation);
+                }
                 self.find(
                     Finding::valid(status::CONFIG_VALID, "ConfigLoaded", "the configuration is in force"),
                     now,

@@ -88,7 +88,8 @@ impl Sentinel {
                 status::FLEET_REACHABLE,
                 "MalformedResources",
                 format!(
-                    "the last poll brought the whole list, but {n} of its resources can't be understood; the log names them"
+                    "the last poll brought the whole list, but {n} of its resources can't be understood ({}); the log names them",
+                    cycle.example.as_deref().unwrap_or_default()
                 ),
             ),
         };
@@ -184,6 +185,7 @@ impl Sentinel {
         cycle.tally.malformed += count as u64;
         step.notes.push(cycle.loaded.shard.count(metrics::MALFORMED, count));
         for item in malformed {
+            cycle.example.get_or_insert_with(|| item.problem.clone());
             if cycle.malformed.len() == TOLD_MAX {
                 return;
             }

@@ -6,7 +6,7 @@ use super::*;
 fn nothing_is_published_as_long_as_the_secret_is_unusable() {
     let mut bench = Bench::new(|action| match action {
         Action::Get { .. } => Err(Failure::new(Class::NotFound, "secrets \"rabbit\" not found")),
-        action => confirmed(action),
+        action => late::confirmed_without_flaws(action),
     });
     bench.configured(1, &spec());
     bench.passes(Duration::from_secs(6));
@@ -201,6 +201,24 @@ fn nothing_is_polled_or_published_once_the_configuration_is_deleted() {
         bench.configured(2, &spec());
         assert!(bench.told.contains("  publish due"), "{}", bench.told);
     }
+}
+
+/// By the wrong dialect no resource is understood, and none gets an event.
+#[test]
+fn a_sentinel_of_the_wrong_dialect_is_not_publishing() {
+    let mut bench = Bench::new(|action| match action {
+        Action::Fetch { .. } => {
+            let condition = json!({ "type": "Reconciled", "status": "True", "last_updated_time": "2025-10-21T11:00:00Z" });
+            let item = json!({ "id": "a", "labels": { "region": "us-east" }, "status": { "conditions": [condition] } });
+            Ok(Success::Document(json!({ "items": [item], "total": 1 }).to_string().into()))
+        }
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_secs(30));
+    assert!(!bench.told.contains("Publishing=True") && !bench.told.contains("Ready=True"), "{}", bench.told);
+    assert!(bench.told.contains("Publishing=False MalformedResources"), "{}", bench.told);
+    assert!(bench.told.contains("understood (its status has conditions"), "{}", bench.told);
 }
 
 /// A selector with a typing error selects nothing, which looks like a quiet fleet.

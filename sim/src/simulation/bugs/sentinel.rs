@@ -90,6 +90,11 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<ContinuesWithoutAConfiguration>,
     ),
     bug(
+        "status_lags_behind",
+        "The status follows a change of the configuration half a minute later.",
+        plant::<StatusLagsBehind>,
+    ),
+    bug(
         "counts_failed_pages",
         "Each page that fails is counted as a failure of the API.",
         plant::<CountsFailedPages>,
@@ -425,6 +430,18 @@ struct ContinuesWithoutAConfiguration;
 impl Flaw for ContinuesWithoutAConfiguration {
     fn event(&mut self, event: Event) -> Option<Event> {
         Some(event).filter(|event| !matches!(event, Event::Vanished { .. }))
+    }
+}
+
+#[derive(Default)]
+struct StatusLagsBehind(Value);
+
+impl Flaw for StatusLagsBehind {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let Action::Patch { patch, .. } = &request.action else { return None };
+        let generation = patch["status"]["observedGeneration"].clone();
+        let is_new = std::mem::replace(&mut self.0, generation.clone()) != generation;
+        is_new.then(|| Err(Failure::new(Class::Unavailable, "later")))
     }
 }
 
