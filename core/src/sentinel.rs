@@ -47,9 +47,10 @@ mod visit;
 
 use cycle::{Batch, Cycle};
 use event::Ids;
-use fleet::{Flaw, Place};
+use fleet::Flaw;
 use load::{Loaded, Loader};
 use metrics::{Shard, operation};
+use pager::Progress;
 use publish::Link;
 use status::Conditions;
 
@@ -85,8 +86,8 @@ pub struct Sentinel {
     link: Link,
     cycle: Option<Cycle>,
     cycles: u64,
-    /// Where the next poll begins: where the last one was given up.
-    from: Place,
+    /// What the last poll leaves for the next.
+    progress: Progress,
     next_poll: Monotonic,
     /// When it last took a step.
     stepped: Monotonic,
@@ -112,7 +113,7 @@ enum Asked {
     Watch,
     Secret(SecretKeyRef),
     Connect(Arc<Broker>),
-    Page { cycle: u64 },
+    Page { cycle: u64, url: String },
     Publish { cycle: u64, batch: Batch, loaded: Arc<Loaded> },
     Status(Box<SentinelConfigStatus>),
 }
@@ -129,7 +130,7 @@ impl Sentinel {
             link: Link::default(),
             cycle: None,
             cycles: 0,
-            from: Place::default(),
+            progress: Progress::default(),
             next_poll: Monotonic::START,
             stepped: Monotonic::START,
             asked: BTreeMap::new(),
@@ -137,8 +138,7 @@ impl Sentinel {
             ids: Ids::default(),
             is_acting: false,
             malformed: BTreeSet::new(),
-            // What is counted before there is a configuration.
-            former: vec![Shard::default()],
+            former: Vec::new(),
             has_polled: false,
             has_connected: false,
         }
@@ -164,7 +164,7 @@ impl Sentinel {
             None | Some(Asked::Watch) => {}
             Some(Asked::Secret(secret)) => self.secret_read(&secret, outcome, now, step),
             Some(Asked::Connect(broker)) => self.connected(&broker, outcome, now, step),
-            Some(Asked::Page { cycle }) => self.fetched(cycle, outcome, now, step),
+            Some(Asked::Page { cycle, url }) => self.fetched(cycle, &url, outcome, now, step),
             Some(Asked::Publish { cycle, batch, loaded }) => {
                 self.published(cycle, batch, &loaded, outcome, now, step);
                 self.forget(step);
@@ -202,9 +202,9 @@ impl Sentinel {
         let Some(loaded) = self.loader.loaded.as_ref().filter(|_| self.cycle.is_none()) else { return };
         if self.next_poll <= now.monotonic {
             self.cycles += 1;
-            let from = std::mem::take(&mut self.from);
+            let progress = std::mem::take(&mut self.progress);
             let trace = self.settings.traces.then(|| Trace::begin(&mut self.random));
-            self.cycle = Some(Cycle::new(self.cycles, Arc::clone(loaded), from, trace, now.monotonic));
+            self.cycle = Some(Cycle::new(self.cycles, Arc::clone(loaded), progress, trace, now.monotonic));
             // A connection that broke while nothing was sent is found out here.
             self.link.is_up = false;
         }
@@ -212,7 +212,7 @@ impl Sentinel {
 
     fn end_cycle(&mut self, now: Now, step: &mut Step) {
         let Some(mut cycle) = self.cycle.take_if(|cycle| cycle.is_done()) else { return };
-        self.from = cycle.pager.given_up().cloned().unwrap_or_default();
+        self.progress = cycle.pager.progress();
         let loaded = &cycle.loaded;
         let took = now.monotonic.since(cycle.began);
         self.next_poll = (now.monotonic + loaded.config.poll_interval).max(cycle.pager.not_before());
@@ -221,7 +221,7 @@ impl Sentinel {
             // Where nothing is due nothing is confirmed.
             self.link.works();
         }
-        let finding = self.publishing(cycle.pager.is_complete(), cycle.tally.failed);
+        let finding = self.publishing(Some(&cycle));
         let failure = (finding.status == Status::False).then(|| finding.message.clone());
         step.notes.extend(cycle.told(now.monotonic, failure));
         self.malformed = cycle.malformed;

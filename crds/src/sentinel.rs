@@ -190,7 +190,7 @@ pub struct SentinelConfigStatus {
     /// The generation that this status speaks of.
     #[serde(default)]
     pub observed_generation: i64,
-    /// `ConfigValid`, `FleetReachable`, `BrokerConnected`, `Publishing`.
+    /// `Ready`, and of what it is made: `ConfigValid`, `FleetReachable`, `BrokerConnected`, `Publishing`.
     #[serde(default)]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

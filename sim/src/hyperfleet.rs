@@ -10,7 +10,7 @@
 //!                       └───────────► report ─────────────────┘
 //! ```
 //!
-//! Release 0.3.1 is modelled as far as its answers are known. Left out: authentication (but see the host), `fields`,
+//! Release 0.3.1 is modelled as far as its answers are known, and of 0.3.0 what differs from it ([`Release`]). Left out: authentication (but see the host), `fields`,
 //! and writes other than reports.
 
 use std::sync::Arc;
@@ -51,10 +51,21 @@ pub enum Dialect {
     Released,
 }
 
+/// A release of the API that speaks the dialect [`Dialect::Released`], as far as they differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// Orders by `orderBy` and ignores `order`; a search knows no `in`, and no label keys with dots, slashes or capitals; pages of
+    /// any size.
+    V0_3_0,
+    /// Orders by `order`; a search has at most 4,096 bytes, a page at most 100 items.
+    V0_3_1,
+}
+
 /// The API with its resources. A clone shares them until they change.
 #[derive(Debug, Clone)]
 pub struct HyperFleet {
     dialect: Dialect,
+    release: Release,
     knows_pages: bool,
     largest_page: usize,
     clusters: Collection,
@@ -67,7 +78,13 @@ impl HyperFleet {
     pub fn new(dialect: Dialect, seed: u64) -> Self {
         let (clusters, nodepools) = (Collection::default(), Collection::default());
         let (knows_pages, largest_page) = (true, usize::MAX);
-        Self { dialect, knows_pages, largest_page, clusters, nodepools, ids: Ids::new(seed) }
+        let release = Release::V0_3_1;
+        Self { dialect, release, knows_pages, largest_page, clusters, nodepools, ids: Ids::new(seed) }
+    }
+
+    /// From now on it answers as this release does.
+    pub fn release(&mut self, release: Release) {
+        self.release = release;
     }
 
     /// From now on no page has more items than this, however many are asked for.

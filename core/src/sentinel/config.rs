@@ -166,7 +166,7 @@ fn is_url(url: &str, schemes: &[&str]) -> bool {
 }
 
 /// A URL as it may be shown.
-fn without_credentials(url: &str) -> String {
+pub(super) fn without_credentials(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
         (None, Some((_, rest))) => format!("***@{rest}"),

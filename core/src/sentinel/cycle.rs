@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use lockstep_crds::sentinel::LastCycle;
 
-use super::fleet::{Flaw, Place, Resource};
+use super::fleet::{Flaw, Resource};
 use super::load::Loaded;
-use super::pager::Pager;
+use super::pager::{Pager, Progress};
 use crate::engine::backoff::Backoff;
 use crate::engine::broker::CloudEvent;
 use crate::engine::machine::Note;
@@ -57,12 +57,16 @@ pub struct Cycle {
     pub loaded: Arc<Loaded>,
     /// Where it is in the list.
     pub pager: Pager,
+    /// Whether it was counted and logged that the poll failed, or was put off.
+    pub has_failed: bool,
     /// Whether a page is on its way.
     pub is_fetching: bool,
     /// What it came to so far.
     pub tally: LastCycle,
     /// What was wrong with resources.
     pub malformed: BTreeSet<Flaw>,
+    /// What is wrong with the first of these, in words.
+    pub example: Option<String>,
     /// Resources of the last page that were not looked at yet.
     pub unvisited: VecDeque<Resource>,
     /// Whether it was told that the whole list has come.
@@ -86,16 +90,24 @@ pub enum Fate {
 }
 
 impl Cycle {
-    /// A cycle that begins at a place in the list.
-    pub fn new(number: u64, loaded: Arc<Loaded>, from: Place, trace: Option<Trace>, now: Monotonic) -> Self {
+    /// A cycle that begins where the one before has left the list.
+    pub fn new(
+        number: u64,
+        loaded: Arc<Loaded>,
+        progress: Progress,
+        trace: Option<Trace>,
+        now: Monotonic,
+    ) -> Self {
         Self {
             number,
             began: now,
-            pager: Pager::begun(loaded.config.dialect, from),
+            pager: Pager::resumed(loaded.config.dialect, progress),
             loaded,
+            has_failed: false,
             is_fetching: false,
             tally: LastCycle::default(),
             malformed: BTreeSet::new(),
+            example: None,
             unvisited: VecDeque::new(),
             is_listed: false,
             trace,
@@ -110,6 +122,12 @@ impl Cycle {
     /// Whether everything was visited and nothing is left to be published.
     pub fn is_done(&self) -> bool {
         self.pager.is_done() && !self.is_fetching && self.unvisited.is_empty() && self.held == 0
+    }
+
+    /// Whether the whole list was read and the selector matches none of it.
+    pub fn selects_nothing(&self) -> bool {
+        let is_empty = self.tally.resources == 0 && self.tally.malformed == 0;
+        self.pager.is_complete() && is_empty && !self.loaded.config.selector.is_empty()
     }
 
     /// Whether there is room for a page.

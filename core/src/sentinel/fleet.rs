@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, V
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::selector::{Selector, quoted};
+use super::selector::{Selector, quoted_id};
 use crate::engine::conditions::cut;
 
 mod item;
@@ -179,8 +179,8 @@ pub fn url(
             }
         }
         Dialect::Search => {
-            let after = place.after.as_deref().and_then(quoted).map(|id| format!("id > {id}"));
-            let before = place.before.as_deref().and_then(quoted).map(|id| format!("id < {id}"));
+            let after = place.after.as_deref().and_then(quoted_id).map(|id| format!("id > {id}"));
+            let before = place.before.as_deref().and_then(quoted_id).map(|id| format!("id < {id}"));
             let selected = Some(selector.search()).filter(|search| !search.is_empty());
             let search = [after, before, selected].into_iter().flatten().collect::<Vec<_>>().join(" and ");
             if !search.is_empty() {
@@ -190,8 +190,10 @@ pub fn url(
             }
         }
     }
-    // Writing to a string can't fail. The order makes new rows come last.
-    let _ = write!(url, "order=id%20asc&page={}&size={PAGE_SIZE}", place.page);
+    // The order makes new rows come last. Release 0.3.0 knows it as `orderBy`, those after it as `order`; each ignores the other.
+    let order_by = if dialect == Dialect::Search { "&orderBy=id%20asc" } else { "" };
+    // Writing to a string can't fail.
+    let _ = write!(url, "order=id%20asc{order_by}&page={}&size={PAGE_SIZE}", place.page);
     url
 }
 

@@ -1,7 +1,7 @@
 //! The configuration: seen, read, and what it says that the Secret has to tell.
 //!
-//! A configuration that is broken or gone never stops a Sentinel that has a good one: it goes on with that. Source:
-//! HyperFleet Sentinel, "Config Loader", "Error Handling".
+//! A configuration that is broken does not stop a Sentinel that has loaded a good one: it continues with that. A deleted one
+//! stops it: that is a load failure. Source: HyperFleet Sentinel, "Config Loader", "Error Handling".
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use lockstep_crds::sentinel::{GROUP, SecretKeyRef, SentinelConfigStatus, VERSION
 use serde_json::Value;
 
 use super::config::{self, Config, Target};
-use super::fleet::Place;
 use super::metrics::{RELOADS, Shard, operation};
+use super::pager::Progress;
 use super::status::{self, Finding};
 use super::{Asked, Link, Sentinel, metrics};
 use crate::engine::action::{Action, Outcome, Success};
@@ -115,11 +115,32 @@ impl Sentinel {
 
     pub(super) fn missing(&mut self, now: Now, step: &mut Step) {
         self.loader.observed = None;
-        let problem = match &self.loader.loaded {
-            Some(_) => format!("{} is gone; the Sentinel goes on as it said last", self.object()),
-            None => format!("{} does not exist; create it, or name another one with --config", self.object()),
+        let problem = if self.loader.loaded.is_some() {
+            self.unload(now, step);
+            format!("{} was deleted; nothing is polled or published until it is created again", self.object())
+        } else {
+            format!("{} does not exist; create it, or name another one with --config", self.object())
         };
         self.config_failed(problem, now, step);
+    }
+
+    /// Stops what the configuration began. Events that the broker was given before are still counted.
+    fn unload(&mut self, now: Now, step: &mut Step) {
+        self.former.extend(self.loader.loaded.take().map(|loaded| loaded.shard.clone()));
+        (self.broker, self.link, self.loader.is_reading_secret) = (None, Link::default(), false);
+        // It is ready again once it polls and is connected by another one.
+        (self.has_polled, self.has_connected) = (false, false);
+        self.malformed.clear();
+        self.leave_cycle("was deleted", now, step);
+        self.forget(step);
+    }
+
+    fn leave_cycle(&mut self, why: &str, now: Now, step: &mut Step) {
+        self.progress = Progress::default();
+        let Some(mut cycle) = self.cycle.take() else { return };
+        step.notes.extend(cycle.told(now.monotonic, None));
+        let message = format!("cycle {} was left, because the configuration {why}", cycle.number);
+        step.notes.push(Note::Told { debug: false, message });
     }
 
     fn config_failed(&mut self, problem: String, now: Now, step: &mut Step) {
@@ -145,6 +166,7 @@ impl Sentinel {
         }
         let same = self.loader.observed.take().filter(|before| before.uid == uid);
         let generation = generation(object);
+        self.conditions.observed(same.as_ref().is_none_or(|same| same.generation != generation));
         let is_changed = same.as_ref().is_none_or(|same| same.spec != object["spec"]);
         let status = serde_json::from_value(object["status"].clone()).unwrap_or_default();
         if same.is_none() {
@@ -161,6 +183,9 @@ impl Sentinel {
         self.loader.problem = None;
         match config::read(object) {
             Ok(config) => {
+                if self.loader.loaded.as_ref().is_some_and(|loaded| loaded.config == config) {
+                    self.conditions.hold_for(generation);
+                }
                 self.find(
                     Finding::valid(status::CONFIG_VALID, "ConfigLoaded", "the configuration is in force"),
                     now,
@@ -196,8 +221,9 @@ impl Sentinel {
             return;
         }
         self.former.retain(|former| *former != loaded.shard);
-        self.former
-            .extend(before.as_ref().map(|before| before.shard.clone()).filter(|it| *it != loaded.shard));
+        // What was counted without a configuration has the labels of no shard.
+        let former = before.as_ref().map(|before| before.shard.clone()).unwrap_or_default();
+        self.former.extend(Some(former).filter(|former| *former != loaded.shard));
         self.forget(step);
         step.notes.extend(loaded.shard.all());
         if before.is_some() {
@@ -213,12 +239,8 @@ impl Sentinel {
             self.link = Link::default();
             (self.loader.is_reading_secret, self.loader.secret_not_before) = (false, now.monotonic);
         }
-        if let Some(mut cycle) = self.cycle.take() {
-            step.notes.extend(cycle.told(now.monotonic, None));
-            let message = format!("cycle {} was left, because the configuration has changed", cycle.number);
-            step.notes.push(Note::Told { debug: false, message });
-        }
-        (self.next_poll, self.from) = (now.monotonic, Place::default());
+        self.leave_cycle("has changed", now, step);
+        self.next_poll = now.monotonic;
     }
 
     /// When the Secret that holds the broker's URL is to be read, if it is needed and not known.

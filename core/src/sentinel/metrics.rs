@@ -81,7 +81,7 @@ const fn metric(
 
 /// The operations of [`API_ERRORS`].
 pub mod operation {
-    /// Reading a page of resources.
+    /// Polling the fleet: one failure for each poll that could not read its whole list.
     pub const FETCH_RESOURCES: &str = "fetch_resources";
     /// Reading the configuration, or the Secret that it names.
     pub const CONFIG_LOAD: &str = "config_load";

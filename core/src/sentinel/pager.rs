@@ -4,15 +4,16 @@
 //! so that nothing can shift. In the dialect `labels` pages have numbers: rows that are seen twice are told apart by their
 //! ids, and where rows have gone, the pages that they may have shifted are read again.
 //!
-//! A list that is given up goes on from there in the next cycle, which then goes round to what lies before: no part of it waits
-//! for another.
+//! A list that is given up after some of its pages were read continues at that page in the next cycle, which then reads what
+//! lies before: no page waits for another. After a cycle that read nothing the next one begins at page 1. A page beyond the
+//! total that the API gave is not requested.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use super::fleet::{Dialect, PAGE_SIZE, Page, Place};
-use super::selector::quoted;
+use super::selector::quoted_id;
 use crate::engine::action::{Class, Failure};
 use crate::engine::backoff::{Backoff, WISH_MAX};
 use crate::random::Random;
@@ -22,6 +23,9 @@ use crate::time::Monotonic;
 const ATTEMPTS: u32 = 3;
 /// After so many pages in a row that were passed over, one more that fails tells that it is not the pages.
 const PASSED_OVER_MAX: u32 = 5;
+/// After a poll that read nothing, only every such poll looks at the pages after the first: a dead API gets three requests a
+/// poll, and a list whose first pages alone fail is still found.
+const LOOK_AHEAD_EVERY: u32 = 6;
 
 /// How long a page that failed is left alone.
 const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(250), max: Duration::from_secs(2) };
@@ -65,6 +69,29 @@ pub struct Pager {
     /// How many pages were passed over in all, or lie before the place where it was begun.
     missed: u64,
     total: Option<u64>,
+    /// The number of items in the range of the place, as the API gave it last: a page beyond it is not requested.
+    remaining: Option<u64>,
+    /// The number of items in the whole list, as the API gave it last.
+    whole: Option<u64>,
+    /// Whether any page was read.
+    has_read: bool,
+    /// How many polls before this one read nothing.
+    empty_polls: u32,
+}
+
+/// What one poll leaves for the next.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The page that the next poll begins with.
+    pub from: Place,
+    /// The number of items in the range of `from`, where it is known.
+    remaining: Option<u64>,
+    /// The number of items in the whole list, where it is known.
+    total: Option<u64>,
+    /// The number of items on a page, where it is known.
+    size: u64,
+    /// How many polls in a row read nothing.
+    empty_polls: u32,
 }
 
 /// What follows from a page that failed.
@@ -86,6 +113,12 @@ impl Pager {
 
     /// In the midst of a list, the beginning of which comes last.
     pub fn begun(dialect: Dialect, from: Place) -> Self {
+        Self::resumed(dialect, Progress { from, ..Progress::default() })
+    }
+
+    /// Where the poll before has left it.
+    pub fn resumed(dialect: Dialect, progress: Progress) -> Self {
+        let Progress { from, remaining, total: whole, size, empty_polls } = progress;
         Self {
             dialect,
             items: 0,
@@ -104,9 +137,24 @@ impl Pager {
             seen: BTreeSet::new(),
             back_max: 0,
             is_moving: false,
-            size: 1,
+            size: size.max(1),
             total: None,
+            remaining,
+            whole,
+            has_read: false,
+            empty_polls,
         }
+    }
+
+    /// What the next poll begins with.
+    pub fn progress(&self) -> Progress {
+        let from = self.given_up.clone().unwrap_or_default();
+        let remaining = match &from.after {
+            None => self.whole,
+            Some(_) => self.remaining.filter(|_| self.place.before.is_none()),
+        };
+        let empty_polls = if self.has_read { 0 } else { self.empty_polls.saturating_add(1) };
+        Progress { from, remaining, total: self.whole, size: self.size, empty_polls }
     }
 
     /// Where the list was given up, if it is worth while to go on from there.
@@ -137,9 +185,13 @@ impl Pager {
     /// Takes a page in: resources that came before are taken out of it. An error says that the list leads nowhere.
     pub fn took(&mut self, page: &mut Page) -> Result<(), String> {
         (self.failures, self.passed_over, self.pleas) = (0, 0, 0);
+        self.has_read = true;
+        if self.dialect == Dialect::Labels || (self.place.after.is_none() && self.place.before.is_none()) {
+            self.whole = page.total;
+        }
         if self.first.is_none() {
             let mut ids = page.resources.iter().map(|resource| &resource.id);
-            self.first = ids.find(|id| quoted(id).is_some()).cloned();
+            self.first = ids.find(|id| quoted_id(id).is_some()).cloned();
         }
         let before = page.resources.len();
         let last = page.trailing.take().or_else(|| page.resources.last().map(|resource| resource.id.clone()));
@@ -168,8 +220,8 @@ impl Pager {
             }
         };
         let Some(parameter) = misunderstood else {
-            if self.is_done && self.end.is_none() && self.from != Place::default() {
-                self.go_round();
+            if self.is_done {
+                self.end_of_list();
             }
             return Ok(());
         };
@@ -177,12 +229,22 @@ impl Pager {
         Err(format!("the API gave the same page twice: it seems not to understand {parameter}="))
     }
 
-    /// What lies before the place where the list was begun is left.
+    /// The last page is done with: what lies before the page where the list was begun is left, unless that was read as well.
+    fn end_of_list(&mut self) {
+        self.is_done = true;
+        if self.end.is_none() && self.from != Place::default() {
+            self.go_round();
+        }
+    }
+
     fn go_round(&mut self) {
         let before = self.first.clone().filter(|_| self.dialect == Dialect::Search);
         self.place = Place { before, ..Place::default() };
         (self.end, self.is_done) = (Some(self.from.page), false);
         (self.items, self.missed, self.total) = (0, 0, None);
+        (self.failures, self.passed_over) = (0, 0);
+        // How many items come before the first that was read is not known.
+        self.remaining = self.whole.filter(|_| self.place.before.is_none());
     }
 
     fn go_on_by_id(&mut self, page: &Page, last: Option<String>) {
@@ -192,10 +254,13 @@ impl Pager {
             Some(total) => items == 0 || passed + items >= total,
             None => page.items < PAGE_SIZE,
         };
-        match last.filter(|last| quoted(last).is_some()) {
-            Some(last) => (self.place.after, self.place.page) = (Some(last), 1),
+        match last.filter(|last| quoted_id(last).is_some()) {
+            Some(last) => {
+                (self.place.after, self.place.page) = (Some(last), 1);
+                self.remaining = page.total.map(|total| total.saturating_sub(passed + items));
+            }
             // Nothing on it could be understood, so that its last id is not known.
-            None => self.place.page += 1,
+            None => (self.place.page, self.remaining) = (self.place.page + 1, page.total),
         }
     }
 
@@ -205,7 +270,7 @@ impl Pager {
             (Some(before), Some(now)) => before.saturating_sub(now),
             _ => 0,
         };
-        self.total = page.total;
+        (self.total, self.remaining) = (page.total, page.total);
         self.is_done = match page.total {
             // Without numbers of pages everything came at once, as it does when they are ignored.
             None => page.items != PAGE_SIZE || is_stale,
@@ -238,23 +303,28 @@ impl Pager {
         self.failures += 1;
         self.not_before = now + BACKOFF.delay(self.failures, random).max(wish);
         let is_whole_list = matches!(failure.class, Class::Forbidden | Class::NotFound | Class::Gone);
-        if is_whole_list || self.passed_over == PASSED_OVER_MAX {
+        if !is_whole_list && self.failures < ATTEMPTS && self.passed_over == 0 {
+            return Setback::Again;
+        }
+        let looks_ahead = self.has_read || self.empty_polls.is_multiple_of(LOOK_AHEAD_EVERY);
+        let is_last = self.remaining.is_some_and(|remaining| self.place.page * self.size >= remaining);
+        if is_whole_list || self.passed_over == PASSED_OVER_MAX || !(looks_ahead || is_last) {
             (self.is_done, self.has_gaps) = (true, true);
-            // Who has read nothing at all may have been refused because there are not so many pages.
-            let is_beyond = failure.class == Class::Invalid && self.first.is_none();
-            if !is_whole_list && !is_beyond {
+            // A poll that read nothing says nothing about where the list can be read: the next one begins at page 1.
+            if !is_whole_list && self.has_read {
                 self.given_up = Some(Place { before: None, ..self.place.clone() });
             }
             return Setback::GivenUp;
         }
-        if self.failures < ATTEMPTS && self.passed_over == 0 {
-            return Setback::Again;
-        }
         self.failures = 0;
         self.passed_over += 1;
         self.has_gaps = true;
-        self.place.page += 1;
-        self.missed += 1;
+        if is_last {
+            self.end_of_list();
+        } else {
+            self.place.page += 1;
+            self.missed += 1;
+        }
         Setback::PassedOver
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cycle::{Batch, Fate};
+use super::cycle::{Batch, Cycle, Fate};
 use super::load::Loaded;
 use super::status::{self, Finding};
 use super::{Asked, Sentinel, event, metrics};
@@ -93,20 +93,31 @@ impl Sentinel {
     /// Enters that the broker can't be published to.
     pub(super) fn not_connected(&mut self, reason: &'static str, message: String, now: Now, step: &mut Step) {
         self.link.is_troubled = true;
-        self.find(self.publishing(true, 0), now, step);
+        self.find(self.publishing(None), now, step);
         self.trouble(Finding::broken(status::BROKER_CONNECTED, reason, message), now, step);
     }
 
-    /// Whether all that is due gets published, given what the last cycle came to.
-    pub(super) fn publishing(&self, is_complete: bool, failed: u64) -> Finding {
+    /// Whether all that is due gets published, given the cycle that has ended, if one has.
+    pub(super) fn publishing(&self, ended: Option<&Cycle>) -> Finding {
+        let failed = ended.map_or(0, |cycle| cycle.tally.failed);
+        let malformed = ended.map_or(0, |cycle| cycle.tally.malformed);
         let broken = |reason, message: String| Finding::broken(status::PUBLISHING, reason, message);
         if failed > 0 {
             let next = "the next cycle publishes what is still due";
             broken("EventsGivenUp", format!("{failed} events of the last cycle were given up; {next}"))
         } else if self.link.is_troubled {
             broken("NotConnected", "nothing is published until the broker is connected".to_owned())
-        } else if !is_complete {
-            broken("FleetNotListed", "what the last poll did not bring was not published".to_owned())
+        } else if ended.is_some_and(|cycle| !cycle.pager.is_complete()) {
+            let message = "the last poll could not read the whole list, and published what it could: see FleetReachable";
+            broken("FleetNotListed", message.to_owned())
+        } else if malformed > 0 {
+            let message = format!(
+                "malformed resources get no events ({malformed} in the last poll): see FleetReachable"
+            );
+            broken("MalformedResources", message)
+        } else if ended.is_some_and(Cycle::selects_nothing) {
+            let message = "there is nothing to publish: no resource matches spec.shardSelector";
+            Finding::valid(status::PUBLISHING, status::NOTHING_SELECTED, message)
         } else {
             let message = "every due event of the last cycle was confirmed";
             Finding::valid(status::PUBLISHING, "AllConfirmed", message)

@@ -7,46 +7,61 @@ use std::fmt;
 
 use lockstep_crds::sentinel::ShardSelector;
 
-/// A label selector: all requirements must hold; without any it selects everything.
+/// A label selector: all requirements must hold; without any it selects everything. Requirements are in the order of their keys,
+/// as Kubernetes orders them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selector {
     requirements: Vec<Requirement>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Requirement {
     key: String,
     operator: Operator,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Operator {
+    Equals(String),
     In(Vec<String>),
     NotIn(Vec<String>),
     Exists,
     DoesNotExist,
 }
 
-/// The longest search that the released API reads, in characters.
+/// The limits of Kubernetes for the prefix of a label's key, its name, and its value, in bytes.
+const PREFIX_MAX: usize = 253;
+const NAME_MAX: usize = 63;
+
+/// The longest search that the released API reads, in bytes.
 const SEARCH_MAX: usize = 4096;
+/// What a search holds besides the selector: the place in the list, which is two ids at most, and the kind, which the API adds.
+const RESERVED: usize = 2 * (ID_MAX + 32) + 32;
+/// So many comparisons are sent: with 60 a page of 20,000 resources takes the API 9 s, and without any 25 ms.
+const COMPARISONS_MAX: usize = 16;
+/// An id may be so long in a search, in bytes. The API gives UUIDs, of 36.
+const ID_MAX: usize = 128;
 
 impl Selector {
     /// Reads the selector of a configuration; every problem that it has, with its place below `spec`.
     pub fn read(selector: &ShardSelector) -> Result<Self, Vec<String>> {
         let mut problems = Vec::new();
         let mut requirements = Vec::new();
+        let field = "spec.shardSelector.matchLabels";
         for (key, value) in &selector.match_labels {
-            if key.is_empty() {
-                problems.push("spec.shardSelector.matchLabels: a key is empty; name the label".to_owned());
-            }
-            requirements.push(Requirement { key: key.clone(), operator: Operator::In(vec![value.clone()]) });
+            problems.extend(key_problem(key).map(|problem| format!("{field}: the key {key:?} {problem}")));
+            let problem = value_problem(value);
+            problems.extend(problem.map(|problem| format!("{field}[{key}]: the value {value:?} {problem}")));
+            requirements.push(Requirement { key: key.clone(), operator: Operator::Equals(value.clone()) });
         }
         for (index, term) in selector.match_expressions.iter().enumerate() {
             let at = format!("spec.shardSelector.matchExpressions[{index}]");
-            if term.key.is_empty() {
-                problems.push(format!("{at}.key: is missing; name the label"));
+            let (key, values) = (&term.key, term.values.clone());
+            problems.extend(key_problem(key).map(|problem| format!("{at}.key: {key:?} {problem}")));
+            for value in &values {
+                let problem = value_problem(value);
+                problems.extend(problem.map(|problem| format!("{at}.values: {value:?} {problem}")));
             }
-            let values = term.values.clone();
             let operator = match (term.operator.as_str(), values.is_empty()) {
                 ("In", false) => Operator::In(values),
                 ("NotIn", false) => Operator::NotIn(values),
@@ -67,8 +82,9 @@ impl Selector {
                     continue;
                 }
             };
-            requirements.push(Requirement { key: term.key.clone(), operator });
+            requirements.push(Requirement { key: key.clone(), operator });
         }
+        requirements.sort();
         if problems.is_empty() { Ok(Self { requirements }) } else { Err(problems) }
     }
 
@@ -82,6 +98,7 @@ impl Selector {
         self.requirements.iter().all(|Requirement { key, operator }| {
             let value = labels.get(key);
             match operator {
+                Operator::Equals(wanted) => value == Some(wanted),
                 Operator::In(values) => value.is_some_and(|value| values.contains(value)),
                 // As in Kubernetes, what lacks the label is not among the values.
                 Operator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
@@ -91,53 +108,88 @@ impl Selector {
         })
     }
 
-    /// As a search of the released API. Terms that it can't express are left out: it may find more than the shard.
+    /// As a search of the released API, which may find more than the shard: only what narrows the list is sent (equality and In,
+    /// of keys and values that every release understands), and what is sent is bounded, because the API compares each
+    /// resource anew for each page. All other terms are left to [`Self::matches`].
     pub fn search(&self) -> String {
-        let mut search = String::new();
-        for term in self.requirements.iter().filter_map(Requirement::search) {
+        let (mut search, mut comparisons) = (String::new(), 0);
+        for requirement in &self.requirements {
+            let Some((term, count)) = requirement.search() else { continue };
             let and = if search.is_empty() { "" } else { " and " };
-            // Leaves room for the place in the list, which stands before the selector.
-            if search.chars().count() + and.len() + term.chars().count() > SEARCH_MAX - 256 {
-                continue;
+            let is_short = search.len() + and.len() + term.len() <= SEARCH_MAX - RESERVED;
+            if is_short && comparisons + count <= COMPARISONS_MAX {
+                comparisons += count;
+                search.push_str(and);
+                search.push_str(&term);
             }
-            search.push_str(and);
-            search.push_str(&term);
         }
         search
     }
 }
 
 impl Requirement {
-    fn search(&self) -> Option<String> {
+    /// As a term of a search, with the number of comparisons in it; none if it is not sent.
+    fn search(&self) -> Option<(String, usize)> {
         let key = &self.key;
-        // A hyphen is read as a minus, and keys can't be quoted.
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/');
-        if key.is_empty() || !key.chars().all(is_plain) || !key.starts_with(|c: char| c.is_ascii_alphabetic())
-        {
+        // A hyphen is read as a minus, and keys can't be quoted; release 0.3.0 refuses dots, slashes and capitals.
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if !key.chars().all(is_plain) || !key.starts_with(|c: char| c.is_ascii_lowercase()) {
             return None;
         }
-        match &self.operator {
-            Operator::In(values) if values.len() == 1 => {
-                Some(format!("labels.{key}={}", quoted(&values[0])?))
-            }
-            Operator::In(values) => {
-                let values = values.iter().map(|value| quoted(value)).collect::<Option<Vec<_>>>()?;
-                Some(format!("labels.{key} in [{}]", values.join(",")))
-            }
-            Operator::NotIn(values) => {
-                let unequal = values.iter().map(|value| Some(format!("labels.{key}!={}", quoted(value)?)));
-                let unequal = unequal.collect::<Option<Vec<_>>>()?.join(" and ");
-                // A comparison skips what lacks the label.
-                Some(format!("(({unequal}) or labels.{key} is null)"))
-            }
-            Operator::Exists => Some(format!("labels.{key} like '%'")),
-            Operator::DoesNotExist => Some(format!("labels.{key} is null")),
-        }
+        let values = match &self.operator {
+            Operator::Equals(value) => std::slice::from_ref(value),
+            Operator::In(values) => values,
+            Operator::NotIn(_) | Operator::Exists | Operator::DoesNotExist => return None,
+        };
+        let equal = values.iter().map(|value| Some(format!("labels.{key}={}", quoted(value)?)));
+        let equal = equal.collect::<Option<Vec<_>>>()?;
+        // Release 0.3.0 knows no lists.
+        let term = equal.join(" or ");
+        Some((if equal.len() == 1 { term } else { format!("({term})") }, equal.len()))
     }
 }
 
+/// An id as a string of the search language.
+pub(super) fn quoted_id(id: &str) -> Option<String> {
+    quoted(id).filter(|quoted| quoted.len() <= ID_MAX)
+}
+
+/// What is wrong with the key of a label, by the rules of Kubernetes.
+fn key_problem(key: &str) -> Option<String> {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    if name.is_empty() || !is_name(name) {
+        return Some(format!(
+            "is not a label key: the name must have 1 to {NAME_MAX} letters, digits, \"-\", \"_\" and \".\", and begin and end with a letter or digit"
+        ));
+    }
+    let is_part = |part: &str| {
+        let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        !part.is_empty() && part.chars().all(is_inner) && !part.starts_with('-') && !part.ends_with('-')
+    };
+    let is_domain = |prefix: &str| prefix.len() <= PREFIX_MAX && prefix.split('.').all(is_part);
+    prefix.filter(|prefix| !is_domain(prefix)).map(|_| {
+        "is not a label key: the prefix before \"/\" must be a DNS subdomain, such as example.com".to_owned()
+    })
+}
+
+/// The same of a value, which may be empty.
+fn value_problem(value: &str) -> Option<String> {
+    let problem = || {
+        format!(
+            "is not a label value: it must have at most {NAME_MAX} letters, digits, \"-\", \"_\" and \".\", and begin and end with a letter or digit"
+        )
+    };
+    (!value.is_empty() && !is_name(value)).then(problem)
+}
+
+fn is_name(text: &str) -> bool {
+    let is_inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_end = |c: char| c.is_ascii_alphanumeric();
+    text.len() <= NAME_MAX && text.chars().all(is_inner) && text.starts_with(is_end) && text.ends_with(is_end)
+}
+
 /// A string of the search language. An empty one can't be written.
-pub(super) fn quoted(text: &str) -> Option<String> {
+fn quoted(text: &str) -> Option<String> {
     if text.is_empty() || text.contains('\\') {
         return None;
     }
@@ -145,16 +197,24 @@ pub(super) fn quoted(text: &str) -> Option<String> {
 }
 
 impl fmt::Display for Selector {
-    /// As Kubernetes writes selectors; empty for everything.
+    /// As `labels.Selector` of Kubernetes writes it, which sorts keys and values; empty for everything.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sorted = |values: &[String]| {
+            let mut values = values.to_vec();
+            values.sort();
+            values.join(",")
+        };
         for (index, Requirement { key, operator }) in self.requirements.iter().enumerate() {
             if index > 0 {
                 f.write_str(",")?;
             }
             match operator {
-                Operator::In(values) if values.len() == 1 => write!(f, "{key}={}", values[0])?,
-                Operator::In(values) => write!(f, "{key} in ({})", values.join(","))?,
-                Operator::NotIn(values) => write!(f, "{key} notin ({})", values.join(","))?,
+                Operator::Equals(value) => write!(f, "{key}={value}")?,
+                // `in ()` can be written and not read.
+                Operator::In(values) if *values == [""] => write!(f, "{key}=")?,
+                Operator::NotIn(values) if *values == [""] => write!(f, "{key}!=")?,
+                Operator::In(values) => write!(f, "{key} in ({})", sorted(values))?,
+                Operator::NotIn(values) => write!(f, "{key} notin ({})", sorted(values))?,
                 Operator::Exists => f.write_str(key)?,
                 Operator::DoesNotExist => write!(f, "!{key}")?,
             }

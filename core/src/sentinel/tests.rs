@@ -222,7 +222,9 @@ fn a_configuration_that_is_missing_broken_mended_changed_and_gone() {
     changed["pollInterval"] = json!("1m");
     bench.configured(4, &changed);
     bench.happens(Event::Vanished { kind: load::kind(), object: Arc::default() });
-    bench.passes(Duration::from_secs(20));
+    bench.passes(Duration::from_secs(65));
+    assert!(!bench.sentinel.is_synced(), "it is not ready without a configuration");
+    bench.configured(5, &changed);
     insta::assert_snapshot!(bench.told);
 }
 

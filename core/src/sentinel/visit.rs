@@ -10,7 +10,7 @@ use super::fleet::{self, Malformed, Resource};
 use super::metrics::{self, operation};
 use super::pager::Setback;
 use super::status::{self, Finding};
-use super::{Asked, Sentinel, event};
+use super::{Asked, Sentinel, config, event};
 use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::machine::{Note, Step};
 use crate::time::Now;
@@ -27,13 +27,13 @@ impl Sentinel {
         };
         let config = &cycle.loaded.config;
         let url = fleet::url(&config.url, config.dialect, config.resource_type, &config.selector, place);
-        let action = Action::Fetch { url, timeout: config.timeout };
+        let action = Action::Fetch { url: url.clone(), timeout: config.timeout };
         cycle.is_fetching = true;
-        let asked = Asked::Page { cycle: cycle.number };
+        let asked = Asked::Page { cycle: cycle.number, url };
         self.ask(action, asked, step);
     }
 
-    pub(super) fn fetched(&mut self, number: u64, outcome: Outcome, now: Now, step: &mut Step) {
+    pub(super) fn fetched(&mut self, number: u64, url: &str, outcome: Outcome, now: Now, step: &mut Step) {
         let Some(mut cycle) = self.cycle.take_if(|cycle| cycle.number == number) else { return };
         cycle.is_fetching = false;
         let dialect = cycle.loaded.config.dialect;
@@ -50,7 +50,7 @@ impl Sentinel {
         };
         match page {
             Ok(page) => cycle.unvisited = page.resources.into(),
-            Err((reason, failure)) => self.page_failed(&mut cycle, reason, &failure, now, step),
+            Err((reason, failure)) => self.page_failed(&mut cycle, url, reason, &failure, now, step),
         }
         self.cycle = Some(cycle);
         self.visit(now, step);
@@ -74,6 +74,13 @@ impl Sentinel {
         self.has_polled = true;
         step.notes.push(cycle.loaded.shard.pending(cycle.tally.resources));
         let finding = match cycle.tally.malformed {
+            0 if cycle.selects_nothing() => {
+                let message = format!(
+                    "the last poll read the whole list: no resource matches the selector {:?}; check spec.shardSelector",
+                    cycle.loaded.shard.shard
+                );
+                Finding::valid(status::FLEET_REACHABLE, status::NOTHING_SELECTED, message)
+            }
             0 => {
                 Finding::valid(status::FLEET_REACHABLE, "FleetListed", "the last poll brought the whole list")
             }
@@ -81,7 +88,8 @@ impl Sentinel {
                 status::FLEET_REACHABLE,
                 "MalformedResources",
                 format!(
-                    "the last poll brought the whole list, but {n} of its resources can't be understood; the log names them"
+                    "the last poll brought the whole list, but {n} of its resources can't be understood ({}); the log names them",
+                    cycle.example.as_deref().unwrap_or_default()
                 ),
             ),
         };
@@ -91,31 +99,38 @@ impl Sentinel {
     fn page_failed(
         &mut self,
         cycle: &mut Cycle,
+        url: &str,
         reason: Option<&'static str>,
         failure: &Failure,
         now: Now,
         step: &mut Step,
     ) {
-        step.notes.push(cycle.loaded.shard.count_of(metrics::API_ERRORS, operation::FETCH_RESOURCES, 1));
         let setback = if cycle.pager.is_done() {
             Setback::GivenUp
         } else {
             cycle.pager.failed(failure, now.monotonic, &mut self.random)
         };
-        let what = match setback {
-            Setback::Again => "a page could not be read and is asked for again",
-            Setback::PassedOver => "a page could not be read several times and is passed over",
+        let follows = match setback {
+            Setback::Again => "requesting it again",
+            Setback::PassedOver => "skipping the page",
             Setback::GivenUp if cycle.pager.given_up().is_some() => {
-                "the list could not be read any further; the next poll goes on from there"
+                "the list was given up; the next poll continues here"
             }
-            Setback::GivenUp => "the list could not be read; the next poll tries again",
+            Setback::GivenUp => "the list was given up; the next poll begins at page 1",
         };
-        let message = format!("{what}: {failure}");
+        let message = format!("GET {} failed: {failure}; {follows}", config::without_credentials(url));
         // It may take long until the API lets itself be asked again.
         let is_put_off = failure.class == Class::Throttled || failure.retry_after.is_some();
         if setback == Setback::Again && !is_put_off {
-            step.notes.push(Note::Warning { message });
+            step.notes.push(Note::Told { debug: true, message });
             return;
+        }
+        // A poll fails once, however many of its pages do (the specification's "Total API errors by operation").
+        if std::mem::replace(&mut cycle.has_failed, true) {
+            step.notes.push(Note::Told { debug: true, message: message.clone() });
+        } else {
+            step.notes.push(cycle.loaded.shard.count_of(metrics::API_ERRORS, operation::FETCH_RESOURCES, 1));
+            step.notes.push(Note::Warning { message: message.clone() });
         }
         let reason = reason.unwrap_or(match failure.class {
             Class::Forbidden => "Forbidden",
@@ -123,7 +138,7 @@ impl Sentinel {
             Class::Throttled => "Throttled",
             _ => "Unreachable",
         });
-        self.trouble(Finding::broken(status::FLEET_REACHABLE, reason, message), now, step);
+        self.find(Finding::broken(status::FLEET_REACHABLE, reason, message), now, step);
     }
 
     /// Decides on each of these resources.
@@ -170,6 +185,7 @@ impl Sentinel {
         cycle.tally.malformed += count as u64;
         step.notes.push(cycle.loaded.shard.count(metrics::MALFORMED, count));
         for item in malformed {
+            cycle.example.get_or_insert_with(|| item.problem.clone());
             if cycle.malformed.len() == TOLD_MAX {
                 return;
             }

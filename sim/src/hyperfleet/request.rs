@@ -11,7 +11,7 @@ use super::report::{self, Report};
 use super::resource::{Kind, State, Status};
 use super::respond::{List, Problem, json};
 use super::search::Search;
-use super::{Dialect, HyperFleet};
+use super::{Dialect, HyperFleet, Release};
 use crate::apiserver::request::{Query as Parameters, decode};
 use crate::apiserver::selector;
 
@@ -74,7 +74,10 @@ fn list(fleet: &mut HyperFleet, kind: Kind, owner: Option<String>, query: Option
     let parameters = Parameters::parse(query.unwrap_or_default());
     let (default, max) = match fleet.dialect {
         Dialect::Documented => (SIZE_DOCUMENTED, SIZE_DOCUMENTED),
-        Dialect::Released => (SIZE_DEFAULT, SIZE_MAX),
+        Dialect::Released => match fleet.release {
+            Release::V0_3_0 => (SIZE_DEFAULT, usize::MAX),
+            Release::V0_3_1 => (SIZE_DEFAULT, SIZE_MAX),
+        },
     };
     let page = number(&parameters, "page", 1, usize::MAX)?;
     let size = number(&parameters, "size", default, max)?;
@@ -86,9 +89,13 @@ fn list(fleet: &mut HyperFleet, kind: Kind, owner: Option<String>, query: Option
             (None, Order::by_id(), Query::Selector(labels))
         }
         Dialect::Released => {
-            let (after, search) = Search::parse(parameters.text("search"))
+            let (after, search) = Search::parse_as(parameters.text("search"), fleet.release)
                 .map_err(|error| Problem::bad_request(format!("Failed to parse search query: {error}")))?;
-            let order = parameters.get("order").filter(|order| !order.is_empty());
+            let parameter = match fleet.release {
+                Release::V0_3_0 => "orderBy",
+                Release::V0_3_1 => "order",
+            };
+            let order = parameters.get(parameter).filter(|order| !order.is_empty());
             let order = Order::parse(order.unwrap_or("created_time desc"))
                 .map_err(|error| Problem::bad_request(format!("Failed to parse order: {error}")))?;
             (after, order, Query::Search(search))

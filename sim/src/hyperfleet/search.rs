@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 use jiff::Timestamp;
 
 pub(super) use self::field::Field;
+use super::Release;
 use super::resource::Resource;
 
 mod field;
@@ -18,8 +19,9 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-/// Longest search that is read, in characters.
+/// Longest search that is read, in bytes, with the clause that the server adds itself.
 const LONGEST: usize = 4096;
+const ADDED: &str = " AND kind = 'NodePool'";
 
 /// Why a search is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,14 +67,20 @@ pub(super) enum Value<'a> {
 }
 
 impl Search {
-    /// Reads a search. Beside it stands the id that all resources must come after, if `id > '...'` must hold: where in
-    /// the order of ids to begin is found without looking at what comes before.
+    /// Reads a search as release 0.3.1 does.
+    #[cfg(test)]
     pub(super) fn parse(text: &str) -> Result<(Option<String>, Self), Refused> {
-        if text.chars().count() > LONGEST {
-            return Err(Refused(format!("search exceeds {LONGEST} characters")));
+        Self::parse_as(text, Release::V0_3_1)
+    }
+
+    /// Reads a search as a release does. Beside it stands the id that all resources must come after, if `id > '...'` must hold: where in
+    /// the order of ids to begin is found without looking at what comes before.
+    pub(super) fn parse_as(text: &str, release: Release) -> Result<(Option<String>, Self), Refused> {
+        if release == Release::V0_3_1 && text.len() + ADDED.len() > LONGEST {
+            return Err(Refused(format!("search exceeds {LONGEST} bytes")));
         }
         let mut after = None;
-        let mut tests = match parse::parse(text)? {
+        let mut tests = match parse::parse(text, release)? {
             Test::All(tests) => tests,
             test => vec![test],
         };

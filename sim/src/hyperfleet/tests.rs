@@ -76,6 +76,31 @@ fn the_released_api_lists_pages() {
     assert_eq!((&found["total"], names(&found)), (&json!(1), vec!["b"]));
 }
 
+/// Seen on release 0.3.0: see "Observed on the real systems" in the notes on upstream.
+#[test]
+fn release_0_3_0_orders_by_another_parameter() {
+    let (mut fleet, ids) = fleet(Dialect::Released);
+    fleet.release(Release::V0_3_0);
+    assert_eq!(
+        names(&get(&mut fleet, &format!("{CLUSTERS}?order=id+asc"))),
+        ["c", "b", "a"],
+        "it is ignored"
+    );
+    assert_eq!(names(&get(&mut fleet, &format!("{CLUSTERS}?orderBy=id+asc"))), ["a", "b", "c"]);
+    assert_eq!(get(&mut fleet, &format!("{CLUSTERS}?size=5000"))["size"], 3);
+    let after = format!("{CLUSTERS}?orderBy=id%20asc&search=id%20%3E%20%27{}%27", ids[0]);
+    assert_eq!(names(&get(&mut fleet, &after)), ["b", "c"]);
+    let (status, _) = ask(
+        &mut fleet,
+        "GET",
+        &format!("{CLUSTERS}?search=labels.region%20in%20%5B%27a%27%5D"),
+        &Value::Null,
+    );
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    fleet.release(Release::V0_3_1);
+    assert_eq!(names(&get(&mut fleet, &format!("{CLUSTERS}?order=id+asc&orderBy=id+desc"))), ["a", "b", "c"]);
+}
+
 #[test]
 fn the_released_api_writes_resources() {
     let (mut fleet, ids) = fleet(Dialect::Released);

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 fn selector() -> Selector {
-    let match_labels = BTreeMap::from([("region".to_owned(), "us east".to_owned())]);
+    let match_labels = BTreeMap::from([("region".to_owned(), "us-east".to_owned())]);
     Selector::read(&ShardSelector { match_labels, match_expressions: Vec::new() }).unwrap()
 }
 

@@ -261,16 +261,60 @@ fn a_list_that_is_begun_in_the_midst_is_read_round() {
     }
 }
 
-/// After an outage in which the place has moved on to where no page is.
+/// Fails at every page until it is done, and returns the pages that were requested.
+fn fails(pager: &mut Pager, failure: &Failure) -> Vec<u64> {
+    let (mut random, mut asked) = (Random::from_seed(1), Vec::new());
+    while let Some((place, _)) = pager.next() {
+        asked.push(place.page);
+        pager.failed(failure, NOW, &mut random);
+    }
+    asked
+}
+
 #[test]
-fn an_api_that_refuses_pages_beyond_the_end_is_read_from_the_beginning() {
-    let mut random = Random::from_seed(1);
-    for (class, goes_on) in [(Class::Unavailable, true), (Class::Invalid, false), (Class::NotFound, false)] {
+fn after_a_poll_that_read_nothing_the_next_begins_at_page_1() {
+    for class in [Class::Unavailable, Class::Invalid, Class::NotFound] {
         let mut pager = Pager::begun(Dialect::Labels, Place { page: 50, ..Place::default() });
-        while !pager.is_done() {
-            pager.failed(&Failure::new(class, "no"), NOW, &mut random);
+        fails(&mut pager, &Failure::new(class, "no"));
+        assert_eq!(pager.progress().from, Place::default(), "{class:?}");
+    }
+}
+
+#[test]
+fn an_api_that_stays_away_gets_three_requests_a_poll() {
+    let failure = Failure::new(Class::Unavailable, "503");
+    let mut progress = Progress::default();
+    let polls = (0..8).map(|_| {
+        let mut pager = Pager::resumed(Dialect::Labels, std::mem::take(&mut progress));
+        let asked = fails(&mut pager, &failure);
+        progress = pager.progress();
+        asked
+    });
+    let polls: Vec<Vec<u64>> = polls.collect();
+    let all = vec![1, 1, 1, 2, 3, 4, 5, 6];
+    assert_eq!((&polls[0], &polls[6]), (&all, &all), "it may be the first pages alone");
+    for quiet in [1, 2, 3, 4, 5, 7] {
+        assert_eq!(polls[quiet], [1, 1, 1], "poll {quiet}");
+    }
+}
+
+#[test]
+fn no_page_beyond_the_known_total_is_requested() {
+    let failure = Failure::new(Class::Unavailable, "500");
+    for dialect in [Dialect::Labels, Dialect::Search] {
+        let fleet = Fleet::of(250);
+        let mut pager = Pager::new(dialect);
+        let (first, mut pages) = (fleet.page(dialect, &Place::default()), Vec::new());
+        pager.took(&mut first.clone()).unwrap();
+        while let Some((place, _)) = pager.next() {
+            pages.push(place.clone());
+            pager.failed(&failure, NOW, &mut Random::from_seed(1));
         }
-        assert_eq!(pager.given_up().is_some(), goes_on, "{class:?}");
+        assert_eq!(pages.len(), 4, "{dialect:?}: the second page three times, the third once: {pages:?}");
+        assert!(!pager.is_complete());
+        // Known from poll to poll.
+        let mut next = Pager::resumed(dialect, pager.progress());
+        assert_eq!(fails(&mut next, &failure), [1, 1, 1, 2, 3], "{dialect:?}");
     }
 }
 

@@ -84,3 +84,72 @@ fn a_late_answer_does_not_hide_what_somebody_else_wrote_since() {
     });
     assert_eq!(again, Some(json!("3")), "over what they wrote");
 }
+
+/// What a status says that is written: its generation, and whether it is ready.
+fn written(requests: &[Request]) -> Option<(i64, String)> {
+    requests.iter().find_map(|request| match &request.action {
+        Action::Patch { patch, .. } => {
+            let status = &patch["status"];
+            let conditions = status["conditions"].as_array().into_iter().flatten();
+            let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready")?;
+            Some((status["observedGeneration"].as_i64()?, ready["status"].as_str()?.to_owned()))
+        }
+        _ => None,
+    })
+}
+
+/// A second after the last write, and also while one is under way or after one that failed.
+#[test]
+fn a_new_generation_is_written_at_once() {
+    let observed = |generation: i64, poll_interval: &str| {
+        let mut spec = spec();
+        spec["pollInterval"] = json!(poll_interval);
+        let version = (10 * generation).to_string();
+        let metadata = json!({ "uid": "u1", "generation": generation, "resourceVersion": version });
+        Event::Observed {
+            kind: load::kind(),
+            object: Arc::new(json!({ "metadata": metadata, "spec": spec })),
+        }
+    };
+    let is_status = |action: &Action| matches!(action, Action::Patch { .. });
+    let (mut sentinel, now, mut writes, _) = unanswered(&page(), is_status);
+    let later = |seconds| Now { monotonic: now.monotonic + Duration::from_secs(seconds), ..now };
+    assert_eq!(written(&sentinel.step(observed(2, "7s"), later(1)).requests), None, "one is under way");
+    let conflict = Err(Failure::new(Class::Conflict, "the object has been modified"));
+    let id = writes.pop_front().expect("the status is written").id;
+    let after = sentinel.step(Event::Finished { id, outcome: conflict }, later(1));
+    assert_eq!(written(&after.requests), None, "the watch brings what the write has met");
+    let after = sentinel.step(observed(3, "8s"), later(2));
+    assert_eq!(written(&after.requests), Some((3, "Unknown".to_owned())), "not yet known of this one");
+    let request = after.requests.into_iter().find(|request| is_status(&request.action)).expect("a write");
+    let broken = Err(Failure::new(Class::Unavailable, "503"));
+    let _ = sentinel.step(Event::Finished { id: request.id, outcome: broken }, later(2));
+    assert_eq!(written(&sentinel.step(Event::Woke, later(10)).requests), None, "it is left alone for 30 s");
+    let after = sentinel.step(observed(4, "9s"), later(11));
+    assert_eq!(written(&after.requests).map(|(generation, _)| generation), Some(4));
+}
+
+/// What no part of the configuration depends on: the spec is written in another way.
+#[test]
+fn conditions_hold_for_a_generation_that_changes_nothing() {
+    let mut bench = Bench::new(confirmed_without_flaws);
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_secs(6));
+    assert!(bench.told.contains("Ready=True"), "{}", bench.told);
+    bench.told.clear();
+    let mut same = spec();
+    same["pollInterval"] = json!("5000ms");
+    bench.configured(2, &same);
+    assert!(!bench.told.contains("    Ready="), "{}", bench.told);
+    assert!(bench.told.contains("  status ConfigValid=True"), "{}", bench.told);
+}
+
+/// Answers as everything does where all is well.
+pub(super) fn confirmed_without_flaws(action: &Action) -> Outcome {
+    match action {
+        Action::Fetch { .. } => {
+            Ok(Success::Document(r#"{"items":[{"id":"a","labels":{"region":"us-east"}}]}"#.into()))
+        }
+        action => confirmed(action),
+    }
+}

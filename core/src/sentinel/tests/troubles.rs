@@ -6,7 +6,7 @@ use super::*;
 fn nothing_is_published_as_long_as_the_secret_is_unusable() {
     let mut bench = Bench::new(|action| match action {
         Action::Get { .. } => Err(Failure::new(Class::NotFound, "secrets \"rabbit\" not found")),
-        action => confirmed(action),
+        action => late::confirmed_without_flaws(action),
     });
     bench.configured(1, &spec());
     bench.passes(Duration::from_secs(6));
@@ -172,4 +172,115 @@ fn of_a_shard_that_changes_its_broker_only_the_series_of_the_broker_ends() {
     });
     let of_broker = (metrics::BROKER_ERRORS, "region=us-east,clusters,rabbitmq".to_owned());
     assert_eq!(ended.collect::<Vec<_>>(), [of_broker]);
+}
+
+/// The specification's "On config load failure: requeue after 30 seconds".
+#[test]
+fn nothing_is_polled_or_published_once_the_configuration_is_deleted() {
+    // Once the watch tells so, and once a list no longer has it.
+    let ends: [fn(&mut Bench); 2] = [
+        |bench| bench.happens(Event::Vanished { kind: load::kind(), object: Arc::default() }),
+        |bench| {
+            bench.happens(Event::ListStarted { kind: load::kind() });
+            bench.happens(Event::ListCompleted { kind: load::kind() });
+        },
+    ];
+    for end in ends {
+        let mut bench = Bench::new(confirmed);
+        bench.configured(1, &spec());
+        bench.passes(Duration::from_secs(6));
+        bench.told.clear();
+        end(&mut bench);
+        bench.passes(Duration::from_secs(100));
+        let told = std::mem::take(&mut bench.told);
+        for action in ["  fetch ", "  connect", "  publish ", "  status "] {
+            assert!(!told.contains(action), "{action}: {told}");
+        }
+        assert_eq!(told.matches("warning: SentinelConfig").count(), 4, "at once, and every 30 s: {told}");
+        assert_eq!(told.matches("config_load} Add(1)").count(), 4, "{told}");
+        bench.configured(2, &spec());
+        assert!(bench.told.contains("  publish due"), "{}", bench.told);
+    }
+}
+
+/// By the wrong dialect no resource is understood, and none gets an event.
+#[test]
+fn a_sentinel_of_the_wrong_dialect_is_not_publishing() {
+    let mut bench = Bench::new(|action| match action {
+        Action::Fetch { .. } => {
+            let condition = json!({ "type": "Reconciled", "status": "True", "last_updated_time": "2025-10-21T11:00:00Z" });
+            let item = json!({ "id": "a", "labels": { "region": "us-east" }, "status": { "conditions": [condition] } });
+            Ok(Success::Document(json!({ "items": [item], "total": 1 }).to_string().into()))
+        }
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_secs(30));
+    assert!(!bench.told.contains("Publishing=True") && !bench.told.contains("Ready=True"), "{}", bench.told);
+    assert!(bench.told.contains("Publishing=False MalformedResources"), "{}", bench.told);
+    assert!(bench.told.contains("understood (its status has conditions"), "{}", bench.told);
+}
+
+/// A selector with a typing error selects nothing, which looks like a quiet fleet.
+#[test]
+fn a_selector_that_matches_nothing_is_reported() {
+    for (selector, is_told) in [(json!({ "matchLabels": { "region": "us-esat" } }), true), (json!({}), false)]
+    {
+        let mut bench = Bench::new(|action| match action {
+            Action::Fetch { .. } => Ok(Success::Document(r#"{"items":[],"total":0}"#.into())),
+            action => confirmed(action),
+        });
+        let mut spec = spec();
+        spec["shardSelector"] = selector;
+        bench.configured(1, &spec);
+        bench.passes(Duration::from_secs(30));
+        let warnings = bench.told.matches("warning: the last poll read the whole list: no resource").count();
+        assert_eq!(warnings, usize::from(is_told), "once: {}", bench.told);
+        for condition in ["FleetReachable=True NothingSelected", "Publishing=True NothingSelected"] {
+            assert_eq!(bench.told.contains(condition), is_told, "{}", bench.told);
+        }
+    }
+}
+
+/// Beyond its last page the API answers 500, as some proxies do.
+#[test]
+fn an_api_that_was_down_is_read_from_page_1_again() {
+    for dialect in ["labels", "search"] {
+        let is_up = Rc::new(RefCell::new(true));
+        let (up, rows) = (Rc::clone(&is_up), 450);
+        let mut bench = Bench::new(move |action| match action {
+            Action::Fetch { url, .. } => {
+                let (from, until, page) = range(url);
+                let all: Vec<usize> = (from..rows.min(until)).collect();
+                let items: Vec<usize> = all.iter().copied().skip(100 * (page - 1)).take(100).collect();
+                if !*up.borrow() || items.is_empty() {
+                    return Err(Failure::new(Class::Unavailable, "503"));
+                }
+                let item = |row| json!({ "id": format!("{row:06}"), "labels": { "region": "us-east" } });
+                let items: Vec<Value> = items.into_iter().map(item).collect();
+                Ok(Success::Document(json!({ "total": all.len(), "items": items }).to_string().into()))
+            }
+            action => confirmed(action),
+        });
+        let mut spec = spec();
+        spec["hyperfleetAPI"]["dialect"] = json!(dialect);
+        bench.configured(1, &spec);
+        assert!(bench.told.contains("450 resources, 450 published"), "{}", bench.told);
+        *is_up.borrow_mut() = false;
+        bench.told.clear();
+        bench.passes(Duration::from_mins(2));
+        let (polls, told) = (bench.told.matches(" took ").count(), bench.told.clone());
+        assert!(polls > 15, "{told}");
+        let asked: Vec<&str> = told.lines().filter(|line| line.contains("  fetch ")).collect();
+        assert!(asked.iter().all(|line| !line.contains("page=6") && !line.contains("id%20%3E")), "{told}");
+        assert!(asked.len() <= 4 * polls, "{} requests in {polls} polls", asked.len());
+        // The last one may still be under way.
+        let failures = told.matches("fetch_resources} Add(1)").count();
+        assert!((polls..=polls + 1).contains(&failures), "{failures} in {polls} polls: {told}");
+        assert_eq!(told.matches("warning: GET http://api/").count(), failures, "{told}");
+        *is_up.borrow_mut() = true;
+        bench.told.clear();
+        bench.passes(Duration::from_secs(6));
+        assert!(bench.told.contains("450 resources, 450 published"), "{}", bench.told);
+    }
 }

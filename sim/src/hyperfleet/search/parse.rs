@@ -14,12 +14,13 @@ use jiff::Timestamp;
 use super::field::{Field, Type};
 use super::lexer::{Token, tokens};
 use super::{Operator, Refused, Test, Value};
+use crate::hyperfleet::Release;
 
 /// Parentheses within parentheses that are followed.
 const DEEPEST: usize = 64;
 
-pub(super) fn parse(text: &str) -> Result<Test, Refused> {
-    let mut parser = Parser { tokens: tokens(text)?.into_iter().peekable(), depth: 0 };
+pub(super) fn parse(text: &str, release: Release) -> Result<Test, Refused> {
+    let mut parser = Parser { tokens: tokens(text)?.into_iter().peekable(), depth: 0, release };
     if parser.tokens.peek().is_none() {
         return Ok(Test::All(Vec::new()));
     }
@@ -33,6 +34,7 @@ pub(super) fn parse(text: &str) -> Result<Test, Refused> {
 struct Parser {
     tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
     depth: usize,
+    release: Release,
 }
 
 impl Parser {
@@ -68,7 +70,7 @@ impl Parser {
 
     fn test(&mut self) -> Result<Test, Refused> {
         let field = match self.tokens.next() {
-            Some(Token::Word(word)) => Field::parse(&word)?,
+            Some(Token::Word(word)) => self.known(Field::parse(&word)?)?,
             other => return Err(unexpected(other.as_ref())),
         };
         if self.keyword("is") {
@@ -105,7 +107,21 @@ impl Parser {
         Ok(Test::Compare(field, operator, value))
     }
 
+    /// Release 0.3.0 takes few keys of labels.
+    fn known(&self, field: Field) -> Result<Field, Refused> {
+        let is_odd = |c: char| c.is_ascii_uppercase() || matches!(c, '.' | '/');
+        match &field {
+            Field::Label(key) if self.release == Release::V0_3_0 && key.contains(is_odd) => {
+                Err(Refused(format!("labels.{key} is not a valid field name")))
+            }
+            _ => Ok(field),
+        }
+    }
+
     fn listed(&mut self, field: Field) -> Result<Test, Refused> {
+        if self.release == Release::V0_3_0 {
+            return Err(Refused("in is not supported".to_owned()));
+        }
         if field.is_of_condition() {
             return Err(Refused("in does not apply to conditions".to_owned()));
         }

@@ -137,8 +137,12 @@ fn searches_are_refused() {
     ] {
         assert!(Search::parse(search).is_err(), "{search}");
     }
-    let exact = format!("name='{}'", "x".repeat(LONGEST - "name=''".len()));
-    assert!(Search::parse(&exact).is_ok());
+    let room = LONGEST - ADDED.len() - "name=''".len();
+    assert!(Search::parse(&format!("name='{}'", "x".repeat(room))).is_ok());
+    assert!(Search::parse(&format!("name='{}'", "x".repeat(room + 1))).is_err());
+    // Bytes count, not characters.
+    assert!(Search::parse(&format!("name='{}'", "é".repeat(room / 2))).is_ok());
+    assert!(Search::parse(&format!("name='{}'", "é".repeat(room / 2 + 1))).is_err());
 }
 
 #[test]
@@ -150,4 +154,29 @@ fn where_to_begin_is_told_apart_from_what_to_look_for() {
     assert!(after.is_some() && search.is_open());
     let (after, search) = parse("id > 'a' or labels.region='x'");
     assert!(after.is_none() && !search.is_open());
+}
+
+#[test]
+fn release_0_3_0_refuses_some_searches() {
+    let takes = |search: &str| Search::parse_as(search, Release::V0_3_0).is_ok();
+    for search in [
+        "",
+        "labels.region='a' and (labels.env='a' or labels.env='b')",
+        "id > 'a'",
+        "labels.a_b1='x'",
+        "labels.region is null",
+    ] {
+        assert!(takes(search), "{search}");
+    }
+    for search in [
+        "labels.env in ['a','b']",
+        "labels.env in ('a','b')",
+        "labels.a.b='x'",
+        "labels.a/b='x'",
+        "labels.Env='x'",
+        "labels.a-b='x'",
+    ] {
+        assert!(!takes(search), "{search}");
+    }
+    assert!(takes(&format!("name='{}'", "x".repeat(2 * LONGEST))));
 }

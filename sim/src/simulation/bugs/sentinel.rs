@@ -1,11 +1,12 @@
 //! Mistakes that a Sentinel could make.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Request, Success};
-use lockstep_core::engine::machine::{Amount, Event, Note, Step};
-use lockstep_core::sentinel::metrics::PUBLISHED;
+use lockstep_core::engine::machine::{Amount, Event, Measure, Note, Step};
+use lockstep_core::sentinel::metrics::{self, PUBLISHED};
 use lockstep_core::time::{Now, Wall};
 use serde_json::Value;
 
@@ -76,6 +77,27 @@ pub(super) const BUGS: &[Bug] = &[
         "a_failing_page_is_the_last",
         "A page that can't be read is taken for an empty one: for the end of the list.",
         plant::<FailingPageIsTheLast>,
+    ),
+    bug("asks_beyond_the_end", "Pages are requested that the list does not have.", plant::<AsksBeyondTheEnd>),
+    bug(
+        "begins_anywhere",
+        "After a poll that read nothing the next one begins at page 6.",
+        plant::<BeginsAnywhere>,
+    ),
+    bug(
+        "continues_without_a_configuration",
+        "The deletion of the configuration goes unseen.",
+        plant::<ContinuesWithoutAConfiguration>,
+    ),
+    bug(
+        "status_lags_behind",
+        "The status follows a change of the configuration half a minute later.",
+        plant::<StatusLagsBehind>,
+    ),
+    bug(
+        "counts_failed_pages",
+        "Each page that fails is counted as a failure of the API.",
+        plant::<CountsFailedPages>,
     ),
 ];
 
@@ -239,9 +261,8 @@ struct SkipsAreNotCounted;
 
 impl Flaw for SkipsAreNotCounted {
     fn step(&mut self, step: &mut Step) {
-        step.notes.retain(|note| {
-            !matches!(note, Note::Measured(measure) if measure.metric == lockstep_core::sentinel::metrics::SKIPPED)
-        });
+        step.notes
+            .retain(|note| !matches!(note, Note::Measured(measure) if measure.metric == metrics::SKIPPED));
     }
 }
 
@@ -352,5 +373,101 @@ impl Flaw for TakesPleasForFailures {
             (failure.class, failure.retry_after) = (Class::Unavailable, None);
         }
         Some(event)
+    }
+}
+
+#[derive(Default)]
+struct AsksBeyondTheEnd;
+
+impl Flaw for AsksBeyondTheEnd {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        document(&mut event, |page| {
+            if let Some(total) = page["total"].as_u64() {
+                page["total"] = (total + 1000).into();
+            }
+            true
+        });
+        Some(event)
+    }
+}
+
+#[derive(Default)]
+struct BeginsAnywhere {
+    asked: Asked,
+    has_read: bool,
+    follows_nothing: bool,
+}
+
+impl Flaw for BeginsAnywhere {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let is_page = matches!(self.asked.answered(&event), Some(Action::Fetch { .. }));
+        self.has_read |= is_page && matches!(event, Event::Finished { outcome: Ok(_), .. });
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Fetch { url, .. } = &mut request.action
+            && std::mem::take(&mut self.follows_nothing)
+        {
+            *url = url.replace("&page=1&", "&page=6&");
+        }
+        self.asked.note(request);
+        None
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        let is_end =
+            |note: &Note| matches!(note, Note::Measured(measure) if measure.metric == metrics::DURATION);
+        if step.notes.iter().any(is_end) {
+            self.follows_nothing = !std::mem::take(&mut self.has_read);
+        }
+    }
+}
+
+#[derive(Default)]
+struct ContinuesWithoutAConfiguration;
+
+impl Flaw for ContinuesWithoutAConfiguration {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(event).filter(|event| !matches!(event, Event::Vanished { .. }))
+    }
+}
+
+#[derive(Default)]
+struct StatusLagsBehind(Value);
+
+impl Flaw for StatusLagsBehind {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let Action::Patch { patch, .. } = &request.action else { return None };
+        let generation = patch["status"]["observedGeneration"].clone();
+        let is_new = std::mem::replace(&mut self.0, generation.clone()) != generation;
+        is_new.then(|| Err(Failure::new(Class::Unavailable, "later")))
+    }
+}
+
+#[derive(Default)]
+struct CountsFailedPages {
+    asked: Asked,
+    failed: bool,
+}
+
+impl Flaw for CountsFailedPages {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let is_page = matches!(self.asked.answered(&event), Some(Action::Fetch { .. }));
+        self.failed |= is_page && matches!(event, Event::Finished { outcome: Err(_), .. });
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        self.asked.note(request);
+        None
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        if std::mem::take(&mut self.failed) {
+            let labels = ["", "clusters", metrics::operation::FETCH_RESOURCES].map(str::to_owned).to_vec();
+            let metric = Cow::Borrowed(metrics::API_ERRORS);
+            step.notes.push(Note::Measured(Measure { metric, labels, by: Amount::Add(1) }));
+        }
     }
 }

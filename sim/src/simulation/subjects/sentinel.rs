@@ -18,6 +18,7 @@ mod beyond;
 mod desired;
 mod listing;
 mod oracle;
+mod record;
 mod troubles;
 mod witness;
 

@@ -175,7 +175,7 @@ fn refuse(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 fn redirect(hand: &mut dyn Hand, random: &mut Random) {
-    let host = random.pick(&[&HOSTS[0], &HOSTS[0], &HOSTS[1], &HOSTS[2], &HOSTS[3]]);
+    let host = random.pick(&[&HOSTS[0], &HOSTS[0], &HOSTS[1], &HOSTS[2], &HOSTS[3], &HOSTS[4], &HOSTS[4]]);
     let dialect = if host.dialect == Dialect::Released { "search" } else { "labels" };
     // Some take the wrong one.
     let dialect = if random.below(4) == 0 { random.pick(&["labels", "search"]) } else { dialect };

@@ -12,23 +12,31 @@ use lockstep_core::random::Random;
 
 use crate::cluster::Outside;
 use crate::hyperfleet::damage::Damage;
-use crate::hyperfleet::{Dialect, HyperFleet, Kind, Labels, Resource};
+use crate::hyperfleet::{Dialect, HyperFleet, Kind, Labels, Release, Resource};
 
 /// A host of the API.
 pub(super) struct Place {
     pub(super) url: &'static str,
     pub(super) dialect: Dialect,
+    pub(super) release: Release,
     /// The most items that a page has; none where every list comes whole.
     pub(super) largest_page: Option<usize>,
 }
 
-/// For each dialect one whose lists have many pages, so that any of them may fail, and one whose lists have few or only one.
-pub(super) const HOSTS: [Place; 4] = [
-    Place { url: "http://labels.fleet", dialect: Dialect::Documented, largest_page: Some(25) },
-    Place { url: "http://search.fleet", dialect: Dialect::Released, largest_page: Some(25) },
-    Place { url: "http://whole.fleet", dialect: Dialect::Documented, largest_page: None },
-    Place { url: "http://wide.fleet", dialect: Dialect::Released, largest_page: Some(100) },
+/// For each dialect one whose lists have many pages, so that any of them may fail, and one whose lists have few or only one. The
+/// last is of an earlier release.
+pub(super) const HOSTS: [Place; 5] = [
+    place("http://labels.fleet", Dialect::Documented, Release::V0_3_1, Some(25)),
+    place("http://search.fleet", Dialect::Released, Release::V0_3_1, Some(25)),
+    place("http://whole.fleet", Dialect::Documented, Release::V0_3_1, None),
+    place("http://wide.fleet", Dialect::Released, Release::V0_3_1, Some(100)),
+    place("http://older.fleet", Dialect::Released, Release::V0_3_0, Some(25)),
 ];
+
+const fn place(url: &'static str, dialect: Dialect, release: Release, largest_page: Option<usize>) -> Place {
+    Place { url, dialect, release, largest_page }
+}
+
 /// The longest document that is read.
 const DOCUMENT_MAX_BYTES: usize = 8 << 20;
 /// How many resources there are at first: more than the largest page.
@@ -37,7 +45,7 @@ const RESOURCES: usize = 130;
 /// All that lies beyond Kubernetes.
 pub(super) struct Beyond {
     /// The same fleet on each host.
-    fleets: [HyperFleet; 4],
+    fleets: [HyperFleet; 5],
     pub(super) broker: BrokerState,
     /// What adapters are about to report: which resource, and whether it is ready.
     reports: BTreeMap<(Timestamp, u64), (String, bool)>,
@@ -71,6 +79,7 @@ impl Beyond {
         let start = Timestamp::from_second(1_700_000_000).unwrap_or(Timestamp::UNIX_EPOCH);
         let fleet = |host: Place| {
             let mut fleet = HyperFleet::new(host.dialect, 7);
+            fleet.release(host.release);
             match host.largest_page {
                 Some(items) => fleet.limit_pages(items),
                 None => fleet.forget_pages(),

@@ -49,7 +49,7 @@ fn untrue(config: &Value, differences: &mut Vec<String>) {
     if status["observedGeneration"] != config["metadata"]["generation"] {
         differences.push("the status speaks of another generation".to_owned());
     }
-    for name in ["ConfigValid", "FleetReachable", "BrokerConnected", "Publishing"] {
+    for name in ["ConfigValid", "FleetReachable", "BrokerConnected", "Publishing", "Ready"] {
         let conditions = status["conditions"].as_array();
         let condition = conditions.into_iter().flatten().find(|condition| condition["type"] == name);
         if condition.is_none_or(|condition| condition["status"] != "True") {

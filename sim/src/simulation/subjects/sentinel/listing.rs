@@ -1,6 +1,6 @@
 //! The way through one list, as a process should go it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockstep_core::engine::action::{Class, Outcome};
 
@@ -15,43 +15,130 @@ const FAILED_MAX: usize = 6;
 pub(super) struct Listing {
     /// The pages that failed since one came.
     failed: BTreeSet<String>,
+    /// The pages that failed and did not come later.
+    gaps: BTreeSet<String>,
     /// The ids that came.
     ids: BTreeSet<String>,
     /// Whether the page that came last is the last of the list, or brought nothing that had not come before: who asks for more
     /// goes round.
     is_at_its_end: bool,
+    /// Whether the page that failed last is the last of the list, by what the API said of its length.
+    ends_in_failure: bool,
     /// Whether the API does not let the list be read.
     is_refused: bool,
+    /// Whether any page was requested, and whether any came.
+    was_asked: bool,
+    has_come: bool,
+    /// Whether no page of the poll before came.
+    follows_nothing: bool,
+    /// The length of each range of ids, and how many items follow the page that came last.
+    totals: BTreeMap<String, u64>,
+    rest: Option<u64>,
+    /// The most items that a page had.
+    size: u64,
+}
+
+/// The number of a page, and what it is a page of.
+fn page_of(url: &str) -> (u64, String) {
+    let is_page = |parameter: &&str| parameter.starts_with("page=");
+    let number = url.split(['?', '&']).find(is_page).and_then(|it| it["page=".len()..].parse().ok());
+    let range = url.split('&').filter(|parameter| !is_page(parameter)).collect::<Vec<_>>().join("&");
+    (number.unwrap_or(1), range)
+}
+
+/// Whether a range begins after an id (`>`), and whether it ends before one (`<`).
+fn bounds(range: &str) -> (bool, bool) {
+    (range.contains("%3E"), range.contains("%3C"))
 }
 
 impl Listing {
+    /// The next list of the same shard, of which the process knows what this one has shown.
+    pub(super) fn next(&self) -> Self {
+        let whole = self.totals.iter().filter(|(range, _)| bounds(range) == (false, false));
+        Self {
+            follows_nothing: self.was_asked && !self.has_come,
+            totals: whole.map(|(range, total)| (range.clone(), *total)).collect(),
+            size: self.size,
+            ..Self::default()
+        }
+    }
+
+    /// How many items are known to be in the range of a page, from its first page on.
+    fn known(&self, range: &str) -> Option<u64> {
+        let follows = bounds(range) == (true, false);
+        self.totals.get(range).copied().or_else(|| self.rest.filter(|_| follows))
+    }
+
+    /// Judges which page is requested.
+    pub(super) fn asked(&mut self, url: &str) -> Result<(), Testimony> {
+        let (number, range) = page_of(url);
+        let is_first = !std::mem::replace(&mut self.was_asked, true);
+        if is_first && self.follows_nothing && (number > 1 || bounds(&range) != (false, false)) {
+            return Err(Testimony {
+                invariant: "after_nothing_it_begins_at_page_1",
+                sentence: "After a poll that read nothing the next one begins at page 1.",
+                seen: format!("it began at {url}"),
+            });
+        }
+        let is_beyond = |total: u64| (number - 1) * self.size >= total;
+        if number > 1 && self.known(&range).is_some_and(is_beyond) {
+            return Err(Testimony {
+                invariant: "no_page_beyond_the_end",
+                sentence: "A page beyond the total that the API gave is not requested.",
+                seen: format!("{url} was requested, of {:?} items", self.known(&range)),
+            });
+        }
+        Ok(())
+    }
+
     /// Takes in what came of a page, which is none if the answer is no page.
     pub(super) fn answered(&mut self, url: &str, page: Option<&Page>, outcome: &Outcome) {
+        let (number, range) = page_of(url);
         match page {
             Some(page) => {
                 self.failed.clear();
+                self.gaps.remove(url);
+                self.has_come = true;
+                let items = page.len();
+                self.size = self.size.max(items);
                 let news = page.ids().filter(|id| self.ids.insert((*id).to_owned())).count();
                 // Who asks for what follows an id and is given that id speaks to an API that does not understand it.
                 let is_misunderstood = page.ids().any(|id| url.contains(id));
                 self.is_at_its_end = page.is_last(url) || news == 0 || is_misunderstood;
+                self.ends_in_failure = false;
+                self.rest = page.total().map(|total| total.saturating_sub((number - 1) * self.size + items));
+                match page.total() {
+                    Some(total) => self.totals.insert(range, total),
+                    None => self.totals.remove(&range),
+                };
             }
             None => {
                 self.failed.insert(url.to_owned());
+                self.gaps.insert(url.to_owned());
+                self.ends_in_failure =
+                    self.known(&range).is_some_and(|total| number * self.size.max(1) >= total);
             }
         }
         let refusals = [Class::Forbidden, Class::NotFound, Class::Gone];
         self.is_refused = outcome.as_ref().is_err_and(|failure| refusals.contains(&failure.class));
     }
 
+    /// Whether some page did not come.
+    pub(super) fn has_gaps(&self) -> bool {
+        !self.gaps.is_empty()
+    }
+
     /// Judges a list with which the process is through.
     pub(super) fn ended(&self) -> Result<(), Testimony> {
-        let is_read = self.is_at_its_end && self.failed.is_empty();
-        if is_read || self.is_refused || self.failed.len() >= FAILED_MAX {
+        let is_read = (self.is_at_its_end && self.failed.is_empty()) || self.ends_in_failure;
+        // An API that is down is not asked for page after page at every poll.
+        let is_down = self.follows_nothing && !self.has_come && self.was_asked;
+        if is_read || self.is_refused || is_down || self.failed.len() >= FAILED_MAX {
             return Ok(());
         }
         Err(Testimony {
             invariant: "a_failing_page_holds_back_no_other",
-            sentence: "A cycle asks for every page of the list, whichever of them fail, unless the API refuses or six fail in a row.",
+            sentence: "A cycle asks for every page of the list, whichever of them fail, unless the API refuses, six fail in a row, or nothing was read by this poll and the one before.",
             seen: format!(
                 "the cycle ended before the end of the list; the pages that failed last: {:?}",
                 self.failed

@@ -48,6 +48,16 @@ impl Page {
         self.items.iter().map(read).collect()
     }
 
+    /// How many items it has.
+    pub(super) fn len(&self) -> u64 {
+        self.items.len() as u64
+    }
+
+    /// How many items there are in all, if it says so.
+    pub(super) fn total(&self) -> Option<u64> {
+        self.total
+    }
+
     /// The ids on it.
     pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
         self.items.iter().filter_map(|item| item["id"].as_str())

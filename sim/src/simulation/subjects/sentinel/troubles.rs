@@ -9,6 +9,7 @@ use lockstep_core::sentinel::metrics;
 use lockstep_core::time::{Monotonic, Now};
 use serde_json::Value;
 
+use super::record::Record;
 use super::witness::measured;
 use crate::simulation::subject::Testimony;
 
@@ -28,6 +29,10 @@ pub(super) struct Troubles {
     is_blind: bool,
     /// The pages that failed in this cycle and did not come since.
     missing: BTreeSet<String>,
+    /// Whether some items of the last cycle could not be understood, and how many of this one.
+    is_spoilt: bool,
+    spoilt: u64,
+    record: Record,
     is_up: bool,
     /// When connections failed or were lost since an event was last confirmed, or a cycle ended well.
     losses: VecDeque<Monotonic>,
@@ -52,7 +57,9 @@ impl Troubles {
             },
             _ => {}
         }
+        self.spoilt += measured(step, metrics::MALFORMED, None).unwrap_or(0);
         if measured(step, metrics::DURATION, None).is_some() {
+            self.is_spoilt = std::mem::take(&mut self.spoilt) > 0;
             self.is_blind |= !self.missing.is_empty();
             self.missing.clear();
             if self.is_up {
@@ -72,7 +79,7 @@ impl Troubles {
             };
             self.asked.insert(request.id, asked);
         }
-        Ok(())
+        self.record.see(now, event, step)
     }
 
     /// What is known of another object, or by another configuration, may not hold any more.
@@ -80,7 +87,9 @@ impl Troubles {
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
         let is_same = |(known, spec): &(String, Value)| known == uid && *spec == object["spec"];
         if !self.object.as_ref().is_some_and(is_same) {
-            *self = Self { object: Some((uid.to_owned(), object["spec"].clone())), ..Self::default() };
+            let record = std::mem::take(&mut self.record);
+            *self =
+                Self { object: Some((uid.to_owned(), object["spec"].clone())), record, ..Self::default() };
         }
     }
 
@@ -148,6 +157,8 @@ impl Troubles {
             (self.is_cut_off, "Publishing"),
             (self.is_blind, "FleetReachable"),
             (self.is_blind, "Publishing"),
+            (self.is_spoilt, "Publishing"),
+            (self.is_cut_off || self.is_blind || self.is_spoilt, "Ready"),
         ];
         let conditions = || status["conditions"].as_array().into_iter().flatten();
         let is_told = |name: &str| conditions().any(|it| it["type"] == name && it["status"] == "True");

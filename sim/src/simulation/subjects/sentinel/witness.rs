@@ -6,7 +6,7 @@ use lockstep_core::engine::action::{Action, ActionId, Class, Failure, Outcome, S
 use lockstep_core::engine::machine::{Amount, Event, Note, Step};
 use lockstep_core::object::resource_version;
 use lockstep_core::sentinel::config::{self, Config};
-use lockstep_core::sentinel::metrics;
+use lockstep_core::sentinel::metrics::{self, operation};
 use lockstep_core::time::Now;
 use serde_json::Value;
 
@@ -56,6 +56,8 @@ struct Eye {
     cycle: u64,
     fetches: BTreeMap<ActionId, (u64, String)>,
     listing: Listing,
+    /// How many failures of the poll were counted.
+    errors: u64,
     /// The page that the API put off.
     put_off: Option<String>,
     troubles: Troubles,
@@ -72,8 +74,8 @@ impl Eye {
             Event::Observed { kind, object } if kind.kind == "SentinelConfig" => self.configured(object),
             // Who was told that there is none takes the next one as it comes.
             Event::ListStarted { .. } => self.is_listed = false,
-            Event::ListCompleted { .. } if !self.is_listed => self.version = 0,
-            Event::Vanished { .. } => self.version = 0,
+            Event::ListCompleted { .. } if !self.is_listed => self.deleted(),
+            Event::Vanished { .. } => self.deleted(),
             Event::Finished { id, outcome } => {
                 if let Some((cycle, url)) = self.fetches.remove(id) {
                     let is_throttled = |failure: &Failure| failure.class == Class::Throttled;
@@ -87,15 +89,28 @@ impl Eye {
             }
             _ => {}
         }
+        self.errors += measured(step, metrics::API_ERRORS, Some(operation::FETCH_RESOURCES)).unwrap_or(0);
         if measured(step, metrics::DURATION, None).is_some() {
             self.ended()?;
         }
         for request in &step.requests {
+            let acts = matches!(
+                request.action,
+                Action::Fetch { .. } | Action::Connect { .. } | Action::Publish { .. }
+            );
+            if acts && self.config.is_none() {
+                return Err(Testimony {
+                    invariant: "nothing_happens_without_a_configuration",
+                    sentence: "Nothing is polled or published before there is a configuration, and once it is deleted.",
+                    seen: format!("{} was requested", request.action.name()),
+                });
+            }
             match &request.action {
                 Action::Fetch { url, .. } => {
                     if let Some(put_off) = self.put_off.take().filter(|put_off| put_off != url) {
                         return Err(passed_over(&put_off));
                     }
+                    self.listing.asked(url)?;
                     self.fetches.insert(request.id, (self.cycle, url.clone()));
                 }
                 Action::Publish { events, .. } => {
@@ -109,6 +124,11 @@ impl Eye {
             }
         }
         Ok(())
+    }
+
+    fn deleted(&mut self) {
+        (self.version, self.config) = (0, None);
+        self.begin_anew();
     }
 
     fn configured(&mut self, object: &Value) {
@@ -129,6 +149,7 @@ impl Eye {
     fn begin_anew(&mut self) {
         self.cycle += 1;
         self.listing = Listing::default();
+        self.errors = 0;
         self.put_off = None;
         self.seen.clear();
         self.due.clear();
@@ -236,6 +257,17 @@ impl Eye {
 
     fn ended(&mut self) -> Result<(), Testimony> {
         self.listing.ended()?;
+        if self.errors > 1 || (self.errors == 0 && self.listing.has_gaps()) {
+            return Err(Testimony {
+                invariant: "a_poll_fails_once",
+                sentence: "A poll that could not read its whole list is counted as one failure of the API.",
+                seen: format!(
+                    "{} failures counted; pages are missing: {}",
+                    self.errors,
+                    self.listing.has_gaps()
+                ),
+            });
+        }
         if let Some(put_off) = &self.put_off {
             return Err(passed_over(put_off));
         }
@@ -251,7 +283,9 @@ impl Eye {
                 seen: format!("the cycle ended, and resource {resource} is {course:?}"),
             });
         }
+        let next = self.listing.next();
         self.begin_anew();
+        self.listing = next;
         Ok(())
     }
 }
