@@ -34,6 +34,7 @@ const PATIENCE: Backoff = Backoff { initial: Duration::from_secs(1), max: Durati
 
 /// Where one cycle is in its list.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub struct Pager {
     dialect: Dialect,
     /// Where it was begun.
@@ -254,13 +255,12 @@ impl Pager {
             Some(total) => items == 0 || passed + items >= total,
             None => page.items < PAGE_SIZE,
         };
-        match last.filter(|last| quoted_id(last).is_some()) {
-            Some(last) => {
-                (self.place.after, self.place.page) = (Some(last), 1);
-                self.remaining = page.total.map(|total| total.saturating_sub(passed + items));
-            }
+        if let Some(last) = last.filter(|last| quoted_id(last).is_some()) {
+            (self.place.after, self.place.page) = (Some(last), 1);
+            self.remaining = page.total.map(|total| total.saturating_sub(passed + items));
+        } else {
             // Nothing on it could be understood, so that its last id is not known.
-            None => (self.place.page, self.remaining) = (self.place.page + 1, page.total),
+            (self.place.page, self.remaining) = (self.place.page + 1, page.total);
         }
     }
 

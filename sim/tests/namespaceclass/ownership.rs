@@ -202,7 +202,8 @@ fn an_object_that_is_taken_over_is_announced_once_and_shown_while_it_is_in_the_c
 
 #[test]
 fn an_object_that_was_taken_over_stays_however_the_class_lets_go_of_it() {
-    let ways: [(&str, fn(&mut Bench)); 5] = [
+    type Way = (&'static str, fn(&mut Bench));
+    let ways: [Way; 5] = [
         ("it leaves the class", |bench| bench.update("web", &[settings("kept", "1")])),
         ("the namespace leaves the class", |bench| bench.label("team", None)),
         ("the namespace changes its class", |bench| {

@@ -153,7 +153,10 @@ fn report(status: &Value) {
     assert_eq!(Report::read(status), report);
     let size = serde_json::to_string(&report).expect("JSON").len();
     assert!(size < REPORT_MAX_BYTES, "{size}");
-    let _ = (report.words(), report.is_well(), report.has_failed());
+    for operation in [None, report.operation.as_ref()] {
+        let _ = (report.words(operation), report.has_failed(operation));
+    }
+    let _ = report.is_well();
 }
 
 fn operate(document: &Value) {

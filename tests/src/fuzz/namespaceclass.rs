@@ -39,14 +39,16 @@ fn judge(resources: &[Value]) {
     let binding = Binding::read(&json!({ "metadata": { "name": NAMESPACE, "uid": "b" } }));
     for entry in &content.entries {
         assert!(entry.kind.namespaced, "{}", entry.kind);
-        check_manifest(&entry.manifest(NAMESPACE, &binding));
+        check_manifest(&entry.manifest(NAMESPACE, &binding, false), 1);
+        let adopted = entry.manifest(NAMESPACE, &binding, true);
+        check_manifest(&adopted, usize::from(!entry.keeps_adopted));
     }
 }
 
-fn check_manifest(manifest: &Value) {
+fn check_manifest(manifest: &Value, owners: usize) {
     assert_eq!(metadata(manifest, "namespace"), NAMESPACE);
     assert_eq!(label(manifest, names::CLASS_LABEL), Some(CLASS));
-    assert_eq!(manifest["metadata"]["ownerReferences"].as_array().map(Vec::len), Some(1));
+    assert_eq!(manifest["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len), owners);
     assert!(manifest.get("status").is_none());
 }
 
@@ -107,6 +109,7 @@ fn check(action: &Action) {
     }
     assert_eq!(target.namespace.as_deref(), Some(NAMESPACE), "{target}");
     if let Action::Apply { manifest, .. } = action {
-        check_manifest(manifest);
+        let is_kept = manifest["metadata"]["annotations"].get(names::ADOPTED_ANNOTATION).is_some();
+        check_manifest(manifest, usize::from(!is_kept || manifest["metadata"]["ownerReferences"].is_array()));
     }
 }

@@ -12,6 +12,7 @@ const FAILED_MAX: usize = 6;
 
 /// What came of the pages of a list.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Listing {
     /// The pages that failed since one came.
     failed: BTreeSet<String>,
@@ -94,30 +95,26 @@ impl Listing {
     /// Takes in what came of a page, which is none if the answer is no page.
     pub(super) fn answered(&mut self, url: &str, page: Option<&Page>, outcome: &Outcome) {
         let (number, range) = page_of(url);
-        match page {
-            Some(page) => {
-                self.failed.clear();
-                self.gaps.remove(url);
-                self.has_come = true;
-                let items = page.len();
-                self.size = self.size.max(items);
-                let news = page.ids().filter(|id| self.ids.insert((*id).to_owned())).count();
-                // Who asks for what follows an id and is given that id speaks to an API that does not understand it.
-                let is_misunderstood = page.ids().any(|id| url.contains(id));
-                self.is_at_its_end = page.is_last(url) || news == 0 || is_misunderstood;
-                self.ends_in_failure = false;
-                self.rest = page.total().map(|total| total.saturating_sub((number - 1) * self.size + items));
-                match page.total() {
-                    Some(total) => self.totals.insert(range, total),
-                    None => self.totals.remove(&range),
-                };
-            }
-            None => {
-                self.failed.insert(url.to_owned());
-                self.gaps.insert(url.to_owned());
-                self.ends_in_failure =
-                    self.known(&range).is_some_and(|total| number * self.size.max(1) >= total);
-            }
+        if let Some(page) = page {
+            self.failed.clear();
+            self.gaps.remove(url);
+            self.has_come = true;
+            let items = page.len();
+            self.size = self.size.max(items);
+            let news = page.ids().filter(|id| self.ids.insert((*id).to_owned())).count();
+            // Who asks for what follows an id and is given that id speaks to an API that does not understand it.
+            let is_misunderstood = page.ids().any(|id| url.contains(id));
+            self.is_at_its_end = page.is_last(url) || news == 0 || is_misunderstood;
+            self.ends_in_failure = false;
+            self.rest = page.total().map(|total| total.saturating_sub((number - 1) * self.size + items));
+            match page.total() {
+                Some(total) => self.totals.insert(range, total),
+                None => self.totals.remove(&range),
+            };
+        } else {
+            self.failed.insert(url.to_owned());
+            self.gaps.insert(url.to_owned());
+            self.ends_in_failure = self.known(&range).is_some_and(|total| number * self.size.max(1) >= total);
         }
         let refusals = [Class::Forbidden, Class::NotFound, Class::Gone];
         self.is_refused = outcome.as_ref().is_err_and(|failure| refusals.contains(&failure.class));

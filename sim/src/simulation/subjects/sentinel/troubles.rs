@@ -20,6 +20,7 @@ const LOSSES_WITHIN: Duration = Duration::from_mins(1);
 
 /// What one process must know to be wrong.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Troubles {
     asked: BTreeMap<ActionId, Asked>,
     object: Option<(String, Value)>,
