@@ -40,11 +40,19 @@ struct Profile {
 
 /// Builds all test binaries of the workspace; the compiler's progress goes to standard error.
 pub(crate) fn build() -> anyhow::Result<Vec<Binary>> {
-    let mut cargo = Command::new(env!("CARGO"))
-        .args(["test", "--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("starting cargo")?;
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["test", "--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
+    // `cargo run` tells this program about its package. A build script that looks at such variables, as that of ring does, would
+    // have everything above it compiled again, and once more by the next cargo that is called otherwise.
+    for (name, _) in std::env::vars_os() {
+        if name
+            .to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        {
+            command.env_remove(name);
+        }
+    }
+    let mut cargo = command.stdout(Stdio::piped()).spawn().context("starting cargo")?;
     let stdout = cargo.stdout.take().context("cargo has no standard output")?;
     let mut binaries = Vec::new();
     for line in BufReader::new(stdout).lines() {
