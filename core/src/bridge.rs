@@ -12,6 +12,7 @@
 //! | `DPUClusterValid` | [`dpucluster`] | "DPUCluster Validation" |
 //! | `PrerequisitesMet` | [`prerequisites`], [`image`], [`vip`], [`parse`] | "Reconciliation Validation" |
 //! | HostedCluster, NodePool; `HostedClusterCreated`, `SpecApplied` | [`hosted_cluster`] | "Spec Fields" |
+//! | upgrades | [`upgrade`] | "Field: `ocpReleaseImage`" |
 //! | Secrets handed on | [`secrets`] | "Field: `sshKeySecretRef`", "Field: `pullSecretRef`" |
 //! | `NodePoolReady` | [`node_pool`] | "Condition: NodePoolReady" |
 //! | `ServiceExposureReady`, endpoints | [`exposure`] | "Condition: ServiceExposureReady" |
@@ -58,6 +59,7 @@ mod recording;
 pub mod secrets;
 pub mod source;
 pub mod status;
+pub mod upgrade;
 pub mod view;
 pub mod vip;
 mod watches;

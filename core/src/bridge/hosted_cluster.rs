@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use super::names::{self, CLUSTER_TYPE, condition, reason};
 use super::secrets::Role;
 use super::source::Source;
-use super::view::{Own, View};
+use super::upgrade;
+use super::view::{Own, View, is, words};
 use super::world::World;
 use crate::engine::action::Action;
 use crate::engine::conditions::{Finding, Status};
@@ -35,7 +36,7 @@ pub fn write_node_pool(view: &View<'_>) -> Option<Action> {
         "clusterName": view.key.name,
         // Without machines to manage, nodes join by themselves.
         "replicas": 0,
-        "release": { "image": view.spec.ocp_release_image },
+        "release": { "image": upgrade::node_pool_release(view) },
         "platform": { "type": "None" },
         "management": { "upgradeType": "Replace" },
     });
@@ -155,6 +156,10 @@ pub fn spec_applied(view: &View<'_>) -> Option<Finding> {
     let (status, reason, message) = if ignored.is_empty() && is_pending() {
         let message = "the HostedCluster or the NodePool is not as the spec says yet".to_owned();
         (Status::Unknown, reason::UPDATE_PENDING, message)
+    } else if ignored.is_empty()
+        && let Some(progress) = upgrade::progress(view)
+    {
+        upgrading(existing, progress)
     } else if ignored.is_empty() {
         (Status::True, reason::APPLIED, "the HostedCluster is as the spec says".to_owned())
     } else {
@@ -166,6 +171,22 @@ pub fn spec_applied(view: &View<'_>) -> Option<Finding> {
         (Status::False, reason::IMMUTABLE_FIELD_CHANGED, message)
     };
     Some(Finding { condition: condition::SPEC_APPLIED, status, reason, message })
+}
+
+/// How an upgrade fares.
+fn upgrading(cluster: &Value, progress: String) -> (Status, &'static str, String) {
+    let blocked = || words(cluster, "Progressing");
+    if !upgrade::is_blocked(cluster) {
+        (Status::Unknown, reason::UPGRADE_IN_PROGRESS, progress)
+    } else if is(cluster, "ReconciliationActive", "False") {
+        (Status::Unknown, reason::UPDATE_PENDING, format!("{progress}; HyperShift is paused: {}", blocked()))
+    } else {
+        (
+            Status::False,
+            reason::UPDATE_REFUSED,
+            format!("HyperShift can't upgrade the HostedCluster: {}", blocked()),
+        )
+    }
 }
 
 /// The finding about `HostedClusterCreated`, where no write of this pass has told otherwise.

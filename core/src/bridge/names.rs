@@ -69,6 +69,7 @@ pub mod reason {
     pub const IMMUTABLE_FIELD_CHANGED: &str = "ImmutableFieldChanged";
     pub const UPDATE_REFUSED: &str = "UpdateRefused";
     pub const UPDATE_PENDING: &str = "UpdatePending";
+    pub const UPGRADE_IN_PROGRESS: &str = "UpgradeInProgress";
 
     pub const CREATED: &str = "Created";
     pub const CREATION_FAILED: &str = "CreationFailed";
@@ -79,6 +80,7 @@ pub mod reason {
     pub const WAITING_FOR_NODES: &str = "WaitingForNodes";
     pub const NODE_POOL_CREATION_FAILED: &str = "NodePoolCreationFailed";
     pub const NODES_UNHEALTHY: &str = "NodesUnhealthy";
+    pub const RELEASE_PENDING: &str = "ReleasePending";
 
     pub const LOAD_BALANCER_READY: &str = "LoadBalancerReady";
     pub const NODE_PORT_READY: &str = "NodePortReady";

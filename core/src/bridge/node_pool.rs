@@ -8,6 +8,7 @@
 use serde_json::Value;
 
 use super::names::{condition, reason};
+use super::upgrade;
 use super::view::{Own, View, condition as find, is, words};
 use crate::engine::conditions::{Finding, Status};
 
@@ -43,8 +44,17 @@ pub fn judge(view: &View<'_>) -> Finding {
 }
 
 fn nodes(pool: &Value) -> (Status, &'static str, String) {
-    if let Some(invalid) = VALIDITY.into_iter().find(|name| is(pool, name, "False")) {
+    let objections =
+        VALIDITY.into_iter().filter(|name| is(pool, name, "False") && !upgrade::is_brief(pool, name));
+    let (of_release, invalid): (Vec<&str>, Vec<&str>) =
+        objections.partition(|name| upgrade::is_about_release(name));
+    if let Some(invalid) = invalid.first() {
         return (Status::False, reason::NODES_UNHEALTHY, words(pool, invalid));
+    }
+    if let Some(objection) = of_release.first() {
+        let message =
+            format!("HyperShift does not take the NodePool's release now: {}", words(pool, objection));
+        return (Status::Unknown, reason::RELEASE_PENDING, message);
     }
     let replicas = pool["spec"]["replicas"].as_i64().unwrap_or(0);
     match find(pool, "Ready") {

@@ -76,7 +76,7 @@ pub fn target(conditions: &[Condition]) -> Phase {
         || because(condition::DPU_CLUSTER_VALID, reason::DPU_CLUSTER_NOT_SPECIFIED)
         || because(condition::HOSTED_CLUSTER_CREATED, reason::CREATION_FAILED)
         || because(condition::NODE_POOL_READY, reason::NODE_POOL_CREATION_FAILED)
-        || because(condition::HOSTED_CLUSTER_PROGRESSING, reason::BLOCKED)
+        || (because(condition::HOSTED_CLUSTER_PROGRESSING, reason::BLOCKED) && !is(condition::READY, "True"))
         || because(condition::PROVISIONED, reason::TIMED_OUT);
     let lacks_something =
         !is(condition::DPU_CLUSTER_VALID, "True") || !is(condition::PREREQUISITES_MET, "True");

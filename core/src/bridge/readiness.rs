@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::names::{condition, reason};
 use super::prerequisites::{Remedy, Unmet};
+use super::upgrade;
 use super::view::{Own, View, is, words};
 use crate::engine::conditions::{Finding, Status};
 use crate::object::metadata;
@@ -72,6 +73,13 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
         }
         unless(condition::KUBECONFIG_INJECTED, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
     };
+    let nodes = || {
+        // Nodes that have to wait for a release keep no cluster from working.
+        let finding = find(condition::NODE_POOL_READY)?;
+        (finding.reason != reason::RELEASE_PENDING)
+            .then(|| unless(condition::NODE_POOL_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE))
+            .flatten()
+    };
     let obstacle = unless(condition::DPU_CLUSTER_VALID, Status::False, reason::VALIDATION_FAILED)
         .or_else(prerequisites)
         .or_else(creation)
@@ -80,21 +88,28 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
             unless(condition::SERVICE_EXPOSURE_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
         })
         .or_else(injected)
-        .or_else(|| unless(condition::NODE_POOL_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE));
+        .or_else(nodes);
     let (status, reason, message) = obstacle.unwrap_or_else(|| {
         let place = super::exposure::api_endpoint(view).unwrap_or_default();
-        (Status::True, reason::CLUSTER_READY, format!("the hosted cluster is ready at {place}"))
+        let mut message = format!("the hosted cluster is ready at {place}");
+        if let Some(cluster) = view.hosted_cluster().ours().filter(|cluster| upgrade::is_blocked(cluster)) {
+            message =
+                format!("{message}, but HyperShift can't change it now: {}", words(cluster, "Progressing"));
+        }
+        (Status::True, reason::CLUSTER_READY, message)
     });
     Finding { condition: condition::READY, status, reason, message }
 }
 
 /// What is in the way of a HostedCluster's control plane.
 fn control_plane(view: &View<'_>, cluster: &Value) -> Option<(Status, &'static str, String)> {
-    let progressing = super::view::condition(cluster, "Progressing");
-    let is_blocked = progressing.is_some_and(|progressing| {
-        progressing["status"] == "False" && progressing["reason"] == reason::BLOCKED
-    });
-    if is_blocked {
+    // A control plane serves though HyperShift is paused, or can't go on with a change.
+    let serves =
+        is(cluster, "Available", "True") && super::exposure::has_endpoint(cluster) && is_installed(cluster);
+    if serves {
+        return None;
+    }
+    if upgrade::is_blocked(cluster) {
         return Some((Status::False, reason::VALIDATION_FAILED, words(cluster, "Progressing")));
     }
     if !is(cluster, "Available", "True") {
@@ -108,14 +123,12 @@ fn control_plane(view: &View<'_>, cluster: &Value) -> Option<(Status, &'static s
             if is_unreachable { reason::API_SERVER_UNREACHABLE } else { reason::WAITING_FOR_CONTROL_PLANE };
         return Some((Status::False, reason, words(cluster, "Available")));
     }
-    if super::exposure::has_endpoint(cluster) {
-        return (!is_installed(cluster)).then(|| {
-            let message = "the first version of the control plane is not installed completely yet".to_owned();
-            (Status::False, reason::WAITING_FOR_CONTROL_PLANE, message)
-        });
-    }
-    let message = "the HostedCluster does not tell where its API server is".to_owned();
-    Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, message))
+    let message = if super::exposure::has_endpoint(cluster) {
+        "the first version of the control plane is not installed completely yet"
+    } else {
+        "the HostedCluster does not tell where its API server is"
+    };
+    Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, message.to_owned()))
 }
 
 /// Whether a version of the control plane was ever installed completely. An older HyperShift does not tell.

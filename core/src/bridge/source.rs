@@ -161,6 +161,7 @@ fn with_metadata(source: Source, mut kept: Value, object: &Value) -> Value {
     }
     if matches!(source, Source::HostedClusters) {
         keep("creationTimestamp");
+        keep("generation");
     }
     if matches!(source, Source::Services) {
         let requests = REQUESTED_IPS.into_iter();

@@ -5,8 +5,9 @@
 //!                                                                           └▶ etcd ─▶ API server ─▶ available ─▶ version
 //! ```
 //!
-//! No Pod of a control plane runs; whatever takes time takes the time of the [`Pace`](super::Pace). Nodes never join, so
-//! `status.version` never completes. What may befall a control plane is written on its HostedCluster: [`AILS`], [`STUCK`].
+//! No Pod of a control plane runs; whatever takes time takes the time of the [`Pace`](super::Pace). Nodes join by themselves,
+//! so that `status.version` completes some time after `status.controlPlaneVersion`. What may happen to a control plane is
+//! written on its HostedCluster: [`AILS`], [`NODES`], [`RELEASES`], [`STUCK`].
 
 use std::sync::Arc;
 
@@ -41,6 +42,15 @@ pub const AILS: &str = "worlds.lockstep/ails";
 pub const DEGRADED: &str = "degraded";
 /// It comes and goes.
 pub const FLAPPING: &str = "flapping";
+/// On a HostedCluster, with the value [`UNREACHABLE`]: HyperShift can't reach the registry of its release images.
+pub const RELEASES: &str = "worlds.lockstep/releases";
+/// It does not answer.
+pub const UNREACHABLE: &str = "unreachable";
+/// On a HostedCluster, with the value [`NO_NODES`]: no node is there that a version of the whole cluster could run on, so that
+/// `status.version` stays `Partial`.
+pub const NODES: &str = "worlds.lockstep/nodes";
+/// There are none.
+pub const NO_NODES: &str = "none";
 /// On a HostedCluster, with the value `true`: it is not taken down completely, however long one waits.
 pub const STUCK: &str = "worlds.lockstep/stuck";
 
@@ -107,6 +117,17 @@ impl Controller for HyperShift {
 /// The namespace of a control plane.
 pub fn control_plane_namespace(namespace: &str, name: &str) -> String {
     format!("{namespace}-{}", name.replace('.', "-"))
+}
+
+/// Whether a HostedCluster has ever completed an image, so that a NodePool may have it: by the versions of the whole cluster,
+/// or by those of its control plane where none of the former is complete. One that tells nothing yet admits any.
+pub fn has_completed(cluster: &Value, image: &str) -> bool {
+    let history = |field: &str| cluster["status"][field]["history"].as_array().cloned().unwrap_or_default();
+    let (of_all, of_control_plane) = (history("version"), history("controlPlaneVersion"));
+    let is_complete = |entry: &&Value| entry["state"] == "Completed";
+    let deciding = if of_all.iter().any(|entry| is_complete(&entry)) { &of_all } else { &of_control_plane };
+    let resolved = release::resolved(image);
+    deciding.is_empty() || deciding.iter().filter(is_complete).any(|entry| entry["image"] == resolved)
 }
 
 /// The control plane's Service, in its namespace.

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::bench::{Bench, RESYNC};
 use super::objects::{
-    DPF, NAMESPACE, PASSWORD, SSH_KEY, UPGRADE, bridge, docker_config, dpu_cluster, pool, secret,
+    DPF, NAMESPACE, PASSWORD, RELEASE, SSH_KEY, UPGRADE, bridge, docker_config, dpu_cluster, pool, secret,
 };
+use super::scenarios;
 
 #[test]
 fn a_bridge_comes_and_goes() {
@@ -68,6 +69,78 @@ fn a_new_image_upgrades_and_stays_ready() {
     assert_eq!(bench.get("HostedCluster", NAMESPACE, "prod")["spec"]["release"]["image"], UPGRADE);
     assert_eq!(bench.get("NodePool", NAMESPACE, "prod")["spec"]["release"]["image"], UPGRADE);
     assert_eq!(bench.phase("prod"), "Ready");
+}
+
+/// HyperShift refuses a NodePool that is ahead of its HostedCluster, and a version is complete only when the nodes are there.
+#[test]
+fn a_cluster_stays_ready_while_it_is_upgraded() {
+    for (version, title) in [("4.19.1", "patch"), ("4.20.1", "minor")] {
+        let mut bench = Bench::ready();
+        let image = format!("registry.example.com/ocp-release:{version}-multi");
+        let known = bench.registry().images[UPGRADE].clone();
+        bench.registry().images.insert(image.clone(), known);
+        let release =
+            |bench: &mut Bench| bench.get("NodePool", NAMESPACE, "prod")["spec"]["release"]["image"].clone();
+        scenarios::befall(&mut bench, hypershift::NODES, &json!(hypershift::NO_NODES));
+        bench.change("prod", &json!({ "ocpReleaseImage": image }));
+        bench.settle();
+        assert_eq!(release(&mut bench), RELEASE, "{title}");
+        assert_eq!(bench.phase("prod"), "Ready", "{title}: {:#}", bench.bridge("prod")["status"]);
+        let (applied, message) = bench.condition("prod", "SpecApplied");
+        let expected = format!(
+            "the HostedCluster is upgraded to {image} (version {version} is Partial); the NodePool keeps {RELEASE} until that \
+             is complete"
+        );
+        assert_eq!((applied.as_str(), message), ("Unknown/UpgradeInProgress", expected), "{title}");
+
+        scenarios::befall(&mut bench, hypershift::NODES, &Value::Null);
+        bench.settle();
+        assert_eq!(release(&mut bench), *image, "{title}");
+        assert_eq!(bench.condition("prod", "SpecApplied").0, "True/Applied", "{title}");
+        bench.transitions();
+        let fails = ("Ready".to_owned(), "Failed".to_owned());
+        assert!(!bench.edges.contains(&fails), "{title}: {:?}", bench.edges);
+    }
+}
+
+/// Until the first node joins, no version of the whole cluster is complete.
+#[test]
+fn a_cluster_without_nodes_is_upgraded_with_its_control_plane() {
+    let mut bench = Bench::new();
+    bench.create(&bridge("prod"));
+    bench.cluster.advance(Duration::from_secs(2));
+    scenarios::befall(&mut bench, hypershift::NODES, &json!(hypershift::NO_NODES));
+    bench.settle();
+    bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
+    bench.settle();
+    let pool = bench.get("NodePool", NAMESPACE, "prod");
+    assert_eq!(pool["spec"]["release"]["image"], UPGRADE);
+    let objection = pool["status"]["conditions"].as_array().expect("conditions").iter();
+    let mut objection = objection.filter(|condition| condition["type"] == "SupportedVersionSkew");
+    assert_eq!(objection.next().expect("it is told")["reason"], "UnsupportedSkew");
+    assert_eq!(bench.phase("prod"), "Ready", "{:#}", bench.bridge("prod")["status"]);
+    bench.transitions();
+    assert!(!bench.edges.contains(&("Ready".to_owned(), "Failed".to_owned())), "{:?}", bench.edges);
+}
+
+/// A control plane serves though HyperShift leaves it alone, or can't reach its registry.
+#[test]
+fn a_cluster_that_serves_stays_ready_while_hypershift_is_blocked() {
+    for begin in [scenarios::paused, scenarios::releases_unreachable, scenarios::upgrade_blocked] {
+        let mut bench = begin();
+        assert_eq!(bench.condition("prod", "HostedClusterProgressing").0, "False/Blocked");
+        let (ready, message) = bench.condition("prod", "Ready");
+        assert_eq!(ready, "True/ClusterReady");
+        assert!(message.contains(", but HyperShift can't change it now: Blocked: "), "{message}");
+        scenarios::pause(&mut bench, &Value::Null);
+        scenarios::befall(&mut bench, hypershift::RELEASES, &Value::Null);
+        bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
+        bench.settle();
+        assert_eq!(bench.get("NodePool", NAMESPACE, "prod")["spec"]["release"]["image"], UPGRADE);
+        assert_eq!(bench.condition("prod", "NodePoolReady").0, "True/NodesReady");
+        bench.transitions();
+        assert!(!bench.edges.contains(&("Ready".to_owned(), "Failed".to_owned())), "{:?}", bench.edges);
+    }
 }
 
 #[test]
@@ -235,7 +308,7 @@ fn a_kind_that_comes_later_is_picked_up() {
 
 #[test]
 fn what_a_deletion_waits_for_is_told() {
-    let mut bench = super::scenarios::hosted_cluster_held();
+    let mut bench = scenarios::hosted_cluster_held();
     bench.delete("DPFHCPBridge", NAMESPACE, "prod");
     bench.cluster.advance(Duration::from_mins(10));
     let waits = "waiting for HostedCluster dpf-hcp-bridge-system/prod to be gone";

@@ -75,6 +75,21 @@ const TABLE: &[Line] = &[
         "the API server does not take an upgrade yet",
         when::update_delayed,
     ),
+    line(
+        "SpecApplied",
+        "Unknown/UpgradeInProgress",
+        "Ready",
+        "an upgrade waits for the nodes",
+        when::upgrade_under_way,
+    ),
+    line("SpecApplied", "Unknown/UpdatePending", "Ready", "HyperShift is paused", when::upgrade_paused),
+    line(
+        "SpecApplied",
+        "False/UpdateRefused",
+        "Ready",
+        "HyperShift can't go on with the new image",
+        when::upgrade_blocked,
+    ),
     line("PrerequisitesMet", "True/AllMet", "Ready", "everything is there", Bench::ready),
     line("PrerequisitesMet", "True/AllMet", "Ready", "the registry does not answer", when::registry_down),
     line(
@@ -143,6 +158,20 @@ const TABLE: &[Line] = &[
         "HyperShift can't go on with the image",
         when::blocked,
     ),
+    line(
+        "HostedClusterProgressing",
+        "False/Blocked",
+        "Ready",
+        "HyperShift is paused while the cluster serves",
+        when::paused,
+    ),
+    line(
+        "HostedClusterProgressing",
+        "False/Blocked",
+        "Ready",
+        "HyperShift can't reach the registry of a ready cluster",
+        when::releases_unreachable,
+    ),
     line("HostedClusterDegraded", "False/AsExpected", "Ready", "the control plane is whole", Bench::ready),
     line(
         "HostedClusterDegraded",
@@ -164,6 +193,20 @@ const TABLE: &[Line] = &[
         "Pending",
         "there is no NodePool yet",
         when::without_dpu_cluster,
+    ),
+    line(
+        "NodePoolReady",
+        "Unknown/ReleasePending",
+        "Ready",
+        "the NodePool is ahead of a HostedCluster that is being upgraded",
+        when::node_pool_ahead,
+    ),
+    line(
+        "NodePoolReady",
+        "Unknown/ReleasePending",
+        "Ready",
+        "HyperShift can't reach the registry of a ready cluster",
+        when::releases_unreachable,
     ),
     line(
         "NodePoolReady",

@@ -251,8 +251,63 @@ pub(super) fn ailing(how: &str) -> Bench {
 }
 
 pub(super) fn ail(bench: &mut Bench, how: &Value) {
-    let ails = json!({ "metadata": { "annotations": { hypershift::AILS: how } } });
-    bench.merge("HostedCluster", NAMESPACE, "prod", &ails);
+    befall(bench, hypershift::AILS, how);
+}
+
+/// Writes on the HostedCluster what happens to it.
+pub(super) fn befall(bench: &mut Bench, what: &str, how: &Value) {
+    let annotations = json!({ "metadata": { "annotations": { what: how } } });
+    bench.merge("HostedCluster", NAMESPACE, "prod", &annotations);
+}
+
+/// An upgrade that waits for the nodes.
+pub(super) fn upgrade_under_way() -> Bench {
+    after(|bench| {
+        befall(bench, hypershift::NODES, &json!(hypershift::NO_NODES));
+        bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
+    })
+}
+
+/// HyperShift is to leave the cluster alone.
+pub(super) fn paused() -> Bench {
+    after(|bench| pause(bench, &json!("true")))
+}
+
+pub(super) fn pause(bench: &mut Bench, until: &Value) {
+    bench.merge("HostedCluster", NAMESPACE, "prod", &json!({ "spec": { "pausedUntil": until } }));
+}
+
+/// HyperShift can't reach the registry of its releases any more.
+pub(super) fn releases_unreachable() -> Bench {
+    after(|bench| befall(bench, hypershift::RELEASES, &json!(hypershift::UNREACHABLE)))
+}
+
+/// The registry has an image with which HyperShift can't go on.
+pub(super) fn upgrade_blocked() -> Bench {
+    after(|bench| {
+        let bad = "registry.example.com/ocp-release:4.20.7-bad";
+        let images = &mut bench.registry().images;
+        let image = images[UPGRADE].clone();
+        images.insert(bad.to_owned(), image);
+        bench.change("prod", &json!({ "ocpReleaseImage": bad }));
+    })
+}
+
+/// An upgrade is asked for while HyperShift is paused.
+pub(super) fn upgrade_paused() -> Bench {
+    after(|bench| {
+        pause(bench, &json!("true"));
+        bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
+    })
+}
+
+/// The NodePool has the new release before the HostedCluster has completed it.
+pub(super) fn node_pool_ahead() -> Bench {
+    let mut bench = upgrade_under_way();
+    let ahead = json!({ "spec": { "release": { "image": UPGRADE } } });
+    bench.merge("NodePool", NAMESPACE, "prod", &ahead);
+    bench.cluster.advance(Duration::from_mins(3));
+    bench
 }
 
 pub(super) fn degraded() -> Bench {

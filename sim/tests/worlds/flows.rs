@@ -93,6 +93,41 @@ fn a_new_image_is_rolled_out() {
     insta::assert_snapshot!("upgrade", bench.transitions());
 }
 
+/// What HyperShift says of a NodePool that is ahead of its HostedCluster, and of each new token.
+#[test]
+fn a_node_pool_waits_for_its_cluster() {
+    let mut bench = available();
+    let image = |version: &str| json!({ "spec": { "release": { "image": format!("registry.example.com/ocp-release:{version}-multi") } } });
+    let message = |object: &Value, name: &str| {
+        let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.find(|condition| condition["type"] == name).map(|found| found["message"].clone())
+    };
+    befalls(&mut bench, hypershift::NODES, &json!(hypershift::NO_NODES));
+    bench.transitions();
+    for kind in ["HostedCluster", "NodePool"] {
+        bench.merge(kind, "prod", &image("4.19.1"));
+    }
+    bench.settle();
+    let pool = bench.get("NodePool", "prod");
+    assert_eq!(condition(&pool, "SupportedVersionSkew"), "False/UnsupportedSkew");
+    let skew = "NodePool version 4.19.1 cannot be higher than the HostedCluster version 4.19.0";
+    assert_eq!(message(&pool, "SupportedVersionSkew"), Some(json!(skew)));
+    bench.merge("NodePool", "prod", &image("4.20.1"));
+    bench.settle();
+    let pool = bench.get("NodePool", "prod");
+    assert_eq!(condition(&pool, "ValidReleaseImage"), "False/ValidationFailed");
+    let latest = "the latest version supported is: \"4.19.0\". Attempting to use: \"4.20.1\"";
+    assert_eq!(message(&pool, "ValidReleaseImage"), Some(json!(latest)));
+    bench.merge("HostedCluster", "prod", &image("4.20.1"));
+    befalls(&mut bench, hypershift::NODES, &Value::Null);
+    bench.settle();
+    let pool = bench.get("NodePool", "prod");
+    for name in ["SupportedVersionSkew", "ValidReleaseImage", "ValidGeneratedPayload"] {
+        assert!(condition(&pool, name).starts_with("True/"), "{name}: {pool:#}");
+    }
+    insta::assert_snapshot!("node_pool_waits", bench.transitions());
+}
+
 #[test]
 fn a_bad_image_blocks() {
     let mut bench = available();

@@ -80,6 +80,22 @@ impl fmt::Display for ReleaseVersion {
     }
 }
 
+/// The version that the tag of a release image names, without the architecture. None if it names none.
+pub fn named_by(tag: &str) -> Option<&str> {
+    let version = ARCHITECTURES.iter().find_map(|end| tag.strip_suffix(end)).unwrap_or(tag);
+    ReleaseVersion::of_release(version).map(|_| version)
+}
+
+/// Whether a version is the one that a tag names. None if only what follows the numbers differs: a tag may say more, or less.
+pub fn is_release(version: &str, named: &str) -> Option<bool> {
+    let numbers = |text: &str| text.split(['-', '+']).next().map(str::to_owned);
+    match (version == named, numbers(version) == numbers(named)) {
+        (true, _) => Some(true),
+        (false, false) => Some(false),
+        (false, true) => None,
+    }
+}
+
 /// Reads what HyperShift supports from the key `supported-versions` of the `ConfigMap` of that name, in the order in which
 /// it stands there: `{"versions":["4.20","4.19"]}`.
 pub fn supported_versions(text: &str) -> Result<Vec<ReleaseVersion>, String> {

@@ -70,6 +70,21 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<Disconnects>,
     ),
     bug("hides_degradation", "A degraded HostedCluster is called sound.", plant::<HidesDegradation>),
+    bug(
+        "raises_the_nodepool_early",
+        "A HostedCluster is taken for upgraded as soon as it is told to be.",
+        plant::<RaisesNodePool>,
+    ),
+    bug(
+        "takes_new_tokens_for_broken",
+        "A NodePool whose new token is not there yet is called unhealthy.",
+        plant::<TokensBreak>,
+    ),
+    bug(
+        "takes_a_pause_for_a_failure",
+        "A cluster that serves is called Failed while HyperShift is paused.",
+        plant::<PauseFails>,
+    ),
     bug("tells_secrets", "What is read is told in the log.", plant::<TellsSecrets>),
     bug("writes_status_at_every_pass", "The status is written, changed or not.", plant::<StatusAlways>),
     bug("moves_transition_times", "lastTransitionTime is set at every write.", plant::<TimesMove>),
@@ -345,5 +360,70 @@ impl Flaw for HidesDegradation {
             }
         }
         Some(Event::Observed { kind, object: Arc::new(object) })
+    }
+}
+
+/// Changes what the machine is told of the objects of a kind.
+fn retell(event: Event, kind_name: &str, change: impl FnOnce(&mut Value)) -> Event {
+    match event {
+        Event::Observed { kind, object } if kind.kind == kind_name => {
+            let mut object = Value::clone(&object);
+            change(&mut object);
+            Event::Observed { kind, object: Arc::new(object) }
+        }
+        other => other,
+    }
+}
+
+#[derive(Default)]
+struct RaisesNodePool;
+
+impl Flaw for RaisesNodePool {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(retell(event, "HostedCluster", |cluster| {
+            let image = cluster["spec"]["release"]["image"].clone();
+            let newest = json!([{ "state": "Completed", "image": image, "version": "4.20.1" }]);
+            if cluster["status"].is_object() {
+                cluster["status"]["version"]["history"] = newest;
+            }
+        }))
+    }
+}
+
+#[derive(Default)]
+struct TokensBreak;
+
+impl Flaw for TokensBreak {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(retell(event, "NodePool", |pool| {
+            for condition in pool["status"]["conditions"].as_array_mut().into_iter().flatten() {
+                if condition["reason"] == "NotFound" {
+                    condition["reason"] = json!("InvalidPayload");
+                }
+            }
+        }))
+    }
+}
+
+#[derive(Default)]
+struct PauseFails;
+
+impl Flaw for PauseFails {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (_, patch) = status_patch(&mut request.action)?;
+        let mut changed = Value::clone(patch);
+        let status = &mut changed["status"];
+        let conditions = status["conditions"].as_array_mut()?;
+        let is_blocked = conditions.iter().any(|condition| condition["reason"] == "Blocked");
+        for condition in conditions.iter_mut().filter(|condition| is_blocked && condition["type"] == "Ready")
+        {
+            condition["status"] = json!("False");
+            condition["reason"] = json!("ValidationFailed");
+        }
+        if is_blocked && status["phase"] == "Ready" {
+            status["phase"] = json!("Failed");
+        }
+        *patch = Arc::new(changed);
+        None
     }
 }

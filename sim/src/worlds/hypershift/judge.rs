@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use lockstep_core::object::{ObjectRef, metadata};
+use lockstep_core::object::{ObjectRef, annotation, metadata};
 use serde_json::Value;
 
 use super::endpoint::{strategies, strategy};
-use super::release;
+use super::{RELEASES, UNREACHABLE, release};
 use crate::worlds::addresses::Range;
 use crate::worlds::look::Look;
 use crate::worlds::secret_kind;
@@ -22,6 +22,13 @@ pub(super) struct Trouble {
 
 /// The version that is wanted, or why nothing can be done.
 pub(super) fn judge<'a>(look: &Look<'_>, cluster: &'a Value, routes: bool) -> Result<&'a str, Trouble> {
+    if let Some(until) = cluster["spec"]["pausedUntil"].as_str().filter(|until| *until != "false") {
+        return Err(Trouble {
+            condition: "ReconciliationActive",
+            reason: "ReconciliationPaused",
+            message: format!("reconciliation is paused until {until}"),
+        });
+    }
     configuration(cluster, routes).map_err(|message| Trouble {
         condition: "ValidConfiguration",
         reason: "InvalidConfiguration",
@@ -74,6 +81,9 @@ fn secret(look: &Look<'_>, cluster: &Value, field: &str, key: &str) -> Result<()
 /// The version of the release image, if it is one to which the cluster may go.
 fn image(cluster: &Value) -> Result<&str, String> {
     let image = cluster["spec"]["release"]["image"].as_str().unwrap_or_default();
+    if annotation(cluster, RELEASES) == Some(UNREACHABLE) {
+        return Err(release::unreachable(image));
+    }
     let version = release::version(image).ok_or_else(|| format!("{image} is no release image"))?;
     let history = &cluster["status"]["controlPlaneVersion"]["history"];
     let before = history[0]["version"].as_str().unwrap_or(version);

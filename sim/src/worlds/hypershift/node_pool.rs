@@ -5,10 +5,10 @@ use std::sync::Arc;
 use lockstep_core::engine::action::Action;
 use lockstep_core::engine::conditions::Status::{False, True};
 use lockstep_core::engine::finalizer;
-use lockstep_core::object::{ObjectRef, is_deleting, metadata};
+use lockstep_core::object::{ObjectRef, annotation, is_deleting, metadata};
 use serde_json::{Value, json};
 
-use super::{FINALIZER, hosted_cluster_kind, node_pool_kind, release};
+use super::{FINALIZER, RELEASES, UNREACHABLE, hosted_cluster_kind, node_pool_kind, release};
 use crate::worlds::look::Look;
 use crate::worlds::reference;
 use crate::worlds::status::Findings;
@@ -39,7 +39,7 @@ pub(super) fn tend(look: &mut Look<'_>, pool: &Value) {
     if !pool["status"]["conditions"].is_array() && !look.after(&target, "status") {
         return;
     }
-    let status = status(look, pool);
+    let status = status(look, &target, pool, cluster);
     look.keep_status(&target, pool, &status);
 }
 
@@ -65,7 +65,7 @@ fn own(target: &ObjectRef, pool: &Value, cluster: &Value) -> Option<Action> {
     Some(Action::Patch { target: target.clone(), subresource: None, patch: Arc::new(patch) })
 }
 
-fn status(look: &Look<'_>, pool: &Value) -> Value {
+fn status(look: &mut Look<'_>, target: &ObjectRef, pool: &Value, cluster: &Value) -> Value {
     let spec = &pool["spec"];
     let mut status = pool["status"].clone();
     let mut findings = Findings::of(pool, look.now);
@@ -73,20 +73,34 @@ fn status(look: &Look<'_>, pool: &Value) -> Value {
     findings.set("UpdateManagementEnabled", True, "AsExpected", "");
     findings.set("ReconciliationActive", True, "ReconciliationActive", "");
     let image = spec["release"]["image"].as_str().unwrap_or_default();
-    let version = release::version(image);
-    if version.is_some() {
-        findings.set("ValidReleaseImage", True, "AsExpected", &format!("Using release image: {image}"));
-    } else {
-        let message = format!("{image} is no release image");
-        findings.set("ValidReleaseImage", False, "ValidationFailed", &message);
-    }
-    if let Some(version) = version {
-        status["version"] = version.into();
-        for condition in ["ValidArchPlatform", "ValidMachineConfig", "SupportedVersionSkew"] {
-            findings.set(condition, True, "AsExpected", "");
+    match release(image, cluster) {
+        Err(message) => findings.set("ValidReleaseImage", False, "ValidationFailed", &message),
+        Ok(version) => {
+            findings.set("ValidReleaseImage", True, "AsExpected", &format!("Using release image: {image}"));
+            status["version"] = version.into();
+            for condition in ["ValidArchPlatform", "ValidMachineConfig"] {
+                findings.set(condition, True, "AsExpected", "");
+            }
+            match skew(version, cluster) {
+                Some(message) => findings.set("SupportedVersionSkew", False, "UnsupportedSkew", &message),
+                None => {
+                    findings.set(
+                        "SupportedVersionSkew",
+                        True,
+                        "AsExpected",
+                        "Release image version is valid",
+                    );
+                }
+            }
+            if has_payload(look, target, pool) {
+                findings.set("ValidGeneratedPayload", True, "AsExpected", "Payload generated successfully");
+            } else {
+                let message = "Unable to get status data from token secret";
+                findings.set("ValidGeneratedPayload", False, "NotFound", message);
+            }
+            findings.set("UpdatingVersion", False, "AsExpected", "");
+            findings.set("UpdatingConfig", False, "AsExpected", "");
         }
-        findings.set("UpdatingVersion", False, "AsExpected", "");
-        findings.set("UpdatingConfig", False, "AsExpected", "");
     }
     // Of replicas that nobody makes, none is there either.
     let (reason, message) = match spec["replicas"].as_i64().unwrap_or(0) {
@@ -98,4 +112,46 @@ fn status(look: &Look<'_>, pool: &Value) -> Value {
     status["replicas"] = 0.into();
     status["conditions"] = json!(findings.into_conditions());
     status
+}
+
+/// The versions of a cluster's history, newest first, and whether each is complete.
+fn history(cluster: &Value) -> impl DoubleEndedIterator<Item = (&str, bool)> {
+    let history = cluster["status"]["version"]["history"].as_array().into_iter().flatten();
+    history.filter_map(|entry| Some((entry["version"].as_str()?, entry["state"] == "Completed")))
+}
+
+/// The version of a release image. No minor version above that of the cluster is taken: the newest that is complete, or at
+/// first that of its spec.
+fn release<'a>(image: &'a str, cluster: &Value) -> Result<&'a str, String> {
+    if annotation(cluster, RELEASES) == Some(UNREACHABLE) {
+        return Err(release::unreachable(image));
+    }
+    let version = release::version(image).ok_or_else(|| format!("{image} is no release image"))?;
+    let complete = history(cluster).find(|(_, is_complete)| *is_complete).map(|(version, _)| version);
+    let wanted = cluster["spec"]["release"]["image"].as_str().and_then(release::version);
+    match complete.or(wanted) {
+        Some(hosted) if release::minor(version) > release::minor(hosted) => {
+            Err(format!("the latest version supported is: {hosted:?}. Attempting to use: {version:?}"))
+        }
+        _ => Ok(version),
+    }
+}
+
+/// Why a version is no match for that of the cluster: the newest that is complete, or at first the oldest of all.
+fn skew(version: &str, cluster: &Value) -> Option<String> {
+    let complete = history(cluster).find(|(_, is_complete)| *is_complete);
+    let (hosted, _) = complete.or_else(|| history(cluster).next_back())?;
+    (release::order(version) > release::order(hosted)).then(|| {
+        format!("NodePool version {version} cannot be higher than the HostedCluster version {hosted}")
+    })
+}
+
+/// Whether what nodes start from is generated. Each change of the spec has a token of its own, whose Secret takes a while.
+fn has_payload(look: &mut Look<'_>, target: &ObjectRef, pool: &Value) -> bool {
+    let mut conditions = pool["status"]["conditions"].as_array().into_iter().flatten();
+    let Some(before) = conditions.find(|condition| condition["type"] == "ValidGeneratedPayload") else {
+        return false;
+    };
+    let is_old = before["observedGeneration"] != pool["metadata"]["generation"];
+    !is_old && (before["status"] == "True" || look.after(target, "payload"))
 }

@@ -21,9 +21,50 @@ pub(super) fn minor(version: &str) -> Option<(u32, u32)> {
     parts.next()?.starts_with(|digit: char| digit.is_ascii_digit()).then_some((major, minor))
 }
 
+/// What HyperShift says where the registry of a release image can't be reached.
+pub(super) fn unreachable(image: &str) -> String {
+    format!("failed to lookup release image {image}: dial tcp: i/o timeout")
+}
+
+/// Major, minor and patch of a version, by which two are ordered. Pre-releases count as what they precede.
+pub(super) fn order(version: &str) -> Option<(u32, u32, u32)> {
+    let (major, minor) = minor(version)?;
+    let patch = version.splitn(3, '.').nth(2)?;
+    let digits = patch.find(|digit: char| !digit.is_ascii_digit()).unwrap_or(patch.len());
+    Some((major, minor, patch.get(..digits)?.parse().ok()?))
+}
+
+/// The image as HyperShift writes it into histories: by its digest. No registry is asked: the digest follows from the text.
+pub(super) fn resolved(image: &str) -> String {
+    if image.contains('@') {
+        return image.to_owned();
+    }
+    let (path, tag) = image.rsplit_once(':').unwrap_or((image, "latest"));
+    // FNV-1a: any digest will do that differs where the images do.
+    let hash = tag.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{path}@sha256:{}", format!("{hash:016x}").repeat(4))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_have_an_order() {
+        assert!(order("4.20.4") > order("4.20.3") && order("4.20.10-rc.1") > order("4.20.9"));
+        assert_eq!((order("4.20"), order("x.y.z")), (None, None));
+    }
+
+    #[test]
+    fn images_are_resolved_to_digests() {
+        let by_digest = "quay.io/ocp/release@sha256:00";
+        assert_eq!(resolved(by_digest), by_digest);
+        let resolved = ["quay.io/ocp/release:4.19.0-multi", "quay.io/ocp/release:4.20.0-multi"].map(resolved);
+        assert!(resolved[0].starts_with("quay.io/ocp/release@sha256:") && resolved[0] != resolved[1]);
+        assert_eq!(resolved[0].split_once(':').map(|(_, digest)| digest.len()), Some(64));
+    }
 
     #[test]
     fn the_tag_tells_the_version() {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::control_plane::kubeconfig;
 use super::endpoint::{Endpoint, endpoint, strategy};
 use super::judge::Trouble;
-use super::{AILS, FLAPPING, api_server_service};
+use super::{AILS, FLAPPING, NO_NODES, NODES, api_server_service, release};
 use crate::worlds::look::Look;
 use crate::worlds::status::{Findings, is_true};
 
@@ -23,7 +23,12 @@ pub(super) fn of(
 ) -> Value {
     let mut status = cluster["status"].clone();
     let mut findings = Findings::of(cluster, look.now);
-    findings.set("ReconciliationActive", True, "AsExpected", "Reconciliation is active.");
+    match judged {
+        Err(trouble) if trouble.condition == "ReconciliationActive" => {
+            findings.set("ReconciliationActive", False, trouble.reason, &trouble.message);
+        }
+        _ => findings.set("ReconciliationActive", True, "AsExpected", "Reconciliation is active."),
+    }
     findings.set("SupportedHostedCluster", True, "AsExpected", "The cluster is supported.");
     validity(&mut findings, judged);
     let missing = infrastructure(look, target, cluster, &mut findings);
@@ -43,9 +48,10 @@ pub(super) fn of(
     if let Ok(version) = judged {
         let image = cluster["spec"]["release"]["image"].as_str().unwrap_or_default();
         let generation = &cluster["metadata"]["generation"];
-        let wanted =
-            json!({ "desired": { "image": image, "version": version }, "observedGeneration": generation });
-        versions(look, target, &mut status, &wanted, is_available);
+        let desired = json!({ "image": release::resolved(image), "version": version });
+        let wanted = json!({ "desired": desired, "observedGeneration": generation });
+        let has_nodes = annotation(cluster, NODES) != Some(NO_NODES);
+        versions(look, target, &mut status, &wanted, is_available, has_nodes);
     }
     let rolling = status["controlPlaneVersion"]["history"][0]["state"] != "Completed";
     match judged {
@@ -149,8 +155,16 @@ fn infrastructure(
     }
 }
 
-/// Keeps the two histories: that of the control plane completes, that of the whole cluster would need nodes.
-fn versions(look: &mut Look<'_>, target: &ObjectRef, status: &mut Value, wanted: &Value, is_available: bool) {
+/// Keeps the two histories: that of the control plane completes by itself, that of the whole cluster after it, and only with
+/// nodes.
+fn versions(
+    look: &mut Look<'_>,
+    target: &ObjectRef,
+    status: &mut Value,
+    wanted: &Value,
+    is_available: bool,
+    has_nodes: bool,
+) {
     let time = json!(look.now.wall.timestamp_seconds().to_string());
     let desired = &wanted["desired"];
     if status["controlPlaneVersion"]["history"][0]["image"] != desired["image"] {
@@ -171,7 +185,15 @@ fn versions(look: &mut Look<'_>, target: &ObjectRef, status: &mut Value, wanted:
         status["version"]["availableUpdates"] = json!([]);
     }
     let newest = &mut status["controlPlaneVersion"]["history"][0];
-    if newest["state"] == "Partial" && is_available && look.after(target, "rollout") {
+    if newest["state"] == "Partial" {
+        if is_available && look.after(target, "rollout") {
+            newest["state"] = "Completed".into();
+            newest["completionTime"] = time;
+        }
+        return;
+    }
+    let newest = &mut status["version"]["history"][0];
+    if newest["state"] == "Partial" && is_available && has_nodes && look.after(target, "nodes") {
         newest["state"] = "Completed".into();
         newest["completionTime"] = time;
     }

@@ -41,6 +41,9 @@ pub(super) const ACTS: &[Act] = &[
     Act::new("create a DPUCluster", "admin", 4, create_dpu_cluster),
     Act::new("give a DPUCluster a kubeconfig", "admin", 2, give_kubeconfig),
     Act::new("let a control plane ail", "other controller", 4, let_ail),
+    Act::new("keep the nodes away", "other controller", 3, keep_nodes_away),
+    Act::new("pause HyperShift", "admin", 3, pause_hypershift),
+    Act::new("cut HyperShift off from its images", "admin", 3, cut_off),
     Act::new("hold a teardown up", "other controller", 2, hold_teardown_up),
     Act::new("delete a HostedCluster", "other controller", 2, delete_hosted_cluster),
     Act::new("delete a NodePool", "other controller", 2, delete_node_pool),
@@ -91,6 +94,9 @@ pub(super) fn settle(hand: &mut dyn Hand) {
     for object in hand.server().objects(&names::hosted_cluster()) {
         let name = metadata(&object, "name");
         befall(hand, name, hypershift::STUCK, None);
+        befall(hand, name, hypershift::NODES, None);
+        befall(hand, name, hypershift::RELEASES, None);
+        hand.merge(&hosted_cluster(name), &json!({ "spec": { "pausedUntil": null } }));
         // A control plane that is degraded serves all the same; one that comes and goes never rests.
         if annotation(&object, hypershift::AILS) == Some(hypershift::FLAPPING) {
             befall(hand, name, hypershift::AILS, Some(hypershift::DEGRADED));
@@ -229,6 +235,22 @@ fn befall(hand: &mut dyn Hand, name: &str, what: &str, value: Option<&str>) {
 fn let_ail(hand: &mut dyn Hand, random: &mut Random) {
     let how = random.pick(&[Some(hypershift::DEGRADED), Some(hypershift::FLAPPING), None]);
     befall(hand, random.pick(&BRIDGES), hypershift::AILS, how);
+}
+
+/// Upgrades are complete when the nodes are there.
+fn keep_nodes_away(hand: &mut dyn Hand, random: &mut Random) {
+    let nodes = random.pick(&[Some(hypershift::NO_NODES), None]);
+    befall(hand, random.pick(&BRIDGES), hypershift::NODES, nodes);
+}
+
+fn pause_hypershift(hand: &mut dyn Hand, random: &mut Random) {
+    let until = random.pick(&[Some("true"), None]);
+    hand.merge(&hosted_cluster(random.pick(&BRIDGES)), &json!({ "spec": { "pausedUntil": until } }));
+}
+
+fn cut_off(hand: &mut dyn Hand, random: &mut Random) {
+    let releases = random.pick(&[Some(hypershift::UNREACHABLE), None]);
+    befall(hand, random.pick(&BRIDGES), hypershift::RELEASES, releases);
 }
 
 fn hold_teardown_up(hand: &mut dyn Hand, random: &mut Random) {

@@ -1,6 +1,6 @@
 //! What the Bridge may and may not do, at every step.
 
-use lockstep_core::bridge::names::{self, BRIDGE_NAME, FINALIZER, condition};
+use lockstep_core::bridge::names::{self, BRIDGE_NAME, FINALIZER, condition, reason};
 use lockstep_core::bridge::phase::Phase;
 use lockstep_core::bridge::world::control_plane_namespace;
 use lockstep_core::object::{Name, ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
@@ -10,6 +10,7 @@ use crate::apiserver::ApiServer;
 use crate::cluster::{Change, What};
 use crate::simulation::history::History;
 use crate::simulation::invariant::{Invariant, Moment, is_deletion};
+use crate::worlds::hypershift;
 
 pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
@@ -36,6 +37,16 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "ready_means_available",
         sentence: "A bridge is called Ready only if the HostedCluster was available by all that the process was told.",
         holds: ready_means_available,
+    },
+    Invariant {
+        name: "an_available_cluster_is_not_failed",
+        sentence: "What HyperShift says of an upgrade, a pause or its registry makes no bridge Failed whose HostedCluster is available.",
+        holds: an_available_cluster_is_not_failed,
+    },
+    Invariant {
+        name: "the_nodepool_follows",
+        sentence: "A NodePool is given another release only when its HostedCluster has completed it.",
+        holds: the_nodepool_follows,
     },
     Invariant {
         name: "what_is_immutable_is_left_alone",
@@ -251,6 +262,60 @@ fn ready_means_available(moment: &Moment<'_>) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{object} is called Ready, and its HostedCluster was not available by all that was told"))
+}
+
+fn an_available_cluster_is_not_failed(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    let phase = |object: &Value| object["status"]["phase"].as_str().and_then(Phase::read);
+    let fails = phase(old) == Some(Phase::Ready) && phase(new) == Some(Phase::Failed);
+    if object.kind != names::bridge()
+        || !fails
+        || !conditions(new, condition::HOSTED_CLUSTER_AVAILABLE, "True")
+    {
+        return Ok(());
+    }
+    // The first obstacle is told, and the NodePool is the last.
+    let because = |name: &str, reason: &str| {
+        let all = new["status"]["conditions"].as_array().into_iter().flatten();
+        all.into_iter().any(|condition| condition["type"] == name && condition["reason"] == reason)
+    };
+    let is_by_nodes = because(condition::READY, reason::WAITING_FOR_INFRASTRUCTURE)
+        && because(condition::NODE_POOL_READY, reason::NODES_UNHEALTHY)
+        && conditions(new, condition::SERVICE_EXPOSURE_READY, "True")
+        && (conditions(new, condition::KUBECONFIG_INJECTED, "True")
+            || because(condition::KUBECONFIG_INJECTED, reason::DPU_CLUSTER_HAS_ITS_OWN));
+    let is_by_block = because(condition::READY, reason::VALIDATION_FAILED)
+        && because(condition::HOSTED_CLUSTER_PROGRESSING, reason::BLOCKED)
+        && !because(condition::PREREQUISITES_MET, reason::INVALID)
+        && [condition::DPU_CLUSTER_VALID, condition::HOSTED_CLUSTER_CREATED, condition::PROVISIONED]
+            .iter()
+            .all(|name| conditions(new, name, "True"));
+    if is_by_nodes || is_by_block {
+        return Err(format!("{object} is called Failed for {}", new["status"]["message"]));
+    }
+    Ok(())
+}
+
+fn the_nodepool_follows(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    let image = |pool: &Value| pool["spec"]["release"]["image"].as_str().unwrap_or_default().to_owned();
+    if object.kind != names::node_pool() || image(old) == image(new) {
+        return Ok(());
+    }
+    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    let cluster = ObjectRef::namespaced(&names::hosted_cluster(), namespace, &object.name);
+    // The write may have been on its way for a while.
+    let told = life.told.get(&cluster).into_iter();
+    let mut told = told.chain(life.told_before.get(&cluster).map(|(_, object)| object)).peekable();
+    if told.peek().is_none() || told.any(|cluster| hypershift::has_completed(cluster, &image(new))) {
+        return Ok(());
+    }
+    Err(format!("{object} was given {}, which its HostedCluster has not completed", image(new)))
 }
 
 fn conditions(object: &Value, name: &str, status: &str) -> bool {
