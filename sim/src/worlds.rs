@@ -62,7 +62,7 @@ impl System {
         match self {
             Self::HyperShift => Box::new(Level::new(hypershift::HyperShift::default(), pace, seed)),
             Self::Dpf => Box::new(Level::new(dpf::Dpf::default(), pace, seed)),
-            Self::MetalLb => Box::new(Level::new(metallb::MetalLb, pace, seed)),
+            Self::MetalLb => Box::new(Level::new(metallb::MetalLb::default(), pace, seed)),
             Self::DpuClusters => Box::new(Level::new(dpu_clusters::DpuClusters, pace, seed)),
             Self::ArgoCd => Box::new(Level::new(argocd::ArgoCd::default(), pace, seed)),
         }

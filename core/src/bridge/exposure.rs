@@ -7,27 +7,41 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::names::{self, REQUESTED_IPS, condition, reason};
+use super::names::{self, ASKED_AGAIN, REQUESTED_IPS, condition, reason};
 use super::prerequisites::{Remedy, Unmet, service_title};
 use super::view::{View, is, words};
 use super::{hosted_cluster, vip};
 use crate::engine::action::Action;
 use crate::engine::conditions::{Finding, Status};
 use crate::object::{Name, annotation, metadata, text};
+use crate::time::Monotonic;
 
-/// The write that asks MetalLB for the address; none if it is asked for, can't be given, or there is no Service yet.
+/// After how long MetalLB is asked again for an address that is free and was not given.
+const ASK_AGAIN: Duration = Duration::from_mins(10);
+
+/// The write that asks MetalLB for the address, or asks again; none if it has been asked, can't give it, or there is no
+/// Service yet.
 pub fn write(view: &View<'_>) -> Option<Action> {
-    let (service, address) = (view.service()?, wanted(view)?);
+    let (service, text) = (view.service()?, wanted(view)?);
     let [request, older] = REQUESTED_IPS;
-    let is_asked = annotation(service, request) == Some(address);
-    // To ask for an address that can't be given would take away the one that it has.
-    if is_asked || service["spec"]["type"] != "LoadBalancer" || vip::check(view).is_some() {
+    let address = text.parse::<IpAddr>().ok()?;
+    if service["spec"]["type"] != "LoadBalancer" || vip::check(view).is_some() {
         return None;
     }
-    let mut annotations = json!({ request: address });
+    let mut annotations = json!({ request: text });
+    if is_asked(service, text) {
+        // MetalLB does not look again at a Service that it has refused, unless that is written.
+        if again_after(view).is_none_or(|delay| !delay.is_zero()) {
+            return None;
+        }
+        annotations = json!({ ASKED_AGAIN: view.now.wall.timestamp().to_string() });
+    } else if !vip::may_ask(view, address) {
+        return None;
+    }
     // MetalLB refuses a Service that asks twice.
     if annotation(service, older).is_some() {
         annotations[older] = Value::Null;
@@ -35,6 +49,35 @@ pub fn write(view: &View<'_>) -> Option<Action> {
     let patch = json!({ "metadata": { "uid": metadata(service, "uid"), "annotations": annotations } });
     let target = Name::of(service).object(&names::service());
     Some(Action::Patch { target, subresource: None, patch: Arc::new(patch) })
+}
+
+fn is_asked(service: &Value, address: &str) -> bool {
+    annotation(service, REQUESTED_IPS[0]) == Some(address)
+}
+
+/// The address that MetalLB was asked for and has not given.
+fn outstanding(view: &View<'_>) -> Option<IpAddr> {
+    let (service, text) = (view.service()?, wanted(view)?);
+    let address = text.parse::<IpAddr>().ok().filter(|_| is_asked(service, text))?;
+    (!vip::assigned(service).any(|given| given == address)).then_some(address)
+}
+
+/// In what time MetalLB is to be asked again; none if it can't give the address, or has done so.
+pub fn again_after(view: &View<'_>) -> Option<Duration> {
+    let address = outstanding(view).filter(|address| vip::user(view, *address).is_none())?;
+    let asked = view.memory.asked.filter(|(asked, _)| *asked == address);
+    Some(asked.map_or(Duration::ZERO, |(_, at)| (at + ASK_AGAIN).since(view.now.monotonic)))
+}
+
+/// What MetalLB was asked for just now: the address, if it was free.
+pub fn asked(view: &View<'_>) -> Option<(IpAddr, Monotonic)> {
+    let address = outstanding(view)?;
+    vip::user(view, address).is_none().then_some((address, view.now.monotonic))
+}
+
+/// Whether MetalLB was asked for an address that another has, and so has refused it.
+pub fn is_refused(view: &View<'_>) -> bool {
+    outstanding(view).is_some_and(|address| vip::user(view, address).is_some())
 }
 
 /// The address that the load balancer should have, if there is one.
@@ -75,6 +118,10 @@ fn load_balancer(view: &View<'_>) -> (Status, &'static str, String) {
     let found = wanted.map_or(given.first(), |wanted| given.iter().find(|given| **given == wanted));
     if let Some(address) = found {
         return (Status::True, reason::LOAD_BALANCER_READY, format!("API server exposed at {address}:6443"));
+    }
+    if let Some((wanted, user)) = wanted.and_then(|wanted| Some((wanted, vip::user(view, wanted)?))) {
+        let message = format!("{title} waits for Service {user} to let go of {wanted}");
+        return (Status::False, reason::LOAD_BALANCER_PENDING, message);
     }
     let address = wanted.map_or_else(|| "an address".to_owned(), |wanted| wanted.to_string());
     (Status::False, reason::LOAD_BALANCER_PENDING, format!("{title} waits for MetalLB to give it {address}"))

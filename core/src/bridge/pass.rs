@@ -29,7 +29,7 @@ use super::secrets::Role;
 use super::source::Source;
 use super::view::View;
 use super::world::{Bridge, Memory, bridge_ref};
-use super::{Controller, metrics, status};
+use super::{Controller, exposure, metrics, status};
 use crate::engine::action::{Action, Failure, Outcome, Subresource, Success};
 use crate::engine::backoff::Backoff;
 use crate::engine::driver::{Next, Verdict};
@@ -201,6 +201,11 @@ impl Controller {
                     pass.dpu_cluster = Some(Ok(Source::DpuClusters.trim(&object)));
                 }
                 self.absorb(key, source_of(part), &object);
+                if part == Part::Service
+                    && let Some(asked) = self.with_view(key, &pass, now, exposure::asked).flatten()
+                {
+                    self.world.memories.entry(key.clone()).or_default().asked = Some(asked);
+                }
             }
             Some(Err(failure)) => pass.failures.push((part, failure)),
             _ => {}
@@ -209,6 +214,10 @@ impl Controller {
     }
 
     fn report(&mut self, key: &Name, pass: Pass, now: Now) -> Next<Stage> {
+        // MetalLB is to be asked again when the address is free.
+        if self.with_view(key, &pass, now, exposure::is_refused) == Some(true) {
+            self.world.memories.entry(key.clone()).or_default().asked = None;
+        }
         let judged = self.with_view(key, &pass, now, |view| {
             let (wanted, changed) = status::wanted(view, &pass);
             let differs = wanted != view.bridge.status;

@@ -12,7 +12,7 @@ use super::parse::address::AddressRange;
 use super::prerequisites::{Remedy, Unmet};
 use super::source::Source;
 use super::view::View;
-use super::world::{Index, control_plane_namespace};
+use super::world::{Index, World, control_plane_namespace};
 use crate::engine::action::Class;
 use crate::object::{Name, annotation};
 
@@ -43,10 +43,10 @@ pub fn check(view: &View<'_>) -> Option<Unmet> {
 }
 
 fn conflict(view: &View<'_>, address: IpAddr) -> Option<Unmet> {
-    let own = Name::new(&control_plane_namespace(view.key), API_SERVICE);
     let index = Index::Vip(view.spec.metal_lb_virtual_ip.clone());
-    let stays = |name: &&Name| **name != own && !is_moving(view, name, address);
-    let service = view.world.users(&address).find(stays).map(|name| format!("Service {name}"));
+    let mut bridges = vec![view.key.clone()];
+    let mut stays = |name: &&Name| !is_moving(view.world, name, address, &mut bridges);
+    let service = users(view.world, view.key, address).find(&mut stays).map(|name| format!("Service {name}"));
     let rival = || view.world.rival(&index, view.key).map(|rival| format!("DPFHCPBridge {rival}"));
     let user = service.or_else(rival)?;
     let message =
@@ -54,19 +54,78 @@ fn conflict(view: &View<'_>, address: IpAddr) -> Option<Unmet> {
     Some(Unmet { message, remedy: Remedy::FreeAddress })
 }
 
-/// Whether a Service is that of a bridge which has moved on to another address. Two that swap theirs would wait for each
-/// other for ever.
-fn is_moving(view: &View<'_>, service: &Name, address: IpAddr) -> bool {
+/// The API server's Service of a bridge.
+fn own_service(bridge: &Name) -> Name {
+    Name::new(&control_plane_namespace(bridge), API_SERVICE)
+}
+
+/// The Services that have an address, or ask for it, but for that of a bridge.
+fn users<'a>(world: &'a World, bridge: &Name, address: IpAddr) -> impl Iterator<Item = &'a Name> + use<'a> {
+    let own = own_service(bridge);
+    world.users(&address).filter(move |user| **user != own)
+}
+
+/// The bridge of an API server's Service, and the address that it wants.
+fn bridge_of<'a>(world: &'a World, service: &Name) -> Option<(&'a Name, IpAddr)> {
     if service.name != API_SERVICE {
-        return false;
+        return None;
     }
     let index = Index::ControlPlane(service.namespace.clone());
-    let mut bridges = view.world.bridges.keys_by(&index).filter_map(|name| view.world.bridges.get(name));
-    bridges.any(|bridge| {
-        let wanted =
-            bridge.spec.as_ref().ok().and_then(|spec| spec.metal_lb_virtual_ip.parse::<IpAddr>().ok());
-        let is_given = |wanted| view.world.all(Source::Pools).any(|(_, pool)| holds(pool, wanted));
-        wanted.is_some_and(|wanted| wanted != address && is_given(wanted))
+    world.bridges.keys_by(&index).find_map(|name| {
+        let bridge = world.bridges.get(name).filter(|bridge| !bridge.deleting)?;
+        Some((name, bridge.spec.as_ref().ok()?.metal_lb_virtual_ip.parse().ok()?))
+    })
+}
+
+/// Whether a Service is that of a bridge which moves on to another address, and can have it. That may be held by a bridge
+/// that moves on itself, be it to what the first one has: then the way leads back to one of those that were passed.
+fn is_moving(world: &World, service: &Name, address: IpAddr, passed: &mut Vec<Name>) -> bool {
+    let Some((bridge, wanted)) = bridge_of(world, service).filter(|(_, wanted)| *wanted != address) else {
+        return false;
+    };
+    if passed.contains(bridge) {
+        return true;
+    }
+    passed.push(bridge.clone());
+    let namespace = control_plane_namespace(bridge);
+    let is_given = world.all(Source::Pools).any(|(_, pool)| holds(pool, wanted) && serves(pool, &namespace));
+    is_given
+        && world.rival(&Index::Vip(wanted.to_string()), bridge).is_none()
+        && users(world, bridge, wanted).all(|user| is_moving(world, user, wanted, passed))
+}
+
+/// The Service that has an address, or asks for it, where it is not free for a bridge.
+pub fn user<'a>(view: &View<'a>, address: IpAddr) -> Option<&'a Name> {
+    users(view.world, view.key, address).next()
+}
+
+/// Whether MetalLB may be asked for an address. A Service that asks for what another has loses its own at once and gets
+/// nothing. Only where bridges wait for each other in a circle one has to let go: the oldest of them does.
+pub fn may_ask(view: &View<'_>, address: IpAddr) -> bool {
+    user(view, address).is_none() || opens_circle(view, address)
+}
+
+fn opens_circle(view: &View<'_>, address: IpAddr) -> bool {
+    let world = view.world;
+    let (mut circle, mut wanted) = (vec![view.key], address);
+    loop {
+        let holder = world.users(&wanted).find(|user| {
+            let service = world.find(Source::Services, user).ok().flatten();
+            service.is_some_and(|service| assigned(service).any(|given| given == wanted))
+        });
+        let Some((next, further)) = holder.and_then(|holder| bridge_of(world, holder)) else { return false };
+        if next == view.key {
+            break;
+        }
+        if circle.contains(&next) {
+            return false;
+        }
+        circle.push(next);
+        wanted = further;
+    }
+    circle.iter().all(|other| {
+        let other = world.bridges.get(other).filter(|_| *other != view.key);
+        other.is_none_or(|other| view.bridge.is_older(other))
     })
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Source: "DPFHCPBridge DPUCluster Validation", "Field Indexing".
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -12,7 +14,7 @@ use super::names::{self, API_SERVICE};
 use super::recording::TRAITS;
 use super::source::Source;
 use super::vip;
-use super::world::{Bridge, Index, Seen, World};
+use super::world::{Bridge, Index, Seen, World, control_plane_namespace};
 use super::{BACKOFF, Controller, RECONCILER, metrics};
 use crate::engine::action::{Action, Failure, Scope};
 use crate::engine::backoff::Backoff;
@@ -162,6 +164,30 @@ impl Controller {
                 self.wake_by(&index);
             }
         }
+        // Whether it moves on decides whether others can have what it has.
+        let held = bridge.map(|bridge| self.held_by(&Name::of(&bridge.metadata))).unwrap_or_default();
+        self.wake_by_addresses(held);
+    }
+
+    /// The addresses that the Service of a bridge has, or asks for.
+    fn held_by(&self, bridge: &Name) -> Vec<IpAddr> {
+        let service = Name::new(&control_plane_namespace(bridge), API_SERVICE);
+        let found = self.world.find(Source::Services, &service).ok().flatten();
+        found.map(vip::addresses).unwrap_or_default()
+    }
+
+    /// Wakes the bridges that want one of these addresses, those that want what such a bridge would let go, and so on.
+    fn wake_by_addresses(&mut self, mut addresses: Vec<IpAddr>) {
+        let mut seen = BTreeSet::new();
+        while let Some(address) = addresses.pop() {
+            if !seen.insert(address) {
+                continue;
+            }
+            let wanting: Vec<Name> =
+                self.world.bridges.keys_by(&Index::Vip(address.to_string())).cloned().collect();
+            addresses.extend(wanting.iter().flat_map(|bridge| self.held_by(bridge)));
+            self.outbox.woken.extend(wanting);
+        }
     }
 
     fn wake(&mut self, source: Source, name: &Name, before: Option<&Value>, after: Option<&Value>) {
@@ -180,11 +206,9 @@ impl Controller {
                 if name.name == API_SERVICE {
                     self.wake_by(&Index::ControlPlane(name.namespace.clone()));
                 }
-                for service in [before, after].into_iter().flatten() {
-                    for address in vip::addresses(service) {
-                        self.wake_by(&Index::Vip(address.to_string()));
-                    }
-                }
+                self.wake_by_addresses(
+                    [before, after].into_iter().flatten().flat_map(vip::addresses).collect(),
+                );
             }
             Source::Operator | Source::Versions => self.wake_all(),
         }

@@ -19,6 +19,7 @@ use crate::engine::cache::{Cache, Cached};
 use crate::engine::finalizer;
 use crate::engine::pairs;
 use crate::object::{self, Name, ObjectRef, generation, is_deleting, metadata, resource_version, text};
+use crate::time::Monotonic;
 
 /// Everything that watches and answers have shown.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -50,6 +51,8 @@ pub struct Memory {
     pub secrets: BTreeMap<Role, Verified>,
     /// What the registry said of the release image.
     pub image: Option<Checked>,
+    /// The address that MetalLB was asked for while it was free, and when.
+    pub asked: Option<(IpAddr, Monotonic)>,
 }
 
 /// An object as far as it matters.
@@ -207,9 +210,9 @@ impl World {
     }
 
     /// The Services that have, or ask for, an address.
-    pub fn users<'a>(&'a self, address: &'a IpAddr) -> impl Iterator<Item = &'a Name> {
-        let services = self.watched.get(&Source::Services).into_iter();
-        services.flat_map(|watched| watched.cache.keys_by(address))
+    pub fn users<'a>(&'a self, address: &IpAddr) -> impl Iterator<Item = &'a Name> + use<'a> {
+        let services = self.watched.get(&Source::Services);
+        services.map(|watched| watched.cache.keys_by(address)).into_iter().flatten()
     }
 
     /// Why a source can't be watched.

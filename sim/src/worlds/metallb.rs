@@ -1,13 +1,16 @@
 //! MetalLB: gives the addresses of its pools to Services of type `LoadBalancer`.
 //!
+//! It evaluates one Service at a time, when that Service or the pools have changed. A Service that asks for an address of
+//! another loses its own at once, and is not evaluated again when that address becomes free: any write on it is needed.
+//!
 //! Left out: sharing one address between Services, and more than one address for a Service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use lockstep_core::engine::action::{Action, Subresource};
-use lockstep_core::object::{Kind, annotation, is_deleting, metadata};
+use lockstep_core::object::{Kind, ObjectRef, annotation, is_deleting, metadata};
 use serde_json::{Value, json};
 
 use super::addresses::Range;
@@ -27,8 +30,15 @@ pub fn pool_kind() -> Arc<Kind> {
 }
 
 /// MetalLB's controller.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct MetalLb;
+#[derive(Debug, Clone, Default)]
+pub struct MetalLb {
+    /// The addresses that Services have; none before the first look.
+    given: Option<BTreeMap<ObjectRef, IpAddr>>,
+    /// The version of each Service that was evaluated.
+    evaluated: BTreeMap<ObjectRef, String>,
+    /// The pools by which that was done.
+    pools: Vec<Value>,
+}
 
 impl Controller for MetalLb {
     const NAME: &'static str = "metallb";
@@ -38,23 +48,47 @@ impl Controller for MetalLb {
     }
 
     fn look(&mut self, look: &mut Look<'_>) {
-        let pools: Vec<Pool<'_>> = look.all(&pool_kind()).filter_map(Pool::read).collect();
-        let services: Vec<&Value> = look.all(&service_kind()).filter(|service| is_ours(service)).collect();
-        // Who has an address keeps it, whoever asks for it since.
-        let mut taken: BTreeMap<IpAddr, &Value> = BTreeMap::new();
-        for service in &services {
-            if let Some(address) = assigned(service) {
-                taken.entry(address).or_insert(service);
-            }
+        let pools: Vec<&Value> = look.all(&pool_kind()).collect();
+        let seen: Vec<Value> = pools
+            .iter()
+            .map(|pool| json!([pool["metadata"]["name"], is_deleting(pool), pool["spec"]]))
+            .collect();
+        if seen != self.pools {
+            self.pools = seen;
+            self.evaluated.clear();
         }
-        for service in services {
-            let free =
-                |address: &IpAddr| taken.get(address).is_none_or(|holder| std::ptr::eq(*holder, service));
-            let found = choose(&pools, service, free);
-            if let Some((address, _)) = found {
-                taken.insert(address, service);
+        let pools: Vec<Pool<'_>> = pools.into_iter().filter_map(Pool::read).collect();
+        let services: BTreeMap<ObjectRef, &Value> = look
+            .all(&service_kind())
+            .filter(|service| is_ours(service))
+            .map(|service| (reference(&service_kind(), service), service))
+            .collect();
+        let given = self.given.get_or_insert_with(|| {
+            let mut taken = BTreeSet::new();
+            let assigned =
+                services.iter().filter_map(|(target, service)| Some((target.clone(), assigned(service)?)));
+            assigned.filter(|(_, address)| taken.insert(*address)).collect()
+        });
+        given.retain(|target, _| services.contains_key(target));
+        self.evaluated.retain(|target, _| services.contains_key(target));
+        for (target, service) in &services {
+            let version = metadata(service, "resourceVersion");
+            if self.evaluated.get(target).is_some_and(|evaluated| evaluated == version)
+                || !look.after(target, "evaluate")
+            {
+                continue;
             }
-            assign(look, service, found);
+            let kept = given.get(target).copied();
+            let free =
+                |address: &IpAddr| given.iter().all(|(holder, given)| given != address || holder == target);
+            let found = choose(&pools, service, kept, free);
+            match found {
+                Some((address, _)) => given.insert(target.clone(), address),
+                None => given.remove(target),
+            };
+            if !assign(look, target, service, found) {
+                self.evaluated.insert(target.clone(), version.to_owned());
+            }
         }
     }
 }
@@ -127,6 +161,7 @@ fn requested(service: &Value) -> Result<Option<IpAddr>, ()> {
 fn choose<'a>(
     pools: &[Pool<'a>],
     service: &Value,
+    kept: Option<IpAddr>,
     free: impl Fn(&IpAddr) -> bool,
 ) -> Option<(IpAddr, &'a str)> {
     let mut pools = pools.iter().filter(|pool| pool.serves(service));
@@ -134,7 +169,6 @@ fn choose<'a>(
     if let Some(wanted) = requested(service).ok()? {
         return pools.find_map(from(wanted)).filter(|_| free(&wanted));
     }
-    let kept = assigned(service).filter(&free);
     kept.and_then(|address| pools.clone().find_map(from(address))).or_else(|| {
         pools.find_map(|pool| {
             let all = pool.ranges.iter().flat_map(Range::iter);
@@ -144,22 +178,20 @@ fn choose<'a>(
     })
 }
 
-/// Makes the Service tell its address: first where it is from, then what it is.
-fn assign(look: &mut Look<'_>, service: &Value, found: Option<(IpAddr, &str)>) {
-    let target = reference(&service_kind(), service);
+/// Makes the Service tell its address: first where it is from, then what it is. Returns whether anything was missing.
+fn assign(look: &mut Look<'_>, target: &ObjectRef, service: &Value, found: Option<(IpAddr, &str)>) -> bool {
     let pool = found.map(|(_, pool)| pool);
-    let told = annotation(service, POOL_ANNOTATION) == pool;
+    let (target, told) = (target.clone(), annotation(service, POOL_ANNOTATION) == pool);
     if told && assigned(service) == found.map(|(address, _)| address) {
-        return;
-    }
-    if !look.after(&target, "assign") {
-        return;
+        return false;
     }
     if told {
         let ingress = found.map(|(address, _)| json!([{ "ip": address.to_string(), "ipMode": "VIP" }]));
         let patch = Arc::new(json!({ "status": { "loadBalancer": { "ingress": ingress } } }));
-        return look.ask(Action::Patch { target, subresource: Some(Subresource::Status), patch });
+        look.ask(Action::Patch { target, subresource: Some(Subresource::Status), patch });
+    } else {
+        let patch = Arc::new(json!({ "metadata": { "annotations": { POOL_ANNOTATION: pool } } }));
+        look.ask(Action::Patch { target, subresource: None, patch });
     }
-    let patch = Arc::new(json!({ "metadata": { "annotations": { POOL_ANNOTATION: pool } } }));
-    look.ask(Action::Patch { target, subresource: None, patch });
+    true
 }

@@ -464,6 +464,123 @@ fn node_ports_stay_whatever_address_is_asked_for() {
     assert_eq!(bench.condition("prod", "SpecApplied").0, "False/ImmutableFieldChanged");
 }
 
+/// The address that MetalLB has given the Service of a bridge.
+fn given(bench: &mut Bench, bridge: &str) -> Value {
+    let service = bench.get("Service", &format!("{NAMESPACE}-{bridge}"), "kube-apiserver");
+    service["status"]["loadBalancer"]["ingress"][0]["ip"].clone()
+}
+
+/// A bridge that is ready with this DPUCluster and address.
+fn another(bench: &mut Bench, name: &str, address: &str) {
+    bench.create(&dpu_cluster(&format!("dpus-{name}")));
+    let mut other = bridge(name);
+    other["spec"]["dpuClusterRef"]["name"] = json!(format!("dpus-{name}"));
+    other["spec"]["metalLBVirtualIP"] = json!(address);
+    bench.create(&other);
+    bench.settle();
+    assert_eq!(bench.phase(name), "Ready");
+}
+
+/// MetalLB takes the address from a Service that asks for what another has.
+#[test]
+fn an_address_that_is_not_free_is_not_asked_for() {
+    let mut bench = Bench::ready();
+    another(&mut bench, "stage", "192.0.2.20");
+    bench.create(&json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": { "namespace": NAMESPACE, "name": "web", "annotations": { "metallb.io/loadBalancerIPs": "192.0.2.30" } },
+        "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] },
+    }));
+    bench.settle();
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.30" }));
+    bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
+    bench.settle();
+    assert_eq!(
+        (given(&mut bench, "prod"), given(&mut bench, "stage")),
+        (json!("192.0.2.10"), json!("192.0.2.20"))
+    );
+    let (exposed, message) = bench.condition("stage", "ServiceExposureReady");
+    assert_eq!(exposed, "False/VIPConflict");
+    assert!(message.contains("in use by Service dpf-hcp-bridge-system-prod/kube-apiserver"), "{message}");
+
+    bench.delete("Service", NAMESPACE, "web");
+    bench.settle();
+    assert_eq!(
+        (given(&mut bench, "prod"), given(&mut bench, "stage")),
+        (json!("192.0.2.30"), json!("192.0.2.10"))
+    );
+    assert_eq!((bench.phase("prod").as_str(), bench.phase("stage").as_str()), ("Ready", "Ready"));
+}
+
+/// Whether one moves on decides whether another can have its address.
+#[test]
+fn a_bridge_that_can_not_move_wakes_who_waits_for_its_address() {
+    let mut bench = Bench::ready();
+    another(&mut bench, "stage", "192.0.2.20");
+    bench.silence("IPAddressPool");
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.30" }));
+    bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
+    bench.cluster.advance(Duration::from_mins(1));
+    let (exposed, message) = bench.condition("stage", "ServiceExposureReady");
+    assert_eq!(exposed, "False/LoadBalancerPending");
+    assert!(
+        message
+            .ends_with("waits for Service dpf-hcp-bridge-system-prod/kube-apiserver to let go of 192.0.2.10"),
+        "{message}"
+    );
+    bench.change("prod", &json!({ "metalLBVirtualIP": "198.51.100.1" }));
+    bench.cluster.advance(Duration::from_mins(1));
+    assert_eq!(bench.condition("stage", "ServiceExposureReady").0, "False/VIPConflict");
+}
+
+#[test]
+fn three_bridges_can_pass_their_addresses_on() {
+    let mut bench = Bench::ready();
+    another(&mut bench, "stage", "192.0.2.20");
+    another(&mut bench, "dev", "192.0.2.30");
+    let wanted = [("prod", "192.0.2.20"), ("stage", "192.0.2.30"), ("dev", "192.0.2.10")];
+    for (name, address) in wanted {
+        bench.change(name, &json!({ "metalLBVirtualIP": address }));
+    }
+    bench.settle();
+    for (name, address) in wanted {
+        assert_eq!(given(&mut bench, name), address, "{name}");
+        assert_eq!(bench.phase(name), "Ready", "{:#}", bench.bridge(name)["status"]);
+    }
+}
+
+/// MetalLB does not look again by itself: what was refused is asked for again when it is free, and now and then.
+#[test]
+fn an_address_that_was_refused_is_asked_for_again() {
+    let mut bench = Bench::new();
+    bench.silence("IPAddressPool");
+    bench.create(&bridge("prod"));
+    bench.cluster.advance(Duration::from_mins(1));
+    let asked_again = |bench: &mut Bench| {
+        let service = bench.get("Service", "dpf-hcp-bridge-system-prod", "kube-apiserver");
+        assert_eq!(service["metadata"]["annotations"]["metallb.io/loadBalancerIPs"], "192.0.2.10");
+        service["metadata"]["annotations"]["dpf.hcp.bridge.com/address-asked-again"].clone()
+    };
+    bench.create(&json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": { "namespace": NAMESPACE, "name": "web", "annotations": { "metallb.io/loadBalancerIPs": "192.0.2.10" } },
+        "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] },
+    }));
+    bench.cluster.advance(Duration::from_mins(1));
+    assert_eq!(bench.condition("prod", "ServiceExposureReady").0, "False/VIPConflict");
+    assert_eq!(asked_again(&mut bench), Value::Null);
+    bench.delete("Service", NAMESPACE, "web");
+    bench.cluster.advance(Duration::from_mins(1));
+    let first = asked_again(&mut bench);
+    assert!(first.is_string());
+    bench.cluster.advance(Duration::from_mins(8));
+    assert_eq!(asked_again(&mut bench), first);
+    bench.cluster.advance(Duration::from_mins(2));
+    assert_ne!(asked_again(&mut bench), first);
+}
+
 #[test]
 fn two_bridges_can_swap_their_addresses() {
     let mut bench = Bench::ready();

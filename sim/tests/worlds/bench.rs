@@ -67,7 +67,7 @@ impl Bench {
         bench.create(&secret("ssh-key", "id_rsa.pub"));
         bench.cluster.start_foreign(Box::new(Level::new(hypershift, Pace::BRISK, 1)));
         bench.cluster.start_foreign(Box::new(Level::new(dpf::Dpf::default(), Pace::BRISK, 2)));
-        bench.cluster.start_foreign(Box::new(Level::new(metallb::MetalLb, Pace::BRISK, 3)));
+        bench.cluster.start_foreign(Box::new(Level::new(metallb::MetalLb::default(), Pace::BRISK, 3)));
         bench.settle();
         bench.cluster.journal.clear();
         bench

@@ -65,6 +65,7 @@ pub(super) fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
     if let (Some(cluster), true) = (is_created, is_waiting) {
         delays.push(readiness::remaining(cluster, view.now));
     }
+    delays.extend(exposure::again_after(view));
     let next = delays.into_iter().filter(|delay| !delay.is_zero()).min();
     next.map_or(Verdict::Converged, Verdict::Requeue)
 }

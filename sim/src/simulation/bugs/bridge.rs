@@ -85,6 +85,11 @@ pub(super) const BUGS: &[Bug] = &[
         "A cluster that serves is called Failed while HyperShift is paused.",
         plant::<PauseFails>,
     ),
+    bug(
+        "overlooks_who_has_an_address",
+        "Services of others are taken for Services without an address.",
+        plant::<OverlooksUsers>,
+    ),
     bug("tells_secrets", "What is read is told in the log.", plant::<TellsSecrets>),
     bug("writes_status_at_every_pass", "The status is written, changed or not.", plant::<StatusAlways>),
     bug("moves_transition_times", "lastTransitionTime is set at every write.", plant::<TimesMove>),
@@ -425,5 +430,19 @@ impl Flaw for PauseFails {
         }
         *patch = Arc::new(changed);
         None
+    }
+}
+
+#[derive(Default)]
+struct OverlooksUsers;
+
+impl Flaw for OverlooksUsers {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(retell(event, "Service", |service| {
+            if service["metadata"]["name"] != "kube-apiserver" {
+                service["status"] = json!({});
+                service["metadata"]["annotations"] = json!({});
+            }
+        }))
     }
 }
