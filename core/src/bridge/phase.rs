@@ -63,8 +63,9 @@ impl Phase {
     }
 }
 
-/// Where the conditions of a bridge that is not being deleted point to.
-pub fn target(conditions: &[Condition]) -> Phase {
+/// Where the conditions of a bridge that is not being deleted point to. Where nobody knows how its cluster fares, it stays
+/// where it was.
+pub fn target(conditions: &[Condition], before: Option<Phase>) -> Phase {
     let find = |name: &str| conditions.iter().find(|condition| condition.type_ == name);
     let is = |name: &str, status: &str| find(name).is_some_and(|condition| condition.status == status);
     let because =
@@ -78,6 +79,8 @@ pub fn target(conditions: &[Condition]) -> Phase {
         || because(condition::NODE_POOL_READY, reason::NODE_POOL_CREATION_FAILED)
         || (because(condition::HOSTED_CLUSTER_PROGRESSING, reason::BLOCKED) && !is(condition::READY, "True"))
         || because(condition::PROVISIONED, reason::TIMED_OUT);
+    let is_unknown = is(condition::READY, "Unknown")
+        && find(condition::READY).is_some_and(|ready| ready.reason == reason::NOT_WATCHABLE);
     let lacks_something =
         !is(condition::DPU_CLUSTER_VALID, "True") || !is(condition::PREREQUISITES_MET, "True");
 
@@ -85,6 +88,8 @@ pub fn target(conditions: &[Condition]) -> Phase {
         Phase::Failed
     } else if is(condition::READY, "True") {
         Phase::Ready
+    } else if is_unknown && let Some(before) = before {
+        before
     } else if was_ready {
         Phase::Failed
     } else if lacks_something && !is_created {

@@ -50,7 +50,8 @@ impl Unmet {
 
 /// Everything that is unmet.
 pub fn check(view: &View<'_>) -> Vec<Unmet> {
-    let is_new = matches!(view.hosted_cluster(), Own::Absent | Own::Unknown(_) | Own::Going);
+    let is_new = matches!(view.hosted_cluster(), Own::Absent | Own::Unknown(_) | Own::Going)
+        && !view.is_out_of_sight();
     let mut unmet: Vec<Unmet> = Vec::new();
     unmet.extend(in_use(view));
     unmet.extend(secret(view, Role::Pull));
@@ -63,6 +64,12 @@ pub fn check(view: &View<'_>) -> Vec<Unmet> {
         unmet.extend(storage_class(view));
         unmet.extend(node_address(view));
     }
+    if !is_new {
+        for (what, source) in [("HostedClusters", Source::HostedClusters), ("NodePools", Source::NodePools)] {
+            let failure = view.world.refusal(source).filter(|failure| failure.class != Class::NotFound);
+            unmet.extend(failure.map(|failure| unknown(what, failure, "grant access to them")));
+        }
+    }
     unmet.extend(vip::check(view));
     if image_matters(view) {
         unmet.extend(release_image(view));
@@ -72,6 +79,9 @@ pub fn check(view: &View<'_>) -> Vec<Unmet> {
 
 /// Whether the release image has yet to be given to HyperShift.
 pub fn image_matters(view: &View<'_>) -> bool {
+    if view.is_out_of_sight() {
+        return false;
+    }
     let current = view.hosted_cluster().ours().map(|object| &object["spec"]["release"]["image"]);
     current.is_none_or(|current| *current != view.spec.ocp_release_image)
 }

@@ -37,12 +37,13 @@ pub fn prerequisites(unmet: &[Unmet]) -> Finding {
 
 /// The finding about `Ready`, from all others.
 pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
-    let find = |name: &str| findings.iter().find(|finding| finding.condition == name);
+    let is_known = |finding: &&Finding| finding.reason != reason::NOT_WATCHABLE;
+    let find = |name: &str| findings.iter().filter(is_known).find(|finding| finding.condition == name);
     let unless = |name: &str, status: Status, reason: &'static str| {
         let finding = find(name).filter(|finding| finding.status != Status::True)?;
         Some((status, reason, finding.message.clone()))
     };
-    let is_new = !matches!(view.hosted_cluster(), Own::Ours(_));
+    let is_new = !matches!(view.hosted_cluster(), Own::Ours(_)) && !view.is_out_of_sight();
     let is_invalid = find(condition::PREREQUISITES_MET).is_some_and(|it| it.reason == reason::INVALID);
     let prerequisites = || {
         // A cluster that runs does without what it was made from.
@@ -88,7 +89,11 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
             unless(condition::SERVICE_EXPOSURE_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
         })
         .or_else(injected)
-        .or_else(nodes);
+        .or_else(nodes)
+        .or_else(|| {
+            let unknown = findings.iter().find(|finding| !is_known(finding))?;
+            Some((Status::Unknown, reason::NOT_WATCHABLE, unknown.message.clone()))
+        });
     let (status, reason, message) = obstacle.unwrap_or_else(|| {
         let place = super::exposure::api_endpoint(view).unwrap_or_default();
         let mut message = format!("the hosted cluster is ready at {place}");

@@ -14,6 +14,7 @@ use super::phase::{self, Phase};
 use super::prerequisites::{self, Unmet};
 use super::readiness;
 use super::secrets::Role;
+use super::source::Source;
 use super::view::{self, Own, View};
 use super::world::Bridge;
 use crate::engine::action::{Class, Failure};
@@ -28,16 +29,25 @@ const MIRRORED: [(&str, &str); 3] = [
     ("Degraded", condition::HOSTED_CLUSTER_DEGRADED),
 ];
 
+/// The objects that conditions are told from.
+const TOLD_FROM: &[(&str, &[Source])] = &[
+    (condition::HOSTED_CLUSTER_CREATED, &[Source::HostedClusters]),
+    (condition::HOSTED_CLUSTER_AVAILABLE, &[Source::HostedClusters]),
+    (condition::HOSTED_CLUSTER_PROGRESSING, &[Source::HostedClusters]),
+    (condition::HOSTED_CLUSTER_DEGRADED, &[Source::HostedClusters]),
+    (condition::SPEC_APPLIED, &[Source::HostedClusters, Source::NodePools]),
+    (condition::NODE_POOL_READY, &[Source::NodePools]),
+    (condition::SERVICE_EXPOSURE_READY, &[Source::HostedClusters, Source::Services]),
+    (condition::KUBECONFIG_INJECTED, &[Source::HostedClusters, Source::Secrets]),
+];
+
 /// What the status should be, and which of its conditions that changes.
 pub fn wanted(view: &View<'_>, pass: &Pass) -> (DPFHCPBridgeStatus, Vec<Condition>) {
     let (bridge, generation) = (view.bridge, view.bridge.generation);
     let mut status = bridge.status.clone();
     let mut changed = Vec::new();
-    if status.hosted_cluster_ref.is_some() && view.blind_spots().next().is_some() {
-        return blind(view);
-    }
-
     let mut findings = findings(view, pass);
+    admit_ignorance(view, &mut findings);
     let ready = readiness::ready(view, &findings);
     status.message = Some(ready.message.clone());
     findings.push(readiness::provisioned(view, &ready));
@@ -49,29 +59,47 @@ pub fn wanted(view: &View<'_>, pass: &Pass) -> (DPFHCPBridgeStatus, Vec<Conditio
 
     let own = || Some(ObjectReference { name: view.key.name.clone(), namespace: view.key.namespace.clone() });
     let is_created = view.hosted_cluster().ours().is_some();
-    status.hosted_cluster_ref = is_created.then(own).flatten();
-    status.node_pool_ref = view.node_pool().ours().and_then(|_| own());
-    status.api_endpoint = exposure::api_endpoint(view);
-    status.ingress_endpoint = is_created.then(|| exposure::ingress_endpoint(view));
-    status.kubeconfig_secret_ref = kubeconfig::is_made(view)
-        .then(|| LocalObjectReference { name: Role::Kubeconfig.source(view.key, view.spec).name });
+    // Where nobody knows, what was known stands.
+    if !view.is_out_of_sight() {
+        status.hosted_cluster_ref = is_created.then(own).flatten();
+        status.api_endpoint = exposure::api_endpoint(view);
+        status.ingress_endpoint = is_created.then(|| exposure::ingress_endpoint(view));
+        if view.world.refusal(Source::Secrets).is_none() {
+            status.kubeconfig_secret_ref = kubeconfig::is_made(view)
+                .then(|| LocalObjectReference { name: Role::Kubeconfig.source(view.key, view.spec).name });
+        }
+    }
+    if !matches!(view.node_pool(), Own::Unknown(_)) {
+        status.node_pool_ref = view.node_pool().ours().and_then(|_| own());
+    }
     status.observed_generation = generation;
     let before = bridge.status.phase.as_deref().and_then(Phase::read);
-    status.phase = Some(Phase::toward(before, phase::target(&status.conditions)).as_str().to_owned());
+    let target = phase::target(&status.conditions, before);
+    status.phase = Some(Phase::toward(before, target).as_str().to_owned());
     (status, changed)
 }
 
-/// The status of a bridge whose cluster can't be seen: what was known of it stands, and why it may be out of date is told.
-fn blind(view: &View<'_>) -> (DPFHCPBridgeStatus, Vec<Condition>) {
-    let mut status = view.bridge.status.clone();
-    let spots = view.blind_spots().map(|(source, failure)| {
-        Unmet::wait(format!("{}s can't be watched ({})", source.kind().kind, failure.message))
-    });
-    let unmet: Vec<Unmet> = spots.collect();
-    let finding = readiness::prerequisites(&unmet);
-    status.message = Some(finding.message.clone());
-    let changed = conditions::set(&mut status.conditions, finding, view.bridge.generation, view.now);
-    (status, changed.into_iter().collect())
+/// Replaces what is told from objects that can't be watched: nobody knows. What can still be judged is.
+fn admit_ignorance(view: &View<'_>, findings: &mut Vec<Finding>) {
+    if view.bridge.status.hosted_cluster_ref.is_none() {
+        return;
+    }
+    let blind: Vec<(Source, &Failure)> = view.blind_spots().collect();
+    for (condition, sources) in TOLD_FROM {
+        let Some((source, failure)) = blind.iter().find(|(source, _)| sources.contains(source)) else {
+            continue;
+        };
+        findings.retain(|finding| finding.condition != *condition);
+        if view.bridge.condition(condition).is_some() {
+            let message = format!("{}s can't be watched ({})", source.kind().kind, failure.message);
+            findings.push(Finding {
+                condition,
+                status: Status::Unknown,
+                reason: reason::NOT_WATCHABLE,
+                message,
+            });
+        }
+    }
 }
 
 /// The status of a bridge whose spec does not have the form that its definition demands: it is older than that.
@@ -98,7 +126,8 @@ pub fn unreadable<T>(
     status.message = Some(message);
     status.observed_generation = bridge.generation;
     let before = status.phase.as_deref().and_then(Phase::read);
-    status.phase = Some(Phase::toward(before, phase::target(&status.conditions)).as_str().to_owned());
+    let target = phase::target(&status.conditions, before);
+    status.phase = Some(Phase::toward(before, target).as_str().to_owned());
     (status, changed)
 }
 

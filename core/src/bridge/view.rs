@@ -92,6 +92,11 @@ impl<'a> View<'a> {
         refused.filter(|(_, failure)| failure.class != Class::NotFound)
     }
 
+    /// Whether there was a HostedCluster when it could be seen last, and nobody knows what has become of it.
+    pub fn is_out_of_sight(&self) -> bool {
+        self.bridge.status.hosted_cluster_ref.is_some() && matches!(self.hosted_cluster(), Own::Unknown(_))
+    }
+
     /// The DPUCluster, if it is known to exist.
     pub fn dpu_cluster(&self) -> Option<&'a Value> {
         self.dpu_cluster.as_ref().ok()?.as_ref()

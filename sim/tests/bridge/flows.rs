@@ -398,9 +398,16 @@ fn an_address_that_cannot_be_given_leaves_the_cluster_its_own() {
     assert_eq!(bench.phase("prod"), "Ready");
 }
 
+/// What can still be judged is; of the rest it is said that nobody knows.
 #[test]
-fn a_kind_that_cannot_be_watched_leaves_what_was_known() {
-    for kind in ["HostedCluster", "NodePool", "Service", "Secret"] {
+fn what_cannot_be_watched_is_unknown_and_the_rest_is_judged() {
+    let cluster = ["HostedClusterCreated", "HostedClusterAvailable", "SpecApplied", "KubeconfigInjected"];
+    for (kind, unknown) in [
+        ("HostedCluster", &cluster[..]),
+        ("NodePool", &["NodePoolReady", "SpecApplied"]),
+        ("Service", &["ServiceExposureReady"]),
+        ("Secret", &["KubeconfigInjected"]),
+    ] {
         let mut bench = Bench::ready();
         let before = bench.bridge("prod")["status"].clone();
         bench.forbid_watch(kind);
@@ -409,10 +416,27 @@ fn a_kind_that_cannot_be_watched_leaves_what_was_known() {
         for field in ["phase", "hostedClusterRef", "nodePoolRef", "apiEndpoint", "kubeconfigSecretRef"] {
             assert_eq!(after[field], before[field], "{kind}: {field}");
         }
+        let why = format!("{kind}s can't be watched (cannot list resource)");
+        for name in unknown.iter().chain(&["Ready"]) {
+            assert_eq!(
+                bench.condition("prod", name),
+                ("Unknown/NotWatchable".to_owned(), why.clone()),
+                "{kind}"
+            );
+        }
         let (found, message) = bench.condition("prod", "PrerequisitesMet");
         assert_eq!(found, "False/WaitingForPrerequisites", "{kind}");
-        assert!(message.contains(&format!("{kind}s can't be watched (cannot list resource)")), "{message}");
-        assert_eq!(bench.condition("prod", "Ready").0, "True/ClusterReady", "{kind}");
+        assert!(message.contains(&why), "{kind}: {message}");
+
+        bench.change("prod", &json!({ "clusterType": "dpf-dev" }));
+        bench.delete("DPUCluster", DPF, "dpus");
+        bench.cluster.advance(Duration::from_mins(1));
+        assert_eq!(bench.condition("prod", "DPUClusterValid").0, "False/DPUClusterNotFound", "{kind}");
+        assert_eq!(bench.condition("prod", "Ready").0, "False/ValidationFailed", "{kind}");
+        assert_eq!(bench.phase("prod"), "Failed", "{kind}");
+        let bridge = bench.bridge("prod");
+        assert_eq!(bridge["status"]["observedGeneration"], bridge["metadata"]["generation"], "{kind}");
+        assert!(bench.events().contains("Warning DPUClusterNotFound"), "{kind}: {}", bench.events());
     }
 }
 

@@ -310,6 +310,13 @@ const TABLE: &[Line] = &[
         when::timed_out,
     ),
     line("Ready", "True/ClusterReady", "Ready", "everything works", Bench::ready),
+    line(
+        "Ready",
+        "Unknown/NotWatchable",
+        "Ready",
+        "HostedClusters of a ready cluster may not be watched any more",
+        when::clusters_out_of_sight,
+    ),
     line("Ready", "False/ValidationFailed", "Pending", "there is no DPUCluster", when::without_dpu_cluster),
     line("Ready", "False/ValidationFailed", "Failed", "HyperShift can't go on with the image", when::blocked),
     line(

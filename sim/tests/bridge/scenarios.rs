@@ -268,6 +268,11 @@ pub(super) fn upgrade_under_way() -> Bench {
     })
 }
 
+/// Of a ready bridge HostedClusters may not be watched any more.
+pub(super) fn clusters_out_of_sight() -> Bench {
+    after(|bench| bench.forbid_watch("HostedCluster"))
+}
+
 /// HyperShift is to leave the cluster alone.
 pub(super) fn paused() -> Bench {
     after(|bench| pause(bench, &json!("true")))
