@@ -13,9 +13,10 @@ use super::names::{self, condition, reason};
 use super::secrets::{Role, Standing};
 use super::source::Source;
 use super::view::View;
+use super::world::Index;
 use crate::engine::action::Action;
 use crate::engine::conditions::{Finding, Status};
-use crate::object::{metadata, text};
+use crate::object::{Name, metadata, text};
 
 /// Whether HyperShift has made the kubeconfig: the Secret belongs to the HostedCluster, which names it.
 pub fn is_made(view: &View<'_>) -> bool {
@@ -32,6 +33,16 @@ pub fn is_made(view: &View<'_>) -> bool {
 pub fn of_others<'a>(view: &View<'a>) -> Option<&'a str> {
     let ours = Role::Kubeconfig.copy(view.key, view.bridge.dpu_cluster.as_ref())?;
     text(view.dpu_cluster()?, "/spec/kubeconfig").filter(|name| *name != ours.name)
+}
+
+/// The kubeconfig that the DPUCluster has from another bridge, and that bridge. To remove it would cut a cluster off.
+fn of_another_bridge<'a>(view: &View<'a>) -> Option<(&'a str, &'a Name)> {
+    let (theirs, dpu_cluster) = (of_others(view)?, view.bridge.dpu_cluster.as_ref()?);
+    let bridges = view.world.bridges.keys_by(&Index::DpuCluster(dpu_cluster.clone()));
+    let is_from = |bridge: &Name| {
+        Role::Kubeconfig.copy(bridge, Some(dpu_cluster)).is_some_and(|copy| copy.name == theirs)
+    };
+    bridges.filter(|bridge| *bridge != view.key).find(|bridge| is_from(bridge)).map(|bridge| (theirs, bridge))
 }
 
 /// The write that tells the DPUCluster of its kubeconfig; none if it knows, or has another.
@@ -52,7 +63,13 @@ pub fn write(view: &View<'_>) -> Option<Action> {
 pub fn judge(view: &View<'_>) -> Finding {
     let copy = Role::Kubeconfig.copy(view.key, view.bridge.dpu_cluster.as_ref());
     let injected = view.dpu_cluster().and_then(|object| text(object, "/spec/kubeconfig"));
-    let (status, reason, message) = if let Some(theirs) = of_others(view) {
+    let (status, reason, message) = if let Some((theirs, bridge)) = of_another_bridge(view) {
+        let message = format!(
+            "the DPUCluster uses the kubeconfig {theirs} of DPFHCPBridge {bridge}; leave it as it is, and name another \
+             DPUCluster in a new DPFHCPBridge, or delete {bridge} with its cluster first"
+        );
+        (Status::False, reason::DPU_CLUSTER_HAS_ITS_OWN, message)
+    } else if let Some(theirs) = of_others(view) {
         let message = format!(
             "the DPUCluster uses the kubeconfig {theirs} of somebody else; for it to use this cluster, remove its \
              spec.kubeconfig"

@@ -605,6 +605,21 @@ fn an_address_that_was_refused_is_asked_for_again() {
     assert_ne!(asked_again(&mut bench), first);
 }
 
+/// To take the kubeconfig away would cut off the cluster of the older bridge.
+#[test]
+fn no_bridge_advises_to_take_the_kubeconfig_of_another() {
+    let mut bench = Bench::ready();
+    let mut second = bridge("stage");
+    second["spec"]["metalLBVirtualIP"] = json!("192.0.2.20");
+    bench.create(&second);
+    bench.settle();
+    let (injected, message) = bench.condition("stage", "KubeconfigInjected");
+    assert_eq!(injected, "False/DPUClusterHasItsOwn");
+    assert!(message.contains("of DPFHCPBridge dpf-hcp-bridge-system/prod; leave it as it is"), "{message}");
+    let status = bench.bridge("stage")["status"].to_string();
+    assert!(!status.contains("remove its spec.kubeconfig"), "{status}");
+}
+
 #[test]
 fn two_bridges_can_swap_their_addresses() {
     let mut bench = Bench::ready();
