@@ -116,6 +116,16 @@ impl Negotiated {
         })
     }
 
+    /// Refuses a watch in YAML, in which there are no streams.
+    pub(super) fn can_stream(&self) -> Result<(), Status> {
+        if !self.yaml {
+            return Ok(());
+        }
+        let types = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+        let message = format!("only the following media types are accepted: {types}");
+        Err(Status::new(406, "NotAcceptable", message))
+    }
+
     /// Refuses an answer that is a list where one object was asked for, or the other way round.
     pub(super) fn fit(&self, answer: Answer) -> Result<Answer, Status> {
         let (asked, is, scope, list) = match (&self.form, &answer) {

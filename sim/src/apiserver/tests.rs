@@ -250,6 +250,23 @@ fn watches_tell_what_their_selector_sees() {
     assert_eq!(bench.events(one), ["ADDED b"]);
 }
 
+/// As a kube-apiserver 1.36 answers.
+#[test]
+fn there_is_no_watch_in_yaml() {
+    let mut bench = Bench::new();
+    for accept in ["application/yaml", "application/yaml, application/json"] {
+        let request = http::Request::get(format!("{MAPS}?watch=1")).header("accept", accept);
+        let Response::Complete(answer) = bench.server.handle(&request.body(Bytes::new()).unwrap(), bench.now)
+        else {
+            panic!("it is a watch");
+        };
+        let status: Value = serde_json::from_slice(answer.body()).unwrap();
+        assert_eq!((answer.status().as_u16(), &status["reason"]), (406, &json!("NotAcceptable")));
+        let types = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+        assert_eq!(status["message"], json!(format!("only the following media types are accepted: {types}")));
+    }
+}
+
 #[test]
 fn watches_start_with_the_state_and_end_in_time() {
     let mut bench = Bench::new();

@@ -117,6 +117,7 @@ impl ApiServer {
             failure = Some(Status::expired(message));
         }
         let seconds = request.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+        negotiated.can_stream()?;
         let id = self.next_watch;
         let spread = i64::try_from(id * 37 % 1800).expect("below 1800");
         let seconds = seconds.unwrap_or(TIMEOUT_SECONDS_MIN + spread).min(1 << 30);
