@@ -132,15 +132,9 @@ impl Metrics {
         result: &ReconcileResult,
         took: Duration,
     ) {
-        let (name, again) = match result {
-            ReconcileResult::Converged => ("converged", false),
-            ReconcileResult::Requeued { .. } => ("requeued", true),
-            ReconcileResult::Failed { .. } => ("failed", true),
-            ReconcileResult::Abandoned => ("abandoned", false),
-        };
-        self.reconcile_total.with_label_values(&[controller, reconciler, name]).inc();
+        self.reconcile_total.with_label_values(&[controller, reconciler, result.name()]).inc();
         self.reconcile_duration.with_label_values(&[controller, reconciler]).observe(took.as_secs_f64());
-        if again {
+        if matches!(result, ReconcileResult::Requeued { .. } | ReconcileResult::Failed { .. }) {
             self.requeues.with_label_values(&[controller, reconciler]).inc();
         }
     }

@@ -130,18 +130,10 @@ fn log_reconcile(
 ) {
     let (kind, namespace, name) = parts(object);
     let took_ms = millis(took);
+    let ended = result.name();
     match result {
-        ReconcileResult::Converged => {
-            debug!(
-                controller,
-                reconciler,
-                kind,
-                namespace,
-                name,
-                result = "converged",
-                took_ms,
-                "reconciled"
-            );
+        ReconcileResult::Converged | ReconcileResult::Abandoned => {
+            debug!(controller, reconciler, kind, namespace, name, result = ended, took_ms, "reconciled");
         }
         ReconcileResult::Requeued { after } => {
             let after_ms = millis(*after);
@@ -151,22 +143,10 @@ fn log_reconcile(
                 kind,
                 namespace,
                 name,
-                result = "requeued",
+                result = ended,
                 after_ms,
                 took_ms,
                 "reconciled"
-            );
-        }
-        ReconcileResult::Abandoned => {
-            debug!(
-                controller,
-                reconciler,
-                kind,
-                namespace,
-                name,
-                result = "abandoned",
-                took_ms,
-                "no longer the leader"
             );
         }
         ReconcileResult::Failed { reason, retry_after } => {
@@ -177,7 +157,7 @@ fn log_reconcile(
                 kind,
                 namespace,
                 name,
-                result = "failed",
+                result = ended,
                 retry_after_ms,
                 took_ms,
                 "{reason}"

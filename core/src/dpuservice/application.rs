@@ -87,24 +87,22 @@ impl App {
 
     /// Whether Argo CD has compared the cluster with the chart that is wanted now, and not with the one before.
     pub fn is_current(&self) -> bool {
-        let compared = &self.report.compared_to;
+        self.is_about(&self.report.compared_to, &compared_part(&self.spec))
+    }
+
+    /// Whether what Argo CD has looked at covers this part of what is wanted, with the same values; null is not known, and counts.
+    fn is_about(&self, compared: &Value, wanted: &Value) -> bool {
         let values = self.spec.pointer("/source/helm/valuesObject").unwrap_or(&Value::Null);
-        let told = compared["values"].as_str();
         compared.is_null()
-            || (covers(compared, &compared_part(&self.spec))
-                && told.is_none_or(|told| told == digest_of_values(values)))
+            || (covers(compared, wanted)
+                && compared["values"].as_str().is_none_or(|known| known == digest_of_values(values)))
     }
 
     /// The last operation, if it has not succeeded and was about what is wanted now.
     pub fn unfinished(&self) -> Option<&Operation> {
         let operation = self.report.operation.as_ref().filter(|operation| operation.phase != "Succeeded")?;
-        let about = &operation.source;
-        let values = self.spec.pointer("/source/helm/valuesObject").unwrap_or(&Value::Null);
         let source = json!({ "source": compared_part(&self.spec)["source"] });
-        let is_current = about.is_null()
-            || (covers(about, &source)
-                && about["values"].as_str().is_none_or(|told| told == digest_of_values(values)));
-        is_current.then_some(operation)
+        self.is_about(&operation.source, &source).then_some(operation)
     }
 
     /// Whether it is deployed and well, as it says now. A hook that failed shows in the operation alone.

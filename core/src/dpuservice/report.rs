@@ -67,7 +67,7 @@ pub struct Operation {
     pub is_retried: bool,
     /// Whether it syncs single objects. Then it runs no hooks, so that a comparison shows all that it did not bring about.
     pub is_partial: bool,
-    /// What it syncs, as a comparison tells it; null, until it says so.
+    /// What it syncs, in the form of a comparison; null, until it says so.
     pub source: Value,
     /// The hooks and objects that failed and why, or else what Argo CD says of the failure.
     pub cause: Option<String>,
@@ -163,14 +163,19 @@ impl Report {
         let mut history = within(LIST_MAX_BYTES, history);
         let resources = items(status, "resources").take(RESOURCES_MAX).map(resource);
         history.reverse();
+        let operation = known("/operationState").map(|state| {
+            let operation = Operation::read(state);
+            (shown(state, &operation), operation)
+        });
+        let (operation_state, operation) = operation.unzip();
         Self {
             sync,
             health,
             conditions: conditions.collect(),
             resources: within(RESOURCES_MAX_BYTES, resources),
             history,
-            operation_state: known("/operationState").map(operation),
-            operation: known("/operationState").map(Operation::read),
+            operation_state,
+            operation,
             source_type: owned("/sourceType"),
             summary: known("/summary").map(summary),
             reconciled_at: owned("/reconciledAt"),
@@ -402,12 +407,11 @@ fn deployment(deployment: &Value) -> Value {
 /// Without `syncResult`, which names every object once more.
 ///
 /// One that is tried again says at each attempt which one it is and when: of that only the cause is kept.
-fn operation(state: &Value) -> Value {
-    let Operation { phase, is_retried, cause, .. } = Operation::read(state);
-    if phase == "Running" && is_retried {
+fn shown(state: &Value, operation: &Operation) -> Value {
+    if operation.phase == "Running" && operation.is_retried {
         let mut kept = kept(state, &["phase", "startedAt"]);
-        if let Some(cause) = cause {
-            kept["message"] = cause.into();
+        if let Some(cause) = &operation.cause {
+            kept["message"] = cause.as_str().into();
         }
         return kept;
     }

@@ -207,6 +207,18 @@ pub enum ReconcileResult {
     Abandoned,
 }
 
+impl ReconcileResult {
+    /// Its name in logs and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Converged => "converged",
+            Self::Requeued { .. } => "requeued",
+            Self::Failed { .. } => "failed",
+            Self::Abandoned => "abandoned",
+        }
+    }
+}
+
 /// When a machine wants [`Event::Woke`] and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
