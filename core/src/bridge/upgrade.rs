@@ -52,7 +52,7 @@ fn is_complete(cluster: &Value, image: &str) -> bool {
     newest["state"] == "Completed" && is_of(newest, image).unwrap_or_else(|| is_observed(cluster))
 }
 
-/// The history that tells when an upgrade is complete: that of the whole cluster, which needs nodes. Before the first node
+/// The history that shows when an upgrade is complete: that of the whole cluster, which needs nodes. Before the first node
 /// has joined none of its versions is complete, and that of the control plane has to do, which an older HyperShift lacks.
 fn deciding_history(cluster: &Value) -> Option<&[Value]> {
     let history = |field: &str| cluster["status"][field]["history"].as_array().map(Vec::as_slice);

@@ -234,7 +234,7 @@ impl Report {
         }
     }
 
-    /// Takes over from the report before what this one leaves out or says anew though nothing has changed: while Argo CD tries a sync
+    /// Takes over from the report before what this one leaves out or repeats though nothing has changed: while Argo CD tries a sync
     /// again, it does not say why the attempt before failed; and a complaint with another random name in it is a new one to it.
     pub fn remember(&mut self, before: &Self) {
         for condition in &mut self.conditions {
@@ -591,7 +591,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Go writes a float with the fewest digits that tell it from others, as Rust does, and no exponent below 1e21.
+        /// Go writes a float with the fewest digits that distinguish it from others, as Rust does, and no exponent below 1e21.
         #[test]
         fn an_integer_and_what_argo_cd_makes_of_it_have_one_digest(integer: i64) {
             #[expect(clippy::cast_precision_loss, reason = "that is what Argo CD does")]

@@ -340,7 +340,7 @@ impl Controller {
         let (mut repaired, mut failed, mut taken) = (Vec::new(), Vec::new(), Vec::new());
         for (apply, outcome) in std::mem::take(&mut work.applies).into_iter().zip(outcomes) {
             let entry = apply.entry;
-            // What could not be taken over is not told to be.
+            // What could not be taken over is not reported as such.
             let adopts = apply.version.is_some();
             work.is_applied(&entry, apply.adopted && (outcome.is_ok() || !adopts));
             match outcome {

@@ -311,7 +311,7 @@ impl Resource {
         self.adopted.as_ref() == Some(&binding.uid)
     }
 
-    /// Whether we created it, as far as its metadata can tell: no one else has an entry of ours in the managed fields.
+    /// Whether we created it, as far as its metadata shows: no one else has an entry of ours in the managed fields.
     pub fn is_created(&self) -> bool {
         self.is_applied() && self.content.is_some() && self.adopted.is_none()
     }

@@ -110,7 +110,7 @@ impl Selector {
 
     /// As a search of the released API, which may find more than the shard: only what narrows the list is sent (equality and In,
     /// of keys and values that every release understands), and what is sent is bounded, because the API compares each
-    /// resource anew for each page. All other terms are left to [`Self::matches`].
+    /// resource again for each page. All other terms are left to [`Self::matches`].
     pub fn search(&self) -> String {
         let (mut search, mut comparisons) = (String::new(), 0);
         for requirement in &self.requirements {
