@@ -128,22 +128,23 @@ const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = interrupt::listen()?;
-    if let (Some(name), None) = (&args.planted, &args.plan) {
+    let well = if let (Some(name), None) = (&args.planted, &args.plan) {
         let table = planted::search(args, name, &stop)?;
         tell(args, &table)?;
-        return Ok(code(table.all_found()));
-    }
-    let report = match &args.plan {
-        Some(file) => replay(args, file)?,
-        None => search(args, &stop),
+        table.all_found()
+    } else {
+        let report = match &args.plan {
+            Some(file) => replay(args, file)?,
+            None => search(args, &stop),
+        };
+        tell(args, &report)?;
+        report.failures.is_empty()
     };
-    tell(args, &report)?;
-    let well = report.failures.is_empty();
-    Ok(if well && stop.is_asked_for() { ExitCode::from(INTERRUPTED) } else { code(well) })
-}
-
-fn code(well: bool) -> ExitCode {
-    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(match (well, stop.is_asked_for()) {
+        (false, _) => ExitCode::FAILURE,
+        (true, true) => ExitCode::from(INTERRUPTED),
+        (true, false) => ExitCode::SUCCESS,
+    })
 }
 
 fn tell<T: Serialize + std::fmt::Display>(args: &Args, result: &T) -> anyhow::Result<()> {
