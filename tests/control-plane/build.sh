@@ -5,6 +5,8 @@
 #   build.sh         lockstep-control-plane, etcd, kube-apiserver, kubectl
 #   build.sh helm    helm
 #   build.sh pubsub  lockstep-pubsub
+#   build.sh clients lockstep-clients
+#   build.sh metallb metallb-controller, and the definitions of its kinds
 #
 # KUBEBUILDER_ASSETS, if set, names a directory with etcd and kube-apiserver to use instead of building these.
 # LOCKSTEP_CACHE names the cache; the default is ~/.cache/lockstep.
@@ -66,13 +68,36 @@ build_pubsub() {
   (cd pubsub && go_build -ldflags "-s -w" -o "$1/lockstep-pubsub" .)
 }
 
+build_clients() {
+  (cd clients && go_build -ldflags "-s -w" -o "$1/lockstep-clients" .)
+}
+
+build_metallb() {
+  (
+    cd metallb
+    go mod download go.universe.tf/metallb
+    module="$(go list -m -f '{{.Dir}}' go.universe.tf/metallb)"
+    cp -r "$module" "$1/source"
+    chmod -R u+w "$1/source"
+    rm -r "$1/source/internal/bgp/frrk8s"
+    cp -r frrk8s "$1/source/internal/bgp"
+    cp go.mod go.sum "$1"
+    go mod edit -replace="go.universe.tf/metallb=$1/source" "$1/go.mod"
+    go_build -modfile "$1/go.mod" -ldflags "-s -w" -o "$1/metallb-controller" go.universe.tf/metallb/controller
+    mv "$1/source/config/crd/bases" "$1/definitions"
+    rm -r "$1/source" "$1/go.mod" "$1/go.sum"
+  )
+}
+
 what="${1:-control-plane}"
 tags=""
 case "$what" in
   control-plane) sources=(go.mod go.sum ./*.go); tags="${KUBEBUILDER_ASSETS:+assets}" ;;
   helm) sources=(helm/go.mod helm/go.sum) ;;
   pubsub) sources=(pubsub/go.mod pubsub/go.sum pubsub/*.go) ;;
-  *) fail "what is '$what'? Give nothing, helm or pubsub" ;;
+  clients) sources=(clients/go.mod clients/go.sum clients/*.go) ;;
+  metallb) sources=(metallb/go.mod metallb/go.sum metallb/frrk8s/*.go) ;;
+  *) fail "what is '$what'? Give nothing, helm, pubsub, clients or metallb" ;;
 esac
 if [ -n "$tags" ]; then
   for program in etcd kube-apiserver; do
