@@ -89,16 +89,11 @@ pub fn tuned(mut config: Config) -> Config {
 
 /// Makes the client.
 pub fn client(config: Config) -> Result<Client, Error> {
-    client::client(tuned(config)).map_err(|error| Error::Client(one_line(&error)))
+    client::client(tuned(config)).map_err(|error| Error::Client(failure::describe(&error)))
 }
 
 fn unreadable(error: &(dyn std::error::Error + 'static)) -> Error {
-    Error::Configuration(one_line(error))
-}
-
-/// The first line says what is wrong; parsers add lines that quote the file, which holds credentials.
-fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
-    failure::describe(error).lines().next().unwrap_or_default().to_owned()
+    Error::Configuration(failure::describe(error))
 }
 
 #[cfg(test)]

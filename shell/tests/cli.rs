@@ -124,7 +124,7 @@ fn crds_are_printed_as_they_are_checked_in() {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/lockstep");
     for set in lockstep_crds::all() {
         for crd in &set.crds {
-            let path = lockstep_shell::yaml::path_in_chart(&set, crd);
+            let path = lockstep_shell::definitions::path_in_chart(&set, crd);
             assert!(printed.contains(&std::fs::read_to_string(chart.join(path)).unwrap()));
         }
     }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use lockstep_core::engine::machine::Machine;
 use lockstep_core::object::{Kind, ObjectRef, metadata};
+use lockstep_core::yaml;
 use serde_json::Value;
 
 mod addresses;
@@ -95,7 +96,7 @@ pub fn controllers(systems: &[System], pace: Pace, seed: u64) -> Vec<Box<dyn Mac
 /// names, defaults and rules.
 pub fn definitions(systems: &[System]) -> Vec<Value> {
     let texts = systems.iter().flat_map(|system| system.texts());
-    texts.map(|text| serde_yaml::from_str(text).expect("a definition is YAML")).collect()
+    texts.map(|text| yaml::read(text).expect("a definition is YAML")).collect()
 }
 
 fn service_kind() -> Arc<Kind> {

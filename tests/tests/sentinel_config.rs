@@ -8,6 +8,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use lockstep_core::yaml;
 use lockstep_tests::chart::apply;
 use lockstep_tests::ground::{Ground, eventually};
 use lockstep_tests::program::{Program, program, sum};
@@ -231,7 +232,7 @@ async fn the_examples_are_taken_and_read(world: World) -> anyhow::Result<()> {
         include_str!("../../deploy/examples/sentinel/pubsub.yaml"),
         include_str!("../../deploy/examples/sentinel/rabbitmq.yaml"),
     ] {
-        let mut object: Value = serde_yaml::from_str(example)?;
+        let mut object: Value = yaml::read(example)?;
         object["metadata"]["namespace"] = json!(world.namespace);
         let stored = apply(&world.client, &object).await?;
         let read = lockstep_core::sentinel::config::read(&stored.data);
@@ -397,7 +398,7 @@ fn compare(place: &str, specified: &Value, ours: &Value, ours_alone: &mut BTreeS
 
 #[test]
 fn the_definition_is_the_specified_one() -> anyhow::Result<()> {
-    let specified: Value = serde_yaml::from_str(include_str!("sentinel/specified-crd.yaml"))?;
+    let specified: Value = yaml::read(include_str!("sentinel/specified-crd.yaml"))?;
     let sets = lockstep_crds::all();
     let set = sets.iter().find(|set| set.controller == "sentinel").context("no set")?;
     let ours = serde_json::to_value(&set.crds[0])?;

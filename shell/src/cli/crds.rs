@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use lockstep_shell::{controllers, yaml};
+use lockstep_shell::{controllers, definitions};
 
 /// Prints the resource definitions (CRDs) of the controllers as YAML
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,6 @@ Examples:
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let sets = controllers::select(&args.controllers)?;
-    let documents =
-        sets.iter().flat_map(|set| &set.crds).map(yaml::document).collect::<Result<String, _>>()?;
+    let documents = sets.iter().flat_map(|set| &set.crds).map(definitions::document).collect::<String>();
     Ok(std::io::stdout().write_all(documents.as_bytes())?)
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use lockstep_core::yaml;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -66,8 +67,7 @@ fn syntax(error: &serde_json::Error) -> String {
 pub(crate) fn yaml(bytes: &[u8]) -> Result<Body, String> {
     let mut duplicates = Vec::new();
     let seed = Tree { path: Path::Root, duplicates: &mut duplicates };
-    let value = seed
-        .deserialize(serde_yaml::Deserializer::from_slice(bytes))
+    let value = yaml::read_with(bytes, seed)
         .map_err(|error| format!("error converting YAML to JSON: yaml: {error}"))?;
     Ok(Body { value, duplicates })
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use base64::Engine as _;
+use lockstep_core::yaml;
 use lockstep_sim::worlds;
 use lockstep_sim::worlds::hypershift::{self, HyperShift};
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ fn server(bench: &mut Bench) -> Value {
     let secret = bench.get("Secret", "prod-admin-kubeconfig");
     let text = secret["data"]["kubeconfig"].as_str().expect("the key");
     let text = base64::engine::general_purpose::STANDARD.decode(text).expect("base64");
-    let mut parsed: Value = serde_yaml::from_slice(&text).expect("YAML");
+    let mut parsed: Value = yaml::read(std::str::from_utf8(&text).expect("UTF-8")).expect("YAML");
     parsed["clusters"][0]["cluster"]["server"].take()
 }
 

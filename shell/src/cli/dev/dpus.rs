@@ -1,7 +1,7 @@
 //! What an example of the DPUService controller needs: clusters of DPUs, their kubeconfigs, and Argo CD's namespace.
 
 use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
-use lockstep_shell::yaml;
+use lockstep_core::yaml;
 use lockstep_sim::worlds::dpu_clusters::Access;
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ pub(super) fn objects() -> anyhow::Result<Vec<Value>> {
             "spec": { "type": "kamaji", "kubeconfig": secret },
         }));
     }
-    objects.extend(yaml::objects(EXAMPLE)?);
+    objects.extend(yaml::read_all(EXAMPLE)?);
     Ok(objects)
 }
 
