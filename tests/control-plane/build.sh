@@ -5,6 +5,7 @@
 #   build.sh         lockstep-control-plane, etcd, kube-apiserver, kubectl
 #   build.sh helm    helm
 #   build.sh pubsub  lockstep-pubsub
+#   build.sh clients lockstep-clients
 #
 # KUBEBUILDER_ASSETS, if set, names a directory with etcd and kube-apiserver to use instead of building these.
 # LOCKSTEP_CACHE names the cache; the default is ~/.cache/lockstep.
@@ -66,13 +67,18 @@ build_pubsub() {
   (cd pubsub && go_build -ldflags "-s -w" -o "$1/lockstep-pubsub" .)
 }
 
+build_clients() {
+  (cd clients && go_build -ldflags "-s -w" -o "$1/lockstep-clients" .)
+}
+
 what="${1:-control-plane}"
 tags=""
 case "$what" in
   control-plane) sources=(go.mod go.sum ./*.go); tags="${KUBEBUILDER_ASSETS:+assets}" ;;
   helm) sources=(helm/go.mod helm/go.sum) ;;
   pubsub) sources=(pubsub/go.mod pubsub/go.sum pubsub/*.go) ;;
-  *) fail "what is '$what'? Give nothing, helm or pubsub" ;;
+  clients) sources=(clients/go.mod clients/go.sum clients/*.go) ;;
+  *) fail "what is '$what'? Give nothing, helm, pubsub or clients" ;;
 esac
 if [ -n "$tags" ]; then
   for program in etcd kube-apiserver; do

@@ -160,6 +160,11 @@ pub(crate) fn pubsub() -> anyhow::Result<PathBuf> {
     Ok(build(&["pubsub"])?.join("lockstep-pubsub"))
 }
 
+/// Builds the programs that use Kubernetes' own libraries if need be and returns the path of the program that holds them.
+pub fn clients() -> anyhow::Result<PathBuf> {
+    Ok(build(&["clients"])?.join("lockstep-clients"))
+}
+
 /// Runs `build.sh`, whose progress goes to standard error, and returns the directory that it names.
 fn build(arguments: &[&str]) -> anyhow::Result<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane/build.sh");

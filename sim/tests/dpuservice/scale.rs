@@ -57,7 +57,11 @@ fn many_services_on_many_clusters_cost_what_changes() {
     bench.settle();
     assert_eq!(writes(&mut bench), [0, 0, 0, 1, 0], "a kubeconfig was rotated");
 
-    bench.cluster.create(&super::bench::kubeconfig(DPF, "dpu-new", &Access::by_token(&server("dpu-new"), "t")));
+    bench.cluster.create(&super::bench::kubeconfig(
+        DPF,
+        "dpu-new",
+        &Access::by_token(&server("dpu-new"), "t"),
+    ));
     bench.cluster.create(&super::bench::dpu_cluster(DPF, "dpu-new"));
     bench.settle();
     let [created, applied, statuses, secrets, projects] = writes(&mut bench);
