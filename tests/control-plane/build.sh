@@ -6,6 +6,7 @@
 #   build.sh helm    helm
 #   build.sh pubsub  lockstep-pubsub
 #   build.sh clients lockstep-clients
+#   build.sh metallb metallb-controller, and the definitions of its kinds
 #
 # KUBEBUILDER_ASSETS, if set, names a directory with etcd and kube-apiserver to use instead of building these.
 # LOCKSTEP_CACHE names the cache; the default is ~/.cache/lockstep.
@@ -71,6 +72,16 @@ build_clients() {
   (cd clients && go_build -ldflags "-s -w" -o "$1/lockstep-clients" .)
 }
 
+build_metallb() {
+  (
+    cd metallb
+    go_build -ldflags "-s -w" -o "$1/metallb-controller" go.universe.tf/metallb/controller
+    mkdir "$1/definitions"
+    cp "$(go list -m -f '{{.Dir}}' go.universe.tf/metallb)"/config/crd/bases/*.yaml "$1/definitions"
+    chmod -R u+w "$1/definitions"
+  )
+}
+
 what="${1:-control-plane}"
 tags=""
 case "$what" in
@@ -78,7 +89,8 @@ case "$what" in
   helm) sources=(helm/go.mod helm/go.sum) ;;
   pubsub) sources=(pubsub/go.mod pubsub/go.sum pubsub/*.go) ;;
   clients) sources=(clients/go.mod clients/go.sum clients/*.go) ;;
-  *) fail "what is '$what'? Give nothing, helm, pubsub or clients" ;;
+  metallb) sources=(metallb/go.mod metallb/go.sum) ;;
+  *) fail "what is '$what'? Give nothing, helm, pubsub, clients or metallb" ;;
 esac
 if [ -n "$tags" ]; then
   for program in etcd kube-apiserver; do

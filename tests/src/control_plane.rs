@@ -165,6 +165,11 @@ pub fn clients() -> anyhow::Result<PathBuf> {
     Ok(build(&["clients"])?.join("lockstep-clients"))
 }
 
+/// Builds MetalLB's controller if need be and returns the directory that holds it and the definitions of its kinds.
+pub fn metallb() -> anyhow::Result<PathBuf> {
+    build(&["metallb"])
+}
+
 /// Runs `build.sh`, whose progress goes to standard error, and returns the directory that it names.
 fn build(arguments: &[&str]) -> anyhow::Result<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane/build.sh");

@@ -1,0 +1,259 @@
+//! MetalLB's own controller and its model behave alike: one table of what users do and of the addresses that come of it runs on both,
+//! each beside a real API server.
+
+#[path = "metallb/table.rs"]
+mod table;
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use lockstep_core::yaml;
+use lockstep_shell::clock::Clock;
+use lockstep_shell::manager::Manager;
+use lockstep_shell::metrics::Metrics;
+use lockstep_shell::shutdown;
+use lockstep_sim::worlds::{Pace, System, metallb};
+use lockstep_tests::chart::install_crd;
+use lockstep_tests::control_plane::{self, ControlPlane};
+use lockstep_tests::ground::eventually;
+use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
+
+use self::table::{ROWS, Row, Step};
+
+const SERVICES: &str = "metallb-table";
+/// From a pool of its own: when it has an address, what was asked for before was looked at.
+const PROBE: &str = "probe";
+
+/// Who gives the addresses; dropping it ends it.
+enum Giver {
+    Real(Child),
+    Model(#[expect(dead_code, reason = "dropping it ends the model")] shutdown::Trigger),
+}
+
+impl Drop for Giver {
+    fn drop(&mut self) {
+        if let Self::Real(process) = self {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+struct Ground {
+    client: Client,
+    _giver: Giver,
+    _plane: ControlPlane,
+}
+
+impl Ground {
+    async fn new(
+        start: impl AsyncFn(&ControlPlane, Client) -> anyhow::Result<Giver>,
+    ) -> anyhow::Result<Self> {
+        let plane = spawn_blocking(ControlPlane::start).await??;
+        let client = plane.client().await?;
+        let built = spawn_blocking(control_plane::metallb).await??;
+        for file in std::fs::read_dir(built.join("definitions"))? {
+            install_crd(&client, &yaml::read::<Value>(&std::fs::read_to_string(file?.path())?)?).await?;
+        }
+        for name in [metallb::NAMESPACE, SERVICES] {
+            let namespace =
+                serde_json::from_value(json!({ "metadata": { "name": name, "labels": { "name": name } } }))?;
+            Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;
+        }
+        let giver = start(&plane, client.clone()).await?;
+        let ground = Self { client, _giver: giver, _plane: plane };
+        ground.pool(PROBE, &json!({ "addresses": ["203.0.113.0/24"], "autoAssign": false })).await?;
+        Ok(ground)
+    }
+
+    /// MetalLB's controller as the program that it is.
+    async fn real() -> anyhow::Result<Self> {
+        Self::new(async |plane, client| {
+            // It wants to know the pod that it runs in.
+            let pod: Pod = serde_json::from_value(json!({
+                "metadata": { "name": "controller" },
+                "spec": { "containers": [{ "name": "controller", "image": "controller" }], "automountServiceAccountToken": false },
+            }))?;
+            let pods = Api::<Pod>::namespaced(client, metallb::NAMESPACE);
+            // The account that pods run with comes a moment after their namespace.
+            eventually("the pod is taken", async || Ok(pods.create(&PostParams::default(), &pod).await.map(drop)?)).await?;
+            let program = spawn_blocking(control_plane::metallb).await??.join("metallb-controller");
+            let log = std::fs::File::create(plane.log("metallb"))?;
+            let process = Command::new(program)
+                .args(["--namespace", metallb::NAMESPACE, "--pod-name", "controller", "--port", "0", "--health-probe-port", "0"])
+                .args(["--webhook-mode", "disabled", "--disable-cert-rotation", "--ml-secret-name", ""])
+                .env("KUBECONFIG", plane.kubeconfig())
+                .stdin(Stdio::null())
+                .stdout(log.try_clone()?)
+                .stderr(log)
+                .spawn()
+                .context("starting MetalLB")?;
+            Ok(Giver::Real(process))
+        })
+        .await
+    }
+
+    async fn model() -> anyhow::Result<Self> {
+        Self::new(async |_, client| {
+            let clock = Clock::start(jiff::Timestamp::now);
+            let mut manager = Manager::new(client, clock, 1, Metrics::new(prometheus::Registry::new())?);
+            manager.add(System::MetalLb.controller(Pace::BRISK, 1));
+            let (trigger, stopping) = shutdown::channel();
+            tokio::spawn(manager.run(stopping));
+            Ok(Giver::Model(trigger))
+        })
+        .await
+    }
+
+    fn services(&self) -> Api<Service> {
+        Api::namespaced(self.client.clone(), SERVICES)
+    }
+
+    fn pools(&self, namespace: &str) -> Api<DynamicObject> {
+        let kind = kube::core::ApiResource {
+            group: "metallb.io".to_owned(),
+            version: "v1beta1".to_owned(),
+            api_version: "metallb.io/v1beta1".to_owned(),
+            kind: "IPAddressPool".to_owned(),
+            plural: "ipaddresspools".to_owned(),
+        };
+        Api::namespaced_with(self.client.clone(), namespace, &kind)
+    }
+
+    async fn pool(&self, name: &str, spec: &Value) -> anyhow::Result<()> {
+        self.pool_in(metallb::NAMESPACE, name, spec).await
+    }
+
+    async fn pool_in(&self, namespace: &str, name: &str, spec: &Value) -> anyhow::Result<()> {
+        let pool = json!({ "apiVersion": "metallb.io/v1beta1", "kind": "IPAddressPool", "metadata": { "name": name }, "spec": spec });
+        let parameters = PatchParams::apply("table").force();
+        self.pools(namespace).patch(name, &parameters, &Patch::Apply(&pool)).await?;
+        Ok(())
+    }
+
+    async fn service(&self, name: &str, annotations: &Value, changes: &Value) -> anyhow::Result<()> {
+        let mut service = json!({
+            "metadata": { "name": name, "annotations": annotations },
+            "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }], "allocateLoadBalancerNodePorts": false },
+        });
+        table::merge(&mut service, changes);
+        self.services().create(&PostParams::default(), &serde_json::from_value(service)?).await?;
+        Ok(())
+    }
+
+    async fn change(&self, name: &str, change: &Value) -> anyhow::Result<()> {
+        self.services().patch(name, &PatchParams::default(), &Patch::Merge(change)).await?;
+        Ok(())
+    }
+
+    async fn take(&self, step: &Step) -> anyhow::Result<()> {
+        match step {
+            Step::Pool(name, spec) => self.pool(name, &yaml::read(spec)?).await,
+            Step::ForeignPool(name, spec) => self.pool_in(SERVICES, name, &yaml::read(spec)?).await,
+            Step::NoPool(name) => {
+                self.pools(metallb::NAMESPACE).delete(name, &kube::api::DeleteParams::default()).await?;
+                Ok(())
+            }
+            Step::Service(name, Some(address)) => {
+                self.service(name, &table::wish(Some(address)), &json!({})).await
+            }
+            Step::Service(name, None) => self.service(name, &json!({}), &json!({})).await,
+            Step::Special(name, changes) => self.service(name, &json!({}), &yaml::read(changes)?).await,
+            Step::Ask(name, wish) => {
+                self.change(name, &json!({ "metadata": { "annotations": table::wish(*wish) } })).await
+            }
+            Step::Change(name, change) => self.change(name, &yaml::read(change)?).await,
+            Step::Gone(name) => {
+                self.services().delete(name, &kube::api::DeleteParams::default()).await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// The addresses of all Services but the probe.
+    async fn addresses(&self) -> anyhow::Result<BTreeMap<String, Option<String>>> {
+        let services = self.services().list(&kube::api::ListParams::default()).await?;
+        let told = services.into_iter().filter_map(|service| {
+            let name = service.metadata.name.filter(|name| name != PROBE)?;
+            let ingress = service.status.and_then(|status| status.load_balancer?.ingress).unwrap_or_default();
+            Some((name, ingress.into_iter().next().and_then(|ingress| ingress.ip)))
+        });
+        Ok(told.collect())
+    }
+
+    /// Waits until everything that was asked for so far has been looked at.
+    async fn rest(&self) -> anyhow::Result<()> {
+        self.service(PROBE, &table::wish(Some("203.0.113.7")), &json!({})).await?;
+        eventually("the probe has its address", async || {
+            let probe = self.services().get(PROBE).await?;
+            let ingress = probe.status.and_then(|status| status.load_balancer?.ingress);
+            ensure!(ingress.is_some_and(|ingress| !ingress.is_empty()), "it has none");
+            Ok(())
+        })
+        .await?;
+        self.services().delete(PROBE, &kube::api::DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    async fn passes(&self, row: &Row) -> anyhow::Result<()> {
+        for (number, (step, expected)) in row.steps.iter().enumerate() {
+            let at = || format!("{}, step {number}: {step:?}", row.name);
+            self.take(step).await.with_context(at)?;
+            let expected: BTreeMap<String, Option<String>> = expected
+                .iter()
+                .map(|(name, address)| ((*name).to_owned(), address.map(str::to_owned)))
+                .collect();
+            let holds = async || {
+                let found = self.addresses().await?;
+                ensure!(found == expected, "{found:?} instead of {expected:?}");
+                Ok(())
+            };
+            eventually(&at(), holds).await?;
+            self.rest().await.with_context(at)?;
+            holds().await.with_context(at)?;
+        }
+        for name in self.addresses().await?.keys() {
+            self.services().delete(name, &kube::api::DeleteParams::default()).await?;
+        }
+        for namespace in [metallb::NAMESPACE, SERVICES] {
+            for pool in self.pools(namespace).list(&kube::api::ListParams::default()).await? {
+                let name = pool.metadata.name.unwrap_or_default();
+                if name != PROBE {
+                    self.pools(namespace).delete(&name, &kube::api::DeleteParams::default()).await?;
+                }
+            }
+        }
+        self.rest().await
+    }
+
+    /// Takes all rows, and tells which of them fail.
+    async fn takes_the_table(&self) -> anyhow::Result<()> {
+        let mut failed = Vec::new();
+        for row in ROWS {
+            if let Err(error) = self.passes(row).await {
+                failed.push(format!("{error:#}"));
+                for name in self.addresses().await?.keys() {
+                    self.services().delete(name, &kube::api::DeleteParams::default()).await?;
+                }
+                let _ = self.services().delete(PROBE, &kube::api::DeleteParams::default()).await;
+            }
+        }
+        ensure!(failed.is_empty(), "{} of {} rows fail:\n{}", failed.len(), ROWS.len(), failed.join("\n"));
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_controller_does_what_the_table_says() -> anyhow::Result<()> {
+    Ground::real().await?.takes_the_table().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_does_what_the_table_says() -> anyhow::Result<()> {
+    Ground::model().await?.takes_the_table().await
+}
