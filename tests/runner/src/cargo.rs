@@ -34,22 +34,30 @@ struct Target {
 }
 
 #[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
 struct Profile {
     test: bool,
 }
 
-/// Builds all test binaries of the workspace; the compiler's progress goes to standard error.
-pub(crate) fn build() -> anyhow::Result<Vec<Binary>> {
-    let mut command = Command::new(env!("CARGO"));
+/// Builds the test binaries of the workspace that are wanted, by their names, and whatever is called as one of them; the compiler's
+/// progress goes to standard error.
+pub(crate) fn build(is_wanted: &dyn Fn(&str) -> bool) -> anyhow::Result<Vec<Binary>> {
+    let mut command = cargo();
     command.args(["test", "--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
-    // `cargo run` tells this program about its package. A build script that looks at such variables, as that of ring does, would
-    // have everything above it compiled again, and once more by the next cargo that is called otherwise.
-    for (name, _) in std::env::vars_os() {
-        if name
-            .to_str()
-            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
-        {
-            command.env_remove(name);
+    command.args(["--lib", "--bins"]);
+    for name in integration_tests()? {
+        if is_wanted(&name) {
+            command.args(["--test", name.rsplit_once('/').map_or(&*name, |(_, target)| target)]);
         }
     }
     let mut cargo = command.stdout(Stdio::piped()).spawn().context("starting cargo")?;
@@ -60,8 +68,37 @@ pub(crate) fn build() -> anyhow::Result<Vec<Binary>> {
         binaries.extend(binary(message)?);
     }
     ensure!(cargo.wait()?.success(), "the tests do not compile; the compiler's messages are above");
+    binaries.retain(|binary| is_wanted(&binary.name));
     binaries.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(binaries)
+}
+
+/// The names of all test targets of the workspace.
+fn integration_tests() -> anyhow::Result<Vec<String>> {
+    let output = cargo().args(["metadata", "--format-version", "1", "--no-deps", "--locked"]).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Metadata = serde_json::from_slice(&output.stdout)?;
+    let tests = metadata.packages.iter().flat_map(|package| {
+        let tests = package.targets.iter().filter(|target| target.kind == ["test"]);
+        tests.map(|target| format!("{}/{}", package.name, target.name))
+    });
+    Ok(tests.collect())
+}
+
+/// A cargo that knows nothing of the one that runs this program.
+fn cargo() -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    // `cargo run` tells this program about its package. A build script that looks at such variables, as that of ring does, would
+    // have everything above it compiled again, and once more by the next cargo that is called otherwise.
+    for (name, _) in std::env::vars_os() {
+        if name
+            .to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 fn binary(message: Message) -> anyhow::Result<Option<Binary>> {
