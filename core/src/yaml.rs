@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::Value;
-use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options, SerializerOptions};
+use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 
 /// What is wrong with a text. It quotes nothing but the value that it complains of.
 pub type Error = serde_saphyr::Error;

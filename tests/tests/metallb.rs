@@ -16,7 +16,7 @@ use lockstep_shell::clock::Clock;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::shutdown;
-use lockstep_sim::worlds::{Pace, System, metallb};
+use lockstep_sim::worlds::{Pace, System};
 use lockstep_tests::chart::install_crd;
 use lockstep_tests::control_plane::{self, ControlPlane};
 use lockstep_tests::ground::eventually;
@@ -25,6 +25,8 @@ use tokio::task::spawn_blocking;
 
 use self::table::{ROWS, Row, Step};
 
+/// Where MetalLB runs.
+const METALLB: &str = "metallb-system";
 const SERVICES: &str = "metallb-table";
 /// From a pool of its own: when it has an address, what was asked for before was looked at.
 const PROBE: &str = "probe";
@@ -60,7 +62,7 @@ impl Ground {
         for file in std::fs::read_dir(built.join("definitions"))? {
             install_crd(&client, &yaml::read::<Value>(&std::fs::read_to_string(file?.path())?)?).await?;
         }
-        for name in [metallb::NAMESPACE, SERVICES] {
+        for name in [METALLB, SERVICES] {
             let namespace =
                 serde_json::from_value(json!({ "metadata": { "name": name, "labels": { "name": name } } }))?;
             Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;
@@ -79,13 +81,13 @@ impl Ground {
                 "metadata": { "name": "controller" },
                 "spec": { "containers": [{ "name": "controller", "image": "controller" }], "automountServiceAccountToken": false },
             }))?;
-            let pods = Api::<Pod>::namespaced(client, metallb::NAMESPACE);
+            let pods = Api::<Pod>::namespaced(client, METALLB);
             // The account that pods run with comes a moment after their namespace.
             eventually("the pod is taken", async || Ok(pods.create(&PostParams::default(), &pod).await.map(drop)?)).await?;
             let program = spawn_blocking(control_plane::metallb).await??.join("metallb-controller");
             let log = std::fs::File::create(plane.log("metallb"))?;
             let process = Command::new(program)
-                .args(["--namespace", metallb::NAMESPACE, "--pod-name", "controller", "--port", "0", "--health-probe-port", "0"])
+                .args(["--namespace", METALLB, "--pod-name", "controller", "--port", "0", "--health-probe-port", "0"])
                 .args(["--webhook-mode", "disabled", "--disable-cert-rotation", "--ml-secret-name", ""])
                 .env("KUBECONFIG", plane.kubeconfig())
                 .stdin(Stdio::null())
@@ -126,7 +128,7 @@ impl Ground {
     }
 
     async fn pool(&self, name: &str, spec: &Value) -> anyhow::Result<()> {
-        self.pool_in(metallb::NAMESPACE, name, spec).await
+        self.pool_in(METALLB, name, spec).await
     }
 
     async fn pool_in(&self, namespace: &str, name: &str, spec: &Value) -> anyhow::Result<()> {
@@ -156,7 +158,7 @@ impl Ground {
             Step::Pool(name, spec) => self.pool(name, &yaml::read(spec)?).await,
             Step::ForeignPool(name, spec) => self.pool_in(SERVICES, name, &yaml::read(spec)?).await,
             Step::NoPool(name) => {
-                self.pools(metallb::NAMESPACE).delete(name, &kube::api::DeleteParams::default()).await?;
+                self.pools(METALLB).delete(name, &kube::api::DeleteParams::default()).await?;
                 Ok(())
             }
             Step::Service(name, Some(address)) => {
@@ -220,7 +222,7 @@ impl Ground {
         for name in self.addresses().await?.keys() {
             self.services().delete(name, &kube::api::DeleteParams::default()).await?;
         }
-        for namespace in [metallb::NAMESPACE, SERVICES] {
+        for namespace in [METALLB, SERVICES] {
             for pool in self.pools(namespace).list(&kube::api::ListParams::default()).await? {
                 let name = pool.metadata.name.unwrap_or_default();
                 if name != PROBE {
