@@ -75,10 +75,17 @@ build_clients() {
 build_metallb() {
   (
     cd metallb
-    go_build -ldflags "-s -w" -o "$1/metallb-controller" go.universe.tf/metallb/controller
-    mkdir "$1/definitions"
-    cp "$(go list -m -f '{{.Dir}}' go.universe.tf/metallb)"/config/crd/bases/*.yaml "$1/definitions"
-    chmod -R u+w "$1/definitions"
+    go mod download go.universe.tf/metallb
+    module="$(go list -m -f '{{.Dir}}' go.universe.tf/metallb)"
+    cp -r "$module" "$1/source"
+    chmod -R u+w "$1/source"
+    rm -r "$1/source/internal/bgp/frrk8s"
+    cp -r frrk8s "$1/source/internal/bgp"
+    cp go.mod go.sum "$1"
+    go mod edit -replace="go.universe.tf/metallb=$1/source" "$1/go.mod"
+    go_build -modfile "$1/go.mod" -ldflags "-s -w" -o "$1/metallb-controller" go.universe.tf/metallb/controller
+    mv "$1/source/config/crd/bases" "$1/definitions"
+    rm -r "$1/source" "$1/go.mod" "$1/go.sum"
   )
 }
 
@@ -89,7 +96,7 @@ case "$what" in
   helm) sources=(helm/go.mod helm/go.sum) ;;
   pubsub) sources=(pubsub/go.mod pubsub/go.sum pubsub/*.go) ;;
   clients) sources=(clients/go.mod clients/go.sum clients/*.go) ;;
-  metallb) sources=(metallb/go.mod metallb/go.sum) ;;
+  metallb) sources=(metallb/go.mod metallb/go.sum metallb/frrk8s/*.go) ;;
   *) fail "what is '$what'? Give nothing, helm, pubsub, clients or metallb" ;;
 esac
 if [ -n "$tags" ]; then

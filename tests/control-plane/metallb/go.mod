@@ -4,6 +4,8 @@ go 1.26.0
 
 tool go.universe.tf/metallb/controller
 
+require github.com/metallb/frr-k8s v0.0.27
+
 require (
 	cel.dev/expr v0.25.2 // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect
@@ -48,7 +50,6 @@ require (
 	github.com/mdlayher/ndp v0.0.0-20200602162440-17ab9e3e5567 // indirect
 	github.com/mdlayher/packet v1.0.0 // indirect
 	github.com/mdlayher/socket v0.2.1 // indirect
-	github.com/metallb/frr-k8s v0.0.27 // indirect
 	github.com/mikioh/ipaddr v0.0.0-20190404000644-d465c8ab6721 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
@@ -113,5 +114,5 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-// Types of the speaker's, which the controller only links; this version is in the module proxy.
+// The newest release in the module proxy. The controller needs nothing of it: see frrk8s.
 replace github.com/metallb/frr-k8s => github.com/metallb/frr-k8s v0.0.26
