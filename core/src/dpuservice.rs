@@ -12,6 +12,7 @@
 //! | --- | --- | --- |
 //! | a service's Applications, the eight steps | [`service`] | "Controller flow" |
 //! | an Application: name, manifest | [`application`], [`values`] | "Reconcile the ArgoCD `Applications`" |
+//! | a sync that holds up a change | [`outdated`] | |
 //! | a cluster's Secret | [`cluster`], [`kubeconfig`] | "Reconcile the secrets for each cluster" |
 //! | the AppProject | [`project`] | "Reconcile the ArgoCD `AppProject`" |
 //! | the status | [`status`], [`report`] | "Status", "Reconcile the status of the DPUService" |
@@ -41,6 +42,7 @@ pub mod application;
 pub mod cluster;
 pub mod kubeconfig;
 pub mod names;
+pub mod outdated;
 pub mod project;
 mod recording;
 pub mod removal;

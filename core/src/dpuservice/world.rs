@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::application::{App, Index};
 use super::cluster::{Claim, Found};
 use super::names::{self, ARGO_NAMESPACE, CLUSTER, FINALIZER, MANAGED_BY, MANAGER, SERVER};
+use super::outdated::HeldUp;
 use super::project;
 use super::source::Source;
 use crate::digest::shortened;
@@ -53,6 +54,9 @@ pub struct World {
     /// When the status of a service was last written.
     #[serde(with = "pairs")]
     pub told: BTreeMap<Name, Monotonic>,
+    /// Syncs that hold up a change, by service.
+    #[serde(with = "pairs")]
+    pub held_up: BTreeMap<Name, Vec<HeldUp>>,
     /// Since when clusters that are gone hold Applications that don't go.
     #[serde(with = "pairs")]
     pub stuck: BTreeMap<Name, Monotonic>,

@@ -14,7 +14,8 @@
 //!
 //! It compares from a cache: of a cluster that does not answer any more it repeats what it saw last, until something is to be changed.
 //! An operation that fails is tried again as its `retry` says, at growing distances; then the same source is never tried again. A
-//! `Terminating` operation ends at once.
+//! `Terminating` operation ends at once. One that waits for a hook goes on waiting whatever its Application says by now: neither a
+//! change nor drift is brought to the cluster before it has ended.
 //!
 //! Left out: sources other than Helm charts, other hooks and the finalizers of hooks, pruning, sync windows and roles of projects, and
 //! that credentials that are refused go unnoticed for a while.
@@ -42,6 +43,8 @@ mod destination;
 mod operation;
 mod project;
 mod status;
+
+pub use self::status::repeated;
 
 /// Where Argo CD runs; objects elsewhere are nothing to it.
 pub const NAMESPACE: &str = "dpf-argo-cd-system";
