@@ -12,13 +12,13 @@
 //!
 //! A chart has a `PostSync` hook if its values say that it fails or never ends ([`release`]).
 //!
-//! It compares from a cache: of a cluster that does not answer any more it repeats what it saw last, until something is to be changed.
+//! It compares from a cache: of a cluster that does not answer any more it repeats what it saw last, until something is to be changed. Of
+//! one that refuses its credentials it does so for 75 seconds.
 //! An operation that fails is tried again as its `retry` says, at growing distances; then the same source is never tried again. A
 //! `Terminating` operation ends at once. One that waits for a hook goes on waiting whatever its Application says by now: neither a
 //! change nor drift is brought to the cluster before it has ended.
 //!
-//! Left out: sources other than Helm charts, other hooks and the finalizers of hooks, pruning, sync windows and roles of projects, and
-//! that credentials that are refused go unnoticed for a while.
+//! Left out: sources other than Helm charts, other hooks and the finalizers of hooks, pruning, sync windows and roles of projects.
 //!
 //! [`release`]: crate::worlds::dpu_clusters::release
 

@@ -296,6 +296,9 @@ fn rotated_credentials_keep_argo_out_until_its_secret_has_them() {
     let mut bench = deployed();
     let rotated = access("dpus", "t2");
     bench.merge("Secret", "dpus-kubeconfig", &json!({ "data": rotated.secret_data() }));
+    // For a while nobody notices.
+    bench.advance(Duration::from_secs(74));
+    assert_eq!((state(&mut bench).as_str(), conditions(&mut bench).len()), ("Synced Healthy Succeeded", 0));
     bench.settle();
     assert_eq!(state(&mut bench), "Unknown Healthy Succeeded");
     let told = conditions(&mut bench);

@@ -57,7 +57,7 @@ pub(super) fn written(message: &str, at: &Value) -> String {
 
 /// Compares.
 pub(super) fn compare<'a>(
-    look: &Look<'a>,
+    look: &mut Look<'a>,
     application: &Value,
     destination: &Result<Destination<'a>, String>,
     kubeconfigs: &mut Kubeconfigs,
