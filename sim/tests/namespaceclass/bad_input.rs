@@ -1,7 +1,11 @@
 //! Classes with mistakes in them: each is named where people look, and all that is right still applies.
 
+use std::time::Duration;
+
+use lockstep_core::engine::action::Class;
 use lockstep_core::engine::machine::{Amount, Measure, Note};
 use lockstep_core::namespaceclass::names::UNRESOLVED_METRIC;
+use lockstep_sim::cluster::Fate;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, settings};
@@ -36,6 +40,49 @@ fn a_class_with_mistakes_says_so_and_applies_the_rest() {
         bench.ready("team").replace("; spec", ";\nspec")
     ));
     assert_eq!(class["status"]["resourceCount"], 2);
+}
+
+/// What could not be created is pending until it is, or until the class drops it. To try it again changes no status.
+#[test]
+fn what_is_refused_is_not_listed_as_applied() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("good", "1"), settings("No Name", "1")]);
+    bench.namespace("team", Some("web"));
+    bench.cluster.advance(Duration::from_mins(20));
+    let status = |bench: &mut Bench| bench.binding("team").expect("is bound")["status"].clone();
+    let entry = |name: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": name });
+    let found = status(&mut bench);
+    assert!(bench.ready("team").starts_with("False Rejected"), "{}", bench.ready("team"));
+    assert_eq!(found["appliedResources"], json!([entry("good")]));
+    assert_eq!(found["pendingResources"], json!([entry("No Name")]));
+
+    let version =
+        |bench: &mut Bench| bench.binding("team").expect("is bound")["metadata"]["resourceVersion"].clone();
+    let before = (version(&mut bench), bench.carried().count());
+    bench.cluster.advance(Duration::from_hours(1));
+    assert_eq!(version(&mut bench), before.0, "it is tried again without a change of the status");
+    assert!(bench.carried().count() > before.1, "it is tried again");
+
+    // What was applied, was deleted by hand and can't be created any more is no longer there either.
+    bench.update("web", &[settings("good", "1"), settings("other", "1")]);
+    bench.settle();
+    let found = status(&mut bench);
+    assert_eq!(found["appliedResources"], json!([entry("good"), entry("other")]));
+    assert_eq!(found["pendingResources"], json!([]));
+    bench.cluster.interfere(|_, action| {
+        let is_refused =
+            action.name() == "apply" && action.target().is_some_and(|target| target.name == "other");
+        if is_refused { Fate::failed(Class::Forbidden) } else { Fate::Served }
+    });
+    bench.delete("/api/v1/namespaces/team/configmaps/other");
+    bench.cluster.advance(Duration::from_mins(1));
+    let found = status(&mut bench);
+    assert_eq!(found["appliedResources"], json!([entry("good")]));
+    assert_eq!(found["pendingResources"], json!([entry("other")]));
+    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.advance(Duration::from_mins(6));
+    assert_eq!(status(&mut bench)["pendingResources"], json!([]));
+    assert!(bench.config_map("team", "other").is_some());
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What the operator may and may not do, at every step.
 
+use std::sync::Arc;
+
 use lockstep_core::engine::action::Action;
 use lockstep_core::namespaceclass::names;
-use lockstep_core::object::{ObjectRef, annotation, controller_uid, metadata};
+use lockstep_core::object::{Kind, ObjectRef, annotation, controller_uid, metadata};
 use serde_json::Value;
 
 use super::desired::{class_of, is_as_wanted, wanted};
@@ -31,6 +33,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "created_resources_are_listed_first",
         sentence: "Nothing is created that the binding's status does not list already, so that no crash leaves an orphan.",
         holds: created_resources_are_listed_first,
+    },
+    Invariant {
+        name: "applied_means_existed",
+        sentence: "A binding's status comes to list as applied only what has existed.",
+        holds: applied_means_existed,
     },
     Invariant {
         name: "ready_means_applied",
@@ -227,11 +234,52 @@ fn created_resources_are_listed_first(moment: &Moment<'_>) -> Result<(), String>
     else {
         return Ok(());
     };
-    let listed =
-        binding["status"]["appliedResources"].as_array().into_iter().flatten().any(|listed| {
-            listed["kind"] == *change.object.kind.kind && listed["name"] == *change.object.name
-        });
-    if listed { Ok(()) } else { Err(format!("{} was created before it was listed", change.object)) }
+    let lists = ["appliedResources", "pendingResources"];
+    let mut listed = lists.iter().flat_map(|list| listed(&binding["status"][*list]));
+    if listed.any(|listed| listed == name_of(&change.object)) {
+        return Ok(());
+    }
+    Err(format!("{} was created before it was listed", change.object))
+}
+
+/// Kind and name.
+fn name_of(object: &ObjectRef) -> (&str, &str) {
+    (&object.kind.kind, &object.name)
+}
+
+/// What a list of a binding's status names.
+fn listed(list: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let text = |value: &'_ Value| value.as_str().unwrap_or_default();
+    list.as_array().into_iter().flatten().map(move |one| (text(&one["kind"]), text(&one["name"])))
+}
+
+fn applied_means_existed(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    let Some(binding) = change.new.as_deref().filter(|_| change.object.kind == names::binding()) else {
+        return Ok(());
+    };
+    let lists = ["appliedResources", "pendingResources"];
+    // Whoever may write a status may list what they want, as applied or as pending.
+    let by_users = moment.history.versions(&change.object).iter();
+    let by_users = by_users.filter(|version| matches!(version.by, Author::Client(_)));
+    let by_users: Vec<_> = by_users.filter_map(|version| version.object.as_deref()).collect();
+    let kinds = [content_kind("ConfigMap"), content_kind("Secret"), content_kind("ServiceAccount")];
+    for (kind, name) in listed(&binding["status"]["appliedResources"]) {
+        let Some(known) = kinds.iter().find(|known| known.kind == kind) else { continue };
+        let target = ObjectRef::namespaced(known, namespace, name);
+        let existed = moment.server.object(&target).is_some()
+            || moment.history.versions(&target).iter().any(|version| version.object.is_some());
+        let mut said =
+            by_users.iter().flat_map(|it| lists.iter().flat_map(|list| listed(&it["status"][*list])));
+        if !existed && !said.any(|said| said == (kind, name)) {
+            return Err(format!("{} lists {target} as applied, which has never existed", change.object));
+        }
+    }
+    Ok(())
+}
+
+fn content_kind(kind: &str) -> Arc<Kind> {
+    Kind::known("", "v1", kind, &format!("{}s", kind.to_lowercase()), true)
 }
 
 fn is_ready(binding: &Value) -> bool {
