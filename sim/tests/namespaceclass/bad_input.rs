@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use lockstep_core::engine::action::Class;
-use lockstep_core::engine::machine::{Amount, Measure, Note};
-use lockstep_core::namespaceclass::names::UNRESOLVED_METRIC;
+use lockstep_core::engine::machine::{Amount, Measure, Note, ReconcileResult};
+use lockstep_core::namespaceclass::names::{PROBLEM_ANNOTATION, UNRESOLVED_METRIC};
 use lockstep_sim::cluster::Fate;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, settings};
+use super::bench::{Bench, program, settings};
 
 #[test]
 fn a_class_with_mistakes_says_so_and_applies_the_rest() {
@@ -187,6 +187,71 @@ fn a_label_that_names_no_class_is_logged_once_and_counted_until_it_is_corrected(
     assert_eq!(reported(&bench).1, Some(0));
 }
 
+/// What the annotation of a namespace says.
+fn problem(bench: &mut Bench, namespace: &str) -> Option<String> {
+    let namespace = bench.get(&format!("/api/v1/namespaces/{namespace}")).expect("exists");
+    namespace["metadata"]["annotations"][PROBLEM_ANNOTATION].as_str().map(str::to_owned)
+}
+
+/// Events are gone after an hour.
+#[test]
+fn a_label_that_names_no_class_is_said_on_the_namespace_for_as_long_as_it_does() {
+    let mut bench = Bench::new();
+    let told = |class: &str| {
+        let told = "label namespaceclass.akuity.io/name: there is no NamespaceClass";
+        Some(format!("{told} {class}; create it, or correct the label"))
+    };
+    bench.namespace("team", Some("missing"));
+    bench.settle();
+    assert_eq!(problem(&mut bench, "team"), told("missing"));
+    bench.label("team", Some("wrong"));
+    bench.settle();
+    assert_eq!(problem(&mut bench, "team"), told("wrong"));
+    // At rest nothing is written, and a new leader finds it there.
+    bench.cluster.start(program, true);
+    bench.settle();
+    let before = bench.carried().filter(|carried| carried.action.name() == "patch").count();
+    bench.cluster.advance(Duration::from_hours(2));
+    assert_eq!(bench.carried().filter(|carried| carried.action.name() == "patch").count(), before);
+    bench.define("wrong", &[settings("found", "1")]);
+    bench.settle();
+    assert_eq!(problem(&mut bench, "team"), None);
+    assert!(bench.ready("team").starts_with("True ResourcesApplied"));
+    bench.remove("wrong");
+    bench.settle();
+    assert_eq!((problem(&mut bench, "team"), bench.binding("team")), (told("wrong"), None));
+    bench.label("team", None);
+    bench.settle();
+    assert_eq!(problem(&mut bench, "team"), None);
+}
+
+/// Whoever does not grant the permission has the Event, the log and the metric.
+#[test]
+fn a_namespace_that_may_not_be_annotated_holds_up_nothing() {
+    let mut bench = Bench::new();
+    bench.cluster.interfere(|_, action| {
+        let is_refused =
+            action.name() == "patch" && action.target().is_some_and(|it| it.kind.kind == "Namespace");
+        if is_refused { Fate::failed(Class::Forbidden) } else { Fate::Served }
+    });
+    for name in ["team", "other"] {
+        bench.namespace(name, Some("missing"));
+    }
+    bench.cluster.advance(Duration::from_hours(1));
+    assert_eq!(problem(&mut bench, "team"), None);
+    let (warnings, unresolved) = reported(&bench);
+    let refusals = warnings.iter().filter(|it| it.contains("grant the verb patch on namespaces"));
+    assert_eq!((refusals.count(), unresolved), (1, Some(2)), "{warnings:?}");
+    let failed = bench
+        .cluster
+        .notes()
+        .filter(|note| matches!(note, Note::Reconciled { result: ReconcileResult::Failed { .. }, .. }));
+    assert_eq!(failed.count(), 0);
+    bench.define("missing", &[settings("found", "1")]);
+    bench.settle();
+    assert!(bench.config_map("team", "found").is_some());
+}
+
 #[test]
 fn a_binding_that_is_refused_is_told_once_on_its_namespace() {
     let bindings = "/apis/namespaceclass.akuity.io/v1alpha1/namespaces/team/namespaceclassbindings";
@@ -218,7 +283,10 @@ fn a_binding_that_is_refused_is_told_once_on_its_namespace() {
         "{note}"
     );
 
+    assert_eq!(problem(&mut bench, "team").as_deref(), Some(note));
+
     bench.delete(&format!("{bindings}/team"));
     bench.cluster.advance(std::time::Duration::from_mins(6));
     assert!(bench.config_map("team", "a").is_some());
+    assert_eq!(problem(&mut bench, "team"), None);
 }

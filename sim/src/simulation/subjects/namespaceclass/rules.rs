@@ -70,6 +70,7 @@ pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History
         }
         ("Event", ..) => refuse("an event of somebody else was changed"),
         ("NamespaceClass", Some(old), Some(new)) if only_status(old, new) => Ok(()),
+        ("Namespace", Some(old), Some(new)) if without_problem(old) == without_problem(new) => Ok(()),
         ("NamespaceClassBinding", old, new) => match (old, new) {
             (Some(old), Some(new)) if only_status(old, new) && !is_deletion(change) => Ok(()),
             (None, Some(new)) if names_namespace(new, namespace) => Ok(()),
@@ -98,6 +99,21 @@ pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History
         }
         _ => refuse("the operator has no business with it"),
     }
+}
+
+/// A namespace without what says what keeps it from its class, and without what every write changes.
+fn without_problem(namespace: &Value) -> Value {
+    let mut rest = namespace.clone();
+    for field in ["managedFields", "resourceVersion"] {
+        rest["metadata"].as_object_mut().map(|metadata| metadata.remove(field));
+    }
+    if let Some(annotations) = rest["metadata"]["annotations"].as_object_mut() {
+        annotations.remove(names::PROBLEM_ANNOTATION);
+        if annotations.is_empty() {
+            rest["metadata"].as_object_mut().map(|metadata| metadata.remove("annotations"));
+        }
+    }
+    rest
 }
 
 fn names_namespace(binding: &Value, namespace: &str) -> bool {
