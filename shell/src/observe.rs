@@ -149,7 +149,22 @@ fn log_reconcile(
                 "reconciled"
             );
         }
-        ReconcileResult::Failed { reason, retry_after } => {
+        // The condition of the object says so too, and its change is logged at WARN.
+        ReconcileResult::Failed { reason, retry_after, user_error: true } => {
+            let retry_after_ms = millis(*retry_after);
+            info!(
+                controller,
+                reconciler,
+                kind,
+                namespace,
+                name,
+                result = ended,
+                retry_after_ms,
+                took_ms,
+                "{reason}"
+            );
+        }
+        ReconcileResult::Failed { reason, retry_after, user_error: false } => {
             let retry_after_ms = millis(*retry_after);
             warn!(
                 controller,

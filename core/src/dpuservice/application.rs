@@ -366,17 +366,17 @@ pub fn next_removal(name: &Name, app: &App) -> Option<Action> {
         return Some(Action::Delete { target, uid: app.uid.clone(), resource_version: None });
     }
     let is_running = app.report.operation.as_ref().is_some_and(|operation| operation.phase == "Running");
-    is_running.then(|| terminate(target, json!({ "uid": app.uid })))
+    is_running.then(|| terminate(target, &json!({ "uid": app.uid })))
 }
 
 /// The end of an operation that holds up what is wanted now. It may have ended by itself, and the next one begun.
 pub fn termination(name: &Name, app: &App) -> Action {
     let version = app.version.to_string();
-    terminate(application_ref(name), json!({ "uid": app.uid, "resourceVersion": version }))
+    terminate(application_ref(name), &json!({ "uid": app.uid, "resourceVersion": version }))
 }
 
 /// Ends an operation as `argocd app terminate-op` does: Applications have no status subresource.
-fn terminate(target: ObjectRef, metadata: Value) -> Action {
+fn terminate(target: ObjectRef, metadata: &Value) -> Action {
     let status = json!({ "operationState": { "phase": "Terminating" } });
     let patch = json!({ "metadata": metadata, "status": status });
     Action::Patch { target, subresource: None, patch: Arc::new(patch) }

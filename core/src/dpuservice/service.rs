@@ -336,7 +336,7 @@ impl Controller {
         let failed = pass.failures.iter().next();
         let verdict = match failed {
             Some((cluster, failure)) => {
-                Verdict::retry(&format!("the Application of DPUCluster {cluster}"), failure)
+                Verdict::retry_for_user(&format!("the Application of DPUCluster {cluster}"), failure)
             }
             None if pass.lags => lagging(),
             None => match self.world.next_overdue(key, now) {

@@ -202,6 +202,9 @@ pub enum ReconcileResult {
         reason: String,
         /// The backoff.
         retry_after: Duration,
+        /// Whether it is for users to correct: then the controller has not failed.
+        #[serde(default)]
+        user_error: bool,
     },
     /// This process ceased to lead while it was under way: nothing is known of the key.
     Abandoned,
@@ -213,6 +216,7 @@ impl ReconcileResult {
         match self {
             Self::Converged => "converged",
             Self::Requeued { .. } => "requeued",
+            Self::Failed { user_error: true, .. } => "user_error",
             Self::Failed { .. } => "failed",
             Self::Abandoned => "abandoned",
         }

@@ -504,8 +504,15 @@ fn applies(name: &str, work: &Work) -> Vec<Action> {
 
 /// Tries again if that may help any of the troubles.
 fn verdict(troubles: &[Trouble], recheck: Option<Duration>) -> Verdict {
-    match troubles.iter().find(|trouble| trouble.retry) {
-        Some(first) => Verdict::Retry { reason: first.message.clone(), backoff: None, within: recheck },
+    // What users have to correct is a failure of nobody else's, unless something else has failed.
+    let retried = || troubles.iter().filter(|trouble| trouble.retry);
+    match retried().find(|trouble| !trouble.is_users()).or(retried().next()) {
+        Some(first) => Verdict::Retry {
+            reason: first.message.clone(),
+            backoff: None,
+            within: recheck,
+            user_error: first.is_users(),
+        },
         None => recheck.map_or(Verdict::Converged, Verdict::Requeue),
     }
 }

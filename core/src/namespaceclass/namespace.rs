@@ -114,7 +114,7 @@ impl Controller {
                     );
                     self.complain(name, reason::BINDING_REFUSED, note, now);
                 }
-                self.annotate(name, Verdict::retry("writing the binding", &failure))
+                self.annotate(name, Verdict::retry_for_user("writing the binding", &failure))
             }
             _ => Next::Done(Verdict::Converged),
         }

@@ -105,6 +105,18 @@ impl Trouble {
         ORDER.iter().position(|reason| *reason == self.reason).unwrap_or(ORDER.len())
     }
 
+    /// Whether it is for users to correct or to finish. A permission that is missing is for whoever runs the operator.
+    pub fn is_users(&self) -> bool {
+        matches!(
+            self.reason,
+            reason::INVALID_RESOURCES
+                | reason::OWNERSHIP_CONFLICT
+                | reason::REJECTED
+                | reason::CONTESTED
+                | reason::WAITING_FOR_DELETION
+        )
+    }
+
     /// An action failed; `passing` is the reason where the failure may pass by itself.
     pub fn failed(what: &str, passing: Reason, failure: &Failure) -> Self {
         let (reason, remedy) = match failure.class {

@@ -87,7 +87,7 @@ fn told_line(told: Told) -> Option<Line> {
                 ReconcileResult::Abandoned => {
                     (format!("{reconciler} abandoned: no longer the leader"), Tone::Quiet)
                 }
-                ReconcileResult::Failed { reason, retry_after } => {
+                ReconcileResult::Failed { reason, retry_after, .. } => {
                     (format!("{reconciler} failed, again in {retry_after:?}: {reason}"), Tone::Bad)
                 }
             };

@@ -131,7 +131,7 @@ pub(super) fn note(note: &Note) -> String {
                 ReconcileResult::Converged => "converged".to_owned(),
                 ReconcileResult::Requeued { after } => format!("again in {after:?}"),
                 ReconcileResult::Abandoned => "abandoned, no longer the leader".to_owned(),
-                ReconcileResult::Failed { reason, retry_after } => {
+                ReconcileResult::Failed { reason, retry_after, .. } => {
                     format!("failed, again in {retry_after:?}: {reason}")
                 }
             };
