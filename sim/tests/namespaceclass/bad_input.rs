@@ -1,5 +1,6 @@
 //! Classes with mistakes in them: each is named where people look, and all that is right still applies.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockstep_core::engine::action::Class;
@@ -250,6 +251,50 @@ fn a_namespace_that_may_not_be_annotated_holds_up_nothing() {
     bench.define("missing", &[settings("found", "1")]);
     bench.settle();
     assert!(bench.config_map("team", "found").is_some());
+}
+
+/// What the passes over the binding came to, as the metric counts them.
+fn results(bench: &Bench) -> BTreeSet<&'static str> {
+    let of_binding = bench.cluster.notes().filter_map(|note| match note {
+        Note::Reconciled { reconciler, result, .. } if reconciler == "binding" => Some(result.name()),
+        _ => None,
+    });
+    of_binding.collect()
+}
+
+/// The alert about failing reconciles is for whoever runs the operator.
+#[test]
+fn what_users_have_to_correct_is_no_failure_of_the_operator() {
+    let foreign = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "taken", "ownerReferences": [
+            { "apiVersion": "apps/v1", "kind": "Deployment", "name": "theirs", "uid": "u1", "controller": true },
+        ] },
+    });
+    // Refused as invalid; somebody else's; a permission that is missing; a server that is down; both of the first and the last.
+    for (entries, class, expected) in [
+        (vec![settings("No Name", "1")], None, "user_error"),
+        (vec![settings("taken", "ours")], None, "user_error"),
+        (vec![settings("a", "1")], Some(Class::Forbidden), "failed"),
+        (vec![settings("a", "1")], Some(Class::Unavailable), "failed"),
+        (vec![settings("No Name", "1"), settings("a", "1")], Some(Class::Unavailable), "failed"),
+    ] {
+        let mut bench = Bench::new();
+        bench.define("web", &entries);
+        bench.namespace("team", None);
+        bench.post("/api/v1/namespaces/team/configmaps", &foreign);
+        if let Some(class) = class {
+            bench.cluster.interfere(move |_, action| {
+                let is_bad = action.name() == "apply" && action.target().is_some_and(|it| it.name == "a");
+                if is_bad { Fate::failed(class) } else { Fate::Served }
+            });
+        }
+        bench.label("team", Some("web"));
+        bench.cluster.advance(Duration::from_mins(10));
+        let mut found = results(&bench);
+        found.remove("converged");
+        assert_eq!(found, BTreeSet::from([expected]), "{entries:?} {class:?}: {}", bench.ready("team"));
+    }
 }
 
 #[test]
