@@ -149,6 +149,7 @@ impl Controller {
                 status: condition.status.clone(),
                 reason: condition.reason.clone(),
                 message: condition.message.clone(),
+                warning: !is_good(condition) && !UNDER_WAY.contains(&condition.reason.as_str()),
             });
             // Ready repeats what the others say, except for what can't be judged: that has one cause for all of them. What
             // takes its time is no news.
@@ -163,7 +164,7 @@ impl Controller {
 
     fn tell(&mut self, key: &Name, changed: &Condition, now: Now) {
         let Some(service) = self.world.services.get(key) else { return };
-        let is_good = changed.status == Status::True.as_str() && changed.reason == reason::SUCCESS;
+        let is_good = is_good(changed);
         let occurrence = Occurrence {
             regarding: service_ref(key),
             uid: service.uid.clone(),
@@ -179,3 +180,11 @@ impl Controller {
         self.outbox.record(occurrence, now);
     }
 }
+
+/// Whether all is well, as far as a condition goes.
+fn is_good(condition: &Condition) -> bool {
+    condition.status == Status::True.as_str() && condition.reason == reason::SUCCESS
+}
+
+/// Reasons that something takes its time.
+const UNDER_WAY: [&str; 2] = [reason::PENDING, reason::AWAITING_DELETION];

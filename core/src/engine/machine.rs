@@ -101,6 +101,9 @@ pub enum Note {
         reason: String,
         /// For people.
         message: String,
+        /// Whether someone should look: it became False, and not because something takes its time.
+        #[serde(default)]
+        warning: bool,
     },
     /// A Kubernetes Event was announced: it is written to the API server, as soon as that may be.
     EventAnnounced {

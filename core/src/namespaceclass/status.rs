@@ -193,19 +193,20 @@ impl Controller {
                 self.world.unconfirmed.remove(object);
             }
         }
+        // To take over what someone else made is nothing that all is well with.
+        let holds = condition.status == Status::True.as_str() && condition.type_ != OBJECTS_ADOPTED;
         self.outbox.notes.push(Note::ConditionChanged {
             object: object.clone(),
             condition: condition.type_.clone(),
             status: condition.status.clone(),
             reason: condition.reason.clone(),
             message: condition.message.clone(),
+            warning: !holds && condition.reason != reason::APPLYING,
         });
         // Nothing has happened yet.
         if condition.reason == reason::APPLYING {
             return;
         }
-        // To take over what someone else made is nothing that all is well with.
-        let holds = condition.status == Status::True.as_str() && condition.type_ != OBJECTS_ADOPTED;
         let occurrence = Occurrence {
             regarding: object.clone(),
             uid: uid.to_owned(),

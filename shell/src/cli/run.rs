@@ -142,9 +142,11 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let preparing = async {
         let config = connect::configuration(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
         let client = connect(config.clone(), &sets).await?;
+        let account = connect::account(&client).await;
         info!(
             version = env!("CARGO_PKG_VERSION"),
             cluster = masked(&config.cluster_url.to_string()),
+            account = account.as_deref().unwrap_or("unknown"),
             controllers = sets.iter().map(|set| set.controller).collect::<Vec<_>>().join(","),
             leader_elect = args.leader_elect,
             "starting"

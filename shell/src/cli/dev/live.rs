@@ -93,7 +93,7 @@ fn told_line(told: Told) -> Option<Line> {
             };
             Line::now(&object.kind.kind, object.namespace.as_deref(), &object.name, what, tone)
         }
-        Note::ConditionChanged { object, condition, status, reason, message } => {
+        Note::ConditionChanged { object, condition, status, reason, message, .. } => {
             let tone = match status.as_str() {
                 "True" => Tone::Good,
                 "False" => Tone::Bad,

@@ -137,7 +137,7 @@ pub(super) fn note(note: &Note) -> String {
             };
             format!("{reconciler} of {object}: {result}")
         }
-        Note::ConditionChanged { object, condition, status, reason, message } => {
+        Note::ConditionChanged { object, condition, status, reason, message, .. } => {
             format!("{object} is {condition}={status}, {reason}: {message}")
         }
         Note::EventAnnounced { object, reason, note, .. } => format!("event on {object}: {reason}: {note}"),
