@@ -1,5 +1,6 @@
 //! What the operator may and may not do, at every step.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockstep_core::engine::action::Action;
@@ -250,23 +251,21 @@ fn created_resources_are_listed_first(moment: &Moment<'_>) -> Result<(), String>
     else {
         return Ok(());
     };
-    let lists = ["appliedResources", "pendingResources"];
-    let mut listed = lists.iter().flat_map(|list| listed(&binding["status"][*list]));
-    if listed.any(|listed| listed == name_of(&change.object)) {
+    if listed(binding).any(|listed| listed == (&*change.object.kind.kind, &*change.object.name)) {
         return Ok(());
     }
     Err(format!("{} was created before it was listed", change.object))
 }
 
-/// Kind and name.
-fn name_of(object: &ObjectRef) -> (&str, &str) {
-    (&object.kind.kind, &object.name)
+/// Kind and name of all that a binding's status lists.
+fn listed(binding: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let status = &binding["status"];
+    entries(&status["appliedResources"]).chain(entries(&status["pendingResources"]))
 }
 
-/// What a list of a binding's status names.
-fn listed(list: &Value) -> impl Iterator<Item = (&str, &str)> {
-    let text = |value: &'_ Value| value.as_str().unwrap_or_default();
-    list.as_array().into_iter().flatten().map(move |one| (text(&one["kind"]), text(&one["name"])))
+fn entries(list: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let entries = list.as_array().into_iter().flatten();
+    entries.filter_map(|entry| Some((entry["kind"].as_str()?, entry["name"].as_str()?)))
 }
 
 fn applied_means_existed(moment: &Moment<'_>) -> Result<(), String> {
@@ -274,20 +273,18 @@ fn applied_means_existed(moment: &Moment<'_>) -> Result<(), String> {
     let Some(binding) = change.new.as_deref().filter(|_| change.object.kind == names::binding()) else {
         return Ok(());
     };
-    let lists = ["appliedResources", "pendingResources"];
     // Whoever may write a status may list what they want, as applied or as pending.
     let by_users = moment.history.versions(&change.object).iter();
     let by_users = by_users.filter(|version| matches!(version.by, Author::Client(_)));
-    let by_users: Vec<_> = by_users.filter_map(|version| version.object.as_deref()).collect();
+    let said: BTreeSet<(&str, &str)> =
+        by_users.filter_map(|version| version.object.as_deref()).flat_map(listed).collect();
     let kinds = [content_kind("ConfigMap"), content_kind("Secret"), content_kind("ServiceAccount")];
-    for (kind, name) in listed(&binding["status"]["appliedResources"]) {
+    for (kind, name) in entries(&binding["status"]["appliedResources"]) {
         let Some(known) = kinds.iter().find(|known| known.kind == kind) else { continue };
         let target = ObjectRef::namespaced(known, namespace, name);
         let existed = moment.server.object(&target).is_some()
             || moment.history.versions(&target).iter().any(|version| version.object.is_some());
-        let mut said =
-            by_users.iter().flat_map(|it| lists.iter().flat_map(|list| listed(&it["status"][*list])));
-        if !existed && !said.any(|said| said == (kind, name)) {
+        if !existed && !said.contains(&(kind, name)) {
             return Err(format!("{} lists {target} as applied, which has never existed", change.object));
         }
     }
