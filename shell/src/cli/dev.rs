@@ -120,7 +120,7 @@ async fn control(
     let mut definitions = sets.to_vec();
     let mut later = Vec::new();
     let systems = around::systems(sets);
-    for machine in around::controllers(&systems, process::seed()) {
+    for machine in around::controllers(&systems, process::seed())? {
         manager.add(machine);
     }
     definitions.push(around::definitions(&systems)?);

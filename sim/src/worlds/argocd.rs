@@ -22,7 +22,7 @@
 //!
 //! [`release`]: crate::worlds::dpu_clusters::release
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockstep_core::engine::finalizer;
@@ -72,9 +72,14 @@ pub fn project_kind() -> Arc<Kind> {
     Kind::known("argoproj.io", "v1alpha1", "AppProject", "appprojects", true)
 }
 
+/// Charts, by the URL of their repository as an Application names it, and their name.
+pub type Charts = BTreeSet<(String, String)>;
+
 /// Argo CD's application controller.
 #[derive(Debug, Clone, Default)]
 pub struct ArgoCd {
+    /// The charts that repositories have, in any version; all that are asked for, if that is not said.
+    charts: Option<Charts>,
     kubeconfigs: Kubeconfigs,
     /// The clusters that it has seen.
     cache: Cache,
@@ -144,6 +149,11 @@ impl Controller for ArgoCd {
 }
 
 impl ArgoCd {
+    /// One whose repositories have these charts and no others.
+    pub fn offering(charts: Charts) -> Self {
+        Self { charts: Some(charts), ..Self::default() }
+    }
+
     /// Does for one Application what is missing. Returns where its release should be, if that is known.
     fn tend(&mut self, look: &mut Look<'_>, target: &ObjectRef, application: &Value) -> Option<ObjectRef> {
         let destination = destination::find(look, application);
@@ -156,8 +166,7 @@ impl ArgoCd {
             deletion::tend(look, target, application, &destination, &mut self.kubeconfigs);
             return None;
         }
-        let compared =
-            compare::compare(look, application, &destination, &mut self.kubeconfigs, &mut self.cache);
+        let compared = compare::compare(look, application, &destination, self);
         if !has_operation || operation::go_on(look, target, application, &compared) {
             status::tend(look, target, application, &compared);
         }

@@ -413,6 +413,19 @@ fn a_hook_may_fail_or_never_end() {
 }
 
 #[test]
+fn a_chart_that_no_repository_has_is_no_success() {
+    let charts = argocd::Charts::from([("https://charts.example.com".to_owned(), "agent".to_owned())]);
+    let mut bench = Bench::offering(&worlds::definitions(&worlds::DPUSERVICE), charts);
+    bench.deploy("dpus");
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    merge(&mut bench, &json!({ "spec": { "source": { "chart": "nginx" } } }));
+    bench.settle();
+    assert_eq!(state(&mut bench), "Unknown Healthy Succeeded");
+    let told = conditions(&mut bench).join("");
+    assert!(told.contains("chart \"nginx\" version \"1.0.0\" not found in"), "{told}");
+}
+
+#[test]
 fn integers_pass_through_floats() {
     let mut bench = deployed();
     let values = json!({ "a": 9_007_199_254_740_993_u64, "b": [u64::MAX], "c": 1.0 });
