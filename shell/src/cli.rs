@@ -127,7 +127,7 @@ fn contradict(given: &clap::ArgMatches, flag: &str) -> bool {
     [flag, "controllers"].iter().all(|flag| given.value_source(flag) == Some(ValueSource::CommandLine))
 }
 
-/// The choice of controllers, which most commands take.
+// The choice of controllers, which most commands take. A doc comment would become what these commands say they do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Choice {
     /// The controllers that this is about [default: all; `run`: all but the Sentinel]
