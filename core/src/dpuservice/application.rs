@@ -112,7 +112,8 @@ impl App {
         let operation = self.report.operation.as_ref().filter(|operation| operation.phase == "Running")?;
         let (began_with, compared) = (&operation.source, &self.report.compared_to);
         let differs = ["source", "values"].iter().any(|part| began_with[*part] != compared[*part]);
-        let is_known = !began_with.is_null() && !compared.is_null() && self.is_current();
+        let is_known =
+            [began_with, compared].iter().all(|known| !known["source"].is_null()) && self.is_current();
         let is_needed = self.report.is_out_of_sync();
         (differs && is_known && is_needed && !self.deleting).then_some(operation)
     }

@@ -26,7 +26,7 @@ fn a_class_with_mistakes_says_so_and_applies_the_rest() {
     bench.define("broken", &resources);
     bench.namespace("team", Some("broken"));
     // The kind that is missing is asked for again and again, so that the cluster never rests altogether.
-    bench.cluster.advance(std::time::Duration::from_secs(5));
+    bench.cluster.advance(Duration::from_secs(5));
     let good = bench.config_map("team", "good").expect("the valid entry applies");
     assert_eq!(good["data"]["value"], "1");
     assert!(bench.get("/api/v1/namespaces/sneaky").is_none());
@@ -110,7 +110,7 @@ fn a_kind_that_appears_later_is_applied_without_touching_the_class() {
     let widget = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "w" }, "spec": { "size": 3 } });
     bench.define("factory", &[widget]);
     bench.namespace("team", Some("factory"));
-    bench.cluster.advance(std::time::Duration::from_secs(5));
+    bench.cluster.advance(Duration::from_secs(5));
     assert!(bench.ready("team").contains("serves no kind Widget"));
     let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -131,7 +131,7 @@ fn a_kind_that_appears_later_is_applied_without_touching_the_class() {
         },
     });
     bench.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd);
-    bench.cluster.advance(std::time::Duration::from_secs(15));
+    bench.cluster.advance(Duration::from_secs(15));
     assert!(bench.get("/apis/example.com/v1/namespaces/team/widgets/w").is_some());
     assert!(bench.ready("team").starts_with("True ResourcesApplied"));
 }
@@ -170,7 +170,7 @@ fn a_label_that_names_no_class_is_logged_once_and_counted_until_it_is_corrected(
     let mut bench = Bench::new();
     bench.namespace("team", Some("missing"));
     bench.namespace("other", Some("missing"));
-    bench.cluster.advance(std::time::Duration::from_mins(30));
+    bench.cluster.advance(Duration::from_mins(30));
     let (warnings, unresolved) = reported(&bench);
     assert_eq!((warnings.len(), unresolved), (2, Some(2)), "{warnings:?}");
     assert!(warnings.iter().any(|it| it.contains("Namespace team") && it.contains("NamespaceClass missing")));
@@ -315,7 +315,7 @@ fn a_binding_that_is_refused_is_told_once_on_its_namespace() {
         }),
     );
     bench.label("team", Some("web"));
-    bench.cluster.advance(std::time::Duration::from_mins(30));
+    bench.cluster.advance(Duration::from_mins(30));
     let events = bench.get("/apis/events.k8s.io/v1/namespaces/team/events").expect("can be listed");
     let told = events["items"].as_array().into_iter().flatten();
     let told: Vec<&Value> = told.filter(|event| event["regarding"]["kind"] == "Namespace").collect();
@@ -331,7 +331,7 @@ fn a_binding_that_is_refused_is_told_once_on_its_namespace() {
     assert_eq!(problem(&mut bench, "team").as_deref(), Some(note));
 
     bench.delete(&format!("{bindings}/team"));
-    bench.cluster.advance(std::time::Duration::from_mins(6));
+    bench.cluster.advance(Duration::from_mins(6));
     assert!(bench.config_map("team", "a").is_some());
     assert_eq!(problem(&mut bench, "team"), None);
 }
