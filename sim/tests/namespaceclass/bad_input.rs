@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_core::engine::action::Class;
+use lockstep_core::engine::action::{Action, Class};
 use lockstep_core::engine::machine::{Amount, Measure, Note, ReconcileResult};
 use lockstep_core::namespaceclass::names::{PROBLEM_ANNOTATION, UNRESOLVED_METRIC};
 use lockstep_sim::cluster::Fate;
@@ -328,7 +328,12 @@ fn a_binding_that_is_refused_is_told_once_on_its_namespace() {
         "{note}"
     );
 
-    assert_eq!(problem(&mut bench, "team").as_deref(), Some(note));
+    // Until the garbage collector has removed the binding of an owner that does not exist, the namespace says the same.
+    let says_so = |action: &Action| match action {
+        Action::Patch { subresource: None, patch, .. } => patch.to_string().contains("Only one reference"),
+        _ => false,
+    };
+    assert!(bench.carried().any(|carried| says_so(&carried.action)));
 
     bench.delete(&format!("{bindings}/team"));
     bench.cluster.advance(Duration::from_mins(6));
