@@ -105,14 +105,14 @@ pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History
 /// A namespace without what says what keeps it from its class, and without what every write changes.
 fn without_problem(namespace: &Value) -> Value {
     let mut rest = namespace.clone();
+    let Some(metadata) = rest["metadata"].as_object_mut() else { return rest };
     for field in ["managedFields", "resourceVersion"] {
-        rest["metadata"].as_object_mut().map(|metadata| metadata.remove(field));
+        metadata.remove(field);
     }
-    if let Some(annotations) = rest["metadata"]["annotations"].as_object_mut() {
-        annotations.remove(names::PROBLEM_ANNOTATION);
-        if annotations.is_empty() {
-            rest["metadata"].as_object_mut().map(|metadata| metadata.remove("annotations"));
-        }
+    let mut annotations = metadata.remove("annotations").unwrap_or_default();
+    annotations.as_object_mut().map(|annotations| annotations.remove(names::PROBLEM_ANNOTATION));
+    if annotations.as_object().is_some_and(|annotations| !annotations.is_empty()) {
+        metadata.insert("annotations".to_owned(), annotations);
     }
     rest
 }
