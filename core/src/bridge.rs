@@ -125,16 +125,18 @@ impl Controller {
             self.tell_phase(key);
         }
         for condition in &news.conditions {
+            let is_quiet = QUIET.contains(&condition.reason.as_str());
+            let is_mirror = MIRRORS.contains(&condition.type_.as_str());
             self.outbox.notes.push(Note::ConditionChanged {
                 object: bridge_ref(key),
                 condition: condition.type_.clone(),
                 status: condition.status.clone(),
                 reason: condition.reason.clone(),
                 message: condition.message.clone(),
+                // Of the mirrors, some are well when they are False.
+                warning: condition.status == Status::False.as_str() && !is_quiet && !is_mirror,
             });
-            let is_news = condition.status != Status::Unknown.as_str()
-                && !QUIET.contains(&condition.reason.as_str())
-                && !MIRRORS.contains(&condition.type_.as_str());
+            let is_news = condition.status != Status::Unknown.as_str() && !is_quiet && !is_mirror;
             if is_news {
                 self.tell_condition(key, condition, now);
             }

@@ -89,6 +89,28 @@ fn help_shows_what_to_do_first() {
     assert!(bridge == 5 && run_help.contains(&default), "{default}: {run_help}");
 }
 
+/// One flag, with one meaning and one explanation.
+#[test]
+fn controllers_are_chosen_alike_by_every_command() {
+    let folder = folder();
+    let explained = ["run", "crds", "dev", "sim"].map(|command| {
+        let help = succeeds(&run(folder.path(), &[command, "--help"]));
+        let of_flag = help.split("--controllers <NAMES>").nth(1).expect("has the flag");
+        of_flag.split("\n      --").next().unwrap_or_default().to_owned()
+    });
+    assert!(explained.iter().all(|help| *help == explained[0] && help.contains("LOCKSTEP_CONTROLLERS")));
+    // The last one counts.
+    let printed =
+        succeeds(&run(folder.path(), &["crds", "--controllers", "bridge", "--controller", "sentinel"]));
+    assert!(printed.contains("kind: SentinelConfig") && !printed.contains("kind: DPFHCPBridge"), "{printed}");
+    let plan = r#"{"controller": "namespaceclass", "seed": 7, "stormyMs": 60000, "faults": []}"#;
+    std::fs::write(folder.path().join("plan.json"), plan).unwrap();
+    for args in [&["dev", "--bare"][..], &["sim", "--plan", "plan.json"]] {
+        let both = run(folder.path(), &[args, &["--controllers", "bridge"]].concat());
+        misused(&both, &["cannot be used with '--controllers <NAMES>'"]);
+    }
+}
+
 #[test]
 fn bad_flags_are_usage_errors() {
     let folder = folder();

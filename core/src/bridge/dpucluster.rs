@@ -23,7 +23,8 @@ pub type Lookup<T> = Result<Option<T>, Failure>;
 
 /// To try again after a failure, with the delays that go with its class.
 pub fn retry(reason: impl Into<String>, failure: &Failure) -> Verdict {
-    Verdict::Retry { reason: reason.into(), backoff: Some(backoff(failure.class)), within: None }
+    let user_error = failure.class == Class::Invalid;
+    Verdict::Retry { reason: reason.into(), backoff: Some(backoff(failure.class)), within: None, user_error }
 }
 
 fn backoff(class: Class) -> Backoff {

@@ -275,6 +275,7 @@ impl Controller {
                 reason: format!("writing the status: {failure}"),
                 backoff: Some(STATUS_BACKOFF),
                 within: None,
+                user_error: false,
             }),
             _ => Err(super::lagging()),
         }

@@ -8,16 +8,8 @@ use lockstep_shell::{controllers, definitions};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Only those of these controllers [default: all]
-    #[arg(
-        long,
-        alias = "controller",
-        value_delimiter = ',',
-        value_name = "NAMES",
-        value_parser = super::controller_names(),
-        env = "LOCKSTEP_CONTROLLERS"
-    )]
-    controllers: Vec<String>,
+    #[command(flatten)]
+    choice: super::Choice,
 }
 
 const EXAMPLES: &str = "\
@@ -26,7 +18,7 @@ Examples:
   lockstep crds > crds.yaml";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let sets = controllers::select(&args.controllers)?;
+    let sets = controllers::select(&args.choice.controllers)?;
     let documents = sets.iter().flat_map(|set| &set.crds).map(definitions::document).collect::<String>();
     Ok(std::io::stdout().write_all(documents.as_bytes())?)
 }

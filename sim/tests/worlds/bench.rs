@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
+use lockstep_core::engine::machine::Machine;
 use lockstep_core::object::{annotation, is_deleting, metadata};
 use lockstep_sim::cluster::{Author, Change, Cluster, What};
 use lockstep_sim::worlds::hypershift::{self, HyperShift};
@@ -85,11 +86,21 @@ impl Bench {
 
     /// A cluster with DPF, Argo CD and what they need, and nothing that they would look after.
     pub(crate) fn with_argo(definitions: &[Value]) -> Self {
+        Self::around(definitions, System::ArgoCd.controller(Pace::BRISK, 1))
+    }
+
+    /// The same, with an Argo CD whose repositories have these charts only.
+    pub(crate) fn offering(definitions: &[Value], charts: argocd::Charts) -> Self {
+        Self::around(definitions, Box::new(Level::new(argocd::ArgoCd::offering(charts), Pace::BRISK, 1)))
+    }
+
+    fn around(definitions: &[Value], argo: Box<dyn Machine + Send>) -> Self {
         let mut bench = Self::with_definitions(definitions);
         let namespace = json!({ "metadata": { "name": argocd::NAMESPACE } });
         bench.create(&of_kind("v1", "Namespace", namespace));
-        for system in [System::Dpf, System::DpuClusters, System::ArgoCd] {
-            bench.cluster.start_foreign(system.controller(Pace::BRISK, 1));
+        let others = [System::Dpf, System::DpuClusters].map(|system| system.controller(Pace::BRISK, 1));
+        for system in others.into_iter().chain([argo]) {
+            bench.cluster.start_foreign(system);
         }
         bench.settle();
         bench.cluster.journal.clear();

@@ -87,13 +87,13 @@ fn told_line(told: Told) -> Option<Line> {
                 ReconcileResult::Abandoned => {
                     (format!("{reconciler} abandoned: no longer the leader"), Tone::Quiet)
                 }
-                ReconcileResult::Failed { reason, retry_after } => {
+                ReconcileResult::Failed { reason, retry_after, .. } => {
                     (format!("{reconciler} failed, again in {retry_after:?}: {reason}"), Tone::Bad)
                 }
             };
             Line::now(&object.kind.kind, object.namespace.as_deref(), &object.name, what, tone)
         }
-        Note::ConditionChanged { object, condition, status, reason, message } => {
+        Note::ConditionChanged { object, condition, status, reason, message, .. } => {
             let tone = match status.as_str() {
                 "True" => Tone::Good,
                 "False" => Tone::Bad,

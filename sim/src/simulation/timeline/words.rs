@@ -131,13 +131,13 @@ pub(super) fn note(note: &Note) -> String {
                 ReconcileResult::Converged => "converged".to_owned(),
                 ReconcileResult::Requeued { after } => format!("again in {after:?}"),
                 ReconcileResult::Abandoned => "abandoned, no longer the leader".to_owned(),
-                ReconcileResult::Failed { reason, retry_after } => {
+                ReconcileResult::Failed { reason, retry_after, .. } => {
                     format!("failed, again in {retry_after:?}: {reason}")
                 }
             };
             format!("{reconciler} of {object}: {result}")
         }
-        Note::ConditionChanged { object, condition, status, reason, message } => {
+        Note::ConditionChanged { object, condition, status, reason, message, .. } => {
             format!("{object} is {condition}={status}, {reason}: {message}")
         }
         Note::EventAnnounced { object, reason, note, .. } => format!("event on {object}: {reason}: {note}"),
