@@ -10,11 +10,12 @@
 //! | --- | --- | --- |
 //! | one pass: look, hand on, act, report | [`pass`] | "Reconciliation Flow", "Requeue Strategy" |
 //! | `DPUClusterValid` | [`dpucluster`] | "DPUCluster Validation" |
-//! | `PrerequisitesMet` | [`prerequisites`], [`image`], [`vip`], [`parse`] | "Reconciliation Validation" |
+//! | `PrerequisitesMet` | [`prerequisites`], [`image`], [`vip`], [`pool`], [`parse`] | "Reconciliation Validation" |
 //! | HostedCluster, NodePool; `HostedClusterCreated`, `SpecApplied` | [`hosted_cluster`] | "Spec Fields" |
 //! | upgrades | [`upgrade`] | "Field: `ocpReleaseImage`" |
 //! | Secrets handed on | [`secrets`] | "Field: `sshKeySecretRef`", "Field: `pullSecretRef`" |
 //! | `NodePoolReady` | [`node_pool`] | "Condition: NodePoolReady" |
+//! | MetalLB is asked for the address | [`address`] | "Field: `metalLBVirtualIP`" |
 //! | `ServiceExposureReady`, endpoints | [`exposure`] | "Condition: ServiceExposureReady" |
 //! | `KubeconfigInjected` | [`kubeconfig`] | "Field: `kubeconfigSecretRef`" |
 //! | `Ready`, `Provisioned` | [`readiness`] | "Condition: Ready" |
@@ -40,6 +41,7 @@ use crate::engine::recorder::{Occurrence, Severity};
 use crate::object::{Name, ObjectRef};
 use crate::time::Now;
 
+pub mod address;
 pub mod deletion;
 pub mod dpucluster;
 pub mod exposure;
@@ -53,6 +55,7 @@ pub mod node_pool;
 pub mod parse;
 pub mod pass;
 pub mod phase;
+pub mod pool;
 pub mod prerequisites;
 pub mod readiness;
 mod recording;

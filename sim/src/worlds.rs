@@ -9,7 +9,7 @@
 //! | --- | --- | --- |
 //! | [`hypershift`] | HostedClusters, NodePools, the Secrets that they name | their status, control-plane namespaces, Services and kubeconfigs |
 //! | [`dpf`] | DPUClusters and their kubeconfigs | their status |
-//! | [`metallb`] | IPAddressPools, Services | addresses of Services |
+//! | [`metallb`] | IPAddressPools, Services, Namespaces | addresses of Services, how much of its pools is in use |
 //! | [`argocd`] | Applications, AppProjects, the Secrets of clusters | their status, and what runs on clusters of DPUs |
 //! | [`dpu_clusters`] | what runs on clusters of DPUs | how it fares |
 
@@ -25,6 +25,7 @@ pub mod argocd;
 pub mod dpf;
 pub mod dpu_clusters;
 pub mod hypershift;
+mod labels;
 mod level;
 mod look;
 pub mod metallb;
@@ -63,7 +64,7 @@ impl System {
         match self {
             Self::HyperShift => Box::new(Level::new(hypershift::HyperShift::default(), pace, seed)),
             Self::Dpf => Box::new(Level::new(dpf::Dpf::default(), pace, seed)),
-            Self::MetalLb => Box::new(Level::new(metallb::MetalLb, pace, seed)),
+            Self::MetalLb => Box::new(Level::new(metallb::MetalLb::default(), pace, seed)),
             Self::DpuClusters => Box::new(Level::new(dpu_clusters::DpuClusters, pace, seed)),
             Self::ArgoCd => Box::new(Level::new(argocd::ArgoCd::default(), pace, seed)),
         }

@@ -17,6 +17,8 @@ mod flows;
 mod foreign;
 #[path = "worlds/manifests.rs"]
 mod manifests;
+#[path = "worlds/metallb.rs"]
+mod metallb;
 #[path = "worlds/storm.rs"]
 mod storm;
 #[path = "worlds/table.rs"]

@@ -29,7 +29,7 @@ use super::secrets::Role;
 use super::source::Source;
 use super::view::View;
 use super::world::{Bridge, Memory, bridge_ref};
-use super::{Controller, metrics, status};
+use super::{Controller, address, metrics, status};
 use crate::engine::action::{Action, Failure, Outcome, Subresource, Success};
 use crate::engine::backoff::Backoff;
 use crate::engine::driver::{Next, Verdict};
@@ -201,6 +201,10 @@ impl Controller {
                     pass.dpu_cluster = Some(Ok(Source::DpuClusters.trim(&object)));
                 }
                 self.absorb(key, source_of(part), &object);
+                if part == Part::Service {
+                    let asked = self.with_view(key, &pass, now, address::asked).flatten();
+                    self.world.memories.entry(key.clone()).or_default().asked = asked;
+                }
             }
             Some(Err(failure)) => pass.failures.push((part, failure)),
             _ => {}
@@ -209,6 +213,12 @@ impl Controller {
     }
 
     fn report(&mut self, key: &Name, pass: Pass, now: Now) -> Next<Stage> {
+        // As soon as the address is free, MetalLB is to be asked again.
+        if self.with_view(key, &pass, now, address::is_refused) == Some(true)
+            && let Some(memory) = self.world.memories.get_mut(key)
+        {
+            memory.asked = None;
+        }
         let judged = self.with_view(key, &pass, now, |view| {
             let (wanted, changed) = status::wanted(view, &pass);
             let differs = wanted != view.bridge.status;

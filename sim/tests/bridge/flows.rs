@@ -463,21 +463,3 @@ fn node_ports_stay_whatever_address_is_asked_for() {
     assert_eq!(bench.phase("prod"), "Ready");
     assert_eq!(bench.condition("prod", "SpecApplied").0, "False/ImmutableFieldChanged");
 }
-
-#[test]
-fn two_bridges_can_swap_their_addresses() {
-    let mut bench = Bench::ready();
-    bench.create(&dpu_cluster("more"));
-    let mut other = bridge("stage");
-    other["spec"]["dpuClusterRef"]["name"] = json!("more");
-    other["spec"]["metalLBVirtualIP"] = json!("192.0.2.20");
-    bench.create(&other);
-    bench.settle();
-    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
-    bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
-    bench.settle();
-    for (name, endpoint) in [("prod", "https://192.0.2.20:6443"), ("stage", "https://192.0.2.10:6443")] {
-        assert_eq!(bench.bridge(name)["status"]["apiEndpoint"], endpoint);
-        assert_eq!(bench.phase(name), "Ready", "{:#}", bench.bridge(name)["status"]);
-    }
-}

@@ -26,7 +26,7 @@ const COLLECTIONS: [(&str, &str, &str, &str); 12] = [
     ("HostedCluster", "/apis/hypershift.openshift.io/v1beta1", NAMESPACE, "hostedclusters"),
     ("NodePool", "/apis/hypershift.openshift.io/v1beta1", NAMESPACE, "nodepools"),
     ("DPUCluster", "/apis/provisioning.dpu.nvidia.com/v1alpha1", NAMESPACE, "dpuclusters"),
-    ("IPAddressPool", "/apis/metallb.io/v1beta1", NAMESPACE, "ipaddresspools"),
+    ("IPAddressPool", "/apis/metallb.io/v1beta1", metallb::NAMESPACE, "ipaddresspools"),
     ("Application", "/apis/argoproj.io/v1alpha1", argocd::NAMESPACE, "applications"),
     ("AppProject", "/apis/argoproj.io/v1alpha1", argocd::NAMESPACE, "appprojects"),
     ("Secret", "/api/v1", NAMESPACE, "secrets"),
@@ -48,7 +48,9 @@ impl Bench {
         for definition in definitions {
             bench.create(definition);
         }
-        bench.create(&of_kind("v1", "Namespace", json!({ "metadata": { "name": NAMESPACE } })));
+        for name in [NAMESPACE, metallb::NAMESPACE] {
+            bench.create(&of_kind("v1", "Namespace", json!({ "metadata": { "name": name } })));
+        }
         bench.settle();
         bench
     }
@@ -68,7 +70,7 @@ impl Bench {
         bench.create(&secret("ssh-key", "id_rsa.pub"));
         bench.cluster.start_foreign(Box::new(Level::new(hypershift, Pace::BRISK, 1)));
         bench.cluster.start_foreign(Box::new(Level::new(dpf::Dpf::default(), Pace::BRISK, 2)));
-        bench.cluster.start_foreign(Box::new(Level::new(metallb::MetalLb, Pace::BRISK, 3)));
+        bench.cluster.start_foreign(Box::new(Level::new(metallb::MetalLb::default(), Pace::BRISK, 3)));
         bench.settle();
         bench.cluster.journal.clear();
         bench

@@ -246,11 +246,26 @@ fn an_address_that_is_taken_is_not_given_again() {
     bench.merge("Service", "first", &asks("192.0.2.11"));
     bench.settle();
     assert_eq!(address(&mut bench, "first"), "192.0.2.11");
+    // Nothing makes MetalLB look at the second again but a write on it, or on a pool.
+    assert_eq!(address(&mut bench, "second"), Value::Null);
+    bench.merge("Service", "second", &json!({ "metadata": { "labels": { "touched": "yes" } } }));
+    bench.settle();
+    assert_eq!(address(&mut bench, "second"), "192.0.2.10");
+    // Who asks for what another has loses what it had.
+    bench.merge("Service", "second", &asks("192.0.2.11"));
+    bench.settle();
+    assert_eq!(address(&mut bench, "second"), Value::Null);
+    bench.merge("Service", "second", &asks("192.0.2.10"));
+    bench.settle();
     assert_eq!(address(&mut bench, "second"), "192.0.2.10");
     bench.merge("IPAddressPool", "vips", &json!({ "spec": { "autoAssign": true } }));
+    bench.settle();
     bench.merge("Service", "first", &asks("192.0.2.99"));
     bench.settle();
     assert_eq!(address(&mut bench, "first"), Value::Null);
+    assert_eq!(address(&mut bench, "third"), Value::Null);
+    bench.merge("Service", "third", &json!({ "metadata": { "labels": { "touched": "yes" } } }));
+    bench.settle();
     assert_eq!(address(&mut bench, "third"), "192.0.2.11");
     insta::assert_snapshot!("addresses", bench.transitions());
 }

@@ -9,7 +9,7 @@ use crate::bridge::names::condition;
 use crate::bridge::prerequisites::{self, Remedy};
 use crate::bridge::source::Source;
 use crate::bridge::view::{Own, View};
-use crate::bridge::{dpucluster, exposure, hosted_cluster, kubeconfig, readiness, status};
+use crate::bridge::{address, dpucluster, hosted_cluster, kubeconfig, readiness, status};
 use crate::engine::action::Action;
 use crate::engine::driver::Verdict;
 
@@ -39,7 +39,7 @@ pub(super) fn next_write(view: &View<'_>, pass: &Pass) -> Option<(Part, Action)>
     {
         return Some(write);
     }
-    write(Part::Service, exposure::write(view)).or_else(|| write(Part::DpuCluster, kubeconfig::write(view)))
+    write(Part::Service, address::write(view)).or_else(|| write(Part::DpuCluster, kubeconfig::write(view)))
 }
 
 /// When the bridge has to be looked at again though nothing happens ("Requeue Strategy").
@@ -65,6 +65,7 @@ pub(super) fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
     if let (Some(cluster), true) = (is_created, is_waiting) {
         delays.push(readiness::remaining(cluster, view.now));
     }
+    delays.extend(address::again_after(view));
     let next = delays.into_iter().filter(|delay| !delay.is_zero()).min();
     next.map_or(Verdict::Converged, Verdict::Requeue)
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use lockstep_core::bridge::names;
 use lockstep_core::engine::action::{Action, ActionId, Class, Failure, Outcome, Request, Success};
 use lockstep_core::engine::machine::{Event, Machine, Step};
 use lockstep_core::object::{ObjectRef, metadata};
@@ -84,6 +85,16 @@ pub(super) const BUGS: &[Bug] = &[
         "takes_a_pause_for_a_failure",
         "A cluster that serves is called Failed while HyperShift is paused.",
         plant::<PauseFails>,
+    ),
+    bug(
+        "overlooks_who_has_an_address",
+        "Services of others are taken for Services without an address.",
+        plant::<OverlooksUsers>,
+    ),
+    bug(
+        "asks_only_once",
+        "An address that MetalLB has refused is not asked for again when it is free.",
+        plant::<AsksOnce>,
     ),
     bug("tells_secrets", "What is read is told in the log.", plant::<TellsSecrets>),
     bug("writes_status_at_every_pass", "The status is written, changed or not.", plant::<StatusAlways>),
@@ -425,5 +436,30 @@ impl Flaw for PauseFails {
         }
         *patch = Arc::new(changed);
         None
+    }
+}
+
+#[derive(Default)]
+struct OverlooksUsers;
+
+impl Flaw for OverlooksUsers {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(retell(event, "Service", |service| {
+            if service["metadata"]["name"] != "kube-apiserver" {
+                service["status"] = json!({});
+                service["metadata"]["annotations"] = json!({});
+            }
+        }))
+    }
+}
+
+#[derive(Default)]
+struct AsksOnce;
+
+impl Flaw for AsksOnce {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let Action::Patch { target, patch, .. } = &request.action else { return None };
+        let is_again = patch["metadata"]["annotations"][names::ASKED_AGAIN].is_string();
+        (target.kind.kind == "Service" && is_again).then_some(Ok(Success::Done))
     }
 }

@@ -25,6 +25,8 @@ pub(super) const ACTS: &[Act] = &[
     Act::new("delete a bridge", "user", 5, delete_bridge),
     Act::new("choose a release image", "user", 6, choose_image),
     Act::new("choose an address", "user", 4, choose_address),
+    Act::new("swap the addresses of two bridges", "user", 3, swap_addresses),
+    Act::new("move an address out of every pool", "user", 2, leave_pools),
     Act::new("name other Secrets", "user", 3, choose_secrets),
     Act::new("change what can be changed", "user", 3, change_mutable),
     Act::new("change what can't be changed", "user", 3, change_immutable),
@@ -132,8 +134,25 @@ fn choose_image(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 fn choose_address(hand: &mut dyn Hand, random: &mut Random) {
-    let address = random.pick(&[VIPS[0], VIPS[1], VIPS[2], "192.0.2.40", "198.51.100.1"]);
+    let address = random.pick(&[VIPS[0], VIPS[1], VIPS[2], "192.0.2.40"]);
     change(hand, random, &json!({ "metalLBVirtualIP": address }));
+}
+
+fn swap_addresses(hand: &mut dyn Hand, random: &mut Random) {
+    let names = [random.pick(&BRIDGES), random.pick(&BRIDGES)];
+    let bridges = hand.server().objects(&names::bridge());
+    let address = |name: &str| {
+        let bridge = bridges.iter().find(|bridge| metadata(bridge, "name") == name)?;
+        Some(bridge["spec"]["metalLBVirtualIP"].clone())
+    };
+    let Some((first, second)) = address(names[0]).zip(address(names[1])) else { return };
+    for (name, address) in [(names[0], second), (names[1], first)] {
+        hand.merge(&target(name), &json!({ "spec": { "metalLBVirtualIP": address } }));
+    }
+}
+
+fn leave_pools(hand: &mut dyn Hand, random: &mut Random) {
+    change(hand, random, &json!({ "metalLBVirtualIP": "198.51.100.1" }));
 }
 
 fn choose_secrets(hand: &mut dyn Hand, random: &mut Random) {

@@ -49,6 +49,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: the_nodepool_follows,
     },
     Invariant {
+        name: "an_address_is_not_given_up_in_vain",
+        sentence: "A Service that has an address asks for that of another only if a bridge wants its own.",
+        holds: an_address_is_not_given_up_in_vain,
+    },
+    Invariant {
         name: "what_is_immutable_is_left_alone",
         sentence: "No write is refused because it changes what HyperShift can't change.",
         holds: what_is_immutable_is_left_alone,
@@ -99,7 +104,7 @@ pub(super) fn may_change(change: &Change, server: &ApiServer, history: &History)
 fn service(change: &Change, old: &Value, new: &Value, history: &History) -> Result<(), String> {
     let object = &change.object;
     let [request, older] = names::REQUESTED_IPS;
-    let annotations = [("/metadata/annotations", request), ("/metadata/annotations", older)];
+    let annotations = [request, older, names::ASKED_AGAIN].map(|name| ("/metadata/annotations", name));
     if object.name != names::API_SERVICE || without(old, &annotations) != without(new, &annotations) {
         return Err(format!("{object}: more than its request for an address was changed"));
     }
@@ -316,6 +321,35 @@ fn the_nodepool_follows(moment: &Moment<'_>) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{object} was given {}, which its HostedCluster has not completed", image(new)))
+}
+
+fn an_address_is_not_given_up_in_vain(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    let [request, _] = names::REQUESTED_IPS;
+    let Some(asked) = annotation(new, request).filter(|asked| annotation(old, request) != Some(asked)) else {
+        return Ok(());
+    };
+    let has = |service: &Value| service["status"]["loadBalancer"]["ingress"][0]["ip"].clone();
+    let own = has(old);
+    let is_wanted =
+        moment.history.objects(&names::bridge()).any(|bridge| bridge["spec"]["metalLBVirtualIP"] == own);
+    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    if object.kind != names::service() || own.is_null() || own == asked {
+        return Ok(());
+    }
+    let others = life.told.iter().filter(|(other, _)| other.kind == object.kind && *other != object);
+    // The write may have been on its way for a while.
+    let was_told =
+        |other: &ObjectRef| life.told_before.get(other).is_none_or(|(_, before)| has(before) == asked);
+    let holder = others.into_iter().find(|(other, service)| has(service) == asked && was_told(other));
+    match holder {
+        Some((holder, _)) if !is_wanted || holder.name != names::API_SERVICE => {
+            Err(format!("{object} has {own} and was made to ask for {asked}, which {holder} has"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn conditions(object: &Value, name: &str, status: &str) -> bool {

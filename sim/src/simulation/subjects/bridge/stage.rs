@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::simulation::invariant::SECRET;
 use crate::simulation::subject::Hand;
-use crate::worlds::hypershift;
 use crate::worlds::registry::{Health, Image, Registry};
+use crate::worlds::{hypershift, metallb};
 
 pub(super) const NAMESPACE: &str = "bridges";
 pub(super) const DPF: &str = "dpf";
-const METALLB: &str = "metallb";
+const METALLB: &str = metallb::NAMESPACE;
 pub(super) const STORAGE_CLASS: &str = "ceph-rbd";
 pub(super) const DPU_CLUSTERS: [&str; 3] = ["north", "south", "west"];
 pub(super) const VIPS: [&str; 3] = ["192.0.2.10", "192.0.2.20", "192.0.2.30"];
