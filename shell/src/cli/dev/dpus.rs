@@ -49,7 +49,7 @@ pub(super) fn objects() -> anyhow::Result<Vec<Value>> {
 pub(super) fn charts() -> anyhow::Result<Charts> {
     let mut charts = Charts::new();
     for text in [EXAMPLE].iter().chain(&OTHERS) {
-        for object in yaml::objects(text)? {
+        for object in yaml::read_all(text)? {
             let text = |field: &str| object["spec"]["source"][field].as_str().unwrap_or_default().to_owned();
             // As Argo CD is given it.
             let repository = text("repoURL");
