@@ -201,7 +201,9 @@ pub fn created(view: &View<'_>) -> Finding {
         Own::Foreign => (
             Status::False,
             reason::CREATION_FAILED,
-            format!("HostedCluster '{key}' exists and belongs to somebody else; remove it, or rename it"),
+            format!(
+                "HostedCluster '{key}' exists and does not belong to this DPFHCPBridge; create the DPFHCPBridge under another name"
+            ),
         ),
         Own::Absent | Own::Unknown(_) if existed => {
             (Status::False, reason::DELETED, format!("HostedCluster '{key}' was deleted"))

@@ -31,7 +31,9 @@ pub fn judge(view: &View<'_>) -> Finding {
         Own::Foreign => (
             Status::False,
             reason::NODE_POOL_CREATION_FAILED,
-            format!("NodePool '{key}' exists and belongs to somebody else; remove it, or rename it"),
+            format!(
+                "NodePool '{key}' exists and does not belong to this DPFHCPBridge; create the DPFHCPBridge under another name"
+            ),
         ),
         Own::Going => {
             (Status::False, reason::WAITING_FOR_NODES, format!("NodePool '{key}' is being deleted"))

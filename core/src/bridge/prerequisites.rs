@@ -108,7 +108,8 @@ fn in_use(view: &View<'_>) -> Option<Unmet> {
     let dpu_cluster = view.bridge.dpu_cluster.clone()?;
     let rival = view.world.rival(&Index::DpuCluster(dpu_cluster.clone()), view.key)?;
     Some(Unmet::wait(format!(
-        "DPUCluster {dpu_cluster} is in use by DPFHCPBridge {rival}, which is older; name another one, or delete that bridge"
+        "DPUCluster {dpu_cluster} is in use by DPFHCPBridge {rival}, which is older; create this DPFHCPBridge for another \
+         DPUCluster"
     )))
 }
 
@@ -122,7 +123,7 @@ fn dpu_cluster(view: &View<'_>) -> Option<Unmet> {
     let phase = object["status"]["phase"].as_str().unwrap_or("not reported");
     (phase != "Ready").then(|| {
         Unmet::wait(format!(
-            "DPUCluster {name}, whose kubeconfig {theirs} comes from somebody else, is not Ready (its phase is {phase})"
+            "DPUCluster {name}, whose kubeconfig {theirs} is not that of this DPFHCPBridge, is not Ready (its phase is {phase})"
         ))
     })
 }

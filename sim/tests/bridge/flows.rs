@@ -464,6 +464,24 @@ fn node_ports_stay_whatever_address_is_asked_for() {
     assert_eq!(bench.condition("prod", "SpecApplied").0, "False/ImmutableFieldChanged");
 }
 
+/// Without its kubeconfig the DPUCluster would lose the control plane of the older bridge.
+#[test]
+fn no_bridge_advises_to_remove_what_another_one_uses() {
+    let mut bench = Bench::ready();
+    let mut second = bridge("stage");
+    second["spec"]["metalLBVirtualIP"] = json!("192.0.2.20");
+    bench.create(&second);
+    bench.settle();
+    let (injected, message) = bench.condition("stage", "KubeconfigInjected");
+    assert_eq!(injected, "False/DPUClusterHasItsOwn");
+    assert!(message.contains("of DPFHCPBridge dpf-hcp-bridge-system/prod; leave it as it is"), "{message}");
+    let (unmet, message) = bench.condition("stage", "PrerequisitesMet");
+    assert_eq!(unmet, "False/WaitingForPrerequisites");
+    assert!(message.contains("is in use by DPFHCPBridge dpf-hcp-bridge-system/prod"), "{message}");
+    let status = bench.bridge("stage")["status"].to_string();
+    assert!(!status.contains("remove") && !status.contains("delete"), "{status}");
+}
+
 #[test]
 fn two_bridges_can_swap_their_addresses() {
     let mut bench = Bench::ready();
