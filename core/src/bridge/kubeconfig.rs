@@ -12,7 +12,7 @@ use serde_json::json;
 use super::names::{self, condition, reason};
 use super::secrets::{Role, Standing};
 use super::source::Source;
-use super::view::View;
+use super::view::{Own, View, unwatched};
 use super::world::Index;
 use crate::engine::action::Action;
 use crate::engine::conditions::{Finding, Status};
@@ -74,6 +74,10 @@ pub fn judge(view: &View<'_>) -> Finding {
             ),
         };
         (Status::False, reason::DPU_CLUSTER_HAS_ITS_OWN, message)
+    } else if let Own::Unknown(failure) = view.hosted_cluster() {
+        unwatched(Source::HostedClusters, failure)
+    } else if let Some(failure) = view.refusal(Source::Secrets) {
+        unwatched(Source::Secrets, failure)
     } else {
         match view.secret(Role::Kubeconfig) {
             _ if !is_made(view) => (

@@ -104,6 +104,8 @@ pub mod reason {
     pub const API_SERVER_UNREACHABLE: &str = "APIServerUnreachable";
     pub const VALIDATION_FAILED: &str = "ValidationFailed";
 
+    pub const WATCH_FAILED: &str = "WatchFailed";
+
     /// What HyperShift says of a cluster that can't go on as it is.
     pub const BLOCKED: &str = "Blocked";
 }

@@ -10,7 +10,7 @@ use super::image::{self, Checked};
 use super::names::{API_SERVICE, HYPERSHIFT, HYPERSHIFT_OPERATOR, SUPPORTED_VERSIONS};
 use super::secrets::{Role, Standing};
 use super::source::Source;
-use super::view::{Own, View};
+use super::view::{Own, View, unwatched};
 use super::world::{Index, control_plane_namespace};
 use super::{hosted_cluster, kubeconfig, vip};
 use crate::engine::action::{Class, Failure};
@@ -50,7 +50,8 @@ impl Unmet {
 
 /// Everything that is unmet.
 pub fn check(view: &View<'_>) -> Vec<Unmet> {
-    let is_new = matches!(view.hosted_cluster(), Own::Absent | Own::Unknown(_) | Own::Going);
+    let is_new = matches!(view.hosted_cluster(), Own::Absent | Own::Unknown(_) | Own::Going)
+        && !view.is_out_of_sight();
     let mut unmet: Vec<Unmet> = Vec::new();
     unmet.extend(in_use(view));
     unmet.extend(secret(view, Role::Pull));
@@ -62,6 +63,8 @@ pub fn check(view: &View<'_>) -> Vec<Unmet> {
         unmet.extend(hypershift(view));
         unmet.extend(storage_class(view));
         unmet.extend(node_address(view));
+    } else {
+        unmet.extend(out_of_sight(view));
     }
     unmet.extend(vip::check(view));
     if image_matters(view) {
@@ -72,6 +75,9 @@ pub fn check(view: &View<'_>) -> Vec<Unmet> {
 
 /// Whether the release image has yet to be given to HyperShift.
 pub fn image_matters(view: &View<'_>) -> bool {
+    if view.is_out_of_sight() {
+        return false;
+    }
     let current = view.hosted_cluster().ours().map(|object| &object["spec"]["release"]["image"]);
     current.is_none_or(|current| *current != view.spec.ocp_release_image)
 }
@@ -143,6 +149,14 @@ fn hypershift(view: &View<'_>) -> Option<Unmet> {
             (available < 1).then(|| Unmet::wait(format!("HyperShift does not run: {title} is not available")))
         }
     }
+}
+
+/// What of a cluster that exists can't be watched.
+fn out_of_sight(view: &View<'_>) -> Option<Unmet> {
+    let refused = |source| Some((source, view.refusal(source)?));
+    let (source, failure) = [Source::HostedClusters, Source::NodePools].into_iter().find_map(refused)?;
+    let (_, _, message) = unwatched(source, failure);
+    Some(Unmet::wait(message))
 }
 
 fn storage_class(view: &View<'_>) -> Option<Unmet> {

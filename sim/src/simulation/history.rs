@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Request};
 use lockstep_core::engine::machine::{Event, Note, ReconcileResult};
 use lockstep_core::engine::recorder::ATTEMPTS;
-use lockstep_core::object::{Kind, ObjectRef, is_deleting, metadata};
+use lockstep_core::object::{Kind, ObjectRef, generation, is_deleting, metadata};
 use serde_json::Value;
 
 use crate::apiserver::ApiServer;
@@ -39,6 +39,10 @@ pub struct Life {
     pub told: BTreeMap<ObjectRef, Arc<Value>>,
     /// What it was told of each object before that, and until when.
     pub told_before: BTreeMap<ObjectRef, (Duration, Arc<Value>)>,
+    /// The generation of each object as told, and since when.
+    pub generations: BTreeMap<ObjectRef, (i64, Duration)>,
+    /// The kinds that it may not watch, and since when it knows.
+    pub refused: BTreeMap<Arc<Kind>, Duration>,
     /// What was told in lists that have begun and are not complete.
     listing: BTreeMap<Arc<Kind>, BTreeSet<ObjectRef>>,
     /// Whether it leads.
@@ -240,12 +244,19 @@ impl Life {
             }
             Event::ListCompleted { kind } => {
                 let listed = self.listing.remove(kind).unwrap_or_default();
-                self.told.retain(|object, _| object.kind != *kind || listed.contains(object));
+                let is_gone = |object: &ObjectRef| object.kind == *kind && !listed.contains(object);
+                let gone = self.told.extract_if(.., |object, _| is_gone(object));
+                self.told_before.extend(gone.map(|(object, before)| (object, (at, before))));
+                self.refused.remove(kind);
             }
             Event::Observed { kind, object } => {
                 let name = reference(kind, object);
                 if let Some(listing) = self.listing.get_mut(kind) {
                     listing.insert(name.clone());
+                }
+                let generation = generation(object);
+                if self.generations.get(&name).is_none_or(|(before, _)| *before != generation) {
+                    self.generations.insert(name.clone(), (generation, at));
                 }
                 if let Some(before) = self.told.insert(name.clone(), Arc::clone(object)) {
                     self.told_before.insert(name, (at, before));
@@ -266,6 +277,9 @@ impl Life {
                 if let Err(Failure { retry_after: Some(wish), .. }) = outcome {
                     self.retry_after.push_back((at, *wish));
                 }
+            }
+            Event::WatchFailed { kind, failure } if failure.class == Class::Forbidden => {
+                self.refused.entry(Arc::clone(kind)).or_insert(at);
             }
             Event::Started | Event::WatchFailed { .. } | Event::Woke => {}
         }

@@ -399,24 +399,6 @@ fn an_address_that_cannot_be_given_leaves_the_cluster_its_own() {
 }
 
 #[test]
-fn a_kind_that_cannot_be_watched_leaves_what_was_known() {
-    for kind in ["HostedCluster", "NodePool", "Service", "Secret"] {
-        let mut bench = Bench::ready();
-        let before = bench.bridge("prod")["status"].clone();
-        bench.forbid_watch(kind);
-        bench.cluster.advance(Duration::from_mins(10));
-        let after = bench.bridge("prod")["status"].clone();
-        for field in ["phase", "hostedClusterRef", "nodePoolRef", "apiEndpoint", "kubeconfigSecretRef"] {
-            assert_eq!(after[field], before[field], "{kind}: {field}");
-        }
-        let (found, message) = bench.condition("prod", "PrerequisitesMet");
-        assert_eq!(found, "False/WaitingForPrerequisites", "{kind}");
-        assert!(message.contains(&format!("{kind}s can't be watched (cannot list resource)")), "{message}");
-        assert_eq!(bench.condition("prod", "Ready").0, "True/ClusterReady", "{kind}");
-    }
-}
-
-#[test]
 fn a_registry_that_wants_to_be_left_alone_holds_up_nothing_else() {
     let mut bench = Bench::new();
     let wish = Some(Duration::from_hours(1));
@@ -462,24 +444,6 @@ fn node_ports_stay_whatever_address_is_asked_for() {
     bench.settle();
     assert_eq!(bench.phase("prod"), "Ready");
     assert_eq!(bench.condition("prod", "SpecApplied").0, "False/ImmutableFieldChanged");
-}
-
-/// Without its kubeconfig the DPUCluster would lose the control plane of the older bridge.
-#[test]
-fn no_bridge_advises_to_remove_what_another_one_uses() {
-    let mut bench = Bench::ready();
-    let mut second = bridge("stage");
-    second["spec"]["metalLBVirtualIP"] = json!("192.0.2.20");
-    bench.create(&second);
-    bench.settle();
-    let (injected, message) = bench.condition("stage", "KubeconfigInjected");
-    assert_eq!(injected, "False/DPUClusterHasItsOwn");
-    assert!(message.contains("of DPFHCPBridge dpf-hcp-bridge-system/prod; leave it as it is"), "{message}");
-    let (unmet, message) = bench.condition("stage", "PrerequisitesMet");
-    assert_eq!(unmet, "False/WaitingForPrerequisites");
-    assert!(message.contains("is in use by DPFHCPBridge dpf-hcp-bridge-system/prod"), "{message}");
-    let status = bench.bridge("stage")["status"].to_string();
-    assert!(!status.contains("remove") && !status.contains("delete"), "{status}");
 }
 
 #[test]

@@ -21,10 +21,9 @@ pub(super) fn next_write(view: &View<'_>, pass: &Pass) -> Option<(Part, Action)>
     let is_free = |part: Part| !pass.written.contains(&part) && pass.failure(part).is_none();
     let write =
         |part: Part, write: Option<Action>| write.filter(|_| is_free(part)).map(|write| (part, write));
-    let before = view.bridge.condition(condition::HOSTED_CLUSTER_CREATED);
     let may_change = match view.hosted_cluster() {
         // That it was deleted is told before it is made anew.
-        Own::Absent => unmet.is_empty() && before.is_none_or(|before| before.status != "True"),
+        Own::Absent => unmet.is_empty() && !hosted_cluster::existed(view.bridge),
         Own::Ours(_) => unmet.iter().all(|unmet| unmet.remedy == Remedy::Wait),
         Own::Unknown(_) | Own::Foreign | Own::Going => return None,
     };
