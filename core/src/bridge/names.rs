@@ -62,6 +62,7 @@ pub mod reason {
     pub const DPU_CLUSTER_NOT_SPECIFIED: &str = "DPUClusterNotSpecified";
 
     pub const ALL_MET: &str = "AllMet";
+    pub const IMAGE_UNCHECKED: &str = "ReleaseImageUnchecked";
     pub const WAITING: &str = "WaitingForPrerequisites";
     pub const INVALID: &str = "InvalidInput";
 

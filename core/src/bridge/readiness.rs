@@ -18,10 +18,10 @@ use crate::time::Now;
 /// How long a cluster may take to become ready for the first time.
 pub const PROVISIONING_MAX: Duration = Duration::from_hours(1);
 
-/// The finding about `PrerequisitesMet`.
-pub fn prerequisites(unmet: &[Unmet]) -> Finding {
+/// The finding about `PrerequisitesMet`. A release image that could not be checked is no obstacle, but reported.
+pub fn prerequisites(unmet: &[Unmet], doubt: Option<&str>) -> Finding {
     let (status, reason) = if unmet.is_empty() {
-        (Status::True, reason::ALL_MET)
+        (Status::True, if doubt.is_some() { reason::IMAGE_UNCHECKED } else { reason::ALL_MET })
     } else if unmet.iter().all(|unmet| unmet.remedy == Remedy::Wait) {
         (Status::False, reason::WAITING)
     } else {
@@ -30,8 +30,10 @@ pub fn prerequisites(unmet: &[Unmet]) -> Finding {
     // What has to be mended comes before what may appear by itself.
     let (wait, mend): (Vec<&Unmet>, Vec<&Unmet>) =
         unmet.iter().partition(|unmet| unmet.remedy == Remedy::Wait);
-    let messages: Vec<&str> = mend.into_iter().chain(wait).map(|unmet| unmet.message.as_str()).collect();
-    let message = if messages.is_empty() { "everything is there".to_owned() } else { messages.join("; ") };
+    let messages = mend.into_iter().chain(wait).map(|unmet| unmet.message.as_str());
+    let messages: Vec<&str> = messages.chain(doubt).collect();
+    let message =
+        if messages.is_empty() { "all prerequisites are met".to_owned() } else { messages.join("; ") };
     Finding { condition: condition::PREREQUISITES_MET, status, reason, message }
 }
 
@@ -107,12 +109,15 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
     Finding { condition: condition::READY, status, reason, message }
 }
 
+/// Whether the control plane of a HostedCluster serves.
+pub fn serves(cluster: &Value) -> bool {
+    is(cluster, "Available", "True") && super::exposure::has_endpoint(cluster) && is_installed(cluster)
+}
+
 /// What is in the way of a HostedCluster's control plane.
 fn control_plane(view: &View<'_>, cluster: &Value) -> Option<(Status, &'static str, String)> {
     // A control plane serves though HyperShift is paused, or can't go on with a change.
-    let serves =
-        is(cluster, "Available", "True") && super::exposure::has_endpoint(cluster) && is_installed(cluster);
-    if serves {
+    if serves(cluster) {
         return None;
     }
     if upgrade::is_blocked(cluster) {

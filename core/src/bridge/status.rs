@@ -82,7 +82,7 @@ pub fn unreadable<T>(
     let message = format!("the spec can't be read ({problem}); write it anew as the definition demands");
     let findings = [
         dpucluster::validate(bridge, lookup),
-        readiness::prerequisites(&[Unmet::mend(message.clone())]),
+        readiness::prerequisites(&[Unmet::mend(message.clone())], None),
         Finding {
             condition: condition::READY,
             status: Status::False,
@@ -114,7 +114,7 @@ fn findings(view: &View<'_>, pass: &Pass) -> Vec<Finding> {
     let unmet = unmet(view, pass);
     let mut findings = vec![
         dpucluster::validate(view.bridge, view.dpu_cluster),
-        readiness::prerequisites(&unmet),
+        readiness::prerequisites(&unmet, prerequisites::doubt(view, &unmet).as_deref()),
         created(view, pass),
         pool(view, pass),
         exposed(view, pass, &unmet),

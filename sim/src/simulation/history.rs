@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Request};
+use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Request, Success};
 use lockstep_core::engine::machine::{Event, Note, ReconcileResult};
 use lockstep_core::engine::recorder::ATTEMPTS;
 use lockstep_core::object::{Kind, ObjectRef, generation, is_deleting, metadata};
@@ -112,6 +112,8 @@ pub struct History {
     pub(super) writes: BTreeMap<ObjectRef, VecDeque<Duration>>,
     /// What others did in the last minute, and faults that struck.
     pub(super) stirred: VecDeque<Duration>,
+    /// The images that a registry was found to have.
+    pub images: BTreeSet<String>,
     /// What the request that is being carried out has changed so far.
     pub changes_of_request: Vec<Change>,
 }
@@ -185,6 +187,12 @@ impl History {
             }
             What::Stepped { process, event, step, .. } => {
                 let Some(life) = self.lives.get_mut(process) else { return };
+                if let Event::Finished { id, outcome: Ok(Success::Image(_)) } = event
+                    && let Some(Request { action: Action::FindImage { image, .. }, .. }) =
+                        life.open.get(&id.0)
+                {
+                    self.images.insert(image.clone());
+                }
                 life.absorb_event(event, at);
                 for request in &step.requests {
                     if let Action::Create { target, manifest } = &request.action

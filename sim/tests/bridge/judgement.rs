@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockstep_core::engine::machine::Note;
+use lockstep_sim::worlds::registry::Health;
 use serde_json::json;
 
 use super::bench::Bench;
-use super::objects::{DPF, NAMESPACE, bridge, dpu_cluster};
+use super::objects::{DPF, NAMESPACE, RELEASE, UPGRADE, bridge, dpu_cluster, pull_secret};
 use super::scenarios;
 
 /// Without its kubeconfig the DPUCluster would lose the control plane of the older bridge.
@@ -122,4 +123,78 @@ fn an_hour_that_is_over_stays_so_while_nothing_can_be_watched() {
     assert_eq!(bench.condition("prod", "Ready").0, "Unknown/WatchFailed");
     assert_eq!(bench.condition("prod", "Provisioned").0, "False/TimedOut");
     assert_eq!(bench.phase("prod"), "Failed");
+}
+
+/// How often the registry was asked since the journal was taken.
+fn questions(bench: &Bench) -> usize {
+    bench.cluster.carried().filter(|(_, carried)| carried.action.name() == "find_image").count()
+}
+
+/// Its cluster is made all the same.
+#[test]
+fn a_release_image_that_could_not_be_checked_is_reported_and_checked_again() {
+    let mut bench = scenarios::registry_down();
+    let unchecked = "True/ReleaseImageUnchecked";
+    let (found, message) = bench.condition("prod", "PrerequisitesMet");
+    assert_eq!((found.as_str(), bench.phase("prod").as_str()), (unchecked, "Ready"));
+    let expected = format!("release image {RELEASE} could not be checked (connection refused)");
+    assert!(message.starts_with(&expected), "{message}");
+    let event = format!("Warning ReleaseImageUnchecked: {expected}");
+    assert_eq!(bench.events().matches(&event).count(), 1, "{}", bench.events());
+    bench.transitions();
+    let is_logged = |note: &Note| matches!(note, Note::Warning { message } if message.contains(&expected));
+    assert!(bench.notes.iter().any(is_logged), "{:?}", bench.notes);
+
+    bench.cluster.advance(Duration::from_mins(10));
+    assert!((9..=11).contains(&questions(&bench)), "{} questions", questions(&bench));
+    bench.cluster.crash(bench.operator, Some(Duration::from_secs(1)));
+    bench.cluster.advance(Duration::from_mins(3));
+    assert_eq!(bench.condition("prod", "PrerequisitesMet").0, unchecked);
+    bench.registry().health = Health::Up;
+    bench.cluster.advance(Duration::from_mins(2));
+    let met = ("True/AllMet".to_owned(), "all prerequisites are met".to_owned());
+    assert_eq!(bench.condition("prod", "PrerequisitesMet"), met);
+
+    bench.transitions();
+    bench.cluster.crash(bench.operator, Some(Duration::from_secs(1)));
+    bench.cluster.advance(Duration::from_mins(30));
+    assert_eq!(questions(&bench), 0, "what was checked is not asked for again");
+}
+
+/// A registry that refuses after the cluster was made fails no cluster that runs.
+#[test]
+fn what_a_registry_says_too_late_is_reported() {
+    let mut bench = scenarios::registry_down();
+    bench.registry().health = Health::Forbidden;
+    bench.cluster.advance(Duration::from_mins(2));
+    let (found, message) = bench.condition("prod", "PrerequisitesMet");
+    assert_eq!((found.as_str(), bench.phase("prod").as_str()), ("True/ReleaseImageUnchecked", "Ready"));
+    assert!(message.starts_with("the cluster runs, but the registry of release image"), "{message}");
+
+    let mut bench = scenarios::with(|bench| {
+        bench.registry().health = Health::Down;
+        bench.silence("IPAddressPool");
+    });
+    assert_eq!(bench.phase("prod"), "Provisioning");
+    bench.registry().health = Health::Forbidden;
+    bench.cluster.advance(Duration::from_mins(2));
+    assert_eq!(bench.condition("prod", "PrerequisitesMet").0, "False/InvalidInput");
+    assert_eq!(bench.phase("prod"), "Failed");
+}
+
+/// The registry is asked with the pull secret.
+#[test]
+fn no_upgrade_begins_before_the_registry_was_asked() {
+    let mut bench = Bench::ready();
+    bench.delete("Secret", NAMESPACE, "pull");
+    bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
+    bench.cluster.advance(Duration::from_mins(3));
+    let image =
+        |bench: &mut Bench| bench.get("HostedCluster", NAMESPACE, "prod")["spec"]["release"]["image"].clone();
+    assert_eq!(image(&mut bench), RELEASE);
+    assert_eq!(bench.condition("prod", "SpecApplied").0, "Unknown/UpdatePending");
+    assert_eq!(bench.condition("prod", "PrerequisitesMet").0, "False/WaitingForPrerequisites");
+    bench.create(&pull_secret());
+    bench.settle();
+    assert_eq!(image(&mut bench), UPGRADE);
 }

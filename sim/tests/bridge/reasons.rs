@@ -91,7 +91,13 @@ const TABLE: &[Line] = &[
         when::upgrade_blocked,
     ),
     line("PrerequisitesMet", "True/AllMet", "Ready", "everything is there", Bench::ready),
-    line("PrerequisitesMet", "True/AllMet", "Ready", "the registry does not answer", when::registry_down),
+    line(
+        "PrerequisitesMet",
+        "True/ReleaseImageUnchecked",
+        "Ready",
+        "the registry does not answer",
+        when::registry_down,
+    ),
     line(
         "PrerequisitesMet",
         "False/WaitingForPrerequisites",

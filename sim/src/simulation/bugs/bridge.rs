@@ -92,6 +92,11 @@ pub(super) const BUGS: &[Bug] = &[
         "While the cluster of a bridge can't be watched, only PrerequisitesMet is kept up to date.",
         plant::<status::Freezes>,
     ),
+    bug(
+        "trusts_a_silent_registry",
+        "A release image that could not be checked counts as checked.",
+        plant::<status::Trusts>,
+    ),
     bug("tells_secrets", "What is read is told in the log.", plant::<TellsSecrets>),
     bug("writes_status_at_every_pass", "The status is written, changed or not.", plant::<StatusAlways>),
     bug("moves_transition_times", "lastTransitionTime is set at every write.", plant::<TimesMove>),

@@ -61,6 +61,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: judged::a_lost_dpucluster_is_reported,
     },
     Invariant {
+        name: "all_met_means_checked",
+        sentence: "All prerequisites are met only once a registry was found to have the release image.",
+        holds: judged::all_met_means_checked,
+    },
+    Invariant {
         name: "the_nodepool_follows",
         sentence: "A NodePool is given another release only when its HostedCluster has completed it.",
         holds: the_nodepool_follows,

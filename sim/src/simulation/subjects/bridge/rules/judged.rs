@@ -7,7 +7,7 @@ use lockstep_core::engine::machine::{Note, ReconcileResult};
 use lockstep_core::object::{Kind, ObjectRef, is_deleting, metadata};
 use serde_json::Value;
 
-use crate::cluster::What;
+use crate::cluster::{Change, What};
 use crate::simulation::history::Life;
 use crate::simulation::invariant::Moment;
 
@@ -106,4 +106,22 @@ pub(super) fn a_lost_dpucluster_is_reported(moment: &Moment<'_>) -> Result<(), S
         (is_lost && is_valid && !pass.life.refused.contains_key(&kind))
             .then(|| format!("{} is gone, and {} calls it valid", named, pass.object))
     }))
+}
+
+pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    let says = |bridge: &Value| {
+        let mut conditions = bridge["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.any(|it| it["type"] == condition::PREREQUISITES_MET && it["reason"] == reason::ALL_MET)
+    };
+    // The status may speak of an earlier spec.
+    let is_current = new["status"]["observedGeneration"] == new["metadata"]["generation"];
+    let image = new["spec"]["ocpReleaseImage"].as_str().unwrap_or_default();
+    let is_checked = says(old) || !says(new) || !is_current || moment.history.images.contains(image);
+    if object.kind != names::bridge() || is_checked {
+        return Ok(());
+    }
+    Err(format!("{object} lacks nothing, and no registry was found to have {image}"))
 }
