@@ -139,6 +139,10 @@ impl Controller {
                 // Of the mirrors, some are well when they are False.
                 warning: condition.status == Status::False.as_str() && !is_quiet && !is_mirror,
             });
+            if condition.reason == reason::IMAGE_UNCHECKED {
+                let message = format!("DPFHCPBridge {key}: {}", condition.message);
+                self.outbox.notes.push(Note::Warning { message });
+            }
             let is_news = condition.status != Status::Unknown.as_str() && !is_quiet && !is_mirror;
             if is_news {
                 self.tell_condition(key, condition, now);
@@ -163,7 +167,7 @@ impl Controller {
 
     fn tell_condition(&mut self, key: &Name, changed: &Condition, now: Now) {
         let Some(bridge) = self.world.bridges.get(key) else { return };
-        let holds = changed.status == Status::True.as_str();
+        let holds = changed.status == Status::True.as_str() && changed.reason != reason::IMAGE_UNCHECKED;
         let severity = if holds { Severity::Normal } else { Severity::Warning };
         if changed.type_ == condition::DPU_CLUSTER_VALID {
             let (reason, note) = dpucluster::event(bridge, &changed.reason, &changed.message);

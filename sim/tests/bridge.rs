@@ -12,6 +12,8 @@ mod every_failure;
 mod failures;
 #[path = "bridge/flows.rs"]
 mod flows;
+#[path = "bridge/judgement.rs"]
+mod judgement;
 #[path = "bridge/objects.rs"]
 mod objects;
 #[path = "bridge/phases.rs"]

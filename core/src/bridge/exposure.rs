@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::names::{condition, reason};
 use super::prerequisites::{Remedy, Unmet, service_title};
-use super::view::{View, is, words};
+use super::source::Source;
+use super::view::{Own, View, is, unwatched, words};
 use super::{address, hosted_cluster, vip};
 use crate::engine::conditions::{Finding, Status};
 use crate::object::text;
@@ -16,18 +17,24 @@ use crate::object::text;
 /// The finding about `ServiceExposureReady`, where no write of this pass has told otherwise.
 pub fn judge(view: &View<'_>, unmet: &[Unmet]) -> Finding {
     let taken = unmet.iter().find(|unmet| unmet.remedy == Remedy::FreeAddress);
-    let (status, reason, message) = match (taken, view.hosted_cluster().ours()) {
+    let (status, reason, message) = match (taken, view.hosted_cluster()) {
         (Some(taken), _) => (Status::False, reason::VIP_CONFLICT, taken.message.clone()),
-        (None, None) => (
+        (None, Own::Unknown(failure)) => unwatched(Source::HostedClusters, failure),
+        (None, Own::Absent | Own::Foreign | Own::Going) => (
             Status::Unknown,
             reason::WAITING_FOR_HOSTED_CLUSTER,
             "nothing is exposed before the HostedCluster exists".to_owned(),
         ),
-        (None, Some(cluster)) if is(cluster, "ValidConfiguration", "False") => {
+        (None, Own::Ours(cluster)) if is(cluster, "ValidConfiguration", "False") => {
             (Status::False, reason::SERVICE_CREATION_FAILED, words(cluster, "ValidConfiguration"))
         }
-        (None, Some(cluster)) if hosted_cluster::uses_load_balancer(cluster) => load_balancer(view),
-        (None, Some(cluster)) => node_port(cluster),
+        (None, Own::Ours(cluster)) if hosted_cluster::uses_load_balancer(cluster) => {
+            match view.refusal(Source::Services) {
+                Some(failure) => unwatched(Source::Services, failure),
+                None => load_balancer(view),
+            }
+        }
+        (None, Own::Ours(cluster)) => node_port(cluster),
     };
     Finding { condition: condition::SERVICE_EXPOSURE_READY, status, reason, message }
 }

@@ -70,6 +70,7 @@ pub mod reason {
     pub const DPU_CLUSTER_NOT_SPECIFIED: &str = "DPUClusterNotSpecified";
 
     pub const ALL_MET: &str = "AllMet";
+    pub const IMAGE_UNCHECKED: &str = "ReleaseImageUnchecked";
     pub const WAITING: &str = "WaitingForPrerequisites";
     pub const INVALID: &str = "InvalidInput";
 
@@ -111,6 +112,8 @@ pub mod reason {
     pub const WAITING_FOR_INFRASTRUCTURE: &str = "WaitingForInfrastructure";
     pub const API_SERVER_UNREACHABLE: &str = "APIServerUnreachable";
     pub const VALIDATION_FAILED: &str = "ValidationFailed";
+
+    pub const WATCH_FAILED: &str = "WatchFailed";
 
     /// What HyperShift says of a cluster that can't go on as it is.
     pub const BLOCKED: &str = "Blocked";

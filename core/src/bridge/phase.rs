@@ -63,12 +63,13 @@ impl Phase {
     }
 }
 
-/// Where the conditions of a bridge that is not being deleted point to.
-pub fn target(conditions: &[Condition]) -> Phase {
+/// Where the conditions of a bridge that is not being deleted point to. It keeps its phase while what decides can't be
+/// watched.
+pub fn target(conditions: &[Condition], before: Option<Phase>) -> Phase {
     let find = |name: &str| conditions.iter().find(|condition| condition.type_ == name);
     let is = |name: &str, status: &str| find(name).is_some_and(|condition| condition.status == status);
-    let because =
-        |name: &str, reason: &str| is(name, "False") && find(name).is_some_and(|it| it.reason == reason);
+    let says = |name: &str, reason: &str| find(name).is_some_and(|condition| condition.reason == reason);
+    let because = |name: &str, reason: &str| is(name, "False") && says(name, reason);
 
     let is_created = is(condition::HOSTED_CLUSTER_CREATED, "True");
     let was_ready = is(condition::PROVISIONED, "True");
@@ -85,6 +86,10 @@ pub fn target(conditions: &[Condition]) -> Phase {
         Phase::Failed
     } else if is(condition::READY, "True") {
         Phase::Ready
+    } else if says(condition::READY, reason::WATCH_FAILED)
+        && let Some(before) = before
+    {
+        before
     } else if was_ready {
         Phase::Failed
     } else if lacks_something && !is_created {

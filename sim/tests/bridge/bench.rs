@@ -156,6 +156,12 @@ impl Bench {
         self.operator = self.cluster.start(blinded, true);
     }
 
+    /// From now on it may watch everything again.
+    pub(crate) fn permit_watch(&mut self) {
+        self.cluster.crash(self.operator, None);
+        self.operator = self.cluster.start(operator, true);
+    }
+
     /// A second process leads as well.
     pub(crate) fn second(&mut self) {
         self.cluster.start(operator, true);

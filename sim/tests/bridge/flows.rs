@@ -399,24 +399,6 @@ fn an_address_that_cannot_be_given_leaves_the_cluster_its_own() {
 }
 
 #[test]
-fn a_kind_that_cannot_be_watched_leaves_what_was_known() {
-    for kind in ["HostedCluster", "NodePool", "Service", "Secret"] {
-        let mut bench = Bench::ready();
-        let before = bench.bridge("prod")["status"].clone();
-        bench.forbid_watch(kind);
-        bench.cluster.advance(Duration::from_mins(10));
-        let after = bench.bridge("prod")["status"].clone();
-        for field in ["phase", "hostedClusterRef", "nodePoolRef", "apiEndpoint", "kubeconfigSecretRef"] {
-            assert_eq!(after[field], before[field], "{kind}: {field}");
-        }
-        let (found, message) = bench.condition("prod", "PrerequisitesMet");
-        assert_eq!(found, "False/WaitingForPrerequisites", "{kind}");
-        assert!(message.contains(&format!("{kind}s can't be watched (cannot list resource)")), "{message}");
-        assert_eq!(bench.condition("prod", "Ready").0, "True/ClusterReady", "{kind}");
-    }
-}
-
-#[test]
 fn a_registry_that_wants_to_be_left_alone_holds_up_nothing_else() {
     let mut bench = Bench::new();
     let wish = Some(Duration::from_hours(1));

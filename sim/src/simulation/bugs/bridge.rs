@@ -14,6 +14,8 @@ use super::requests::{StatusAlways, TimesMove, status_patch};
 use super::{Bug, Flaw, plant};
 use crate::simulation::history::reference;
 
+mod status;
+
 const fn bug(
     name: &'static str,
     sentence: &'static str,
@@ -84,7 +86,17 @@ pub(super) const BUGS: &[Bug] = &[
     bug(
         "takes_a_pause_for_a_failure",
         "A cluster that serves is called Failed while HyperShift is paused.",
-        plant::<PauseFails>,
+        plant::<status::PauseFails>,
+    ),
+    bug(
+        "freezes_while_a_watch_is_refused",
+        "While the cluster of a bridge can't be watched, only PrerequisitesMet is kept up to date.",
+        plant::<status::Freezes>,
+    ),
+    bug(
+        "trusts_a_silent_registry",
+        "A release image that could not be checked counts as checked.",
+        plant::<status::Trusts>,
     ),
     bug(
         "overlooks_who_has_an_address",
@@ -413,29 +425,6 @@ impl Flaw for TokensBreak {
                 }
             }
         }))
-    }
-}
-
-#[derive(Default)]
-struct PauseFails;
-
-impl Flaw for PauseFails {
-    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        let (_, patch) = status_patch(&mut request.action)?;
-        let mut changed = Value::clone(patch);
-        let status = &mut changed["status"];
-        let conditions = status["conditions"].as_array_mut()?;
-        let is_blocked = conditions.iter().any(|condition| condition["reason"] == "Blocked");
-        for condition in conditions.iter_mut().filter(|condition| is_blocked && condition["type"] == "Ready")
-        {
-            condition["status"] = json!("False");
-            condition["reason"] = json!("ValidationFailed");
-        }
-        if is_blocked && status["phase"] == "Ready" {
-            status["phase"] = json!("Failed");
-        }
-        *patch = Arc::new(changed);
-        None
     }
 }
 

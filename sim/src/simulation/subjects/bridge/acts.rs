@@ -39,6 +39,7 @@ pub(super) const ACTS: &[Act] = &[
     Act::new("take an address", "admin", 3, take_address),
     Act::new("stop HyperShift's operator", "admin", 2, stop_hypershift),
     Act::new("put the registry out of order", "admin", 4, disturb_registry),
+    Act::new("take a permission to watch", "admin", 4, forbid_watches),
     Act::new("delete a DPUCluster", "admin", 3, delete_dpu_cluster),
     Act::new("create a DPUCluster", "admin", 4, create_dpu_cluster),
     Act::new("give a DPUCluster a kubeconfig", "admin", 2, give_kubeconfig),
@@ -223,6 +224,16 @@ fn stop_hypershift(hand: &mut dyn Hand, _: &mut Random) {
 fn disturb_registry(hand: &mut dyn Hand, random: &mut Random) {
     let health = random.pick(&[Health::Up, Health::Down, Health::Forbidden]);
     stage::with_registry(hand, |registry| registry.health = health);
+}
+
+/// The controller may not list and watch a kind any more, or may watch everything again.
+fn forbid_watches(hand: &mut dyn Hand, random: &mut Random) {
+    let kinds = stage::watched();
+    let index = usize::try_from(random.below(kinds.len() as u64)).unwrap_or(0);
+    if random.below(3) == 0 {
+        return stage::permit_watches(hand);
+    }
+    hand.permit_watches(&kinds[index], false);
 }
 
 fn delete_dpu_cluster(hand: &mut dyn Hand, random: &mut Random) {

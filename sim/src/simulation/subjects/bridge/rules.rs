@@ -12,6 +12,8 @@ use crate::simulation::history::History;
 use crate::simulation::invariant::{Invariant, Moment, is_deletion};
 use crate::worlds::hypershift;
 
+mod judged;
+
 pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
         name: "a_cluster_goes_only_with_its_bridge",
@@ -42,6 +44,26 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "an_available_cluster_is_not_failed",
         sentence: "What HyperShift says of an upgrade, a pause or its registry makes no bridge Failed whose HostedCluster is available.",
         holds: an_available_cluster_is_not_failed,
+    },
+    Invariant {
+        name: "no_condition_freezes",
+        sentence: "A pass that ends well leaves all conditions for the generation that was known when it began.",
+        holds: judged::no_condition_freezes,
+    },
+    Invariant {
+        name: "what_cannot_be_watched_is_unknown",
+        sentence: "While HostedClusters or NodePools can't be watched, what is judged from them alone is Unknown.",
+        holds: judged::what_cannot_be_watched_is_unknown,
+    },
+    Invariant {
+        name: "a_lost_dpucluster_is_reported",
+        sentence: "A pass leaves no DPUClusterValid that is True where the DPUCluster was known to be gone when it began.",
+        holds: judged::a_lost_dpucluster_is_reported,
+    },
+    Invariant {
+        name: "all_met_means_checked",
+        sentence: "All prerequisites are met only once a registry was found to have the release image.",
+        holds: judged::all_met_means_checked,
     },
     Invariant {
         name: "the_nodepool_follows",

@@ -1,6 +1,7 @@
 //! What bridges are made from, as it should be.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -54,7 +55,7 @@ pub(super) fn with_registry(hand: &mut dyn Hand, change: impl FnOnce(&mut Regist
     }
 }
 
-pub(super) fn namespace() -> std::sync::Arc<Kind> {
+pub(super) fn namespace() -> Arc<Kind> {
     Kind::known("", "v1", "Namespace", "namespaces", false)
 }
 
@@ -77,6 +78,7 @@ pub(super) fn begin(hand: &mut dyn Hand) {
 /// Puts everything right that somebody has put out of order.
 pub(super) fn restore(hand: &mut dyn Hand) {
     with_registry(hand, |registry| registry.health = Health::Up);
+    permit_watches(hand);
     run_hypershift(hand, true);
     for name in DPU_CLUSTERS {
         restore_dpu_cluster(hand, name);
@@ -97,6 +99,26 @@ pub(super) fn restore(hand: &mut dyn Hand) {
     }
     for name in [NAMESPACE, METALLB] {
         hand.delete(&ObjectRef::namespaced(&names::service(), name, "squatter"));
+    }
+}
+
+/// The kinds that the controller may be forbidden to watch.
+pub(super) fn watched() -> [Arc<Kind>; 7] {
+    [
+        names::hosted_cluster(),
+        names::node_pool(),
+        names::service(),
+        names::secret(),
+        names::dpu_cluster(),
+        names::pool(),
+        names::storage_class(),
+    ]
+}
+
+/// It may watch all of them.
+pub(super) fn permit_watches(hand: &mut dyn Hand) {
+    for kind in watched() {
+        hand.permit_watches(&kind, true);
     }
 }
 
