@@ -1,7 +1,7 @@
 //! `hyperfleet.redhat.com/v1alpha1`: what one Sentinel watches, and where it publishes.
 //!
-//! Source: HyperFleet Sentinel, "SentinelConfig CRD". Beyond it: `hyperfleetAPI.dialect`, `broker.urlSecretRef`, the rules
-//! and the status.
+//! Source: HyperFleet Sentinel, "SentinelConfig CRD". Beyond it: `hyperfleetAPI.dialect`, `broker.urlSecretRef`,
+//! `broker.exchangeType`, the rules and the status.
 
 use std::collections::BTreeMap;
 
@@ -170,6 +170,11 @@ pub struct Broker {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255))]
     pub exchange: Option<String>,
+    /// The type of the exchange (for rabbitmq): fanout, the default, or topic, which the chart of released adapters declares. Events
+    /// go to a topic exchange without a routing key.
+    #[serde(default, rename = "exchangeType", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "exchange_type")]
+    pub exchange_type: Option<String>,
 }
 
 /// A key of a Secret.
@@ -231,6 +236,11 @@ fn poll_interval() -> String {
 
 fn timeout() -> String {
     "10s".to_owned()
+}
+
+/// Without a default in the schema: brokers of the other type have no exchange.
+fn exchange_type(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "string", "enum": ["fanout", "topic"] })
 }
 
 fn dialect(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -422,7 +422,7 @@ fn the_definition_is_the_specified_one() -> anyhow::Result<()> {
     compare("spec", &schema(&specified)?, &schema(&ours)?, &mut ours_alone);
     assert_eq!(
         ours_alone.iter().map(String::as_str).collect::<Vec<_>>(),
-        ["spec.broker.urlSecretRef", "spec.hyperfleetAPI.dialect"]
+        ["spec.broker.exchangeType", "spec.broker.urlSecretRef", "spec.hyperfleetAPI.dialect"]
     );
     Ok(())
 }

@@ -11,7 +11,7 @@ use super::decision::Backoffs;
 use super::fleet::{Dialect, ResourceType};
 use super::selector::Selector;
 use crate::duration;
-use crate::engine::broker::{Broker, Confidential};
+use crate::engine::broker::{Broker, Confidential, Exchange, ExchangeType};
 
 /// What one Sentinel watches, and where it publishes.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,9 +44,7 @@ pub enum Target {
         /// Where the URL stands.
         secret: SecretKeyRef,
         /// The exchange.
-        exchange: String,
-        /// The routing key.
-        routing_key: String,
+        exchange: Exchange,
     },
 }
 
@@ -128,15 +126,22 @@ fn target(broker: BrokerSpec) -> Result<Target, String> {
             None => Err("spec.broker.projectID: is missing; the type gcp-pubsub needs it".to_owned()),
         },
         "rabbitmq" => {
-            let exchange = broker.exchange.filter(|exchange| !exchange.is_empty());
-            let exchange = exchange.unwrap_or_else(|| broker.topic.clone());
-            let routing_key = broker.topic;
+            let (name, topic) = (broker.exchange.filter(|exchange| !exchange.is_empty()), broker.topic);
+            let name = name.unwrap_or_else(|| topic.clone());
+            let exchange = match broker.exchange_type.as_deref() {
+                None | Some("fanout") => Exchange { name, r#type: ExchangeType::Fanout, routing_key: topic },
+                // Released adapters bind their queues without a key.
+                Some("topic") => Exchange { name, r#type: ExchangeType::Topic, routing_key: String::new() },
+                Some(other) => {
+                    return Err(format!("spec.broker.exchangeType: {other:?} is neither fanout nor topic"));
+                }
+            };
             match (broker.url.filter(|url| !url.is_empty()), broker.url_secret_ref) {
                 (Some(url), None) => {
                     let url = broker_url(&url).map_err(|problem| format!("spec.broker.url: {problem}"))?;
-                    Ok(Target::Known(Broker::RabbitMq { url, exchange, routing_key }))
+                    Ok(Target::Known(Broker::RabbitMq { url, exchange }))
                 }
-                (None, Some(secret)) => Ok(Target::InSecret { secret, exchange, routing_key }),
+                (None, Some(secret)) => Ok(Target::InSecret { secret, exchange }),
                 (Some(_), Some(_)) => {
                     Err("spec.broker: url and urlSecretRef are both given; remove one".to_owned())
                 }
