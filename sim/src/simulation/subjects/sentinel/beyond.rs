@@ -161,9 +161,10 @@ impl Beyond {
 
     /// These resources, and no others, get a large specification.
     pub(super) fn enlarge(&mut self, ids: Vec<String>, is_huge: bool, now: Timestamp) {
-        let former = std::mem::replace(&mut self.large, ids.clone());
+        let former = std::mem::take(&mut self.large);
         self.specify(&former, 0, now);
         self.specify(&ids, if is_huge { HUGE_BYTES } else { LARGE_BYTES }, now);
+        self.large = ids;
     }
 
     fn specify(&mut self, ids: &[String], bytes: usize, now: Timestamp) {
