@@ -184,7 +184,7 @@ const PASS: Duration = Duration::from_secs(1);
 fn backs_off(bench: &mut Bench, seconds: &[u64]) {
     bench.cluster.advance(Duration::from_mins(20));
     let failures = failures(bench);
-    let waits: Vec<Duration> = failures.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    let waits: Vec<Duration> = failures.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].0)).collect();
     assert!(waits.len() >= seconds.len(), "{waits:?}");
     for ((wait, ceiling), (_, announced)) in waits.iter().zip(seconds).zip(&failures) {
         let ceiling = Duration::from_secs(*ceiling);
@@ -212,7 +212,8 @@ fn who_is_told_to_wait_waits_as_long_as_that() {
         bench.cluster.advance(Duration::from_mins(20));
         let failures = failures(&bench);
         assert!(failures.len() > 10 && failures.iter().all(|(_, delay)| *delay == wish), "{failures:?}");
-        let waits: Vec<Duration> = failures.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+        let waits: Vec<Duration> =
+            failures.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].0)).collect();
         assert!(waits.iter().all(|wait| *wait >= wish && *wait <= wish + PASS), "{waits:?}");
     };
     let mut bench = unanswered(busy.clone());
