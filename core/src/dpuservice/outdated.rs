@@ -62,13 +62,12 @@ impl World {
 }
 
 impl Controller {
-    /// Reports that a sync is ended: its hook is stopped wherever it stands.
-    pub(super) fn report_ended(&mut self, service: &Name, application: &Name, now: Now) {
+    /// Reports that a sync is ended: its hook is stopped wherever it stands. The Application is as the server has answered: the watch may
+    /// have shown more by then. One that is removed is not worth an Event.
+    pub(super) fn report_ended(&mut self, service: &Name, application: &Name, app: &App, now: Now) {
         let world = &self.world;
-        let Some((of, app)) = world.services.get(service).zip(world.applications.get(application)) else {
-            return;
-        };
-        let Some(operation) = app.outdated() else { return };
+        let operation = app.report.operation.as_ref().filter(|_| !app.deleting);
+        let Some((of, operation)) = world.services.get(service).zip(operation) else { return };
         let cluster = world.title(&app.cluster);
         let note =
             format!("terminated a sync on {cluster} (Application {application}): {}", operation.holds_up());

@@ -306,10 +306,11 @@ impl Controller {
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
             match outcome {
                 Ok(Success::Object(object)) => {
-                    if task.what == What::Terminate {
-                        self.report_ended(key, &task.application, now);
+                    let app = App::read(&object);
+                    if let (What::Terminate, Some(app)) = (task.what, &app) {
+                        self.report_ended(key, &task.application, app, now);
                     }
-                    self.absorb_application(&task.application, App::read(&object));
+                    self.absorb_application(&task.application, app);
                 }
                 Ok(_) => self.application_removed(&task.application),
                 // The watch tells who has the name, or that what was there a moment ago is gone.

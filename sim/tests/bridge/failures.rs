@@ -258,7 +258,7 @@ fn policies_that_differ_are_warned_of_once() {
 }
 
 #[test]
-fn every_phase_is_told_in_the_log() {
+fn every_phase_and_condition_is_told_in_the_log() {
     let mut bench = Bench::new();
     bench.create(&bridge("prod"));
     bench.settle();

@@ -113,6 +113,7 @@ fn failures_alike_are_shrunk_once_and_told_by_their_seeds() {
         failures.iter().filter(|failure| failure.invariant == failures[0].invariant).collect();
     assert!(like.len() > 1, "{failures:?}");
     assert!(like[0].shrunk.is_some() && like[1..].iter().all(|failure| failure.shrunk.is_none()));
+    let fail = if like.len() == 2 { "fails the seed" } else { "fail the seeds" };
     let (count, again) = (failures.len(), like[1].seed);
     let fail = if like.len() == 2 { "fails the seed" } else { "fail the seeds" };
     let report = Report::new(&[("namespaceclass", summary)], Duration::from_secs(1), failures);
