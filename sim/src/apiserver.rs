@@ -202,6 +202,9 @@ impl ApiServer {
         if !fits || !known {
             return Err(Status::no_such_path());
         }
+        if !scope.name.is_empty() {
+            scope.check_name_in_path()?;
+        }
         self.resource_request(&scope, request, negotiated, warnings, now)
     }
 

@@ -27,6 +27,9 @@ pub(super) struct Selection {
 
 impl Selection {
     pub(super) fn parse(scope: &Scope, request: &Request<'_>) -> Result<Self, Status> {
+        for number in ["limit", "timeoutSeconds"] {
+            request.query.number(number)?;
+        }
         let labels = Labels::parse(request.query.text("labelSelector"))?;
         let selected = Fields::parse(request.query.text("fieldSelector"))?;
         fields::check(scope, &selected)?;

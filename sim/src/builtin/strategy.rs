@@ -240,7 +240,7 @@ fn update_status(resource: &Resource, new: &mut Value, old: &Value) {
 
 /// Brings the object into the form in which it is read back from storage.
 fn settle(resource: &Resource, object: &mut Value) {
-    if let Some(decoded) = codec::round_trip(resource, object) {
+    if let Some(decoded) = codec::round_trip(resource, object, codec::Source::Document) {
         *object = decoded.object;
     }
     defaults::apply(resource, object);
