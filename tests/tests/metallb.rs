@@ -1,5 +1,4 @@
-//! MetalLB's own controller and its model behave alike: one table of what users do and of the addresses that come of it runs on both,
-//! each beside a real API server.
+//! What MetalLB's own controller does, beside a real API server: a table of what users do, and of the addresses that come of it.
 
 #[path = "metallb/table.rs"]
 mod table;
@@ -13,11 +12,6 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use lockstep_core::yaml;
-use lockstep_shell::clock::Clock;
-use lockstep_shell::manager::Manager;
-use lockstep_shell::metrics::Metrics;
-use lockstep_shell::shutdown;
-use lockstep_sim::worlds::{Pace, System};
 use lockstep_tests::chart::install_crd;
 use lockstep_tests::control_plane::{self, ControlPlane};
 use lockstep_tests::ground::eventually;
@@ -32,31 +26,26 @@ const SERVICES: &str = "metallb-table";
 /// Services with addresses from a pool of their own: when one has its address, what was asked for before was looked at.
 const PROBE: &str = "probe";
 
-/// Who gives the addresses; dropping it ends it.
-enum Giver {
-    Real(Child),
-    Model(#[expect(dead_code, reason = "dropping it ends the model")] shutdown::Trigger),
-}
+/// MetalLB's controller as a program; dropping it ends it.
+struct MetalLb(Child);
 
-impl Drop for Giver {
+impl Drop for MetalLb {
     fn drop(&mut self) {
-        if let Self::Real(process) = self {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
 struct Ground {
     client: Client,
     probes: AtomicU8,
-    _giver: Giver,
+    _metallb: MetalLb,
     _plane: ControlPlane,
 }
 
 impl Ground {
     async fn new(
-        start: impl AsyncFn(&ControlPlane, Client) -> anyhow::Result<Giver>,
+        start: impl AsyncFn(&ControlPlane, Client) -> anyhow::Result<MetalLb>,
     ) -> anyhow::Result<Self> {
         let plane = spawn_blocking(ControlPlane::start).await??;
         let client = plane.client().await?;
@@ -69,8 +58,8 @@ impl Ground {
                 serde_json::from_value(json!({ "metadata": { "name": name, "labels": { "name": name } } }))?;
             Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;
         }
-        let giver = start(&plane, client.clone()).await?;
-        let ground = Self { client, probes: AtomicU8::new(0), _giver: giver, _plane: plane };
+        let metallb = start(&plane, client.clone()).await?;
+        let ground = Self { client, probes: AtomicU8::new(0), _metallb: metallb, _plane: plane };
         ground.pool(PROBE, &json!({ "addresses": ["203.0.113.0/24"], "autoAssign": false })).await?;
         Ok(ground)
     }
@@ -97,19 +86,7 @@ impl Ground {
                 .stderr(log)
                 .spawn()
                 .context("starting MetalLB")?;
-            Ok(Giver::Real(process))
-        })
-        .await
-    }
-
-    async fn model() -> anyhow::Result<Self> {
-        Self::new(async |_, client| {
-            let clock = Clock::start(jiff::Timestamp::now);
-            let mut manager = Manager::new(client, clock, 1, Metrics::new(prometheus::Registry::new())?);
-            manager.add(System::MetalLb.controller(Pace::BRISK, 1));
-            let (trigger, stopping) = shutdown::channel();
-            tokio::spawn(manager.run(stopping));
-            Ok(Giver::Model(trigger))
+            Ok(MetalLb(process))
         })
         .await
     }
@@ -260,9 +237,4 @@ impl Ground {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_controller_does_what_the_table_says() -> anyhow::Result<()> {
     Ground::real().await?.takes_the_table().await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_model_does_what_the_table_says() -> anyhow::Result<()> {
-    Ground::model().await?.takes_the_table().await
 }
