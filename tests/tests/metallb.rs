@@ -1,22 +1,17 @@
-//! MetalLB's own controller and its model behave alike: one table of what users do and of the addresses that come of it runs on both,
-//! each beside a real API server.
+//! What MetalLB's own controller does, beside a real API server: a table of what users do, and of the addresses that come of it.
 
 #[path = "metallb/table.rs"]
 mod table;
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use lockstep_core::yaml;
-use lockstep_shell::clock::Clock;
-use lockstep_shell::manager::Manager;
-use lockstep_shell::metrics::Metrics;
-use lockstep_shell::shutdown;
-use lockstep_sim::worlds::{Pace, System};
 use lockstep_tests::chart::install_crd;
 use lockstep_tests::control_plane::{self, ControlPlane};
 use lockstep_tests::ground::eventually;
@@ -28,33 +23,29 @@ use self::table::{ROWS, Row, Step};
 /// Where MetalLB runs.
 const METALLB: &str = "metallb-system";
 const SERVICES: &str = "metallb-table";
-/// From a pool of its own: when it has an address, what was asked for before was looked at.
+/// Services with addresses from a pool of their own: when one has its address, what was asked for before was looked at.
 const PROBE: &str = "probe";
 
-/// Who gives the addresses; dropping it ends it.
-enum Giver {
-    Real(Child),
-    Model(#[expect(dead_code, reason = "dropping it ends the model")] shutdown::Trigger),
-}
+/// MetalLB's controller as a program; dropping it ends it.
+struct MetalLb(Child);
 
-impl Drop for Giver {
+impl Drop for MetalLb {
     fn drop(&mut self) {
-        if let Self::Real(process) = self {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
 struct Ground {
     client: Client,
-    _giver: Giver,
+    probes: AtomicU8,
+    _metallb: MetalLb,
     _plane: ControlPlane,
 }
 
 impl Ground {
     async fn new(
-        start: impl AsyncFn(&ControlPlane, Client) -> anyhow::Result<Giver>,
+        start: impl AsyncFn(&ControlPlane, Client) -> anyhow::Result<MetalLb>,
     ) -> anyhow::Result<Self> {
         let plane = spawn_blocking(ControlPlane::start).await??;
         let client = plane.client().await?;
@@ -67,8 +58,8 @@ impl Ground {
                 serde_json::from_value(json!({ "metadata": { "name": name, "labels": { "name": name } } }))?;
             Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;
         }
-        let giver = start(&plane, client.clone()).await?;
-        let ground = Self { client, _giver: giver, _plane: plane };
+        let metallb = start(&plane, client.clone()).await?;
+        let ground = Self { client, probes: AtomicU8::new(0), _metallb: metallb, _plane: plane };
         ground.pool(PROBE, &json!({ "addresses": ["203.0.113.0/24"], "autoAssign": false })).await?;
         Ok(ground)
     }
@@ -95,19 +86,7 @@ impl Ground {
                 .stderr(log)
                 .spawn()
                 .context("starting MetalLB")?;
-            Ok(Giver::Real(process))
-        })
-        .await
-    }
-
-    async fn model() -> anyhow::Result<Self> {
-        Self::new(async |_, client| {
-            let clock = Clock::start(jiff::Timestamp::now);
-            let mut manager = Manager::new(client, clock, 1, Metrics::new(prometheus::Registry::new())?);
-            manager.add(System::MetalLb.controller(Pace::BRISK, 1));
-            let (trigger, stopping) = shutdown::channel();
-            tokio::spawn(manager.run(stopping));
-            Ok(Giver::Model(trigger))
+            Ok(MetalLb(process))
         })
         .await
     }
@@ -158,7 +137,7 @@ impl Ground {
             Step::Pool(name, spec) => self.pool(name, &yaml::read(spec)?).await,
             Step::ForeignPool(name, spec) => self.pool_in(SERVICES, name, &yaml::read(spec)?).await,
             Step::NoPool(name) => {
-                self.pools(METALLB).delete(name, &kube::api::DeleteParams::default()).await?;
+                self.pools(METALLB).delete(name, &DeleteParams::default()).await?;
                 Ok(())
             }
             Step::Service(name, Some(address)) => {
@@ -171,7 +150,7 @@ impl Ground {
             }
             Step::Change(name, change) => self.change(name, &yaml::read(change)?).await,
             Step::Gone(name) => {
-                self.services().delete(name, &kube::api::DeleteParams::default()).await?;
+                self.services().delete(name, &DeleteParams::default()).await?;
                 Ok(())
             }
         }
@@ -179,27 +158,46 @@ impl Ground {
 
     /// The addresses of all Services but the probe.
     async fn addresses(&self) -> anyhow::Result<BTreeMap<String, Option<String>>> {
-        let services = self.services().list(&kube::api::ListParams::default()).await?;
+        let services = self.services().list(&ListParams::default()).await?;
         let told = services.into_iter().filter_map(|service| {
-            let name = service.metadata.name.filter(|name| name != PROBE)?;
+            let name = service.metadata.name.filter(|name| !name.starts_with(PROBE))?;
             let ingress = service.status.and_then(|status| status.load_balancer?.ingress).unwrap_or_default();
             Some((name, ingress.into_iter().next().and_then(|ingress| ingress.ip)))
         });
         Ok(told.collect())
     }
 
-    /// Waits until everything that was asked for so far has been looked at.
+    /// Waits until everything that was asked for so far has been looked at. The probe stays: whenever a Service with an address goes, all
+    /// others are looked at again.
     async fn rest(&self) -> anyhow::Result<()> {
-        self.service(PROBE, &table::wish(Some("203.0.113.7")), &json!({})).await?;
+        let number = self.probes.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{PROBE}-{number}");
+        self.service(&name, &table::wish(Some(&format!("203.0.113.{number}"))), &json!({})).await?;
         eventually("the probe has its address", async || {
-            let probe = self.services().get(PROBE).await?;
+            let probe = self.services().get(&name).await?;
             let ingress = probe.status.and_then(|status| status.load_balancer?.ingress);
             ensure!(ingress.is_some_and(|ingress| !ingress.is_empty()), "it has none");
             Ok(())
         })
-        .await?;
-        self.services().delete(PROBE, &kube::api::DeleteParams::default()).await?;
-        Ok(())
+        .await
+    }
+
+    /// Deletes all Services, and all pools but that of the probes.
+    async fn clear(&self) -> anyhow::Result<()> {
+        for service in self.services().list(&ListParams::default()).await? {
+            self.services()
+                .delete(&service.metadata.name.unwrap_or_default(), &DeleteParams::default())
+                .await?;
+        }
+        for namespace in [METALLB, SERVICES] {
+            for pool in self.pools(namespace).list(&ListParams::default()).await? {
+                let name = pool.metadata.name.unwrap_or_default();
+                if name != PROBE {
+                    self.pools(namespace).delete(&name, &DeleteParams::default()).await?;
+                }
+            }
+        }
+        self.rest().await
     }
 
     async fn passes(&self, row: &Row) -> anyhow::Result<()> {
@@ -219,18 +217,7 @@ impl Ground {
             self.rest().await.with_context(at)?;
             holds().await.with_context(at)?;
         }
-        for name in self.addresses().await?.keys() {
-            self.services().delete(name, &kube::api::DeleteParams::default()).await?;
-        }
-        for namespace in [METALLB, SERVICES] {
-            for pool in self.pools(namespace).list(&kube::api::ListParams::default()).await? {
-                let name = pool.metadata.name.unwrap_or_default();
-                if name != PROBE {
-                    self.pools(namespace).delete(&name, &kube::api::DeleteParams::default()).await?;
-                }
-            }
-        }
-        self.rest().await
+        Ok(())
     }
 
     /// Takes all rows, and tells which of them fail.
@@ -239,11 +226,8 @@ impl Ground {
         for row in ROWS {
             if let Err(error) = self.passes(row).await {
                 failed.push(format!("{error:#}"));
-                for name in self.addresses().await?.keys() {
-                    self.services().delete(name, &kube::api::DeleteParams::default()).await?;
-                }
-                let _ = self.services().delete(PROBE, &kube::api::DeleteParams::default()).await;
             }
+            self.clear().await.with_context(|| format!("after {}", row.name))?;
         }
         ensure!(failed.is_empty(), "{} of {} rows fail:\n{}", failed.len(), ROWS.len(), failed.join("\n"));
         Ok(())
@@ -253,9 +237,4 @@ impl Ground {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_controller_does_what_the_table_says() -> anyhow::Result<()> {
     Ground::real().await?.takes_the_table().await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_model_does_what_the_table_says() -> anyhow::Result<()> {
-    Ground::model().await?.takes_the_table().await
 }
