@@ -72,6 +72,7 @@ func controllerRuntime(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	manager, err := ctrl.NewManager(config, ctrl.Options{
+		Client:  client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Metrics: server.Options{BindAddress: "0"}, LeaderElection: true, LeaderElectionID: "clients",
 		LeaderElectionNamespace: runtimeNamespace, LeaderElectionReleaseOnCancel: true,
 	})
