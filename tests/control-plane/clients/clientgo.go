@@ -372,7 +372,7 @@ func custom(ctx context.Context, config *rest.Config, _ *kubernetes.Clientset) e
 		return err
 	}
 	for _, item := range listed.Items {
-		fmt.Println("metadata only:", item.Kind, item.Name, item.Generation)
+		fmt.Println("metadata only:", item.Name, item.Generation)
 	}
 	return nil
 }

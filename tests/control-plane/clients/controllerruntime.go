@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -72,6 +73,7 @@ func controllerRuntime(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	manager, err := ctrl.NewManager(config, ctrl.Options{
+		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{runtimeNamespace: {}}},
 		Client:  client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Metrics: server.Options{BindAddress: "0"}, LeaderElection: true, LeaderElectionID: "clients",
 		LeaderElectionNamespace: runtimeNamespace, LeaderElectionReleaseOnCancel: true,
@@ -125,15 +127,18 @@ func story(ctx context.Context, cached, direct client.Client) error {
 		return err
 	}
 	key := client.ObjectKeyFromObject(widget)
-	made := func(wanted string) func(context.Context) (bool, error) {
+	// Another object than the one that was there before, or another version of it: the cache may be behind.
+	made := func(wanted string, before *corev1.ConfigMap) func(context.Context) (bool, error) {
 		return func(ctx context.Context) (bool, error) {
 			found := &corev1.ConfigMap{}
 			if err := cached.Get(ctx, key, found); err != nil {
 				return false, client.IgnoreNotFound(err)
 			}
-			return found.Data["color"] == wanted && metav1.IsControlledBy(found, widget), nil
+			isNew := found.ResourceVersion != before.ResourceVersion
+			return isNew && found.Data["color"] == wanted && metav1.IsControlledBy(found, widget), nil
 		}
 	}
+	object := &corev1.ConfigMap{}
 	said := func(wanted string) func(context.Context) (bool, error) {
 		return func(ctx context.Context) (bool, error) {
 			found := emptyWidget()
@@ -145,17 +150,20 @@ func story(ctx context.Context, cached, direct client.Client) error {
 			return color == wanted && seen == found.GetGeneration(), nil
 		}
 	}
-	if err := eventually(ctx, "a ConfigMap is made, with the default colour", made("red")); err != nil {
+	if err := eventually(ctx, "a ConfigMap is made, with the default colour", made("red", object)); err != nil {
 		return err
 	}
 	if err := eventually(ctx, "the status says so", said("red")); err != nil {
+		return err
+	}
+	if err := direct.Get(ctx, key, object); err != nil {
 		return err
 	}
 	blue := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"color":"blue"}}`))
 	if err := direct.Patch(ctx, widget, blue); err != nil {
 		return err
 	}
-	if err := eventually(ctx, "a change is followed", made("blue")); err != nil {
+	if err := eventually(ctx, "a change is followed", made("blue", object)); err != nil {
 		return err
 	}
 	if err := eventually(ctx, "the status follows", said("blue")); err != nil {
@@ -167,17 +175,23 @@ func story(ctx context.Context, cached, direct client.Client) error {
 		return err
 	}
 	fmt.Println("by index:", len(found.Items), meta.LenList(found))
-	if err := direct.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "w", Namespace: runtimeNamespace}}); err != nil {
+	if err := direct.Get(ctx, key, object); err != nil {
 		return err
 	}
-	if err := eventually(ctx, "what is deleted is made again", made("blue")); err != nil {
+	if err := direct.Delete(ctx, object); err != nil {
+		return err
+	}
+	if err := eventually(ctx, "what is deleted is made again", made("blue", object)); err != nil {
 		return err
 	}
 	drift := client.RawPatch("application/json-patch+json", []byte(`[{"op":"replace","path":"/data/color","value":"grey"}]`))
-	if err := direct.Patch(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "w", Namespace: runtimeNamespace}}, drift); err != nil {
+	if err := direct.Get(ctx, key, object); err != nil {
 		return err
 	}
-	if err := eventually(ctx, "drift is put right", made("blue")); err != nil {
+	if err := direct.Patch(ctx, object, drift); err != nil {
+		return err
+	}
+	if err := eventually(ctx, "drift is put right", made("blue", object)); err != nil {
 		return err
 	}
 	if err := direct.Delete(ctx, widget); err != nil {

@@ -13,6 +13,9 @@ import (
 
 // Defines a kind of our own and waits until it is served.
 func defineWidgets(ctx context.Context, config *rest.Config) error {
+	// Definitions have no protobuf.
+	config = rest.CopyConfig(config)
+	config.ContentType = "application/json"
 	client, err := apiextensions.NewForConfig(config)
 	if err != nil {
 		return err
