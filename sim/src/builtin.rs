@@ -55,6 +55,19 @@ pub struct Resource {
     pub subresources: &'static [&'static str],
 }
 
+/// The kind that is written to `serviceaccounts/token`, and nowhere else.
+pub static TOKEN_REQUEST: Resource = Resource {
+    group: "authentication.k8s.io",
+    version: "v1",
+    kind: "TokenRequest",
+    plural: "tokenrequests",
+    singular: "tokenrequest",
+    short_names: &[],
+    categories: &[],
+    namespaced: true,
+    subresources: &[],
+};
+
 /// Every built-in resource that the model serves, in discovery's order.
 pub fn resources() -> &'static [Resource] {
     data::resources()

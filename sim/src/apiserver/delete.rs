@@ -106,6 +106,7 @@ impl ApiServer {
         if object == *live {
             return Ok(Deleted::Pending(live));
         }
+        let object = resource.refreshed(object);
         let object = if options.dry_run { Arc::new(object) } else { self.commit(resource, &key, object) };
         Ok(Deleted::Pending(object))
     }

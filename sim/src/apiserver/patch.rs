@@ -9,7 +9,7 @@ use super::respond::Answer;
 use super::scope::{Scope, WriteOptions};
 use super::status::{Qualified, Status, quote};
 use super::write::{self, Tracking};
-use super::{ApiServer, body, meta, validate};
+use super::{ApiServer, body, meta, strategy, validate};
 use crate::builtin::Source;
 use crate::cause::{Cause, text};
 use crate::managed::{self, ApplyError, Manager};
@@ -77,13 +77,14 @@ impl ApiServer {
     ) -> Result<Answer, Status> {
         let body = body::yaml(request.body)
             .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
-        let config = body.value;
+        let mut config = body.value;
         if !config.is_object() && !config.is_null() {
             let found = text::json_type(&config);
             return Err(Status::bad_request(format!(
                 "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
             )));
         }
+        strategy::whole_numbers(&mut config);
         check_config(scope, &config)?;
         let Some(schema) = scope.version().schema() else { return Err(unsupported(scope)) };
         let live = self.store.get(scope.resource.table, &scope.key()).cloned();
@@ -102,7 +103,7 @@ impl ApiServer {
         let force = options.force.unwrap_or_default();
         let mut applied =
             managed::apply(schema, current.as_deref(), &config, manager, force).map_err(conflict)?;
-        applied = write::admit_applied(scope, options, applied, &body.duplicates)?;
+        applied = write::admit_applied(scope, options, &config, applied, &body.duplicates)?;
         check_live(scope, live.as_deref(), &config)?;
         scope.settle_namespace(&mut applied)?;
         scope.check_path_name(&applied)?;

@@ -77,7 +77,7 @@ fn settle(object: &mut Value, metadata: Option<Value>) {
 }
 
 /// Floats without a fraction become integers, as they are once they have been written to etcd and read again.
-fn whole_numbers(value: &mut Value) {
+pub(super) fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {
             if let Some(whole) = number.is_f64().then(|| builtin::whole(number)).flatten() {
@@ -259,12 +259,15 @@ pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) 
     }
 }
 
-/// What the server warns everybody of who asks for the resource.
-pub(super) fn deprecation(scope: &Scope) -> Option<&'static str> {
+/// The warning that every request to a deprecated resource or version gets.
+pub(super) fn deprecation(scope: &Scope) -> Option<String> {
+    if let Some(entry) = scope.version().crd_entry() {
+        return crd::deprecation(&scope.resource, scope.version(), entry);
+    }
     match (scope.resource.group.as_str(), scope.resource.plural.as_str()) {
-        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+".to_owned()),
         ("", "endpoints") => {
-            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned())
         }
         _ => None,
     }

@@ -40,14 +40,15 @@ pub(super) fn admit_body(
     admit(scope, options, object, duplicates, Source::Document).map_err(|why| unreadable(scope, &why))
 }
 
-/// Takes an applied configuration, merged into what there was, into the form that is stored.
+/// Takes a configuration that was merged into what there was into the form that is stored.
 pub(super) fn admit_applied(
     scope: &Scope,
     options: &mut WriteOptions,
+    config: &Value,
     mut object: Value,
     duplicates: &[String],
 ) -> Result<Value, Status> {
-    let name = managed::name(&object);
+    let name = managed::name(config);
     let (_, kind) = name.split_once("; ").unwrap_or_default();
     let misfit = |why: &str| {
         Status::unknown(format!(
@@ -150,9 +151,7 @@ fn check_type(scope: &Scope, object: &Value, raw: &[u8]) -> Result<(), Status> {
         }
         return Ok(());
     }
-    let Some(why) = wrong_kind(scope, object) else {
-        return Ok(());
-    };
+    let Some(why) = wrong_kind(scope, object) else { return Ok(()) };
     let version = if found_version.is_empty() { api_version.as_str() } else { found_version };
     let found_kind = if found_kind.is_empty() { kind } else { found_kind };
     let short = version.split_once('/').map_or(version, |(_, short)| short);
