@@ -15,6 +15,8 @@ mod dpu_clusters;
 mod flows;
 #[path = "worlds/foreign.rs"]
 mod foreign;
+#[path = "worlds/hypershift.rs"]
+mod hypershift;
 #[path = "worlds/manifests.rs"]
 mod manifests;
 #[path = "worlds/metallb.rs"]

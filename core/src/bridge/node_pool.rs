@@ -43,7 +43,18 @@ pub fn judge(view: &View<'_>) -> Finding {
     Finding { condition: condition::NODE_POOL_READY, status, reason, message }
 }
 
+/// What a NodePool waits for while its cluster is installed: ignition is not served, or not configured yet. HyperShift goes no
+/// further, and has not looked at a payload then.
+fn installing(pool: &Value) -> Option<&'static str> {
+    let has_payload = find(pool, "ValidGeneratedPayload").is_some();
+    let waits = ["IgnitionEndpointAvailable", "ValidMachineConfig"];
+    waits.into_iter().find(|name| !has_payload && is(pool, name, "False"))
+}
+
 fn nodes(pool: &Value) -> (Status, &'static str, String) {
+    if let Some(waits) = installing(pool) {
+        return (Status::Unknown, reason::WAITING_FOR_NODES, words(pool, waits));
+    }
     let objections =
         VALIDITY.into_iter().filter(|name| is(pool, name, "False") && !upgrade::is_brief(pool, name));
     let (of_release, invalid): (Vec<&str>, Vec<&str>) =

@@ -77,6 +77,7 @@ pub fn target(conditions: &[Condition]) -> Phase {
         || because(condition::HOSTED_CLUSTER_CREATED, reason::CREATION_FAILED)
         || because(condition::NODE_POOL_READY, reason::NODE_POOL_CREATION_FAILED)
         || (because(condition::HOSTED_CLUSTER_PROGRESSING, reason::BLOCKED) && !is(condition::READY, "True"))
+        || (is_created && because(condition::READY, reason::VALIDATION_FAILED))
         || because(condition::PROVISIONED, reason::TIMED_OUT);
     let lacks_something =
         !is(condition::DPU_CLUSTER_VALID, "True") || !is(condition::PREREQUISITES_MET, "True");

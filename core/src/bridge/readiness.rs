@@ -112,6 +112,11 @@ fn control_plane(view: &View<'_>, cluster: &Value) -> Option<(Status, &'static s
     if upgrade::is_blocked(cluster) {
         return Some((Status::False, reason::VALIDATION_FAILED, words(cluster, "Progressing")));
     }
+    // Without Routes HyperShift fails before it writes any other condition.
+    let is_early = super::view::condition(cluster, "Progressing").is_none();
+    if is_early && is(cluster, "ValidConfiguration", "False") {
+        return Some((Status::False, reason::VALIDATION_FAILED, words(cluster, "ValidConfiguration")));
+    }
     if !is(cluster, "Available", "True") {
         let available = super::view::condition(cluster, "Available");
         // Of a cluster that is being made nothing else is to be expected.
