@@ -208,7 +208,7 @@ fn without_routes_the_configuration_is_invalid() {
     bench.settle();
     let cluster = bench.get("HostedCluster", "prod");
     assert_eq!(condition(&cluster, "ValidConfiguration"), "False/InvalidConfiguration");
-    assert_eq!(condition(&cluster, "Progressing"), "False/Blocked");
+    assert_eq!(condition(&cluster, "Progressing"), "absent");
 }
 
 #[test]
