@@ -136,8 +136,11 @@ impl Controller {
                 let message = format!("DPFHCPBridge {key}: {}", condition.message);
                 self.outbox.notes.push(Note::Warning { message });
             }
+            // To wait is no news, unless a cluster that was ready has to.
+            let is_quiet = QUIET.contains(&condition.reason.as_str())
+                && !(condition.type_ == condition::READY && self.was_ready(key));
             let is_news = condition.status != Status::Unknown.as_str()
-                && !QUIET.contains(&condition.reason.as_str())
+                && !is_quiet
                 && !MIRRORS.contains(&condition.type_.as_str());
             if is_news {
                 self.tell_condition(key, condition, now);
@@ -149,6 +152,13 @@ impl Controller {
             let note = "ControlPlane and Infrastructure availability policies differ - this may indicate misconfiguration";
             self.tell(key, Severity::Warning, "MismatchedAvailability", note.to_owned(), now);
         }
+    }
+
+    /// Whether the hosted cluster of a bridge has been ready since it was created.
+    fn was_ready(&self, key: &Name) -> bool {
+        let provisioned =
+            self.world.bridges.get(key).and_then(|bridge| bridge.condition(condition::PROVISIONED));
+        provisioned.is_some_and(|provisioned| provisioned.status == Status::True.as_str())
     }
 
     /// Tells in the log where a bridge stands.

@@ -6,7 +6,7 @@ use lockstep_core::engine::action::{Action, Failure, Outcome};
 use lockstep_core::engine::machine::{Note, ReconcileResult};
 use lockstep_core::object::{Kind, ObjectRef};
 use tokio::sync::mpsc::UnboundedSender;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::metrics::Metrics;
 use crate::spans::Spans;
@@ -65,6 +65,7 @@ impl Observer {
                 self.metrics.set_leader(*leading);
                 info!(controller, leading, "leadership {}", if *leading { "acquired" } else { "given up" });
             }
+            Note::Error { message } => error!(controller, "{message}"),
             Note::Warning { message } => warn!(controller, "{message}"),
             Note::Told { debug: true, message } => debug!(controller, "{message}"),
             Note::Told { debug: false, message } => info!(controller, "{message}"),

@@ -81,7 +81,13 @@ fn load_balancer(view: &View<'_>) -> (Status, &'static str, String) {
     let wanted = wanted(view).and_then(|address| address.parse::<IpAddr>().ok());
     let found = wanted.map_or(given.first(), |wanted| given.iter().find(|given| **given == wanted));
     if let Some(address) = found {
-        return (Status::True, reason::LOAD_BALANCER_READY, format!("API server exposed at {address}:6443"));
+        let mut message = format!("API server exposed at {address}:6443");
+        if let Some((host, _)) = view.hosted_cluster().ours().and_then(endpoint)
+            && host.parse::<IpAddr>().is_err()
+        {
+            message = format!("{message}; DNS has to resolve {host} to that address");
+        }
+        return (Status::True, reason::LOAD_BALANCER_READY, message);
     }
     let address = wanted.map_or_else(|| "an address".to_owned(), |wanted| wanted.to_string());
     (Status::False, reason::LOAD_BALANCER_PENDING, format!("{title} waits for MetalLB to give it {address}"))
@@ -125,7 +131,10 @@ pub fn api_endpoint(view: &View<'_>) -> Option<String> {
     Some(format!("https://{}", authority(host, port)))
 }
 
-/// The names under which applications are reached.
-pub fn ingress_endpoint(view: &View<'_>) -> String {
-    format!("*.apps.{}.{}", view.key.name, view.spec.base_domain)
+/// The names under which applications are reached, once the ingress controller of the hosted cluster has been there. It runs on
+/// nodes, as an operator without which no version of the whole cluster completes.
+pub fn ingress_endpoint(view: &View<'_>) -> Option<String> {
+    let history = view.hosted_cluster().ours()?["status"]["version"]["history"].as_array()?;
+    let has_ingress = history.iter().any(|entry| entry["state"] == "Completed");
+    has_ingress.then(|| format!("*.apps.{}.{}", view.key.name, view.spec.base_domain))
 }

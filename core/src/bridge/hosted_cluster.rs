@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use lockstep_crds::bridge::DPFHCPBridgeSpec;
 use serde_json::{Value, json};
 
 use super::names::{self, CLUSTER_TYPE, condition, reason};
@@ -77,7 +76,7 @@ fn spec(view: &View<'_>, existing: Option<&Value>) -> Option<Value> {
         .unwrap_or_else(|| json!(wanted.etcd_storage_class));
     let services = match kept("/spec/services") {
         Some(services) => services,
-        None => services(wanted, node_address(view.world).as_deref())?,
+        None => services(view, node_address(view.world).as_deref())?,
     };
     Some(json!({
         "release": { "image": wanted.ocp_release_image },
@@ -107,10 +106,16 @@ fn spec(view: &View<'_>, existing: Option<&Value>) -> Option<Value> {
     }))
 }
 
-fn services(spec: &DPFHCPBridgeSpec, node_address: Option<&str>) -> Option<Value> {
+/// The name under which the API server is reached through a load balancer ("Field: `baseDomain`").
+pub fn api_server_name(view: &View<'_>) -> String {
+    format!("api.{}.{}", view.key.name, view.spec.base_domain)
+}
+
+fn services(view: &View<'_>, node_address: Option<&str>) -> Option<Value> {
+    let load_balancer = json!({ "hostname": api_server_name(view) });
     let strategy = |service: &str| -> Option<Value> {
-        Some(match (spec.expose_through_load_balancer, service) {
-            (true, "APIServer") => json!({ "type": "LoadBalancer" }),
+        Some(match (view.spec.expose_through_load_balancer, service) {
+            (true, "APIServer") => json!({ "type": "LoadBalancer", "loadBalancer": load_balancer }),
             (true, _) => json!({ "type": "Route" }),
             (false, _) => json!({ "type": "NodePort", "nodePort": { "address": node_address? } }),
         })

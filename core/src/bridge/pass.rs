@@ -34,6 +34,7 @@ use crate::engine::action::{Action, Failure, Outcome, Subresource, Success};
 use crate::engine::backoff::Backoff;
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::finalizer;
+use crate::engine::machine::Note;
 use crate::object::Name;
 use crate::time::{Monotonic, Now};
 
@@ -237,10 +238,13 @@ impl Controller {
         Some((wanted, changed, differs, Verdict::Converged))
     }
 
-    /// Measures what looking at the DPUCluster came to, once in a pass.
+    /// Measures and logs what looking at the DPUCluster came to, once in a pass.
     fn measure(&mut self, key: &Name, pass: &Pass, now: Now) {
         let Some(bridge) = self.world.bridges.get(key) else { return };
-        let result = dpucluster::result(bridge, &self.dpu_cluster(bridge, pass));
+        let lookup = self.dpu_cluster(bridge, pass);
+        let result = dpucluster::result(bridge, &lookup);
+        let lines = dpucluster::log(key, bridge, &lookup);
+        self.outbox.notes.extend(lines);
         self.outbox.notes.extend(metrics::validated(result, now.monotonic.since(pass.began)));
     }
 
@@ -271,11 +275,15 @@ impl Controller {
                 self.world.bridges.absorb(key.clone(), Bridge::read(&object));
                 Ok(())
             }
-            Some(Err(failure)) => Err(Verdict::Retry {
-                reason: format!("writing the status: {failure}"),
-                backoff: Some(STATUS_BACKOFF),
-                within: None,
-            }),
+            Some(Err(failure)) => {
+                let message = format!("Failed to update DPFHCPBridge status of {key}: {failure}");
+                self.outbox.notes.push(Note::Error { message });
+                Err(Verdict::Retry {
+                    reason: format!("writing the status: {failure}"),
+                    backoff: Some(STATUS_BACKOFF),
+                    within: None,
+                })
+            }
             _ => Err(super::lagging()),
         }
     }

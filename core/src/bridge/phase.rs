@@ -79,6 +79,10 @@ pub fn target(conditions: &[Condition], before: Option<Phase>) -> Phase {
         || because(condition::NODE_POOL_READY, reason::NODE_POOL_CREATION_FAILED)
         || (because(condition::HOSTED_CLUSTER_PROGRESSING, reason::BLOCKED) && !is(condition::READY, "True"))
         || because(condition::PROVISIONED, reason::TIMED_OUT);
+    // A control plane that has lost replicas serves all the same.
+    let is_degraded = because(condition::READY, reason::WAITING_FOR_CONTROL_PLANE)
+        && is(condition::HOSTED_CLUSTER_AVAILABLE, "True")
+        && is(condition::HOSTED_CLUSTER_DEGRADED, "True");
     let lacks_something =
         !is(condition::DPU_CLUSTER_VALID, "True") || !is(condition::PREREQUISITES_MET, "True");
 
@@ -90,6 +94,8 @@ pub fn target(conditions: &[Condition], before: Option<Phase>) -> Phase {
         && let Some(before) = before
     {
         before
+    } else if was_ready && is_degraded {
+        Phase::Ready
     } else if was_ready {
         Phase::Failed
     } else if lacks_something && !is_created {

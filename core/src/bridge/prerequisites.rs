@@ -59,6 +59,7 @@ pub fn check(view: &View<'_>) -> Vec<Unmet> {
     unmet.extend(secret(view, Role::Ssh));
     if is_new {
         unmet.extend(name(view.key));
+        unmet.extend(api_server_name(view));
         unmet.extend(shared_namespace(view));
         unmet.extend(dpu_cluster(view));
         unmet.extend(hypershift(view));
@@ -137,6 +138,20 @@ fn name(key: &Name) -> Option<Unmet> {
             "the namespace of the control plane, {namespace:?}, would have {} characters where {LONGEST} are allowed; \
              create the DPFHCPBridge under a shorter name",
             namespace.len()
+        ))
+    })
+}
+
+/// The longest name in DNS.
+const DNS_NAME_MAX: usize = 253;
+
+/// The API server is reached by a name below the base domain.
+fn api_server_name(view: &View<'_>) -> Option<Unmet> {
+    let length = hosted_cluster::api_server_name(view).len();
+    (view.spec.expose_through_load_balancer && length > DNS_NAME_MAX).then(|| {
+        Unmet::mend(format!(
+            "the name of the API server, api.<name>.<spec.baseDomain>, has {length} characters, of which {DNS_NAME_MAX} are \
+             allowed; create the DPFHCPBridge with a shorter name or spec.baseDomain"
         ))
     })
 }

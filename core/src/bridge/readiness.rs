@@ -93,6 +93,7 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
         })
         .or_else(injected)
         .or_else(nodes)
+        .or_else(|| degraded(view))
         .or_else(|| {
             let unknown = findings.iter().find(|finding| !is_known(finding))?;
             Some((Status::Unknown, reason::WATCH_FAILED, unknown.message.clone()))
@@ -140,6 +141,15 @@ fn control_plane(view: &View<'_>, cluster: &Value) -> Option<(Status, &'static s
         "the HostedCluster does not tell where its API server is"
     };
     Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, message.to_owned()))
+}
+
+/// That not all components of a control plane are healthy, though it serves. A rollout takes replicas down one by one, which is
+/// no news of its health.
+fn degraded(view: &View<'_>) -> Option<(Status, &'static str, String)> {
+    let cluster = view.hosted_cluster().ours().filter(|cluster| is(cluster, "Degraded", "True"))?;
+    let newest = &cluster["status"]["controlPlaneVersion"]["history"][0]["state"];
+    let is_rolling = newest == "Partial" || upgrade::progress(view).is_some();
+    (!is_rolling).then(|| (Status::False, reason::WAITING_FOR_CONTROL_PLANE, words(cluster, "Degraded")))
 }
 
 /// Whether a version of the control plane was ever installed completely. An older HyperShift does not tell.

@@ -50,7 +50,7 @@ pub fn wanted(view: &View<'_>, pass: &Pass) -> (DPFHCPBridgeStatus, Vec<Conditio
     if !matches!(view.hosted_cluster(), Own::Unknown(_)) {
         status.hosted_cluster_ref = is_created.then(own).flatten();
         status.api_endpoint = exposure::api_endpoint(view);
-        status.ingress_endpoint = is_created.then(|| exposure::ingress_endpoint(view));
+        status.ingress_endpoint = exposure::ingress_endpoint(view);
         if view.refusal(Source::Secrets).is_none() {
             status.kubeconfig_secret_ref = kubeconfig::is_made(view)
                 .then(|| LocalObjectReference { name: Role::Kubeconfig.source(view.key, view.spec).name });

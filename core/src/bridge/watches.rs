@@ -17,7 +17,7 @@ use super::{BACKOFF, Controller, RECONCILER, metrics};
 use crate::engine::action::{Action, Failure, Scope};
 use crate::engine::backoff::Backoff;
 use crate::engine::cache::Cached as _;
-use crate::engine::machine::Metric;
+use crate::engine::machine::{Metric, Note};
 use crate::engine::operator::{Control, Outbox};
 use crate::engine::recording::Traits;
 use crate::object::{Kind, Name, resource_version};
@@ -166,7 +166,13 @@ impl Controller {
 
     fn wake(&mut self, source: Source, name: &Name, before: Option<&Value>, after: Option<&Value>) {
         match source {
-            Source::DpuClusters => self.wake_by(&Index::DpuCluster(name.clone())),
+            Source::DpuClusters => {
+                let index = Index::DpuCluster(name.clone());
+                let found = self.world.bridges.keys_by(&index).count();
+                let message = format!("Field index lookup for DPUCluster {name}: {found} DPFHCPBridges");
+                self.outbox.notes.push(Note::Told { debug: true, message });
+                self.wake_by(&index);
+            }
             Source::HostedClusters | Source::NodePools => {
                 if self.world.bridges.get(name).is_some() {
                     self.outbox.woken.push(name.clone());

@@ -125,6 +125,11 @@ pub enum Note {
         /// What, where and how to mend it.
         message: String,
     },
+    /// Something failed that a specification wants at the level ERROR.
+    Error {
+        /// What failed, where and why.
+        message: String,
+    },
     /// What went on, for the log.
     Told {
         /// Whether only those want to know who look for the reasons of decisions.

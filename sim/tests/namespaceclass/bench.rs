@@ -176,6 +176,7 @@ impl Bench {
             Note::Reconciled { .. }
             | Note::EventAnnounced { .. }
             | Note::LeadershipChanged { .. }
+            | Note::Error { .. }
             | Note::Warning { .. }
             | Note::Told { .. }
             | Note::Measured(_)

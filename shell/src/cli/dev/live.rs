@@ -102,7 +102,9 @@ fn told_line(told: Told) -> Option<Line> {
             let what = format!("{condition}={status} {reason}: {message}");
             Line::now(&object.kind.kind, object.namespace.as_deref(), &object.name, what, tone)
         }
-        Note::Warning { message } => Line::now(told.controller, None, "", message, Tone::Bad),
+        Note::Error { message } | Note::Warning { message } => {
+            Line::now(told.controller, None, "", message, Tone::Bad)
+        }
         Note::Told { debug: false, message } => Line::now(told.controller, None, "", message, Tone::Plain),
         Note::Told { debug: true, .. }
         | Note::EventAnnounced { .. }

@@ -143,6 +143,7 @@ pub(super) fn note(note: &Note) -> String {
         Note::EventAnnounced { object, reason, note, .. } => format!("event on {object}: {reason}: {note}"),
         Note::LeadershipChanged { leading: true } => "became the leader".to_owned(),
         Note::LeadershipChanged { leading: false } => "is the leader no longer".to_owned(),
+        Note::Error { message } => format!("error: {message}"),
         Note::Warning { message } => format!("warning: {message}"),
         Note::Told { message, .. } => message.clone(),
         Note::Measured(measure) => {
