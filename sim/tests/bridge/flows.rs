@@ -259,7 +259,9 @@ fn another_address_moves_the_load_balancer() {
     bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
     bench.settle();
     insta::assert_snapshot!("another_address", bench.transitions());
-    assert_eq!(bench.bridge("prod")["status"]["apiEndpoint"], "https://192.0.2.20:6443");
+    let (exposed, message) = bench.condition("prod", "ServiceExposureReady");
+    assert_eq!(exposed, "True/LoadBalancerReady");
+    assert!(message.starts_with("API server exposed at 192.0.2.20:6443; "), "{message}");
 }
 
 #[test]
@@ -392,7 +394,7 @@ fn an_address_that_cannot_be_given_leaves_the_cluster_its_own() {
     assert_eq!(bench.phase("prod"), "Failed");
     let service = bench.get("Service", "dpf-hcp-bridge-system-prod", "kube-apiserver");
     assert_eq!(service["metadata"]["annotations"]["metallb.io/loadBalancerIPs"], "192.0.2.10");
-    assert_eq!(bench.bridge("prod")["status"]["apiEndpoint"], "https://192.0.2.10:6443");
+    assert_eq!(service["status"]["loadBalancer"]["ingress"][0]["ip"], "192.0.2.10");
     bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
     bench.settle();
     assert_eq!(bench.phase("prod"), "Ready");
@@ -458,8 +460,9 @@ fn two_bridges_can_swap_their_addresses() {
     bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
     bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
     bench.settle();
-    for (name, endpoint) in [("prod", "https://192.0.2.20:6443"), ("stage", "https://192.0.2.10:6443")] {
-        assert_eq!(bench.bridge(name)["status"]["apiEndpoint"], endpoint);
+    for (name, address) in [("prod", "192.0.2.20"), ("stage", "192.0.2.10")] {
+        let service = bench.get("Service", &format!("{NAMESPACE}-{name}"), "kube-apiserver");
+        assert_eq!(service["status"]["loadBalancer"]["ingress"][0]["ip"], address);
         assert_eq!(bench.phase(name), "Ready", "{:#}", bench.bridge(name)["status"]);
     }
 }

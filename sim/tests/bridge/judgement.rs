@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use lockstep_core::engine::action::Class;
 use lockstep_core::engine::machine::Note;
+use lockstep_sim::cluster::Fate;
+use lockstep_sim::worlds::hypershift;
 use lockstep_sim::worlds::registry::Health;
 use serde_json::json;
 
@@ -197,4 +200,99 @@ fn no_upgrade_begins_before_the_registry_was_asked() {
     bench.create(&pull_secret());
     bench.settle();
     assert_eq!(image(&mut bench), UPGRADE);
+}
+
+/// The specification has Ready only where all components are healthy; a cluster that serves is not Failed for that.
+#[test]
+fn a_degraded_control_plane_is_not_ready_and_not_failed() {
+    let mut bench = scenarios::degraded();
+    let (ready, message) = bench.condition("prod", "Ready");
+    assert_eq!((ready.as_str(), bench.phase("prod").as_str()), ("False/WaitingForControlPlane", "Ready"));
+    assert!(message.starts_with("UnavailableReplicas: "), "{message}");
+    assert!(bench.events().contains("Warning WaitingForControlPlane: UnavailableReplicas"), "{}", bench.events());
+    scenarios::ail(&mut bench, &json!(null));
+    bench.settle();
+    assert_eq!(bench.condition("prod", "Ready").0, "True/ClusterReady");
+
+    // A rollout takes replicas down one by one.
+    let mut bench = scenarios::upgrade_under_way();
+    scenarios::ail(&mut bench, &json!(hypershift::DEGRADED));
+    bench.cluster.advance(Duration::from_mins(3));
+    assert_eq!(bench.condition("prod", "HostedClusterDegraded").0, "True/UnavailableReplicas");
+    assert_eq!(bench.condition("prod", "Ready").0, "True/ClusterReady");
+}
+
+#[test]
+fn the_ingress_endpoint_is_given_when_there_are_nodes() {
+    let mut bench = Bench::new();
+    bench.create(&bridge("prod"));
+    bench.cluster.advance(Duration::from_secs(2));
+    scenarios::befall(&mut bench, hypershift::NODES, &json!(hypershift::NO_NODES));
+    bench.settle();
+    assert_eq!(bench.phase("prod"), "Ready");
+    assert_eq!(bench.bridge("prod")["status"]["ingressEndpoint"], json!(null));
+    scenarios::befall(&mut bench, hypershift::NODES, &json!(null));
+    bench.settle();
+    assert_eq!(bench.bridge("prod")["status"]["ingressEndpoint"], "*.apps.prod.clusters.example.com");
+}
+
+#[test]
+fn the_api_server_has_the_name_of_its_domain() {
+    let mut bench = Bench::ready();
+    assert_eq!(bench.bridge("prod")["status"]["apiEndpoint"], "https://api.prod.clusters.example.com:6443");
+    let (_, message) = bench.condition("prod", "ServiceExposureReady");
+    let expected = "API server exposed at 192.0.2.10:6443; DNS has to resolve api.prod.clusters.example.com to that address";
+    assert_eq!(message, expected);
+    let mut bench = Bench::new();
+    let mut long = bridge("prod");
+    long["spec"]["baseDomain"] = json!(format!("{}.com", "x".repeat(241)));
+    bench.create(&long);
+    bench.settle();
+    let (found, message) = bench.condition("prod", "PrerequisitesMet");
+    assert_eq!(found, "False/InvalidInput");
+    assert!(message.contains("the name of the API server, api.<name>.<spec.baseDomain>, has 254 characters"), "{message}");
+}
+
+/// "Logging": the lines of the specification, with their levels.
+#[test]
+fn every_line_of_the_specification_is_logged() {
+    let mut bench = Bench::new();
+    bench.delete("DPUCluster", DPF, "dpus");
+    bench.create(&bridge("prod"));
+    bench.settle();
+    bench.create(&dpu_cluster("dpus"));
+    bench.settle();
+    bench.cluster.interfere(|_, action| match action.name() {
+        "patch_status" => Fate::failed(Class::Unavailable),
+        _ => Fate::Served,
+    });
+    bench.change("prod", &json!({ "clusterType": "dpf-dev" }));
+    bench.cluster.advance(Duration::from_secs(10));
+    bench.transitions();
+    let mut unreadable = scenarios::dpu_clusters_forbidden();
+    unreadable.transitions();
+    let logged: BTreeSet<String> = bench.notes.iter().chain(&unreadable.notes).filter_map(line).collect();
+    for (level, line) in [
+        ("info", "Validating DPUCluster existence"),
+        ("info", "DPUCluster validation successful"),
+        ("info", "DPUCluster not found"),
+        ("debug", "Fetching DPUCluster from API"),
+        ("debug", "DPUCluster validation result"),
+        ("debug", "Field index lookup for DPUCluster"),
+        ("error", "Failed to get DPUCluster"),
+        ("error", "Failed to update DPFHCPBridge status"),
+    ] {
+        let expected = format!("{level}: {line}");
+        assert!(logged.iter().any(|logged| logged.starts_with(&expected)), "{expected}: {logged:#?}");
+    }
+}
+
+/// A line of the log, with its level.
+fn line(note: &Note) -> Option<String> {
+    match note {
+        Note::Error { message } => Some(format!("error: {message}")),
+        Note::Told { debug: true, message } => Some(format!("debug: {message}")),
+        Note::Told { debug: false, message } => Some(format!("info: {message}")),
+        _ => None,
+    }
 }

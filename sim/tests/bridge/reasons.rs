@@ -334,6 +334,13 @@ const TABLE: &[Line] = &[
     ),
     line(
         "Ready",
+        "False/WaitingForControlPlane",
+        "Ready",
+        "the control plane has lost replicas, and serves all the same",
+        when::degraded,
+    ),
+    line(
+        "Ready",
         "False/WaitingForInfrastructure",
         "Failed",
         "MetalLB does not give a ready cluster its new address",

@@ -26,7 +26,7 @@ pub(super) const DPUS: &str = "dpus";
 /// It is reached through the load balancer.
 pub async fn comes(tenant: &Tenant) -> anyhow::Result<()> {
     let endpoint = becomes_ready(tenant, &tenant.bridge(NAME, DPUS)).await?;
-    ensure!(endpoint == format!("https://{}:6443", tenant.address), "{endpoint}");
+    ensure!(endpoint == format!("https://api.{NAME}.clusters.example.com:6443"), "{endpoint}");
     tenant.told(NAME, "ServiceExposureReady", "True/LoadBalancerReady").await?;
     Ok(())
 }

@@ -97,6 +97,16 @@ pub(super) const BUGS: &[Bug] = &[
         "A release image that could not be checked counts as checked.",
         plant::<status::Trusts>,
     ),
+    bug(
+        "takes_degraded_for_failed",
+        "A cluster that serves is called Failed when HyperShift says that it is degraded.",
+        plant::<status::DegradedFails>,
+    ),
+    bug(
+        "gives_the_ingress_at_once",
+        "The ingress endpoint is given as soon as there is a HostedCluster.",
+        plant::<status::EarlyIngress>,
+    ),
     bug("tells_secrets", "What is read is told in the log.", plant::<TellsSecrets>),
     bug("writes_status_at_every_pass", "The status is written, changed or not.", plant::<StatusAlways>),
     bug("moves_transition_times", "lastTransitionTime is set at every write.", plant::<TimesMove>),

@@ -112,3 +112,38 @@ impl Flaw for Trusts {
         None
     }
 }
+
+#[derive(Default)]
+pub(super) struct DegradedFails;
+
+impl Flaw for DegradedFails {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (_, patch) = status_patch(&mut request.action)?;
+        let mut changed = Value::clone(patch);
+        let status = &mut changed["status"];
+        let mut conditions = status["conditions"].as_array()?.iter();
+        let is_degraded = conditions
+            .any(|condition| condition["type"] == "HostedClusterDegraded" && condition["status"] == "True");
+        if is_degraded && status["phase"] == "Ready" {
+            status["phase"] = json!("Failed");
+        }
+        *patch = Arc::new(changed);
+        None
+    }
+}
+
+#[derive(Default)]
+pub(super) struct EarlyIngress;
+
+impl Flaw for EarlyIngress {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (_, patch) = status_patch(&mut request.action)?;
+        let mut changed = Value::clone(patch);
+        let status = &mut changed["status"];
+        if status["hostedClusterRef"].is_object() && status["ingressEndpoint"].is_null() {
+            status["ingressEndpoint"] = json!("*.apps.prod.clusters.example.com");
+        }
+        *patch = Arc::new(changed);
+        None
+    }
+}

@@ -98,9 +98,12 @@ pub(super) fn settle(hand: &mut dyn Hand) {
         befall(hand, name, hypershift::NODES, None);
         befall(hand, name, hypershift::RELEASES, None);
         hand.merge(&hosted_cluster(name), &json!({ "spec": { "pausedUntil": null } }));
-        // A control plane that is degraded serves all the same; one that comes and goes never rests.
-        if annotation(&object, hypershift::AILS) == Some(hypershift::FLAPPING) {
-            befall(hand, name, hypershift::AILS, Some(hypershift::DEGRADED));
+        // A control plane that is degraded serves all the same; one that comes and goes never rests, and one that was never
+        // ready has to be healthy first.
+        let bridge = hand.server().object(&target(name)).map(|bridge| bridge["status"]["phase"].clone());
+        let was_ready = bridge.is_some_and(|phase| phase == "Ready");
+        if annotation(&object, hypershift::AILS).is_some() {
+            befall(hand, name, hypershift::AILS, was_ready.then_some(hypershift::DEGRADED));
         }
     }
     for (index, name) in BRIDGES.into_iter().enumerate() {

@@ -41,6 +41,16 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: ready_means_available,
     },
     Invariant {
+        name: "ready_means_healthy",
+        sentence: "A bridge is called Ready only if its HostedCluster was not Degraded a moment ago, or was being rolled out.",
+        holds: judged::ready_means_healthy,
+    },
+    Invariant {
+        name: "ingress_follows_the_nodes",
+        sentence: "An ingress endpoint is given only once a version of the whole cluster was complete.",
+        holds: judged::ingress_follows_the_nodes,
+    },
+    Invariant {
         name: "an_available_cluster_is_not_failed",
         sentence: "What HyperShift says of an upgrade, a pause or its registry makes no bridge Failed whose HostedCluster is available.",
         holds: an_available_cluster_is_not_failed,
@@ -314,7 +324,13 @@ fn an_available_cluster_is_not_failed(moment: &Moment<'_>) -> Result<(), String>
         && [condition::DPU_CLUSTER_VALID, condition::HOSTED_CLUSTER_CREATED, condition::PROVISIONED]
             .iter()
             .all(|name| conditions(new, name, "True"));
-    if is_by_nodes || is_by_block {
+    let is_by_degradation = because(condition::READY, reason::WAITING_FOR_CONTROL_PLANE)
+        && conditions(new, condition::HOSTED_CLUSTER_DEGRADED, "True")
+        && !because(condition::PREREQUISITES_MET, reason::INVALID)
+        && [condition::HOSTED_CLUSTER_CREATED, condition::PROVISIONED]
+            .iter()
+            .all(|name| conditions(new, name, "True"));
+    if is_by_nodes || is_by_block || is_by_degradation {
         return Err(format!("{object} is called Failed for {}", new["status"]["message"]));
     }
     Ok(())

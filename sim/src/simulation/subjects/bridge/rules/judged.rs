@@ -125,3 +125,58 @@ pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
     }
     Err(format!("{object} lacks nothing, and no registry was found to have {image}"))
 }
+
+/// Longer than a pass takes with its requests.
+const STALE: Duration = Duration::from_mins(5);
+
+/// Whether an object was so at any instant of the last minutes.
+fn was(moment: &Moment<'_>, object: &ObjectRef, is_so: impl Fn(&Value) -> bool) -> bool {
+    let versions = moment.history.versions(object);
+    let ends = versions.iter().skip(1).map(|next| next.at).chain([moment.entry.at]);
+    let since = moment.entry.at.saturating_sub(STALE);
+    let mut recent = versions.iter().zip(ends).filter(|(_, end)| *end >= since);
+    recent.any(|(version, _)| version.object.as_deref().is_some_and(&is_so))
+}
+
+/// The HostedCluster of a bridge that a process has changed, with what the bridge was before and is now.
+fn cluster_of<'a>(moment: &'a Moment<'_>) -> Option<(ObjectRef, &'a Value, &'a Value)> {
+    let (_, Change { object, old: Some(old), new: Some(new), .. }) = moment.by_process()? else {
+        return None;
+    };
+    let namespace = object.namespace.as_deref().filter(|_| object.kind == names::bridge())?;
+    Some((ObjectRef::namespaced(&names::hosted_cluster(), namespace, &object.name), old, new))
+}
+
+fn has(object: &Value, name: &str, status: &str) -> bool {
+    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == name && condition["status"] == status)
+}
+
+pub(super) fn ready_means_healthy(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((cluster, old, new)) = cluster_of(moment) else { return Ok(()) };
+    let image = &new["spec"]["ocpReleaseImage"];
+    let is_excused = |cluster: &Value| {
+        let newest = &cluster["status"]["controlPlaneVersion"]["history"][0]["state"];
+        !has(cluster, "Degraded", "True") || newest != "Completed"
+    };
+    let pool = ObjectRef { kind: names::node_pool(), ..cluster.clone() };
+    let is_upgraded = || was(moment, &pool, |pool| pool["spec"]["release"]["image"] != *image);
+    let becomes_ready = !has(old, condition::READY, "True") && has(new, condition::READY, "True");
+    if !becomes_ready || was(moment, &cluster, is_excused) || is_upgraded() {
+        return Ok(());
+    }
+    Err(format!("{cluster} is Degraded, and its bridge is called Ready"))
+}
+
+pub(super) fn ingress_follows_the_nodes(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((cluster, old, new)) = cluster_of(moment) else { return Ok(()) };
+    let is_given = old["status"]["ingressEndpoint"].is_null() && !new["status"]["ingressEndpoint"].is_null();
+    let is_complete = |cluster: &Value| {
+        let mut history = cluster["status"]["version"]["history"].as_array().into_iter().flatten();
+        history.any(|entry| entry["state"] == "Completed")
+    };
+    if !is_given || was(moment, &cluster, is_complete) {
+        return Ok(());
+    }
+    Err(format!("no version of {cluster} is complete, and its ingress endpoint is given"))
+}
