@@ -103,7 +103,9 @@ pub fn log<T>(key: &Name, bridge: &Bridge, lookup: &Lookup<T>) -> [Note; 2] {
         (Some(name), Ok(Some(_))) => {
             info(format!("DPUCluster validation successful: DPFHCPBridge {key}, DPUCluster {name}"))
         }
-        (Some(name), Ok(None)) => info(format!("DPUCluster not found: DPFHCPBridge {key}, DPUCluster {name}")),
+        (Some(name), Ok(None)) => {
+            info(format!("DPUCluster not found: DPFHCPBridge {key}, DPUCluster {name}"))
+        }
         (Some(name), Err(failure)) => {
             let why = words(failure);
             Note::Error { message: format!("Failed to get DPUCluster {name} of DPFHCPBridge {key}: {why}") }

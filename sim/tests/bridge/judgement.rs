@@ -209,7 +209,11 @@ fn a_degraded_control_plane_is_not_ready_and_not_failed() {
     let (ready, message) = bench.condition("prod", "Ready");
     assert_eq!((ready.as_str(), bench.phase("prod").as_str()), ("False/WaitingForControlPlane", "Ready"));
     assert!(message.starts_with("UnavailableReplicas: "), "{message}");
-    assert!(bench.events().contains("Warning WaitingForControlPlane: UnavailableReplicas"), "{}", bench.events());
+    assert!(
+        bench.events().contains("Warning WaitingForControlPlane: UnavailableReplicas"),
+        "{}",
+        bench.events()
+    );
     scenarios::ail(&mut bench, &json!(null));
     bench.settle();
     assert_eq!(bench.condition("prod", "Ready").0, "True/ClusterReady");
@@ -250,7 +254,10 @@ fn the_api_server_has_the_name_of_its_domain() {
     bench.settle();
     let (found, message) = bench.condition("prod", "PrerequisitesMet");
     assert_eq!(found, "False/InvalidInput");
-    assert!(message.contains("the name of the API server, api.<name>.<spec.baseDomain>, has 254 characters"), "{message}");
+    assert!(
+        message.contains("the name of the API server, api.<name>.<spec.baseDomain>, has 254 characters"),
+        "{message}"
+    );
 }
 
 /// "Logging": the lines of the specification, with their levels.

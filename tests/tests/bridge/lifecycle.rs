@@ -45,7 +45,7 @@ async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Res
     let (namespace, dpus) = (tenant.namespace.as_str(), tenant.dpus());
     let copy = format!("{namespace}-{}-dpucluster-kubeconfig", life::NAME);
     // The last events may still be on their way, and what they wake.
-    let address = format!("https://{}:6443", tenant.address);
+    let address = format!("https://api.{}.clusters.example.com:6443", life::NAME);
     tenant
         .event(life::NAME, &format!("Normal ClusterReady: the hosted cluster is ready at {address}"))
         .await?;
