@@ -116,12 +116,15 @@ pub fn doubt(view: &View<'_>, unmet: &[Unmet]) -> Option<String> {
         let image = &view.spec.ocp_release_image;
         return unmet.is_empty().then(|| format!("release image {image} is not checked yet"));
     };
-    let is_running = || {
-        let cluster = view.hosted_cluster().ours();
-        cluster.is_some_and(|cluster| has_image(view, cluster) && readiness::serves(cluster))
+    // Once HyperShift runs the image, what a registry refuses says nothing of it.
+    let is_under_way = || {
+        view.hosted_cluster().ours().is_some_and(|cluster| {
+            let is_complete = upgrade::is_complete(cluster, &view.spec.ocp_release_image);
+            has_image(view, cluster) && readiness::serves(cluster) && !is_complete
+        })
     };
-    let refusal = || checked.refusal().filter(|_| is_running());
-    checked.doubt().or_else(|| Some(format!("the cluster runs, but {}", refusal()?)))
+    let refusal = || checked.refusal().filter(|_| is_under_way());
+    checked.doubt().or_else(|| Some(format!("HyperShift was given the release image, but {}", refusal()?)))
 }
 
 /// HyperShift makes a namespace `<namespace>-<name>`, and a NodePool can't name a HostedCluster with a dot.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::cluster::{Change, What};
 use crate::simulation::history::Life;
 use crate::simulation::invariant::Moment;
+use crate::worlds::hypershift;
 
 /// A pass over a bridge that stays, and that ended well.
 struct Judged<'a> {
@@ -109,7 +110,7 @@ pub(super) fn a_lost_dpucluster_is_reported(moment: &Moment<'_>) -> Result<(), S
 }
 
 pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
         return Ok(());
     };
     let says = |bridge: &Value| {
@@ -121,6 +122,11 @@ pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
     let image = new["spec"]["ocpReleaseImage"].as_str().unwrap_or_default();
     let is_checked = says(old) || !says(new) || !is_current || moment.history.images.contains(image);
     if object.kind != names::bridge() || is_checked {
+        return Ok(());
+    }
+    let cluster = ObjectRef { kind: names::hosted_cluster(), ..object.clone() };
+    let told = moment.history.life(process).and_then(|life| life.told.get(&cluster));
+    if told.is_some_and(|cluster| hypershift::has_completed(cluster, image)) {
         return Ok(());
     }
     Err(format!("{object} lacks nothing, and no registry was found to have {image}"))
