@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use lockstep_crds::sentinel::LastCycle;
 
-use super::fleet::{self, Flaw, Resource};
+use super::fleet::{self, Flaw, Listed, Resource};
 use super::load::Loaded;
 use super::pager::{Pager, Progress};
 use crate::engine::backoff::Backoff;
@@ -70,8 +70,10 @@ pub struct Cycle {
     pub malformed: BTreeSet<Flaw>,
     /// What is wrong with the first of these, in words.
     pub example: Option<String>,
-    /// Resources of the last page that were not looked at yet.
-    pub unvisited: VecDeque<Resource>,
+    /// The last page that came, and its resources that were not looked at yet.
+    pub document: Arc<str>,
+    /// See [`Self::document`].
+    pub unvisited: VecDeque<Listed>,
     /// Whether it was told that the whole list has come.
     pub is_listed: bool,
     /// Its trace, if traces are kept and it was not told yet.
@@ -112,6 +114,7 @@ impl Cycle {
             tally: LastCycle::default(),
             malformed: BTreeSet::new(),
             example: None,
+            document: Arc::default(),
             unvisited: VecDeque::new(),
             is_listed: false,
             trace,
@@ -142,8 +145,17 @@ impl Cycle {
     /// The next resources to look at. A page may be as long as the whole list, and events are much larger than what they are
     /// made from.
     pub fn visit(&mut self) -> Option<Vec<Resource>> {
-        let has_more = self.held < HELD_MAX && !self.unvisited.is_empty();
-        has_more.then(|| self.unvisited.drain(..BATCH.min(self.unvisited.len())).collect())
+        if self.held >= HELD_MAX || self.unvisited.is_empty() {
+            return None;
+        }
+        let (config, document) = (&self.loaded.config, &self.document);
+        let next = self.unvisited.drain(..BATCH.min(self.unvisited.len()));
+        let resources =
+            next.filter_map(|listed| listed.resource(document, config.dialect, &config.selector)).collect();
+        if self.unvisited.is_empty() {
+            (self.document, self.unvisited) = (Arc::default(), VecDeque::new());
+        }
+        Some(resources)
     }
 
     /// Takes in events that are due.

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
+use std::ops::Range;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -92,6 +93,23 @@ pub struct Resource {
     pub since: Option<Timestamp>,
 }
 
+/// A resource on its page. The page may be the whole list: of each resource no more is held than its place, until it is looked at.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// Where in the document it is, in bytes.
+    pub at: Range<u32>,
+}
+
+impl Listed {
+    /// The resource, from the document that its page was read from.
+    pub fn resource(&self, document: &str, dialect: Dialect, selector: &Selector) -> Option<Resource> {
+        let at = usize::try_from(self.at.start).ok()?..usize::try_from(self.at.end).ok()?;
+        item::resource(document.get(at)?, dialect, selector).ok()
+    }
+}
+
 /// Whom a resource belongs to, as far as consumers read it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(expecting = "an owner")]
@@ -108,7 +126,7 @@ pub struct Owner {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Page {
     /// The resources that could be understood.
-    pub resources: Vec<Resource>,
+    pub resources: Vec<Listed>,
     /// How many could not be.
     pub spoiled: usize,
     /// The first of these.
@@ -265,12 +283,12 @@ pub fn read(text: &str, dialect: Dialect, selector: &Selector) -> Result<Page, S
     let mut page = Page::default();
     let reading = match trimmed.as_bytes().first() {
         None => return Err("the answer is empty, where a list of resources was asked for".to_owned()),
-        Some(b'{') => Reading { page: &mut page, dialect, selector, is_item_list: false },
-        Some(b'[') => Reading { page: &mut page, dialect, selector, is_item_list: true },
+        Some(b'{') => Reading { page: &mut page, document: text, dialect, selector, is_item_list: false },
+        Some(b'[') => Reading { page: &mut page, document: text, dialect, selector, is_item_list: true },
         Some(_) => return Err(format!("the answer is not JSON; it begins with {:?}", begins())),
     };
-    let mut text = serde_json::Deserializer::from_str(trimmed);
-    let read = reading.deserialize(&mut text).and_then(|()| text.end());
+    let mut json = serde_json::Deserializer::from_str(trimmed);
+    let read = reading.deserialize(&mut json).and_then(|()| json.end());
     read.map_err(|error| {
         format!("the answer is no list of resources ({error}); it begins with {:?}", begins())
     })?;
@@ -280,6 +298,7 @@ pub fn read(text: &str, dialect: Dialect, selector: &Selector) -> Result<Page, S
 /// Takes a page in, item by item: an answer may have millions.
 struct Reading<'p> {
     page: &'p mut Page,
+    document: &'p str,
     dialect: Dialect,
     selector: &'p Selector,
     /// Whether it is at the items, or at the object that holds them.
@@ -329,19 +348,22 @@ impl<'de> Visitor<'de> for Reading<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         while let Some(item) = items.next_element::<&RawValue>()? {
-            self.page.take(item, self.dialect, self.selector);
+            // Where it is in the document, of which it is a part.
+            let start = item.get().as_ptr().addr().saturating_sub(self.document.as_ptr().addr());
+            self.page.take(item.get(), start, self.dialect, self.selector);
         }
         Ok(())
     }
 }
 
 impl Page {
-    fn take(&mut self, item: &RawValue, dialect: Dialect, selector: &Selector) {
+    fn take(&mut self, item: &str, start: usize, dialect: Dialect, selector: &Selector) {
         let index = self.items;
         self.items += 1;
         match item::resource(item, dialect, selector) {
-            Ok(resource) => {
-                self.resources.push(resource);
+            Ok(Resource { id, .. }) => {
+                let at = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
+                self.resources.push(Listed { id, at: at(start)..at(start + item.len()) });
                 self.trailing = None;
             }
             Err((field, problem)) => {

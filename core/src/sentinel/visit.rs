@@ -47,6 +47,7 @@ impl Sentinel {
                     self.leave_out(&mut cycle, std::mem::take(&mut page.malformed), page.spoiled, step);
                     cycle.pager.took(&mut page).map(|()| page)
                 });
+                let page = page.map(|page| (text, page.resources));
                 page.map_err(|problem| (Some("InvalidAnswer"), Failure::new(Class::Unknown, problem)))
             }
             Ok(Success::Oversized(why)) => Err((Some(TOO_LARGE), Failure::new(Class::Invalid, why))),
@@ -54,7 +55,9 @@ impl Sentinel {
             Err(failure) => Err((None, failure)),
         };
         match page {
-            Ok(page) => cycle.unvisited = page.resources.into(),
+            Ok((document, resources)) => {
+                (cycle.document, cycle.unvisited) = (document, resources.into());
+            }
             Err((reason, failure)) => self.page_failed(&mut cycle, url, reason, &failure, now, step),
         }
         self.cycle = Some(cycle);

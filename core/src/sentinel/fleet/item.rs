@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::super::selector::Selector;
 use super::{Dialect, Owner, Resource};
@@ -64,11 +63,11 @@ const READY_CONDITIONS: [&str; 2] = ["Reconciled", "Ready"];
 
 /// Reads an item; an error says which field is wrong, if it is one alone, and why.
 pub(super) fn resource(
-    item: &RawValue,
+    item: &str,
     dialect: Dialect,
     selector: &Selector,
 ) -> Result<Resource, (Option<&'static str>, String)> {
-    let raw: RawResource = serde_json::from_str(item.get()).map_err(|error| (None, problem(&error)))?;
+    let raw: RawResource = serde_json::from_str(item).map_err(|error| (None, problem(&error)))?;
     if raw.id.is_empty() {
         return Err((Some("id"), "its id is empty".to_owned()));
     }
@@ -125,12 +124,12 @@ fn problem(error: &serde_json::Error) -> String {
 }
 
 /// The id of an item that can't be understood, if it has one.
-pub(super) fn id(item: &RawValue) -> Option<String> {
+pub(super) fn id(item: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Named {
         id: String,
     }
-    serde_json::from_str(item.get()).ok().map(|Named { id }| id)
+    serde_json::from_str(item).ok().map(|Named { id }| id)
 }
 
 impl Resource {

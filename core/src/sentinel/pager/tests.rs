@@ -3,7 +3,7 @@ use std::collections::BTreeSet as Set;
 use proptest::prelude::*;
 
 use super::*;
-use crate::sentinel::fleet::Resource;
+use crate::sentinel::fleet::Listed;
 
 const NOW: Monotonic = Monotonic::START;
 
@@ -33,8 +33,8 @@ impl Fleet {
         }
         let start = usize::try_from(place.page - 1).unwrap() * size;
         let total = self.tells_total.then_some(ids.len() as u64);
-        let resources: Vec<Resource> =
-            ids.into_iter().skip(start).take(size).map(|id| Resource { id, ..Resource::default() }).collect();
+        let resources: Vec<Listed> =
+            ids.into_iter().skip(start).take(size).map(|id| Listed { id, ..Listed::default() }).collect();
         Page { items: resources.len(), resources, total, ..Page::default() }
     }
 }
@@ -104,7 +104,7 @@ fn rows_that_go_hide_no_others() {
 fn an_api_that_ignores_pages_is_read_once() {
     let mut pager = Pager::new(Dialect::Labels);
     let whole = Fleet::of(250);
-    let resources = whole.ids.iter().map(|id| Resource { id: id.clone(), ..Resource::default() }).collect();
+    let resources = whole.ids.iter().map(|id| Listed { id: id.clone(), ..Listed::default() }).collect();
     let mut page = Page { items: 250, resources, ..Page::default() };
     pager.took(&mut page).unwrap();
     assert!(pager.is_complete());
