@@ -1,5 +1,6 @@
 //! What a Sentinel makes of answers that are no good, over HTTP and to a real RabbitMQ.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use anyhow::{Context as _, ensure};
@@ -100,6 +101,35 @@ async fn a_bad_page_is_named_and_spoils_no_other() -> anyhow::Result<()> {
             anyhow::Ok(())
         });
         futures::future::try_join_all(cases).await?;
+    }
+    Ok(())
+}
+
+/// The second page is longer than what is read, however often it is requested; its parts are not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_is_too_large_is_read_in_parts() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    for dialect in DIALECTS {
+        let world = World::with(dialect, &format!("parts_{dialect:?}").to_lowercase(), 3 * PAGE).await?;
+        let (queue, ids) = (Queue::bind(broker, &world.namespace).await?, world.ids());
+        let mut arrivals = queue.arrivals().await?;
+        let last = ids[PAGE - 1].clone();
+        world.state().set_weather(Some(Box::new(move |request| {
+            let query = request.uri().query().unwrap_or_default();
+            let is_second = query.contains("page=2&") || query.contains(&last);
+            let is_large = is_second && query.ends_with("size=100");
+            Mishap { damage: is_large.then_some(Damage::HugeBody), ..Mishap::default() }
+        })));
+        world.config.create(&world.spec(&broker.url())).await?;
+        let sentinel = world.sentinel().await?;
+        let arrived = arrive(&mut arrivals, &ids).await?;
+        assert_eq!(arrived.len(), 3 * PAGE, "{dialect:?}");
+        world.config.told("Publishing", "True", "AllConfirmed").await?;
+        let parts = "the answer is longer than 64 MiB; requesting fewer resources at a time";
+        sentinel.logged(parts).context("it is not told")?;
+        // One page whole, one in parts of 20; by numbers parts follow parts, by ids a whole page follows five of them.
+        let requests = if dialect == Dialect::Documented { 1 + 1 + 10 } else { 1 + 1 + 5 + 1 };
+        assert_eq!(world.state().answered(), BTreeMap::from([(200, requests)]), "{dialect:?}");
     }
     Ok(())
 }
