@@ -10,11 +10,12 @@
 //! | --- | --- | --- |
 //! | one pass: look, hand on, act, report | [`pass`] | "Reconciliation Flow", "Requeue Strategy" |
 //! | `DPUClusterValid` | [`dpucluster`] | "DPUCluster Validation" |
-//! | `PrerequisitesMet` | [`prerequisites`], [`image`], [`vip`], [`parse`] | "Reconciliation Validation" |
+//! | `PrerequisitesMet` | [`prerequisites`], [`image`], [`vip`], [`pool`], [`parse`] | "Reconciliation Validation" |
 //! | HostedCluster, NodePool; `HostedClusterCreated`, `SpecApplied` | [`hosted_cluster`] | "Spec Fields" |
 //! | upgrades | [`upgrade`] | "Field: `ocpReleaseImage`" |
 //! | Secrets handed on | [`secrets`] | "Field: `sshKeySecretRef`", "Field: `pullSecretRef`" |
 //! | `NodePoolReady` | [`node_pool`] | "Condition: NodePoolReady" |
+//! | MetalLB is asked for the address | [`address`] | "Field: `metalLBVirtualIP`" |
 //! | `ServiceExposureReady`, endpoints | [`exposure`] | "Condition: ServiceExposureReady" |
 //! | `KubeconfigInjected` | [`kubeconfig`] | "Field: `kubeconfigSecretRef`" |
 //! | `Ready`, `Provisioned` | [`readiness`] | "Condition: Ready" |
@@ -40,6 +41,7 @@ use crate::engine::recorder::{Occurrence, Severity};
 use crate::object::{Name, ObjectRef};
 use crate::time::Now;
 
+pub mod address;
 pub mod deletion;
 pub mod dpucluster;
 pub mod exposure;
@@ -53,6 +55,7 @@ pub mod node_pool;
 pub mod parse;
 pub mod pass;
 pub mod phase;
+pub mod pool;
 pub mod prerequisites;
 pub mod readiness;
 mod recording;
@@ -125,16 +128,24 @@ impl Controller {
             self.tell_phase(key);
         }
         for condition in &news.conditions {
+            // To wait is no news, unless a cluster that was ready has to.
+            let is_quiet = QUIET.contains(&condition.reason.as_str())
+                && !(condition.type_ == condition::READY && self.was_ready(key));
+            let is_mirror = MIRRORS.contains(&condition.type_.as_str());
             self.outbox.notes.push(Note::ConditionChanged {
                 object: bridge_ref(key),
                 condition: condition.type_.clone(),
                 status: condition.status.clone(),
                 reason: condition.reason.clone(),
                 message: condition.message.clone(),
+                // Of the mirrors, some are well when they are False.
+                warning: condition.status == Status::False.as_str() && !is_quiet && !is_mirror,
             });
-            let is_news = condition.status != Status::Unknown.as_str()
-                && !QUIET.contains(&condition.reason.as_str())
-                && !MIRRORS.contains(&condition.type_.as_str());
+            if condition.reason == reason::IMAGE_UNCHECKED {
+                let message = format!("DPFHCPBridge {key}: {}", condition.message);
+                self.outbox.notes.push(Note::Warning { message });
+            }
+            let is_news = condition.status != Status::Unknown.as_str() && !is_quiet && !is_mirror;
             if is_news {
                 self.tell_condition(key, condition, now);
             }
@@ -145,6 +156,13 @@ impl Controller {
             let note = "ControlPlane and Infrastructure availability policies differ - this may indicate misconfiguration";
             self.tell(key, Severity::Warning, "MismatchedAvailability", note.to_owned(), now);
         }
+    }
+
+    /// Whether the hosted cluster of a bridge has been ready since it was created.
+    fn was_ready(&self, key: &Name) -> bool {
+        let provisioned =
+            self.world.bridges.get(key).and_then(|bridge| bridge.condition(condition::PROVISIONED));
+        provisioned.is_some_and(|provisioned| provisioned.status == Status::True.as_str())
     }
 
     /// Tells in the log where a bridge stands.
@@ -158,7 +176,7 @@ impl Controller {
 
     fn tell_condition(&mut self, key: &Name, changed: &Condition, now: Now) {
         let Some(bridge) = self.world.bridges.get(key) else { return };
-        let holds = changed.status == Status::True.as_str();
+        let holds = changed.status == Status::True.as_str() && changed.reason != reason::IMAGE_UNCHECKED;
         let severity = if holds { Severity::Normal } else { Severity::Warning };
         if changed.type_ == condition::DPU_CLUSTER_VALID {
             let (reason, note) = dpucluster::event(bridge, &changed.reason, &changed.message);

@@ -12,6 +12,7 @@
 //! | --- | --- | --- |
 //! | a service's Applications, the eight steps | [`service`] | "Controller flow" |
 //! | an Application: name, manifest | [`application`], [`values`] | "Reconcile the ArgoCD `Applications`" |
+//! | a sync that holds up a change | [`outdated`] | |
 //! | a cluster's Secret | [`cluster`], [`kubeconfig`] | "Reconcile the secrets for each cluster" |
 //! | the AppProject | [`project`] | "Reconcile the ArgoCD `AppProject`" |
 //! | the status | [`status`], [`report`] | "Status", "Reconcile the status of the DPUService" |
@@ -41,6 +42,7 @@ pub mod application;
 pub mod cluster;
 pub mod kubeconfig;
 pub mod names;
+pub mod outdated;
 pub mod project;
 mod recording;
 pub mod removal;
@@ -147,6 +149,7 @@ impl Controller {
                 status: condition.status.clone(),
                 reason: condition.reason.clone(),
                 message: condition.message.clone(),
+                warning: !is_good(condition) && !UNDER_WAY.contains(&condition.reason.as_str()),
             });
             // Ready repeats what the others say, except for what can't be judged: that has one cause for all of them. What
             // takes its time is no news.
@@ -161,7 +164,7 @@ impl Controller {
 
     fn tell(&mut self, key: &Name, changed: &Condition, now: Now) {
         let Some(service) = self.world.services.get(key) else { return };
-        let is_good = changed.status == Status::True.as_str() && changed.reason == reason::SUCCESS;
+        let is_good = is_good(changed);
         let occurrence = Occurrence {
             regarding: service_ref(key),
             uid: service.uid.clone(),
@@ -177,3 +180,11 @@ impl Controller {
         self.outbox.record(occurrence, now);
     }
 }
+
+/// Whether all is well, as far as a condition goes.
+fn is_good(condition: &Condition) -> bool {
+    condition.status == Status::True.as_str() && condition.reason == reason::SUCCESS
+}
+
+/// Reasons that something takes its time.
+const UNDER_WAY: [&str; 2] = [reason::PENDING, reason::AWAITING_DELETION];

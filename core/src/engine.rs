@@ -5,6 +5,7 @@
 //! | [`machine`] | the contract with whoever drives a machine: events in, requests and notes out, a deadline |
 //! | [`action`] | what can be asked of the world, and the classes of answers |
 //! | [`broker`] | message brokers and the events that are published to them |
+//! | [`document`] | JSON documents that are read as they arrive |
 //! | [`driver`] | which key is reconciled when, what its pass waits for, retries and resync |
 //! | [`queue`], [`backoff`] | the work queue and the delays that the driver uses |
 //! | [`cache`] | what watches have shown, with indexes |
@@ -24,6 +25,7 @@ pub mod backoff;
 pub mod broker;
 pub mod cache;
 pub mod conditions;
+pub mod document;
 pub mod driver;
 pub mod finalizer;
 pub mod image;

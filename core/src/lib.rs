@@ -14,3 +14,4 @@ pub mod object;
 pub mod random;
 pub mod sentinel;
 pub mod time;
+pub mod yaml;

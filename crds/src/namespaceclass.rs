@@ -103,14 +103,25 @@ pub struct NamespaceClassBindingStatus {
     /// The generation of the class that is applied.
     #[serde(default)]
     pub observed_class_generation: i64,
-    /// Every resource that was applied, or was about to be, and is not yet known to be gone.
+    /// Every resource that was applied and is not yet known to be gone.
     #[serde(default)]
     #[schemars(schema_with = "applied_resources")]
     pub applied_resources: Vec<AppliedResource>,
+    /// Every resource that was about to be created and is not known to exist: the API server has refused it, or has not answered.
+    #[serde(default)]
+    #[schemars(schema_with = "applied_resources")]
+    pub pending_resources: Vec<AppliedResource>,
     /// `Ready`: whether the namespace holds all resources of its class, and no longer holds those of an earlier one.
     #[serde(default)]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+impl NamespaceClassBindingStatus {
+    /// All that may exist because of this binding.
+    pub fn remembered(&self) -> impl Iterator<Item = &AppliedResource> {
+        self.applied_resources.iter().chain(&self.pending_resources)
+    }
 }
 
 /// One resource in the namespace of the binding.

@@ -1,7 +1,7 @@
 //! `hyperfleet.redhat.com/v1alpha1`: what one Sentinel watches, and where it publishes.
 //!
-//! Source: HyperFleet Sentinel, "SentinelConfig CRD". Beyond it: `hyperfleetAPI.dialect`, `broker.urlSecretRef`, the rules
-//! and the status.
+//! Source: HyperFleet Sentinel, "SentinelConfig CRD". Beyond it: `hyperfleetAPI.dialect`, `broker.urlSecretRef`,
+//! `broker.exchangeType`, the rules and the status.
 
 use std::collections::BTreeMap;
 
@@ -42,8 +42,8 @@ pub const VERSION: &str = "v1alpha1";
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SentinelConfigSpec {
-    /// The HyperFleet resource type to watch.
-    #[schemars(extend("enum" = ["clusters", "nodepools"]))]
+    /// The HyperFleet resource type to watch: clusters, nodepools, or the plural of any other kind that the API serves.
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z][a-z0-9-]*$"))]
     pub resource_type: String,
     /// How long a resource that is not Ready is left alone after its last status report, such as 10s.
     #[serde(default = "backoff_not_ready")]
@@ -134,6 +134,11 @@ pub struct HyperFleetApi {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "dialect")]
     pub dialect: Option<String>,
+    /// Further headers of each request, such as those by which an API tells tenants apart. No place for credentials: everybody
+    /// who may read this object sees them. The token stands in a file (`HYPERFLEET_API_TOKEN_FILE`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "headers")]
+    pub headers: BTreeMap<String, String>,
 }
 
 /// Where events are published.
@@ -170,6 +175,11 @@ pub struct Broker {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255))]
     pub exchange: Option<String>,
+    /// The type of the exchange (for rabbitmq): fanout, the default, or topic, which the chart of released adapters declares. Events
+    /// go to a topic exchange without a routing key.
+    #[serde(default, rename = "exchangeType", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "exchange_type")]
+    pub exchange_type: Option<String>,
 }
 
 /// A key of a Secret.
@@ -231,6 +241,30 @@ fn poll_interval() -> String {
 
 fn timeout() -> String {
     "10s".to_owned()
+}
+
+/// Without a default in the schema: brokers of the other type have no exchange.
+fn exchange_type(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "string", "enum": ["fanout", "topic"] })
+}
+
+/// Which names are refused: `core/src/sentinel/config/headers.rs`.
+fn headers(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "maxProperties": 16,
+        "additionalProperties": { "type": "string", "maxLength": 1024, "pattern": "^[ -~]*$" },
+        "x-kubernetes-validations": [
+            {
+                "rule": "self.all(name, size(name) <= 64 && name.matches('^[A-Za-z0-9-]+$'))",
+                "message": "names of headers have at most 64 letters, digits and hyphens",
+            },
+            {
+                "rule": "self.all(name, !(name.lowerAscii() in ['accept', 'authorization', 'connection', 'content-length', 'host', 'transfer-encoding']))",
+                "message": "accept, authorization, connection, content-length, host and transfer-encoding are set by the Sentinel; a token goes into the file that HYPERFLEET_API_TOKEN_FILE names",
+            },
+        ],
+    })
 }
 
 fn dialect(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -90,9 +90,11 @@ fn parse() -> Command {
     let mut command = Cli::command();
     let matches = command.get_matches_mut();
     #[cfg(feature = "embedded")]
-    if matches.subcommand_matches("dev").is_some_and(dev::contradicts_itself) {
-        let story = "the argument '--bare' cannot be used with '--controllers <NAMES>'";
-        command.error(clap::error::ErrorKind::ArgumentConflict, story).exit();
+    for (subcommand, flag) in [("dev", "bare"), ("sim", "plan")] {
+        if matches.subcommand_matches(subcommand).is_some_and(|given| contradict(given, flag)) {
+            let story = format!("the argument '--{flag}' cannot be used with '--controllers <NAMES>'");
+            command.error(clap::error::ErrorKind::ArgumentConflict, story).exit();
+        }
     }
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit()).command
 }
@@ -117,9 +119,38 @@ impl Misuse {
     }
 }
 
+/// Whether both a flag and --controllers were given. A variable of the environment, which clap would count as well, does not speak of
+/// this one command: the flag outranks it.
+#[cfg(feature = "embedded")]
+fn contradict(given: &clap::ArgMatches, flag: &str) -> bool {
+    use clap::parser::ValueSource;
+    [flag, "controllers"].iter().all(|flag| given.value_source(flag) == Some(ValueSource::CommandLine))
+}
+
+// The choice of controllers, which most commands take. A doc comment would become what these commands say they do.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Choice {
+    /// The controllers that this is about [default: all; `run`: all but the Sentinel]
+    #[arg(
+        long,
+        alias = "controller",
+        value_delimiter = ',',
+        value_name = "NAMES",
+        value_parser = controller_names(),
+        overrides_with = "controllers",
+        env = "LOCKSTEP_CONTROLLERS"
+    )]
+    pub(crate) controllers: Vec<String>,
+}
+
 /// Takes the names of controllers, which completion offers.
-pub(crate) fn controller_names() -> PossibleValuesParser {
+fn controller_names() -> PossibleValuesParser {
     PossibleValuesParser::new(lockstep_crds::all().into_iter().map(|set| set.controller))
+}
+
+/// A number of something, such as `1 run` and `2 runs`.
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 /// Whether the reader of our output has gone, as `head` does; that is no failure of ours.

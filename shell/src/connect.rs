@@ -89,16 +89,26 @@ pub fn tuned(mut config: Config) -> Config {
 
 /// Makes the client.
 pub fn client(config: Config) -> Result<Client, Error> {
-    client::client(tuned(config)).map_err(|error| Error::Client(one_line(&error)))
+    client::client(tuned(config)).map_err(|error| Error::Client(failure::describe(&error)))
+}
+
+/// How long the question for the account may take.
+const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The name by which the cluster knows us; none, if it does not say: Kubernetes before 1.28 does not know the question.
+pub async fn account(client: &Client) -> Option<String> {
+    let review = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
+    let request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(review.as_bytes().to_vec())
+        .ok()?;
+    let answer = tokio::time::timeout(ACCOUNT_TIMEOUT, client.request::<serde_json::Value>(request));
+    let review = answer.await.ok()?.ok()?;
+    review.pointer("/status/userInfo/username")?.as_str().map(str::to_owned)
 }
 
 fn unreadable(error: &(dyn std::error::Error + 'static)) -> Error {
-    Error::Configuration(one_line(error))
-}
-
-/// The first line says what is wrong; parsers add lines that quote the file, which holds credentials.
-fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
-    failure::describe(error).lines().next().unwrap_or_default().to_owned()
+    Error::Configuration(failure::describe(error))
 }
 
 #[cfg(test)]

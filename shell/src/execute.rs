@@ -61,7 +61,9 @@ impl Executor {
     /// Carries out one action. Watches are not requests: [`crate::run`] keeps them.
     pub async fn execute(&self, action: &Action) -> Outcome {
         match action {
-            Action::Fetch { url, timeout } => self.fetcher.fetch(url, *timeout).await,
+            Action::Fetch { url, headers, timeout, keep } => {
+                self.fetcher.fetch(url, headers, keep, *timeout).await
+            }
             Action::FindImage { image, credentials } => {
                 self.registries.find(image, credentials.as_ref(), registry::TIMEOUT).await
             }

@@ -34,12 +34,14 @@ pub(crate) fn from_watch(error: &kube::runtime::watcher::Error) -> Failure {
     }
 }
 
-/// An error and its causes in one line, each said once, without the passwords of URLs.
+/// An error and its causes in one line, each said once, without the passwords of URLs. The first line of an error says what is
+/// wrong; parsers add lines that quote what they read, which may hold credentials.
 pub fn describe(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
+    let first_line = |text: String| text.lines().next().unwrap_or_default().to_owned();
+    let mut text = first_line(error.to_string());
     let mut cause = error.source();
     while let Some(error) = cause {
-        let next = error.to_string();
+        let next = first_line(error.to_string());
         if !text.contains(&next) {
             text = format!("{text}: {next}");
         }
@@ -98,5 +100,13 @@ mod tests {
         ] {
             assert_eq!(masked(text), told);
         }
+    }
+
+    #[test]
+    fn a_parser_quotes_no_credentials() {
+        let config = "users:\n- name: me\n  user:\n    token: hunter2\n  - broken: [\n";
+        let error = kube::config::Kubeconfig::from_yaml(config).unwrap_err();
+        assert!(error.to_string().contains("hunter2"), "it quotes the lines around: {error}");
+        assert!(!describe(&error).contains("hunter2"), "{}", describe(&error));
     }
 }

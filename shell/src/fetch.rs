@@ -1,16 +1,19 @@
 //! Reads documents over HTTP.
 //!
-//! An answer is read to its end, in bounds, or it is a failure: too late is [`Class::Unknown`], too long is
-//! [`Class::Invalid`]. Nothing is tried twice, as when to try again is for machines to decide. HTTPS trusts the
+//! An answer is read to its end, in bounds, and only the fields that are needed are kept of it. One that is too long, or of which
+//! much has come and not all of it in time, is [`Success::Oversized`]; any other that is late is a failure of
+//! [`Class::Unknown`]. Nothing is tried twice, as when to try again is for machines to decide. HTTPS trusts the
 //! certificates of the system, or those in the file that `SSL_CERT_FILE` names, which may change. Messages hold neither the token nor what
 //! a URL holds before its host.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION};
 use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
+use lockstep_core::engine::document::{Condenser, DOCUMENT_MAX_BYTES, Fields, KEPT_MAX_BYTES, TooLong};
 use lockstep_core::engine::wire::{JSON, cut};
 use reqwest::{Response, Url, redirect};
 use tokio::time::{Instant, timeout_at};
@@ -20,8 +23,8 @@ use crate::web::{self, LastingClient, REDIRECTS, read, unanswered};
 
 mod token;
 
-/// A document may have this many bytes.
-pub const LONGEST: usize = 8 * 1024 * 1024;
+/// A document of which so many bytes came in time is not late, but too large.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// How much of an error's body is read, in bytes.
 const LONGEST_ERROR: usize = 64 * 1024;
@@ -54,24 +57,53 @@ impl Fetcher {
         Self { client: Arc::new(LastingClient::new(within_origin)), token }
     }
 
-    /// Reads one document. The whole answer may take as long as `timeout`.
-    pub async fn fetch(&self, url: &str, timeout: Duration) -> Outcome {
+    /// Reads these fields of one document, with these headers beyond its own. The whole answer may take as long as `timeout`.
+    pub async fn fetch(
+        &self,
+        url: &str,
+        headers: &BTreeMap<String, String>,
+        keep: &Arc<Fields>,
+        timeout: Duration,
+    ) -> Outcome {
         let deadline = Instant::now() + timeout;
         let token = self.token.as_deref().map(Token::read).transpose()?;
-        let answer = self.ask(url, token.as_ref(), deadline).await;
-        answer.map_err(|failure| match failure {
-            Error::Late => Failure::new(Class::Unknown, format!("no whole answer within {timeout:?}")),
+        let mut document = Condenser::new(keep);
+        let answer = self.ask(url, headers, token.as_ref(), deadline, &mut document).await;
+        let came = document.came();
+        answer.and_then(|()| text(document)).or_else(|error| match error {
+            Error::Late if came >= LARGE_BYTES => {
+                let came = came >> 20;
+                Ok(Success::Oversized(format!(
+                    "{came} MiB of the answer came within {timeout:?}, and not all of it"
+                )))
+            }
+            Error::Late => Err(Failure::new(Class::Unknown, format!("no whole answer within {timeout:?}"))),
+            Error::TooLong => {
+                let (document, kept) = (DOCUMENT_MAX_BYTES >> 20, KEPT_MAX_BYTES >> 20);
+                Ok(Success::Oversized(if came > DOCUMENT_MAX_BYTES {
+                    format!("the answer is longer than {document} MiB")
+                } else {
+                    format!("what is read of the answer is longer than {kept} MiB")
+                }))
+            }
             Error::Failed(failure) => {
                 let message = match &token {
                     Some(token) => token.mask(&failure.message),
                     None => failure.message,
                 };
-                Failure { message: cut(&message), ..failure }
+                Err(Failure { message: cut(&message), ..failure })
             }
         })
     }
 
-    async fn ask(&self, url: &str, token: Option<&Token>, deadline: Instant) -> Result<Success, Error> {
+    async fn ask(
+        &self,
+        url: &str,
+        headers: &BTreeMap<String, String>,
+        token: Option<&Token>,
+        deadline: Instant,
+        document: &mut Condenser,
+    ) -> Result<(), Error> {
         let mut url = Url::parse(url)
             .map_err(|error| Failure::new(Class::Invalid, format!("the URL cannot be used: {error}")))?;
         if token.is_some() {
@@ -79,13 +111,16 @@ impl Fetcher {
             let _none = url.set_username("").and_then(|()| url.set_password(None));
         }
         let mut request = self.client.get()?.get(url).header(ACCEPT, JSON);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
         if let Some(token) = token {
             request = request.header(AUTHORIZATION, token.header());
         }
         let mut response = timeout_at(deadline, request.send()).await?.map_err(unanswered)?;
         let status = response.status();
         if status.is_success() {
-            return Ok(Success::Document(timeout_at(deadline, document(&mut response)).await??));
+            return timeout_at(deadline, read_document(&mut response, document)).await?;
         }
         let mut body = Vec::new();
         // The code has told what it is; the body is for people, so that what came of it will do.
@@ -97,6 +132,7 @@ impl Fetcher {
 /// Why there is no document.
 enum Error {
     Late,
+    TooLong,
     Failed(Failure),
 }
 
@@ -122,14 +158,16 @@ fn within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
     }
 }
 
-async fn document(response: &mut Response) -> Result<Arc<str>, Failure> {
-    let mut body = Vec::new();
-    if !read(response, LONGEST, &mut body).await.map_err(unanswered)? {
-        let limit = LONGEST / 1024 / 1024;
-        return Err(Failure::new(Class::Invalid, format!("the answer is longer than {limit} MiB")));
+async fn read_document(response: &mut Response, document: &mut Condenser) -> Result<(), Error> {
+    while let Some(chunk) = response.chunk().await.map_err(unanswered)? {
+        document.push(&chunk).map_err(|TooLong| Error::TooLong)?;
     }
-    match String::from_utf8(body) {
-        Ok(text) => Ok(text.into()),
-        Err(_) => Err(Failure::new(Class::Invalid, "the answer is not UTF-8")),
+    Ok(())
+}
+
+fn text(document: Condenser) -> Result<Success, Error> {
+    match document.finish() {
+        Some(text) => Ok(Success::Document(text.into())),
+        None => Err(Failure::new(Class::Invalid, "the answer is not UTF-8").into()),
     }
 }

@@ -6,7 +6,7 @@ use lockstep_core::engine::action::{Action, Failure, Outcome};
 use lockstep_core::engine::machine::{Note, ReconcileResult};
 use lockstep_core::object::{Kind, ObjectRef};
 use tokio::sync::mpsc::UnboundedSender;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::metrics::Metrics;
 use crate::spans::Spans;
@@ -52,9 +52,13 @@ impl Observer {
                 self.metrics.reconciled(controller, reconciler, result, *took);
                 log_reconcile(controller, reconciler, object, result, *took);
             }
-            Note::ConditionChanged { object, condition, status, reason, message } => {
+            Note::ConditionChanged { object, condition, status, reason, message, warning } => {
                 let (kind, namespace, name) = parts(object);
-                info!(controller, kind, namespace, name, condition, status, reason, "{message}");
+                if *warning {
+                    warn!(controller, kind, namespace, name, condition, status, reason, "{message}");
+                } else {
+                    info!(controller, kind, namespace, name, condition, status, reason, "{message}");
+                }
             }
             Note::EventAnnounced { object, warning, reason, note, .. } => {
                 let (kind, namespace, name) = parts(object);
@@ -65,6 +69,7 @@ impl Observer {
                 self.metrics.set_leader(*leading);
                 info!(controller, leading, "leadership {}", if *leading { "acquired" } else { "given up" });
             }
+            Note::Error { message } => error!(controller, "{message}"),
             Note::Warning { message } => warn!(controller, "{message}"),
             Note::Told { debug: true, message } => debug!(controller, "{message}"),
             Note::Told { debug: false, message } => info!(controller, "{message}"),
@@ -149,7 +154,22 @@ fn log_reconcile(
                 "reconciled"
             );
         }
-        ReconcileResult::Failed { reason, retry_after } => {
+        // The condition of the object says so too, and its change is logged at WARN.
+        ReconcileResult::Failed { reason, retry_after, user_error: true } => {
+            let retry_after_ms = millis(*retry_after);
+            info!(
+                controller,
+                reconciler,
+                kind,
+                namespace,
+                name,
+                result = ended,
+                retry_after_ms,
+                took_ms,
+                "{reason}"
+            );
+        }
+        ReconcileResult::Failed { reason, retry_after, user_error: false } => {
             let retry_after_ms = millis(*retry_after);
             warn!(
                 controller,
@@ -172,4 +192,74 @@ fn parts(object: &ObjectRef) -> (&str, &str, &str) {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// What is written to the log.
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(note: Note) -> String {
+        let (written, observer) =
+            (Written::default(), Observer::new(Metrics::new(prometheus::Registry::new()).unwrap()));
+        let writer = written.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .without_time()
+            .with_target(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, || observer.note("namespaceclass", note));
+        let text = written.0.lock().unwrap().clone();
+        String::from_utf8(text).unwrap()
+    }
+
+    fn class() -> ObjectRef {
+        let kind =
+            Kind::known("namespaceclass.akuity.io", "v1alpha1", "NamespaceClass", "namespaceclasses", false);
+        ObjectRef::cluster(&kind, "web")
+    }
+
+    #[test]
+    fn a_condition_that_someone_should_look_at_is_logged_at_warn() {
+        for (warning, level) in [(true, " WARN "), (false, " INFO ")] {
+            let text = |text: &str| text.to_owned();
+            let line = logged(Note::ConditionChanged {
+                object: class(),
+                condition: text("Valid"),
+                status: text("False"),
+                reason: text("InvalidResources"),
+                message: text("spec.resources[0]: it has no name"),
+                warning,
+            });
+            assert!(line.starts_with(level) && line.contains("spec.resources[0]"), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_logged_at_warn_and_an_error_of_a_user_is_not() {
+        for (user_error, level, result) in [(false, " WARN ", "failed"), (true, " INFO ", "user_error")] {
+            let result_of =
+                ReconcileResult::Failed { reason: "no".to_owned(), retry_after: Duration::ZERO, user_error };
+            let (reconciler, took) = ("binding".to_owned(), Duration::ZERO);
+            let line = logged(Note::Reconciled { reconciler, object: class(), result: result_of, took });
+            assert!(line.starts_with(level) && line.contains(&format!("result=\"{result}\"")), "{line}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use lockstep_core::engine::action::{Action, Request, Success};
 use lockstep_core::engine::machine::{Event, Machine, Step};
 use lockstep_core::time::Monotonic;
 use tokio::time::Instant;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::clock::Clock;
 use crate::execute::{self, Executor};
@@ -73,6 +73,8 @@ pub struct Driver {
     requests: Requests,
     /// When the queues were counted for the last time.
     counted: Monotonic,
+    /// Whether the machine was synced after its last step.
+    is_synced: bool,
 }
 
 impl Driver {
@@ -102,6 +104,8 @@ impl Driver {
                 &inbox,
             ),
             counted: Monotonic::START,
+            // One that has nothing to list is from the beginning, which is not worth a line.
+            is_synced: machine.is_synced(),
             machine,
             observer,
             options,
@@ -176,8 +180,13 @@ impl Driver {
             self.counted = now.monotonic;
             self.observer.queue_depths(name, self.machine.queue_depths());
         }
+        let is_synced = self.machine.is_synced();
+        if is_synced && !self.is_synced {
+            info!(controller = name, "synced: every kind that is watched has been listed");
+        }
+        self.is_synced = is_synced;
         let deadline = self.machine.deadline().map(|deadline| deadline.at);
-        self.health.turned(now.monotonic, deadline, self.machine.patience(), self.machine.is_synced());
+        self.health.turned(now.monotonic, deadline, self.machine.patience(), is_synced);
     }
 
     fn carry_out(&mut self, Request { id, action }: Request) {

@@ -118,7 +118,8 @@ mod tests {
         let metrics = Metrics::new(Registry::new()).unwrap();
         metrics.set_leader(true);
         metrics.queue_depth("namespaceclass", "binding", 3);
-        let failed = ReconcileResult::Failed { reason: "it rains".to_owned(), retry_after: Duration::ZERO };
+        let (reason, retry_after) = ("it rains".to_owned(), Duration::ZERO);
+        let failed = ReconcileResult::Failed { reason, retry_after, user_error: false };
         metrics.reconciled("namespaceclass", "binding", &failed, Duration::from_millis(2));
         let action = Action::Discover { api_version: "v1".to_owned() };
         metrics.action("namespaceclass", &action, &Ok(Success::Done), Duration::from_millis(2));

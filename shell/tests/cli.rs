@@ -89,6 +89,29 @@ fn help_shows_what_to_do_first() {
     assert!(bridge == 5 && run_help.contains(&default), "{default}: {run_help}");
 }
 
+/// One flag, with one meaning and one explanation.
+#[test]
+fn controllers_are_chosen_alike_by_every_command() {
+    let folder = folder();
+    let explained = ["run", "crds", "dev", "sim"].map(|command| {
+        let help = succeeds(&run(folder.path(), &[command, "--help"]));
+        let of_flag = help.split("--controllers <NAMES>").nth(1).expect("has the flag");
+        let told = of_flag.split_once("LOCKSTEP_CONTROLLERS").expect("has its variable").0;
+        told.split_whitespace().collect::<Vec<_>>().join(" ")
+    });
+    assert!(explained.iter().all(|help| *help == explained[0]), "{explained:#?}");
+    // The last one counts.
+    let printed =
+        succeeds(&run(folder.path(), &["crds", "--controllers", "bridge", "--controller", "sentinel"]));
+    assert!(printed.contains("kind: SentinelConfig") && !printed.contains("kind: DPFHCPBridge"), "{printed}");
+    let plan = r#"{"controller": "namespaceclass", "seed": 7, "stormyMs": 60000, "faults": []}"#;
+    std::fs::write(folder.path().join("plan.json"), plan).unwrap();
+    for args in [&["dev", "--bare"][..], &["sim", "--plan", "plan.json"]] {
+        let both = run(folder.path(), &[args, &["--controllers", "bridge"]].concat());
+        misused(&both, &["cannot be used with '--controllers <NAMES>'"]);
+    }
+}
+
 #[test]
 fn bad_flags_are_usage_errors() {
     let folder = folder();
@@ -124,7 +147,7 @@ fn crds_are_printed_as_they_are_checked_in() {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/lockstep");
     for set in lockstep_crds::all() {
         for crd in &set.crds {
-            let path = lockstep_shell::yaml::path_in_chart(&set, crd);
+            let path = lockstep_shell::definitions::path_in_chart(&set, crd);
             assert!(printed.contains(&std::fs::read_to_string(chart.join(path)).unwrap()));
         }
     }

@@ -202,6 +202,9 @@ impl ApiServer {
         if !fits || !known {
             return Err(Status::no_such_path());
         }
+        if !scope.name.is_empty() {
+            scope.check_name_in_path()?;
+        }
         self.resource_request(&scope, request, negotiated, warnings, now)
     }
 
@@ -228,7 +231,7 @@ impl ApiServer {
         warnings: &mut Vec<String>,
         now: Timestamp,
     ) -> Result<Answer, Status> {
-        warnings.extend(strategy::deprecation(scope).map(str::to_owned));
+        warnings.extend(strategy::deprecation(scope));
         let mut write = |kind: &str, run: &mut dyn FnMut(&mut WriteOptions) -> Result<Answer, Status>| {
             let mut options = WriteOptions::parse(request, kind, now)?;
             let answer = run(&mut options);
@@ -245,7 +248,9 @@ impl ApiServer {
             "scale" => {
                 return write("UpdateOptions", &mut |options| self.scale_request(scope, request, options));
             }
-            "token" if request.method == Method::POST => return self.token_request(scope, request, now),
+            "token" if request.method == Method::POST => {
+                return write("CreateOptions", &mut |options| self.token_request(scope, request, options));
+            }
             "finalize" if request.method != Method::PUT => return Err(Status::method_not_allowed()),
             "" | "status" | "finalize" => {}
             _ => return Err(Status::method_not_allowed()),

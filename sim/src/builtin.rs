@@ -27,6 +27,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+pub use self::codec::Source;
+pub(crate) use self::codec::whole;
 use crate::cause::Cause;
 use crate::schema::Schema;
 
@@ -53,6 +55,19 @@ pub struct Resource {
     pub subresources: &'static [&'static str],
 }
 
+/// The kind that is written to `serviceaccounts/token`, and nowhere else.
+pub static TOKEN_REQUEST: Resource = Resource {
+    group: "authentication.k8s.io",
+    version: "v1",
+    kind: "TokenRequest",
+    plural: "tokenrequests",
+    singular: "tokenrequest",
+    short_names: &[],
+    categories: &[],
+    namespaced: true,
+    subresources: &[],
+};
+
 /// Every built-in resource that the model serves, in discovery's order.
 pub fn resources() -> &'static [Resource] {
     data::resources()
@@ -69,8 +84,8 @@ pub fn schema(resource: &Resource) -> Option<Schema> {
 }
 
 /// What the server answers (400) if the object can't be read into the Go type of the kind.
-pub fn decode_error(resource: &Resource, object: &Value) -> Option<String> {
-    let error = codec::round_trip(resource, object)?.error?;
+pub fn decode_error(resource: &Resource, object: &Value, source: Source) -> Option<String> {
+    let error = codec::round_trip(resource, object, source)?.error?;
     let Resource { kind, version, .. } = resource;
     Some(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
 }
@@ -80,10 +95,15 @@ pub fn decode_error(resource: &Resource, object: &Value) -> Option<String> {
 ///
 /// Nulls, empty lists, maps and strings vanish where Go omits them, structs appear, quantities and times become
 /// canonical. Every stored and returned object is in this form.
-pub fn normalise(resource: &Resource, object: &mut Value) -> Vec<String> {
-    let Some(decoded) = codec::round_trip(resource, object) else { return Vec::new() };
+pub fn normalise(resource: &Resource, object: &mut Value, source: Source) -> Vec<String> {
+    let Some(decoded) = codec::round_trip(resource, object, source) else { return Vec::new() };
     *object = decoded.object;
     decoded.unknown
+}
+
+/// Metadata as its Go type reads and writes it, or why it can't be read; of custom resources only that has a type.
+pub fn read_metadata(metadata: &Value) -> Result<Value, String> {
+    codec::metadata(metadata)
 }
 
 /// Fills in what the real server defaults in code; the object has been [normalised](normalise).

@@ -4,7 +4,7 @@
 //! arrives; the clock jumps from one arrival or deadline to the next. Everything follows from the inputs, so the same
 //! calls give the same run. What goes wrong, and how long things take, is decided by a [`Weather`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +53,8 @@ pub struct Cluster<W: Weather = Box<dyn Weather>> {
     pub weather: W,
     /// What lies beyond Kubernetes, if anything does.
     pub outside: Option<Box<dyn Outside>>,
+    /// Kinds that processes of the controller may not list and watch.
+    unwatchable: BTreeSet<Kind>,
     processes: Vec<Process>,
     under_way: BTreeMap<(Duration, u64), Arrival>,
     /// Numbers what is sent on its way: of two that arrive at the same time, the one that was sent first comes first.
@@ -92,6 +94,7 @@ impl<W: Weather> Cluster<W> {
             journal: Vec::new(),
             weather,
             outside: None,
+            unwatchable: BTreeSet::new(),
             processes: Vec::new(),
             under_way: BTreeMap::new(),
             sent: 0,
@@ -197,6 +200,21 @@ impl<W: Weather> Cluster<W> {
         let life = it.life;
         for (kind, stream) in lists {
             self.send(Duration::ZERO, Arrival::List { process, life, kind, stream });
+        }
+    }
+
+    /// Takes the permission to list and watch a kind from all processes of the controller, or gives it back. Watches under
+    /// way break off; what was refused is tried again.
+    pub fn permit_watches(&mut self, kind: &Kind, permitted: bool) {
+        if permitted {
+            self.unwatchable.remove(kind);
+            return;
+        }
+        self.unwatchable.insert(kind.clone());
+        for process in 0..self.processes.len() {
+            if !self.processes[process].is_foreign() {
+                self.cut_watches(process, Some(kind));
+            }
         }
     }
 

@@ -112,6 +112,11 @@ pub fn apply(
     configuration::apply(schema, live, config, manager, force)
 }
 
+/// An object as messages name it: `namespace/name; group/version, Kind=kind`.
+pub fn name(object: &Value) -> String {
+    configuration::name(object)
+}
+
 /// Takes back the times of managed fields if nothing else differs from the stored object.
 pub fn ignore_timestamps(old: &Value, new: &mut Value) {
     let timeless = |object: &Value| {

@@ -9,14 +9,16 @@
 //! | --- | --- | --- |
 //! | [`hypershift`] | HostedClusters, NodePools, the Secrets that they name | their status, control-plane namespaces, Services and kubeconfigs |
 //! | [`dpf`] | DPUClusters and their kubeconfigs | their status |
-//! | [`metallb`] | IPAddressPools, Services | addresses of Services |
+//! | [`metallb`] | IPAddressPools, Services, Namespaces | addresses of Services, how much of its pools is in use |
 //! | [`argocd`] | Applications, AppProjects, the Secrets of clusters | their status, and what runs on clusters of DPUs |
 //! | [`dpu_clusters`] | what runs on clusters of DPUs | how it fares |
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use lockstep_core::engine::machine::Machine;
 use lockstep_core::object::{Kind, ObjectRef, metadata};
+use lockstep_core::yaml;
 use serde_json::Value;
 
 mod addresses;
@@ -24,6 +26,7 @@ pub mod argocd;
 pub mod dpf;
 pub mod dpu_clusters;
 pub mod hypershift;
+mod labels;
 mod level;
 mod look;
 pub mod metallb;
@@ -62,7 +65,7 @@ impl System {
         match self {
             Self::HyperShift => Box::new(Level::new(hypershift::HyperShift::default(), pace, seed)),
             Self::Dpf => Box::new(Level::new(dpf::Dpf::default(), pace, seed)),
-            Self::MetalLb => Box::new(Level::new(metallb::MetalLb, pace, seed)),
+            Self::MetalLb => Box::new(Level::new(metallb::MetalLb::default(), pace, seed)),
             Self::DpuClusters => Box::new(Level::new(dpu_clusters::DpuClusters, pace, seed)),
             Self::ArgoCd => Box::new(Level::new(argocd::ArgoCd::default(), pace, seed)),
         }
@@ -94,9 +97,15 @@ pub fn controllers(systems: &[System], pace: Pace, seed: u64) -> Vec<Box<dyn Mac
 /// The definitions of the kinds that these systems serve: as much of each as matters to who uses them, with upstream's
 /// names, defaults and rules.
 pub fn definitions(systems: &[System]) -> Vec<Value> {
-    let texts = systems.iter().flat_map(|system| system.texts());
-    texts.map(|text| serde_yaml::from_str(text).expect("a definition is YAML")).collect()
+    systems.iter().flat_map(|system| &DEFINITIONS[system]).cloned().collect()
 }
+
+/// What each system serves. A search asks for it thousands of times.
+static DEFINITIONS: LazyLock<BTreeMap<System, Vec<Value>>> = LazyLock::new(|| {
+    let systems = [System::HyperShift, System::Dpf, System::MetalLb, System::DpuClusters, System::ArgoCd];
+    let read = |text: &&str| yaml::read(text).expect("a definition is YAML");
+    systems.into_iter().map(|system| (system, system.texts().iter().map(read).collect())).collect()
+});
 
 fn service_kind() -> Arc<Kind> {
     Kind::known("", "v1", "Service", "services", true)

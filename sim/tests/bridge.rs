@@ -1,5 +1,7 @@
 //! The Bridge in a world where nothing goes wrong but what a test lets go wrong: flows, and every reason of every condition.
 
+#[path = "bridge/addresses.rs"]
+mod addresses;
 #[path = "bridge/bench.rs"]
 mod bench;
 mod bystanders;
@@ -10,6 +12,8 @@ mod every_failure;
 mod failures;
 #[path = "bridge/flows.rs"]
 mod flows;
+#[path = "bridge/judgement.rs"]
+mod judgement;
 #[path = "bridge/objects.rs"]
 mod objects;
 #[path = "bridge/phases.rs"]

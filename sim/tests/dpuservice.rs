@@ -9,6 +9,8 @@ mod failures;
 #[path = "dpuservice/flows.rs"]
 mod flows;
 mod recorded;
+#[path = "dpuservice/recovery.rs"]
+mod recovery;
 mod refusal;
 #[path = "dpuservice/replay.rs"]
 mod replay;

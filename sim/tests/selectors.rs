@@ -78,16 +78,14 @@ fn found(
         Dialect::Released => fleet::Dialect::Search,
     };
     let own = Selector::read(selector).unwrap();
-    let url = fleet::url("http://fleet", spoken, ResourceType::Clusters, &own, &Place::default());
+    let url =
+        fleet::url("http://fleet", spoken, &ResourceType::read("clusters").unwrap(), &own, &Place::default());
     let request = http::Request::get(&url["http://fleet".len()..]).body(Bytes::new()).unwrap();
     let answer = fleet.handle(&request, Timestamp::UNIX_EPOCH).into_body();
-    let page = fleet::read(std::str::from_utf8(&answer).unwrap(), spoken);
+    let page = fleet::read(std::str::from_utf8(&answer).unwrap(), spoken, &own);
     let page = page.unwrap_or_else(|problem| panic!("{url}: {problem} {answer:?}"));
-    let listed: BTreeMap<String, bool> = page
-        .resources
-        .into_iter()
-        .map(|resource| (resource.id, own.matches(&resource.labels.unwrap())))
-        .collect();
+    let listed: BTreeMap<String, bool> =
+        page.resources.into_iter().map(|resource| (resource.id, resource.is_selected)).collect();
     let own = listed.iter().filter(|(_, is_own)| **is_own).map(|(id, _)| id.clone()).collect();
     let wanted = fleet.resources(Kind::Cluster).filter(|row| is_selected(&row.labels, selector));
     [wanted.map(|row| row.id.clone()).collect(), listed.into_keys().collect(), own]
@@ -151,9 +149,14 @@ fn a_search_is_never_longer_than_the_api_reads() {
             for id in ["0198f0c2-7c1e-7b7a-9d52-6a4f0b1c2d3e".to_owned(), "é'".repeat(40), "x".repeat(4000)]
             {
                 let mut fleet = HyperFleet::new(Dialect::Released, 1);
-                let place = Place { after: Some(id.clone()), before: Some(id), page: 1 };
-                let url =
-                    fleet::url("http://fleet", fleet::Dialect::Search, ResourceType::NodePools, &own, &place);
+                let place = Place { after: Some(id.clone()), before: Some(id), ..Place::default() };
+                let url = fleet::url(
+                    "http://fleet",
+                    fleet::Dialect::Search,
+                    &ResourceType::read("nodepools").unwrap(),
+                    &own,
+                    &place,
+                );
                 let request = http::Request::get(&url["http://fleet".len()..]).body(Bytes::new()).unwrap();
                 assert_eq!(fleet.handle(&request, Timestamp::UNIX_EPOCH).status(), 200, "{count}: {url}");
             }

@@ -15,8 +15,12 @@ mod dpu_clusters;
 mod flows;
 #[path = "worlds/foreign.rs"]
 mod foreign;
+#[path = "worlds/hypershift.rs"]
+mod hypershift;
 #[path = "worlds/manifests.rs"]
 mod manifests;
+#[path = "worlds/metallb.rs"]
+mod metallb;
 #[path = "worlds/storm.rs"]
 mod storm;
 #[path = "worlds/table.rs"]

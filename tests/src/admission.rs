@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::{Api, Client, Config};
+use lockstep_core::yaml;
 use lockstep_sim::host::{Host, Options};
 use serde_json::{Value, json};
 
@@ -150,7 +151,7 @@ impl Court {
     pub async fn take(&self, texts: &[&str]) -> anyhow::Result<Vec<(Value, Value)>> {
         let mut taken = Vec::new();
         for text in texts {
-            let mut object: Value = serde_yaml::from_str(text)?;
+            let mut object: Value = yaml::read(text)?;
             object["metadata"]["namespace"] = json!(self.namespace);
             let answer = self.ask("POST", "?fieldValidation=Strict", "application/json", &object).await?;
             let stored = answer.map_err(anyhow::Error::msg)?;

@@ -10,7 +10,7 @@ use kube::config::Kubeconfig;
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
 use kube::{Api, Client};
-use serde::Deserialize as _;
+use lockstep_core::yaml;
 use serde_json::{Value, json};
 
 use crate::access::Account;
@@ -38,9 +38,7 @@ pub fn template(release: &str, values: &str) -> anyhow::Result<String> {
 /// The objects that helm renders of the chart.
 pub fn render(release: &str, values: &str) -> anyhow::Result<Vec<Value>> {
     let text = template(release, values)?;
-    let documents = serde_yaml::Deserializer::from_str(&text).map(Value::deserialize);
-    let documents = documents.collect::<Result<Vec<_>, _>>().context("reading what helm rendered")?;
-    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+    yaml::read_all(&text).context("reading what helm rendered")
 }
 
 /// Values by which one of the controllers runs alone, with everything set and switched on.
@@ -206,5 +204,5 @@ pub async fn kubeconfig(plane: &ControlPlane, namespace: &str, account: &str) ->
     let mut kubeconfig = Kubeconfig::read_from(plane.kubeconfig())?;
     let user = kubeconfig.auth_infos.first_mut().context("a kubeconfig without a user")?;
     user.auth_info = Some(plane.service_account_config(namespace, account).await?.auth_info);
-    Ok(serde_yaml::to_string(&kubeconfig)?)
+    Ok(yaml::write(&kubeconfig)?)
 }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::rabbitmq::{PASSWORD, RabbitMq, USER};
 
-/// A durable queue that is bound to a durable fanout exchange.
+/// A durable queue that is bound to a durable exchange.
 pub struct Queue {
     /// Kept open for the channel.
     _connection: Connection,
@@ -25,13 +25,18 @@ pub struct Queue {
 impl Queue {
     /// Declares queue and exchange, where they do not exist.
     pub async fn bind(broker: &RabbitMq, exchange: &str) -> anyhow::Result<Self> {
+        Self::bind_to(broker, exchange, "fanout").await
+    }
+
+    /// The same with an exchange of this type; the queue is bound without a key.
+    pub async fn bind_to(broker: &RabbitMq, exchange: &str, kind: &str) -> anyhow::Result<Self> {
         let address = broker.address();
         let arguments =
             OpenConnectionArguments::new(&address.ip().to_string(), address.port(), USER, PASSWORD);
         let connection = Connection::open(&arguments).await?;
         let channel = connection.open_channel(None).await?;
-        let fanout = ExchangeDeclareArguments::new(exchange, "fanout").durable(true).finish();
-        channel.exchange_declare(fanout).await?;
+        let declared = ExchangeDeclareArguments::new(exchange, kind).durable(true).finish();
+        channel.exchange_declare(declared).await?;
         let name = format!("{exchange}-queue");
         channel.queue_declare(QueueDeclareArguments::durable_client_named(&name)).await?;
         channel.queue_bind(QueueBindArguments::new(&name, exchange, "")).await?;

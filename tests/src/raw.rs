@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
-/// Accepts connections one after the other, and answers one request on each; it ends with the test.
+/// Answers one request on each connection; an answer without end keeps no other waiting. It ends with the test.
 #[derive(Debug)]
 pub struct Raw {
     /// Its URL.
@@ -22,13 +22,15 @@ impl Raw {
     /// Answers the head of each request, as the answer sees fit.
     pub async fn start<A>(answer: impl Fn(String, TcpStream) -> A + Send + 'static) -> Self
     where
-        A: Future<Output = std::io::Result<()>> + Send,
+        A: Future<Output = std::io::Result<()>> + Send + 'static,
     {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let heads = Arc::<Mutex<Vec<String>>>::default();
         let seen = Arc::clone(&heads);
         let serving = tokio::spawn(async move {
+            // A client that has heard enough hangs up: how an answer ends is nobody's concern.
+            let mut answers = JoinSet::new();
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut head = Vec::new();
                 // The first byte of TLS is answered at once: what follows has no such end.
@@ -40,8 +42,7 @@ impl Raw {
                 }
                 let head = String::from_utf8(head).unwrap();
                 seen.lock().unwrap().push(head.clone());
-                // A client that has heard enough hangs up.
-                let _heard = answer(head, stream).await;
+                answers.spawn(answer(head, stream));
             }
         });
         Self { url, heads, serving }

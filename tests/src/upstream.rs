@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
+use lockstep_core::yaml;
 use lockstep_sim::worlds::{self, System};
 use serde_json::Value;
 
@@ -27,7 +28,7 @@ pub fn definitions(systems: &[System]) -> anyhow::Result<Vec<Value>> {
     let read = |definition: &Value| {
         let path = file(definition).context("a definition without a name")?;
         let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        Ok(serde_yaml::from_str(&text)?)
+        Ok(yaml::read(&text)?)
     };
     ours.iter().map(read).collect()
 }

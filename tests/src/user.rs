@@ -100,14 +100,19 @@ impl User {
 
     /// The events about an object of this name, as `type reason: note`.
     pub async fn events(&self, namespace: &str, name: &str) -> anyhow::Result<Vec<String>> {
+        Ok(self.counted_events(namespace, name).await?.into_iter().map(|(event, _)| event).collect())
+    }
+
+    /// The same, each with how often it has happened.
+    pub async fn counted_events(&self, namespace: &str, name: &str) -> anyhow::Result<Vec<(String, u64)>> {
         let events = self.list("Event", namespace).await?;
         let about = events.iter().filter(|event| event["regarding"]["name"] == name);
         let text = |event: &Value, field: &str| event[field].as_str().unwrap_or("?").to_owned();
-        Ok(about
-            .map(|event| {
-                format!("{} {}: {}", text(event, "type"), text(event, "reason"), text(event, "note"))
-            })
-            .collect())
+        let counted = about.map(|event| {
+            let line = format!("{} {}: {}", text(event, "type"), text(event, "reason"), text(event, "note"));
+            (line, event["series"]["count"].as_u64().unwrap_or(1))
+        });
+        Ok(counted.collect())
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, ensure};
 use lockstep_core::bridge::names;
 use lockstep_core::engine::action::Class;
+use lockstep_core::yaml;
 use lockstep_tests::access::{self, Account, Grant, grants};
 use lockstep_tests::chart::{everything, install, is_crd, is_foreign, named, render};
 use lockstep_tests::control_plane::ControlPlane;
@@ -64,7 +65,7 @@ fn it_is_off_unless_asked_for() -> anyhow::Result<()> {
 #[test]
 fn the_specified_role_is_bound_to_its_account() -> anyhow::Result<()> {
     let objects = render("bridge-role", BRIDGE)?;
-    let specified: Value = serde_yaml::from_str(SPECIFIED)?;
+    let specified: Value = yaml::read(SPECIFIED)?;
     assert_eq!(specified["metadata"]["name"], VALIDATOR);
     let role = named(&objects, "ClusterRole", VALIDATOR)?;
     assert_eq!(role["rules"], specified["rules"]);

@@ -11,6 +11,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
+use lockstep_core::yaml;
 use lockstep_tests::access::Account;
 use lockstep_tests::chart::{apply, install, is_crd, is_foreign, named, only, render, template};
 use lockstep_tests::control_plane::{self, ControlPlane};
@@ -319,8 +320,7 @@ fn rules_are_merged_with_the_defaults() -> anyhow::Result<()> {
 
 #[test]
 fn the_chart_has_the_version_of_the_workspace() -> anyhow::Result<()> {
-    let chart: Value =
-        serde_yaml::from_str(&std::fs::read_to_string(workspace().join("deploy/lockstep/Chart.yaml"))?)?;
+    let chart: Value = yaml::read(&std::fs::read_to_string(workspace().join("deploy/lockstep/Chart.yaml"))?)?;
     assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
     Ok(())
 }

@@ -12,12 +12,13 @@ use lockstep_tests::control_plane::ControlPlane;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use tokio::runtime::Runtime;
 
-/// How many generated sequences of each kind are compared unless `PROPTEST_CASES` says otherwise.
+/// How many generated sequences of each kind are compared unless `PROPTEST_CASES` says otherwise; in the tier `nightly`
+/// twenty times as many.
 const SEQUENCES: u32 = 120;
 
 /// How many requests are compared at least, so that no suite passes that compares nothing. What is written by hand and
 /// follows from the kinds is always the same; what is generated changes with the generator.
-const HAND_WRITTEN: usize = 741;
+const HAND_WRITTEN: usize = 1205;
 const BUILT_IN_LIVES: usize = 2047;
 const OWN_LIVES: usize = 273;
 const GENERATED: usize = 1400;
@@ -122,7 +123,12 @@ fn sequences_agree(name: &str, kind: Kind) -> anyhow::Result<()> {
     let (arms, number, compared) = (RefCell::new(arms), Cell::new(0), Cell::new(0));
 
     let config = Config { failure_persistence: None, ..Config::default() };
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { config.cases } else { SEQUENCES };
+    let is_nightly = std::env::var("LOCKSTEP_TIER").is_ok_and(|tier| tier == "nightly");
+    let cases = match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => config.cases,
+        None if is_nightly => 20 * SEQUENCES,
+        None => SEQUENCES,
+    };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config { cases, ..config }, rng);
     let verdict = runner.run(&sequences(kind), |scenario| {

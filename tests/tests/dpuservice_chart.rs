@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, ensure};
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
+use lockstep_core::yaml;
 use lockstep_tests::access::{self, Account, Grant, grants};
 use lockstep_tests::chart::{apply, everything, install, is_crd, is_foreign, named, render};
 use lockstep_tests::control_plane::ControlPlane;
@@ -172,13 +173,13 @@ async fn the_account_may_do_this_and_no_more() -> anyhow::Result<()> {
 /// The alerts go by metrics that the example configuration of kube-state-metrics makes, with the labels that they have.
 #[test]
 fn the_alerts_go_by_metrics_that_exist() -> anyhow::Result<()> {
-    let configuration: Value = serde_yaml::from_str(KUBE_STATE_METRICS)?;
+    let configuration: Value = yaml::read(KUBE_STATE_METRICS)?;
     let resource = &configuration["spec"]["resources"][0];
     let prefix = resource["metricNamePrefix"].as_str().context("no prefix")?;
     let metrics = resource["metrics"].as_array().context("no metrics")?;
     let made: BTreeSet<String> =
         metrics.iter().filter_map(|metric| Some(format!("{prefix}_{}", metric["name"].as_str()?))).collect();
-    let alerts: Value = serde_yaml::from_str(ALERTS)?;
+    let alerts: Value = yaml::read(ALERTS)?;
     let group = alerts["groups"].as_array().into_iter().flatten().find(|group| group["name"] == "dpuservice");
     let mut used = BTreeSet::new();
     for alert in group.context("no group")?["rules"].as_array().context("no rules")? {

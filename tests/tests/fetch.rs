@@ -7,10 +7,12 @@ mod bad_servers;
 #[path = "fetch/hyperfleet.rs"]
 mod hyperfleet;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_core::engine::action::{Failure, Success};
+use lockstep_core::engine::document::Fields;
 use lockstep_shell::fetch::Fetcher;
 use lockstep_tests::raw;
 
@@ -18,12 +20,20 @@ use lockstep_tests::raw;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn document(fetcher: &Fetcher, url: &str) -> Arc<str> {
-    match fetcher.fetch(url, PATIENCE).await {
+    match fetcher.fetch(url, &BTreeMap::new(), &Arc::default(), PATIENCE).await {
         Ok(Success::Document(text)) => text,
         other => panic!("{url}: {other:?}"),
     }
 }
 
 async fn failure(fetcher: &Fetcher, url: &str, timeout: Duration) -> Failure {
-    fetcher.fetch(url, timeout).await.unwrap_err()
+    fetcher.fetch(url, &BTreeMap::new(), &Arc::default(), timeout).await.unwrap_err()
+}
+
+/// Why an answer is too large.
+async fn oversized(fetcher: &Fetcher, url: &str, keep: &Arc<Fields>, timeout: Duration) -> String {
+    match fetcher.fetch(url, &BTreeMap::new(), keep, timeout).await {
+        Ok(Success::Oversized(why)) => why,
+        other => panic!("{url}: {other:?}"),
+    }
 }

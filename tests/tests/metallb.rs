@@ -1,4 +1,5 @@
-//! What MetalLB's own controller does, beside a real API server: a table of what users do, and of the addresses that come of it.
+//! MetalLB's own controller and its model behave alike: one table of what users do and of the addresses that come of it runs on both,
+//! each beside a real API server.
 
 #[path = "metallb/table.rs"]
 mod table;
@@ -11,6 +12,12 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
+use lockstep_core::yaml;
+use lockstep_shell::clock::Clock;
+use lockstep_shell::manager::Manager;
+use lockstep_shell::metrics::Metrics;
+use lockstep_shell::shutdown;
+use lockstep_sim::worlds::{Pace, System};
 use lockstep_tests::chart::install_crd;
 use lockstep_tests::control_plane::{self, ControlPlane};
 use lockstep_tests::ground::eventually;
@@ -25,41 +32,45 @@ const SERVICES: &str = "metallb-table";
 /// Services with addresses from a pool of their own: when one has its address, what was asked for before was looked at.
 const PROBE: &str = "probe";
 
-/// MetalLB's controller as a program; dropping it ends it.
-struct MetalLb(Child);
+/// Who gives the addresses; dropping it ends it.
+enum Giver {
+    Real(Child),
+    Model(#[expect(dead_code, reason = "dropping it ends the model")] shutdown::Trigger),
+}
 
-impl Drop for MetalLb {
+impl Drop for Giver {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        if let Self::Real(process) = self {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 }
 
 struct Ground {
     client: Client,
     probes: AtomicU8,
-    _metallb: MetalLb,
+    _giver: Giver,
     _plane: ControlPlane,
 }
 
 impl Ground {
     async fn new(
-        start: impl AsyncFn(&ControlPlane, Client) -> anyhow::Result<MetalLb>,
+        start: impl AsyncFn(&ControlPlane, Client) -> anyhow::Result<Giver>,
     ) -> anyhow::Result<Self> {
         let plane = spawn_blocking(ControlPlane::start).await??;
         let client = plane.client().await?;
         let built = spawn_blocking(control_plane::metallb).await??;
         for file in std::fs::read_dir(built.join("definitions"))? {
-            install_crd(&client, &serde_yaml::from_str::<Value>(&std::fs::read_to_string(file?.path())?)?)
-                .await?;
+            install_crd(&client, &yaml::read::<Value>(&std::fs::read_to_string(file?.path())?)?).await?;
         }
         for name in [METALLB, SERVICES] {
             let namespace =
                 serde_json::from_value(json!({ "metadata": { "name": name, "labels": { "name": name } } }))?;
             Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;
         }
-        let metallb = start(&plane, client.clone()).await?;
-        let ground = Self { client, probes: AtomicU8::new(0), _metallb: metallb, _plane: plane };
+        let giver = start(&plane, client.clone()).await?;
+        let ground = Self { client, probes: AtomicU8::new(0), _giver: giver, _plane: plane };
         ground.pool(PROBE, &json!({ "addresses": ["203.0.113.0/24"], "autoAssign": false })).await?;
         Ok(ground)
     }
@@ -86,7 +97,19 @@ impl Ground {
                 .stderr(log)
                 .spawn()
                 .context("starting MetalLB")?;
-            Ok(MetalLb(process))
+            Ok(Giver::Real(process))
+        })
+        .await
+    }
+
+    async fn model() -> anyhow::Result<Self> {
+        Self::new(async |_, client| {
+            let clock = Clock::start(jiff::Timestamp::now);
+            let mut manager = Manager::new(client, clock, 1, Metrics::new(prometheus::Registry::new())?);
+            manager.add(System::MetalLb.controller(Pace::BRISK, 1));
+            let (trigger, stopping) = shutdown::channel();
+            tokio::spawn(manager.run(stopping));
+            Ok(Giver::Model(trigger))
         })
         .await
     }
@@ -134,8 +157,8 @@ impl Ground {
 
     async fn take(&self, step: &Step) -> anyhow::Result<()> {
         match step {
-            Step::Pool(name, spec) => self.pool(name, &serde_yaml::from_str(spec)?).await,
-            Step::ForeignPool(name, spec) => self.pool_in(SERVICES, name, &serde_yaml::from_str(spec)?).await,
+            Step::Pool(name, spec) => self.pool(name, &yaml::read(spec)?).await,
+            Step::ForeignPool(name, spec) => self.pool_in(SERVICES, name, &yaml::read(spec)?).await,
             Step::NoPool(name) => {
                 self.pools(METALLB).delete(name, &DeleteParams::default()).await?;
                 Ok(())
@@ -144,13 +167,11 @@ impl Ground {
                 self.service(name, &table::wish(Some(address)), &json!({})).await
             }
             Step::Service(name, None) => self.service(name, &json!({}), &json!({})).await,
-            Step::Special(name, changes) => {
-                self.service(name, &json!({}), &serde_yaml::from_str(changes)?).await
-            }
+            Step::Special(name, changes) => self.service(name, &json!({}), &yaml::read(changes)?).await,
             Step::Ask(name, wish) => {
                 self.change(name, &json!({ "metadata": { "annotations": table::wish(*wish) } })).await
             }
-            Step::Change(name, change) => self.change(name, &serde_yaml::from_str(change)?).await,
+            Step::Change(name, change) => self.change(name, &yaml::read(change)?).await,
             Step::Gone(name) => {
                 self.services().delete(name, &DeleteParams::default()).await?;
                 Ok(())
@@ -239,4 +260,9 @@ impl Ground {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_controller_does_what_the_table_says() -> anyhow::Result<()> {
     Ground::real().await?.takes_the_table().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_does_what_the_table_says() -> anyhow::Result<()> {
+    Ground::model().await?.takes_the_table().await
 }

@@ -10,7 +10,7 @@ use amqprs::channel::{
 };
 use amqprs::connection::{Connection, OpenConnectionArguments};
 use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
-use lockstep_core::engine::broker::{Broker, CloudEvent, Confidential};
+use lockstep_core::engine::broker::{Broker, CloudEvent, Confidential, Exchange, ExchangeType};
 use lockstep_shell::publish::Publisher;
 use lockstep_tests::rabbitmq::{ENCODED_PASSWORD, PASSWORD, RESTRICTED_USER, RabbitMq, USER};
 use serde_json::json;
@@ -19,11 +19,12 @@ use serde_json::json;
 mod outages;
 
 fn to(url: &str, exchange: &str) -> Arc<Broker> {
-    Arc::new(Broker::RabbitMq {
-        url: Confidential::new(url),
-        exchange: exchange.to_owned(),
-        routing_key: "clusters".to_owned(),
-    })
+    of_type(url, exchange, ExchangeType::Fanout, "clusters")
+}
+
+fn of_type(url: &str, exchange: &str, r#type: ExchangeType, routing_key: &str) -> Arc<Broker> {
+    let exchange = Exchange { name: exchange.to_owned(), r#type, routing_key: routing_key.to_owned() };
+    Arc::new(Broker::RabbitMq { url: Confidential::new(url), exchange })
 }
 
 fn event(number: usize) -> CloudEvent {
@@ -131,6 +132,28 @@ async fn every_attribute_and_byte_arrives() -> anyhow::Result<()> {
         );
         assert_eq!(String::from_utf8(message.content.expect("a body"))?, body);
     }
+    Ok(())
+}
+
+/// The chart of the released adapter declares a topic exchange and binds its queue without a key.
+#[tokio::test]
+async fn a_topic_exchange_of_adapters_is_shared() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    let (_connection, channel) = open(broker).await?;
+    let topic = ExchangeDeclareArguments::new("adapters", "topic").durable(true).finish();
+    channel.exchange_declare(topic).await?;
+    let consumer = Consumer::of(broker, "adapters").await?;
+
+    let publisher = Publisher::default();
+    let refused = publisher.connect(&to(&broker.url(), "adapters")).await.expect_err("another type");
+    assert_eq!(refused.class, Class::Invalid);
+    for words in ["'fanout' but current is 'topic'", "set spec.broker.exchangeType to its type"] {
+        assert!(refused.message.contains(words), "{refused}");
+    }
+    let target = of_type(&broker.url(), "adapters", ExchangeType::Topic, "");
+    assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
+    assert_eq!(published(publisher.publish(&target, &[event(1)]).await), [Ok(())]);
+    assert_eq!(consumer.messages().await?.len(), 1);
     Ok(())
 }
 

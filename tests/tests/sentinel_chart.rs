@@ -7,12 +7,12 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use lockstep_core::yaml;
 use lockstep_tests::chart::{apply, install, install_crd, is_crd, is_foreign, named, only, render, start};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::ground::eventually;
 use lockstep_tests::program::Program;
 use lockstep_tests::sentinel::{Config, spec};
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 const CYCLES: &str = "hyperfleet_sentinel_reconcile_duration_seconds_count";
@@ -94,8 +94,7 @@ fn holds(place: &str, specified: &Value, rendered: &Value) {
 #[test]
 fn what_the_specification_deploys_is_rendered() -> anyhow::Result<()> {
     let objects = render("hyperfleet-system", SHARD)?;
-    for specified in serde_yaml::Deserializer::from_str(SPECIFIED) {
-        let specified = Value::deserialize(specified)?;
+    for specified in yaml::read_all(SPECIFIED)? {
         let kind = specified["kind"].as_str().context("no kind")?;
         holds(kind, &specified, only(&objects, kind)?);
     }
@@ -222,7 +221,7 @@ fn values_that_mean_nothing_are_refused_with_what_to_do() -> anyhow::Result<()> 
             format!("{{resourceType: nodepools, {config}}}"),
             "resourceType (nodepools) is not that of config (clusters)",
         ),
-        ("{resourceType: pods}".to_owned(), "/sentinels/a/resourceType"),
+        ("{resourceType: Pods}".to_owned(), "/sentinels/a/resourceType"),
         ("{resourceTyp: clusters}".to_owned(), "resourceTyp"),
         ("{config: {resourceType: clusters}}".to_owned(), "hyperfleetAPI"),
         (
@@ -369,8 +368,7 @@ async fn a_sentinel_lives_on_what_the_chart_grants() -> anyhow::Result<()> {
 async fn a_sentinel_works_with_the_role_of_the_specification() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;
     let client = plane.client().await?;
-    let specified: Vec<Value> =
-        serde_yaml::Deserializer::from_str(SPECIFIED).map(Value::deserialize).collect::<Result<_, _>>()?;
+    let specified = yaml::read_all(SPECIFIED)?;
     let chart = render("hyperfleet-system", SHARD)?;
     let crds = chart.iter().filter(|object| is_crd(object)).cloned();
     install(&client, "hyperfleet-system", &crds.chain(specified.iter().cloned()).collect::<Vec<_>>()).await?;
@@ -397,7 +395,7 @@ async fn a_sentinel_works_with_the_role_of_the_specification() -> anyhow::Result
 async fn a_sentinel_works_with_the_definition_of_the_specification() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;
     let client = plane.client().await?;
-    let crd: Value = serde_yaml::from_str(include_str!("sentinel/specified-crd.yaml"))?;
+    let crd: Value = yaml::read(include_str!("sentinel/specified-crd.yaml"))?;
     let chart = render("hyperfleet-system", SHARD)?;
     let rest = chart.iter().filter(|object| !is_crd(object)).cloned().collect::<Vec<_>>();
     install(&client, "hyperfleet-system", &rest).await?;

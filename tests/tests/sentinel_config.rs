@@ -8,6 +8,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use lockstep_core::yaml;
 use lockstep_tests::chart::apply;
 use lockstep_tests::ground::{Ground, eventually};
 use lockstep_tests::program::{Program, program, sum};
@@ -128,7 +129,15 @@ fn refused() -> Vec<(Value, &'static str)> {
     let term = |term: Value| json!({"shardSelector": {"matchExpressions": [term]}});
     vec![
         (json!({"resourceType": null}), "spec.resourceType: Required value"),
-        (json!({"resourceType": "pods"}), r#"supported values: "clusters", "nodepools""#),
+        (json!({"resourceType": "Pods"}), "spec.resourceType"),
+        (
+            json!({"hyperfleetAPI": {"url": "http://a", "headers": {"Authorization": "Bearer a"}}}),
+            "a token goes into the file that HYPERFLEET_API_TOKEN_FILE names",
+        ),
+        (
+            json!({"hyperfleetAPI": {"url": "http://a", "headers": {"X Tenant": "a"}}}),
+            "names of headers have at most 64 letters, digits and hyphens",
+        ),
         (json!({"pollInterval": "soon"}), duration),
         (json!({"pollInterval": "0s"}), duration),
         (json!({"backoffReady": "-5s"}), duration),
@@ -231,7 +240,7 @@ async fn the_examples_are_taken_and_read(world: World) -> anyhow::Result<()> {
         include_str!("../../deploy/examples/sentinel/pubsub.yaml"),
         include_str!("../../deploy/examples/sentinel/rabbitmq.yaml"),
     ] {
-        let mut object: Value = serde_yaml::from_str(example)?;
+        let mut object: Value = yaml::read(example)?;
         object["metadata"]["namespace"] = json!(world.namespace);
         let stored = apply(&world.client, &object).await?;
         let read = lockstep_core::sentinel::config::read(&stored.data);
@@ -397,7 +406,7 @@ fn compare(place: &str, specified: &Value, ours: &Value, ours_alone: &mut BTreeS
 
 #[test]
 fn the_definition_is_the_specified_one() -> anyhow::Result<()> {
-    let specified: Value = serde_yaml::from_str(include_str!("sentinel/specified-crd.yaml"))?;
+    let specified: Value = yaml::read(include_str!("sentinel/specified-crd.yaml"))?;
     let sets = lockstep_crds::all();
     let set = sets.iter().find(|set| set.controller == "sentinel").context("no set")?;
     let ours = serde_json::to_value(&set.crds[0])?;
@@ -421,7 +430,7 @@ fn the_definition_is_the_specified_one() -> anyhow::Result<()> {
     compare("spec", &schema(&specified)?, &schema(&ours)?, &mut ours_alone);
     assert_eq!(
         ours_alone.iter().map(String::as_str).collect::<Vec<_>>(),
-        ["spec.broker.urlSecretRef", "spec.hyperfleetAPI.dialect"]
+        ["spec.broker.exchangeType", "spec.broker.urlSecretRef", "spec.hyperfleetAPI.dialect"]
     );
     Ok(())
 }

@@ -9,7 +9,7 @@ use lockstep_sim::hyperfleet::{Dialect, Kind, Labels, Resource};
 use lockstep_tests::queue::{Arrival, Queue};
 use lockstep_tests::rabbitmq::RabbitMq;
 use lockstep_tests::sentinel::Config;
-use lockstep_tests::shard::{CYCLES, World, an_hour_ago, reaches};
+use lockstep_tests::shard::{CYCLES, World, an_hour_ago, arrive, reaches};
 use serde_json::{Value, json};
 
 /// More than a page.
@@ -135,6 +135,26 @@ async fn every_byte_arrives_of_both_types_in_both_dialects() -> anyhow::Result<(
         let case = every_byte_is_as_it_should_be(broker, dialect, kind, traces).await;
         case.with_context(|| format!("{dialect:?} {kind:?}"))?;
     }
+    Ok(())
+}
+
+/// The exchange is there before the Sentinel, as the adapter's chart declares it: the wrong type is reported with the field to set,
+/// and once that is set everything arrives.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_of_adapters_is_published_to() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    let world = World::new("topic-exchange", RESOURCES).await?;
+    let queue = Queue::bind_to(broker, &world.namespace, "topic").await?;
+    let mut spec = world.spec(&broker.url());
+    world.config.create(&spec).await?;
+    let _sentinel = world.sentinel().await?;
+    let refused = world.config.told("BrokerConnected", "False", "ConfigurationRefused").await?;
+    assert!(refused.message.contains("set spec.broker.exchangeType to its type"), "{refused:?}");
+    spec["broker"]["exchangeType"] = json!("topic");
+    world.config.change(&spec).await?;
+    let arrived = arrive(&mut queue.arrivals().await?, &world.ids()).await?;
+    assert_eq!(arrived.len(), RESOURCES);
+    world.config.told("Publishing", "True", "AllConfirmed").await?;
     Ok(())
 }
 

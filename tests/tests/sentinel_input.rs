@@ -17,11 +17,10 @@ use serde_json::json;
 const DIALECTS: [Dialect; 2] = [Dialect::Documented, Dialect::Released];
 
 /// What is wrong with the answer that brings the second of three pages, and what is then told.
-const BAD_PAGES: [(Damage, &str, &str); 5] = [
+const BAD_PAGES: [(Damage, &str, &str); 4] = [
     (Damage::Html, "InvalidAnswer", r#"the answer is not JSON; it begins with "<!DOCTYPE html>"#),
     (Damage::EmptyBody, "InvalidAnswer", "the answer is empty"),
     (Damage::TruncatedJson, "InvalidAnswer", "the answer is no list of resources (EOF"),
-    (Damage::HugeBody, "RequestRefused", "the answer is longer than 8 MiB"),
     (Damage::ServerError(503), "Unreachable", "503 Service Unavailable: upstream connect error"),
 ];
 

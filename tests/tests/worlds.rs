@@ -109,8 +109,10 @@ fn named(name: &str, spec: &Value) -> Value {
 }
 
 async fn set_up(user: &User) -> anyhow::Result<()> {
-    user.apply(&core_kind("Namespace", "namespaces", false), json!({ "metadata": { "name": NAMESPACE } }))
-        .await?;
+    for name in [NAMESPACE, metallb::NAMESPACE] {
+        let namespaces = core_kind("Namespace", "namespaces", false);
+        user.apply(&namespaces, json!({ "metadata": { "name": name } })).await?;
+    }
     let secrets = core_kind("Secret", "secrets", true);
     for (name, key) in [("pull-secret", ".dockerconfigjson"), ("ssh-key", "id_rsa.pub")] {
         let metadata = json!({ "name": name, "namespace": NAMESPACE });
@@ -119,7 +121,9 @@ async fn set_up(user: &User) -> anyhow::Result<()> {
     let metadata = json!({ "name": "dpus", "namespace": NAMESPACE });
     let data = Access::by_token("https://192.0.2.1:6443", "token").secret_data();
     user.apply(&secrets, json!({ "metadata": metadata, "data": data })).await?;
-    user.apply(&metallb::pool_kind(), named("vips", &json!({ "addresses": ["192.0.2.10/32"] }))).await?;
+    let mut pool = named("vips", &json!({ "addresses": ["192.0.2.10/32"] }));
+    pool["metadata"]["namespace"] = json!(metallb::NAMESPACE);
+    user.apply(&metallb::pool_kind(), pool).await?;
     let kubeconfig = json!({ "type": "static", "kubeconfig": "dpus" });
     user.apply(&dpf::cluster_kind(), named("dpus", &kubeconfig)).await?;
     let release = json!({ "image": "registry.example.com/ocp-release:4.19.0-multi" });

@@ -11,6 +11,7 @@ use crate::engine::action::{Class, Failure};
 use crate::engine::backoff::Backoff;
 use crate::engine::conditions::{Finding, Status};
 use crate::engine::driver::Verdict;
+use crate::engine::machine::Note;
 use crate::object::Name;
 
 /// Permission denied, or the CRD is missing: somebody has to mend that ("Requeue Strategy", "Permanent Errors").
@@ -23,7 +24,8 @@ pub type Lookup<T> = Result<Option<T>, Failure>;
 
 /// To try again after a failure, with the delays that go with its class.
 pub fn retry(reason: impl Into<String>, failure: &Failure) -> Verdict {
-    Verdict::Retry { reason: reason.into(), backoff: Some(backoff(failure.class)), within: None }
+    let user_error = failure.class == Class::Invalid;
+    Verdict::Retry { reason: reason.into(), backoff: Some(backoff(failure.class)), within: None, user_error }
 }
 
 fn backoff(class: Class) -> Backoff {
@@ -92,6 +94,27 @@ pub fn result<T>(bridge: &Bridge, lookup: &Lookup<T>) -> &'static str {
         Ok(None) if bridge.dpu_cluster.is_some() => "not_found",
         Ok(None) | Err(_) => "error",
     }
+}
+
+/// The lines of the log that go with a validation ("Logging").
+pub fn log<T>(key: &Name, bridge: &Bridge, lookup: &Lookup<T>) -> [Note; 2] {
+    let info = |message| Note::Told { debug: false, message };
+    let line = match (&bridge.dpu_cluster, lookup) {
+        (None, _) => info(format!("DPUCluster reference not specified: DPFHCPBridge {key}")),
+        (Some(name), Ok(Some(_))) => {
+            info(format!("DPUCluster validation successful: DPFHCPBridge {key}, DPUCluster {name}"))
+        }
+        (Some(name), Ok(None)) => {
+            info(format!("DPUCluster not found: DPFHCPBridge {key}, DPUCluster {name}"))
+        }
+        (Some(name), Err(failure)) => {
+            let why = words(failure);
+            Note::Error { message: format!("Failed to get DPUCluster {name} of DPFHCPBridge {key}: {why}") }
+        }
+    };
+    let result = result(bridge, lookup);
+    let message = format!("DPUCluster validation result: {result}, DPFHCPBridge {key}");
+    [line, Note::Told { debug: true, message }]
 }
 
 fn words(failure: &Failure) -> String {

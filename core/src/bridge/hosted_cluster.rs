@@ -14,8 +14,8 @@ use super::names::{self, CLUSTER_TYPE, condition, reason};
 use super::secrets::Role;
 use super::source::Source;
 use super::upgrade;
-use super::view::{Own, View, is, words};
-use super::world::World;
+use super::view::{Own, View, is, unwatched, words};
+use super::world::{Bridge, World};
 use crate::engine::action::Action;
 use crate::engine::conditions::{Finding, Status};
 use crate::engine::write::{covers, create_or_apply};
@@ -140,7 +140,15 @@ pub fn uses_load_balancer(hosted_cluster: &Value) -> bool {
 
 /// The finding about `SpecApplied`: which fields have changed that HyperShift can't change.
 pub fn spec_applied(view: &View<'_>) -> Option<Finding> {
-    let existing = view.hosted_cluster().ours()?;
+    let finding =
+        |(status, reason, message)| Finding { condition: condition::SPEC_APPLIED, status, reason, message };
+    let existing = match view.hosted_cluster() {
+        Own::Ours(existing) => existing,
+        Own::Unknown(failure) if view.is_out_of_sight() => {
+            return Some(finding(unwatched(Source::HostedClusters, failure)));
+        }
+        Own::Unknown(_) | Own::Absent | Own::Foreign | Own::Going => return None,
+    };
     let (spec, wanted) = (&existing["spec"], view.spec);
     let storage_class = &spec["etcd"]["managed"]["storage"]["persistentVolume"]["storageClassName"];
     let fields = [
@@ -152,16 +160,8 @@ pub fn spec_applied(view: &View<'_>) -> Option<Finding> {
         ("etcdStorageClass", *storage_class == wanted.etcd_storage_class),
     ];
     let ignored: Vec<&str> = fields.iter().filter(|(_, holds)| !holds).map(|(field, _)| *field).collect();
-    let is_pending = || write(view).is_some() || write_node_pool(view).is_some();
-    let (status, reason, message) = if ignored.is_empty() && is_pending() {
-        let message = "the HostedCluster or the NodePool is not as the spec says yet".to_owned();
-        (Status::Unknown, reason::UPDATE_PENDING, message)
-    } else if ignored.is_empty()
-        && let Some(progress) = upgrade::progress(view)
-    {
-        upgrading(existing, progress)
-    } else if ignored.is_empty() {
-        (Status::True, reason::APPLIED, "the HostedCluster is as the spec says".to_owned())
+    Some(finding(if ignored.is_empty() {
+        applied(view, existing)
     } else {
         let message = format!(
             "the HostedCluster keeps what it was created with, because HyperShift can't change {}: put the former value back, \
@@ -169,8 +169,26 @@ pub fn spec_applied(view: &View<'_>) -> Option<Finding> {
             ignored.join(", ")
         );
         (Status::False, reason::IMMUTABLE_FIELD_CHANGED, message)
+    }))
+}
+
+/// Whether a HostedCluster, and its NodePool, are as the spec says, where nothing of that is immutable.
+fn applied(view: &View<'_>, existing: &Value) -> (Status, &'static str, String) {
+    let pending = || {
+        let message = "the HostedCluster or the NodePool is not as the spec says yet".to_owned();
+        (Status::Unknown, reason::UPDATE_PENDING, message)
     };
-    Some(Finding { condition: condition::SPEC_APPLIED, status, reason, message })
+    if write(view).is_some() {
+        pending()
+    } else if let Own::Unknown(failure) = view.node_pool() {
+        unwatched(Source::NodePools, failure)
+    } else if write_node_pool(view).is_some() {
+        pending()
+    } else if let Some(progress) = upgrade::progress(view) {
+        upgrading(existing, progress)
+    } else {
+        (Status::True, reason::APPLIED, "the HostedCluster is as the spec says".to_owned())
+    }
 }
 
 /// How an upgrade fares.
@@ -191,8 +209,9 @@ fn upgrading(cluster: &Value, progress: String) -> (Status, &'static str, String
 
 /// The finding about `HostedClusterCreated`, where no write of this pass has told otherwise.
 pub fn created(view: &View<'_>) -> Finding {
-    let (key, before) = (view.key, view.bridge.condition(condition::HOSTED_CLUSTER_CREATED));
-    let existed = before.is_some_and(|before| before.status == "True" || before.reason == reason::DELETED);
+    let key = view.key;
+    let before = view.bridge.condition(condition::HOSTED_CLUSTER_CREATED);
+    let existed = existed(view.bridge) || before.is_some_and(|before| before.reason == reason::DELETED);
     let (status, reason, message) = match view.hosted_cluster() {
         Own::Ours(_) => {
             (Status::True, reason::CREATED, format!("HostedCluster '{key}' created successfully"))
@@ -201,14 +220,25 @@ pub fn created(view: &View<'_>) -> Finding {
         Own::Foreign => (
             Status::False,
             reason::CREATION_FAILED,
-            format!("HostedCluster '{key}' exists and belongs to somebody else; remove it, or rename it"),
+            format!(
+                "HostedCluster '{key}' exists and does not belong to this DPFHCPBridge; create the DPFHCPBridge under another name"
+            ),
         ),
-        Own::Absent | Own::Unknown(_) if existed => {
+        Own::Unknown(failure) => unwatched(Source::HostedClusters, failure),
+        Own::Absent if existed => {
             (Status::False, reason::DELETED, format!("HostedCluster '{key}' was deleted"))
         }
-        Own::Absent | Own::Unknown(_) => {
+        Own::Absent => {
             (Status::Unknown, reason::NOT_CREATED, "the HostedCluster is not created yet".to_owned())
         }
     };
     Finding { condition: condition::HOSTED_CLUSTER_CREATED, status, reason, message }
+}
+
+/// Whether the status says that the HostedCluster exists, or that it did when it could be watched last.
+pub fn existed(bridge: &Bridge) -> bool {
+    bridge.condition(condition::HOSTED_CLUSTER_CREATED).is_some_and(|before| {
+        before.status == "True"
+            || (before.reason == reason::WATCH_FAILED && bridge.status.hosted_cluster_ref.is_some())
+    })
 }

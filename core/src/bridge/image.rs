@@ -1,7 +1,7 @@
 //! The release image: whether the registry has it, and whether HyperShift supports its version.
 //!
-//! A registry that does not answer proves nothing: the last answer counts, and without one the image is let pass. What a
-//! running cluster was made from is not asked for again.
+//! A registry that does not answer proves nothing: the last answer counts, and without one the image is let pass. The status
+//! says so, and the registry is asked again until it has answered. What was checked once is not asked for again.
 
 use std::time::Duration;
 
@@ -71,6 +71,21 @@ impl Checked {
 
     fn is_definite(&self) -> bool {
         self.answer.as_ref().map_or_else(is_definite, |_| true)
+    }
+
+    /// Whether the registry has the image, as far as is known.
+    pub fn is_found(&self) -> bool {
+        self.answer.is_ok()
+    }
+
+    /// Why it is not known whether the registry has the image, and when it is asked again.
+    pub fn doubt(&self) -> Option<String> {
+        let failure = self.answer.as_ref().err().filter(|failure| !is_definite(failure))?;
+        Some(format!(
+            "release image {} could not be checked ({}); the registry is asked again until it answers, and HyperShift pulls \
+             the image itself",
+            self.image, failure.message
+        ))
     }
 
     /// The version that the registry told.

@@ -12,10 +12,11 @@ use serde_json::json;
 use super::names::{self, condition, reason};
 use super::secrets::{Role, Standing};
 use super::source::Source;
-use super::view::View;
+use super::view::{Own, View, unwatched};
+use super::world::Index;
 use crate::engine::action::Action;
 use crate::engine::conditions::{Finding, Status};
-use crate::object::{metadata, text};
+use crate::object::{Name, metadata, text};
 
 /// Whether HyperShift has made the kubeconfig: the Secret belongs to the HostedCluster, which names it.
 pub fn is_made(view: &View<'_>) -> bool {
@@ -32,6 +33,15 @@ pub fn is_made(view: &View<'_>) -> bool {
 pub fn of_others<'a>(view: &View<'a>) -> Option<&'a str> {
     let ours = Role::Kubeconfig.copy(view.key, view.bridge.dpu_cluster.as_ref())?;
     text(view.dpu_cluster()?, "/spec/kubeconfig").filter(|name| *name != ours.name)
+}
+
+/// The other bridge that gave the DPUCluster its kubeconfig, if one did. Without it the cluster of that bridge is cut off.
+fn other_bridge<'a>(view: &View<'a>) -> Option<&'a Name> {
+    let (theirs, dpu_cluster) = (of_others(view)?, view.bridge.dpu_cluster.as_ref()?);
+    let mut bridges = view.world.bridges.keys_by(&Index::DpuCluster(dpu_cluster.clone()));
+    bridges.find(|bridge| {
+        Role::Kubeconfig.copy(bridge, Some(dpu_cluster)).is_some_and(|copy| copy.name == theirs)
+    })
 }
 
 /// The write that tells the DPUCluster of its kubeconfig; none if it knows, or has another.
@@ -53,11 +63,21 @@ pub fn judge(view: &View<'_>) -> Finding {
     let copy = Role::Kubeconfig.copy(view.key, view.bridge.dpu_cluster.as_ref());
     let injected = view.dpu_cluster().and_then(|object| text(object, "/spec/kubeconfig"));
     let (status, reason, message) = if let Some(theirs) = of_others(view) {
-        let message = format!(
-            "the DPUCluster uses the kubeconfig {theirs} of somebody else; for it to use this cluster, remove its \
-             spec.kubeconfig"
-        );
+        let message = match other_bridge(view) {
+            Some(other) => format!(
+                "the DPUCluster uses the kubeconfig {theirs} of DPFHCPBridge {other}; leave it as it is, and create this \
+                 DPFHCPBridge for another DPUCluster"
+            ),
+            None => format!(
+                "the DPUCluster uses the kubeconfig {theirs}, which no DPFHCPBridge has written; remove spec.kubeconfig of the \
+                 DPUCluster only if no other control plane serves it"
+            ),
+        };
         (Status::False, reason::DPU_CLUSTER_HAS_ITS_OWN, message)
+    } else if let Own::Unknown(failure) = view.hosted_cluster() {
+        unwatched(Source::HostedClusters, failure)
+    } else if let Some(failure) = view.refusal(Source::Secrets) {
+        unwatched(Source::Secrets, failure)
     } else {
         match view.secret(Role::Kubeconfig) {
             _ if !is_made(view) => (

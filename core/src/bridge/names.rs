@@ -17,6 +17,8 @@ pub const BRIDGE_NAMESPACE: &str = "dpf.hcp.bridge.com/bridge-namespace";
 pub const CLUSTER_TYPE: &str = "dpf.hcp.bridge.com/cluster-type";
 /// By which a Service asks MetalLB for an address, and how it did so before.
 pub const REQUESTED_IPS: [&str; 2] = ["metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs"];
+/// When a Service asked for its address again: any write makes MetalLB look at it.
+pub const ASKED_AGAIN: &str = "dpf.hcp.bridge.com/address-asked-again";
 /// The API server's Service in a control plane's namespace.
 pub const API_SERVICE: &str = "kube-apiserver";
 /// The namespace of HyperShift's operator.
@@ -54,6 +56,12 @@ pub mod condition {
     pub const READY: &str = "Ready";
 }
 
+/// What is kept of trimmed objects under names of our own.
+pub mod kept {
+    /// Of a pool: whether MetalLB has written a status, and so has loaded it.
+    pub const LOADED: &str = "loaded";
+}
+
 /// The reasons of conditions.
 pub mod reason {
     pub const DPU_CLUSTER_FOUND: &str = "DPUClusterFound";
@@ -62,6 +70,7 @@ pub mod reason {
     pub const DPU_CLUSTER_NOT_SPECIFIED: &str = "DPUClusterNotSpecified";
 
     pub const ALL_MET: &str = "AllMet";
+    pub const IMAGE_UNCHECKED: &str = "ReleaseImageUnchecked";
     pub const WAITING: &str = "WaitingForPrerequisites";
     pub const INVALID: &str = "InvalidInput";
 
@@ -103,6 +112,8 @@ pub mod reason {
     pub const WAITING_FOR_INFRASTRUCTURE: &str = "WaitingForInfrastructure";
     pub const API_SERVER_UNREACHABLE: &str = "APIServerUnreachable";
     pub const VALIDATION_FAILED: &str = "ValidationFailed";
+
+    pub const WATCH_FAILED: &str = "WatchFailed";
 
     /// What HyperShift says of a cluster that can't go on as it is.
     pub const BLOCKED: &str = "Blocked";

@@ -8,8 +8,9 @@
 use serde_json::Value;
 
 use super::names::{condition, reason};
+use super::source::Source;
 use super::upgrade;
-use super::view::{Own, View, condition as find, is, words};
+use super::view::{Own, View, condition as find, is, unwatched, words};
 use crate::engine::conditions::{Finding, Status};
 
 /// The conditions of a NodePool that tell that it can't work as it is.
@@ -31,19 +32,33 @@ pub fn judge(view: &View<'_>) -> Finding {
         Own::Foreign => (
             Status::False,
             reason::NODE_POOL_CREATION_FAILED,
-            format!("NodePool '{key}' exists and belongs to somebody else; remove it, or rename it"),
+            format!(
+                "NodePool '{key}' exists and does not belong to this DPFHCPBridge; create the DPFHCPBridge under another name"
+            ),
         ),
         Own::Going => {
             (Status::False, reason::WAITING_FOR_NODES, format!("NodePool '{key}' is being deleted"))
         }
-        Own::Absent | Own::Unknown(_) => {
+        Own::Unknown(failure) => unwatched(Source::NodePools, failure),
+        Own::Absent => {
             (Status::Unknown, reason::WAITING_FOR_NODES, "the NodePool is not created yet".to_owned())
         }
     };
     Finding { condition: condition::NODE_POOL_READY, status, reason, message }
 }
 
+/// What a NodePool waits for while its cluster is installed: ignition is not served, or not configured yet. HyperShift goes no
+/// further, and has not looked at a payload then.
+fn installing(pool: &Value) -> Option<&'static str> {
+    let has_payload = find(pool, "ValidGeneratedPayload").is_some();
+    let waits = ["IgnitionEndpointAvailable", "ValidMachineConfig"];
+    waits.into_iter().find(|name| !has_payload && is(pool, name, "False"))
+}
+
 fn nodes(pool: &Value) -> (Status, &'static str, String) {
+    if let Some(waits) = installing(pool) {
+        return (Status::Unknown, reason::WAITING_FOR_NODES, words(pool, waits));
+    }
     let objections =
         VALIDITY.into_iter().filter(|name| is(pool, name, "False") && !upgrade::is_brief(pool, name));
     let (of_release, invalid): (Vec<&str>, Vec<&str>) =

@@ -29,11 +29,12 @@ use super::secrets::Role;
 use super::source::Source;
 use super::view::View;
 use super::world::{Bridge, Memory, bridge_ref};
-use super::{Controller, metrics, status};
+use super::{Controller, address, metrics, status};
 use crate::engine::action::{Action, Failure, Outcome, Subresource, Success};
 use crate::engine::backoff::Backoff;
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::finalizer;
+use crate::engine::machine::Note;
 use crate::object::Name;
 use crate::time::{Monotonic, Now};
 
@@ -201,6 +202,10 @@ impl Controller {
                     pass.dpu_cluster = Some(Ok(Source::DpuClusters.trim(&object)));
                 }
                 self.absorb(key, source_of(part), &object);
+                if part == Part::Service {
+                    let asked = self.with_view(key, &pass, now, address::asked).flatten();
+                    self.world.memories.entry(key.clone()).or_default().asked = asked;
+                }
             }
             Some(Err(failure)) => pass.failures.push((part, failure)),
             _ => {}
@@ -209,6 +214,12 @@ impl Controller {
     }
 
     fn report(&mut self, key: &Name, pass: Pass, now: Now) -> Next<Stage> {
+        // As soon as the address is free, MetalLB is to be asked again.
+        if self.with_view(key, &pass, now, address::is_refused) == Some(true)
+            && let Some(memory) = self.world.memories.get_mut(key)
+        {
+            memory.asked = None;
+        }
         let judged = self.with_view(key, &pass, now, |view| {
             let (wanted, changed) = status::wanted(view, &pass);
             let differs = wanted != view.bridge.status;
@@ -237,10 +248,13 @@ impl Controller {
         Some((wanted, changed, differs, Verdict::Converged))
     }
 
-    /// Measures what looking at the DPUCluster came to, once in a pass.
+    /// Measures and logs what looking at the DPUCluster came to, once in a pass.
     fn measure(&mut self, key: &Name, pass: &Pass, now: Now) {
         let Some(bridge) = self.world.bridges.get(key) else { return };
-        let result = dpucluster::result(bridge, &self.dpu_cluster(bridge, pass));
+        let lookup = self.dpu_cluster(bridge, pass);
+        let result = dpucluster::result(bridge, &lookup);
+        let lines = dpucluster::log(key, bridge, &lookup);
+        self.outbox.notes.extend(lines);
         self.outbox.notes.extend(metrics::validated(result, now.monotonic.since(pass.began)));
     }
 
@@ -271,11 +285,16 @@ impl Controller {
                 self.world.bridges.absorb(key.clone(), Bridge::read(&object));
                 Ok(())
             }
-            Some(Err(failure)) => Err(Verdict::Retry {
-                reason: format!("writing the status: {failure}"),
-                backoff: Some(STATUS_BACKOFF),
-                within: None,
-            }),
+            Some(Err(failure)) => {
+                let message = format!("Failed to update DPFHCPBridge status of {key}: {failure}");
+                self.outbox.notes.push(Note::Error { message });
+                Err(Verdict::Retry {
+                    reason: format!("writing the status: {failure}"),
+                    backoff: Some(STATUS_BACKOFF),
+                    within: None,
+                    user_error: false,
+                })
+            }
             _ => Err(super::lagging()),
         }
     }

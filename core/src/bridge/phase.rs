@@ -63,20 +63,28 @@ impl Phase {
     }
 }
 
-/// Where the conditions of a bridge that is not being deleted point to.
-pub fn target(conditions: &[Condition]) -> Phase {
+/// Where the conditions of a bridge that is not being deleted point to. It keeps its phase while what decides can't be
+/// watched.
+pub fn target(conditions: &[Condition], before: Option<Phase>) -> Phase {
     let find = |name: &str| conditions.iter().find(|condition| condition.type_ == name);
     let is = |name: &str, status: &str| find(name).is_some_and(|condition| condition.status == status);
-    let because =
-        |name: &str, reason: &str| is(name, "False") && find(name).is_some_and(|it| it.reason == reason);
+    let says = |name: &str, reason: &str| find(name).is_some_and(|condition| condition.reason == reason);
+    let because = |name: &str, reason: &str| is(name, "False") && says(name, reason);
 
     let is_created = is(condition::HOSTED_CLUSTER_CREATED, "True");
     let was_ready = is(condition::PROVISIONED, "True");
+    // A control plane that has lost replicas serves all the same.
+    let is_degraded = because(condition::READY, reason::WAITING_FOR_CONTROL_PLANE)
+        && is(condition::HOSTED_CLUSTER_AVAILABLE, "True")
+        && is(condition::HOSTED_CLUSTER_DEGRADED, "True");
     let is_broken = because(condition::PREREQUISITES_MET, reason::INVALID)
         || because(condition::DPU_CLUSTER_VALID, reason::DPU_CLUSTER_NOT_SPECIFIED)
         || because(condition::HOSTED_CLUSTER_CREATED, reason::CREATION_FAILED)
         || because(condition::NODE_POOL_READY, reason::NODE_POOL_CREATION_FAILED)
-        || (because(condition::HOSTED_CLUSTER_PROGRESSING, reason::BLOCKED) && !is(condition::READY, "True"))
+        || (because(condition::HOSTED_CLUSTER_PROGRESSING, reason::BLOCKED)
+            && !is(condition::READY, "True")
+            && !(was_ready && is_degraded))
+        || (is_created && because(condition::READY, reason::VALIDATION_FAILED))
         || because(condition::PROVISIONED, reason::TIMED_OUT);
     let lacks_something =
         !is(condition::DPU_CLUSTER_VALID, "True") || !is(condition::PREREQUISITES_MET, "True");
@@ -84,6 +92,12 @@ pub fn target(conditions: &[Condition]) -> Phase {
     if is_broken {
         Phase::Failed
     } else if is(condition::READY, "True") {
+        Phase::Ready
+    } else if says(condition::READY, reason::WATCH_FAILED)
+        && let Some(before) = before
+    {
+        before
+    } else if was_ready && is_degraded {
         Phase::Ready
     } else if was_ready {
         Phase::Failed

@@ -7,14 +7,15 @@
 //! Source: "Reconciliation Validation".
 
 use super::image::{self, Checked};
-use super::names::{API_SERVICE, HYPERSHIFT, HYPERSHIFT_OPERATOR, SUPPORTED_VERSIONS};
+use super::names::{API_SERVICE, HYPERSHIFT, HYPERSHIFT_OPERATOR, SUPPORTED_VERSIONS, condition, reason};
 use super::secrets::{Role, Standing};
 use super::source::Source;
-use super::view::{Own, View};
+use super::view::{Own, View, unwatched};
 use super::world::{Index, control_plane_namespace};
-use super::{hosted_cluster, kubeconfig, vip};
+use super::{hosted_cluster, kubeconfig, readiness, upgrade, vip};
 use crate::engine::action::{Class, Failure};
 use crate::object::{Name, is_deleting};
+use serde_json::Value;
 
 /// Something that is missing, or wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +51,8 @@ impl Unmet {
 
 /// Everything that is unmet.
 pub fn check(view: &View<'_>) -> Vec<Unmet> {
-    let is_new = matches!(view.hosted_cluster(), Own::Absent | Own::Unknown(_) | Own::Going);
+    let is_new = matches!(view.hosted_cluster(), Own::Absent | Own::Unknown(_) | Own::Going)
+        && !view.is_out_of_sight();
     let mut unmet: Vec<Unmet> = Vec::new();
     unmet.extend(in_use(view));
     unmet.extend(secret(view, Role::Pull));
@@ -62,6 +64,8 @@ pub fn check(view: &View<'_>) -> Vec<Unmet> {
         unmet.extend(hypershift(view));
         unmet.extend(storage_class(view));
         unmet.extend(node_address(view));
+    } else {
+        unmet.extend(out_of_sight(view));
     }
     unmet.extend(vip::check(view));
     if image_matters(view) {
@@ -70,10 +74,56 @@ pub fn check(view: &View<'_>) -> Vec<Unmet> {
     unmet
 }
 
-/// Whether the release image has yet to be given to HyperShift.
+/// Whether the registry has to be asked for the release image: HyperShift has yet to be given it, or was given it unchecked.
 pub fn image_matters(view: &View<'_>) -> bool {
-    let current = view.hosted_cluster().ours().map(|object| &object["spec"]["release"]["image"]);
-    current.is_none_or(|current| *current != view.spec.ocp_release_image)
+    if view.is_out_of_sight() {
+        return false;
+    }
+    let checked = view.checked_image().is_some_and(Checked::is_found);
+    view.hosted_cluster()
+        .ours()
+        .is_none_or(|cluster| !has_image(view, cluster) || !(checked || was_checked(view, cluster)))
+}
+
+/// Whether HyperShift was given the release image.
+fn has_image(view: &View<'_>, cluster: &Value) -> bool {
+    cluster["spec"]["release"]["image"] == view.spec.ocp_release_image
+}
+
+/// Whether the status says that the release image, which HyperShift has, was checked. After a change of the spec it may
+/// speak of another image, unless HyperShift runs this one.
+fn was_checked(view: &View<'_>, cluster: &Value) -> bool {
+    view.bridge.condition(condition::PREREQUISITES_MET).is_some_and(|before| {
+        let is_current = before.observed_generation == Some(view.bridge.generation);
+        before.reason == reason::ALL_MET
+            && (is_current || upgrade::is_complete(cluster, &view.spec.ocp_release_image))
+    })
+}
+
+/// Whether HyperShift may be given the release image: it has it, or the registry was asked, whatever it answered.
+pub fn may_give_image(view: &View<'_>) -> bool {
+    let has_image = view.hosted_cluster().ours().is_some_and(|cluster| has_image(view, cluster));
+    has_image || view.checked_image().is_some()
+}
+
+/// What is said of a release image that could not be checked. That it is yet to be checked matters only if nothing is unmet.
+pub fn doubt(view: &View<'_>, unmet: &[Unmet]) -> Option<String> {
+    if !image_matters(view) {
+        return None;
+    }
+    let Some(checked) = view.checked_image() else {
+        let image = &view.spec.ocp_release_image;
+        return unmet.is_empty().then(|| format!("release image {image} is not checked yet"));
+    };
+    // Once HyperShift runs the image, what a registry refuses says nothing of it.
+    let is_under_way = || {
+        view.hosted_cluster().ours().is_some_and(|cluster| {
+            let is_complete = upgrade::is_complete(cluster, &view.spec.ocp_release_image);
+            has_image(view, cluster) && readiness::serves(cluster) && !is_complete
+        })
+    };
+    let refusal = || checked.refusal().filter(|_| is_under_way());
+    checked.doubt().or_else(|| Some(format!("HyperShift was given the release image, but {}", refusal()?)))
 }
 
 /// HyperShift makes a namespace `<namespace>-<name>`, and a NodePool can't name a HostedCluster with a dot.
@@ -108,7 +158,8 @@ fn in_use(view: &View<'_>) -> Option<Unmet> {
     let dpu_cluster = view.bridge.dpu_cluster.clone()?;
     let rival = view.world.rival(&Index::DpuCluster(dpu_cluster.clone()), view.key)?;
     Some(Unmet::wait(format!(
-        "DPUCluster {dpu_cluster} is in use by DPFHCPBridge {rival}, which is older; name another one, or delete that bridge"
+        "DPUCluster {dpu_cluster} is in use by DPFHCPBridge {rival}, which is older; create this DPFHCPBridge for another \
+         DPUCluster"
     )))
 }
 
@@ -122,7 +173,7 @@ fn dpu_cluster(view: &View<'_>) -> Option<Unmet> {
     let phase = object["status"]["phase"].as_str().unwrap_or("not reported");
     (phase != "Ready").then(|| {
         Unmet::wait(format!(
-            "DPUCluster {name}, whose kubeconfig {theirs} comes from somebody else, is not Ready (its phase is {phase})"
+            "DPUCluster {name}, whose kubeconfig {theirs} is not that of this DPFHCPBridge, is not Ready (its phase is {phase})"
         ))
     })
 }
@@ -142,6 +193,14 @@ fn hypershift(view: &View<'_>) -> Option<Unmet> {
             (available < 1).then(|| Unmet::wait(format!("HyperShift does not run: {title} is not available")))
         }
     }
+}
+
+/// What of a cluster that exists can't be watched.
+fn out_of_sight(view: &View<'_>) -> Option<Unmet> {
+    let refused = |source| Some((source, view.refusal(source)?));
+    let (source, failure) = [Source::HostedClusters, Source::NodePools].into_iter().find_map(refused)?;
+    let (_, _, message) = unwatched(source, failure);
+    Some(Unmet::wait(message))
 }
 
 fn storage_class(view: &View<'_>) -> Option<Unmet> {
@@ -205,8 +264,13 @@ fn is_copied(view: &View<'_>, role: Role) -> bool {
 
 fn release_image(view: &View<'_>) -> Option<Unmet> {
     let checked = view.checked_image();
+    let given = view.hosted_cluster().ours().filter(|cluster| has_image(view, cluster));
     if let Some(message) = checked.and_then(Checked::refusal) {
-        return Some(Unmet::mend(message));
+        // A cluster that runs with it needs no registry.
+        return (!given.is_some_and(readiness::serves)).then(|| Unmet::mend(message));
+    }
+    if given.is_some() {
+        return None;
     }
     let version = image::version_by_tag(&view.spec.ocp_release_image).or_else(|| checked?.release())?;
     let name = Name::new(HYPERSHIFT, SUPPORTED_VERSIONS);

@@ -18,10 +18,10 @@ use crate::time::Now;
 /// How long a cluster may take to become ready for the first time.
 pub const PROVISIONING_MAX: Duration = Duration::from_hours(1);
 
-/// The finding about `PrerequisitesMet`.
-pub fn prerequisites(unmet: &[Unmet]) -> Finding {
+/// The finding about `PrerequisitesMet`. A release image that could not be checked is no obstacle, but reported.
+pub fn prerequisites(unmet: &[Unmet], doubt: Option<&str>) -> Finding {
     let (status, reason) = if unmet.is_empty() {
-        (Status::True, reason::ALL_MET)
+        (Status::True, if doubt.is_some() { reason::IMAGE_UNCHECKED } else { reason::ALL_MET })
     } else if unmet.iter().all(|unmet| unmet.remedy == Remedy::Wait) {
         (Status::False, reason::WAITING)
     } else {
@@ -30,19 +30,23 @@ pub fn prerequisites(unmet: &[Unmet]) -> Finding {
     // What has to be mended comes before what may appear by itself.
     let (wait, mend): (Vec<&Unmet>, Vec<&Unmet>) =
         unmet.iter().partition(|unmet| unmet.remedy == Remedy::Wait);
-    let messages: Vec<&str> = mend.into_iter().chain(wait).map(|unmet| unmet.message.as_str()).collect();
-    let message = if messages.is_empty() { "everything is there".to_owned() } else { messages.join("; ") };
+    let messages = mend.into_iter().chain(wait).map(|unmet| unmet.message.as_str());
+    let messages: Vec<&str> = messages.chain(doubt).collect();
+    let message =
+        if messages.is_empty() { "all prerequisites are met".to_owned() } else { messages.join("; ") };
     Finding { condition: condition::PREREQUISITES_MET, status, reason, message }
 }
 
 /// The finding about `Ready`, from all others.
 pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
-    let find = |name: &str| findings.iter().find(|finding| finding.condition == name);
+    // What can't be watched hides nothing that is known to be in the way.
+    let is_known = |finding: &&Finding| finding.reason != reason::WATCH_FAILED;
+    let find = |name: &str| findings.iter().filter(is_known).find(|finding| finding.condition == name);
     let unless = |name: &str, status: Status, reason: &'static str| {
         let finding = find(name).filter(|finding| finding.status != Status::True)?;
         Some((status, reason, finding.message.clone()))
     };
-    let is_new = !matches!(view.hosted_cluster(), Own::Ours(_));
+    let is_new = !matches!(view.hosted_cluster(), Own::Ours(_)) && !view.is_out_of_sight();
     let is_invalid = find(condition::PREREQUISITES_MET).is_some_and(|it| it.reason == reason::INVALID);
     let prerequisites = || {
         // A cluster that runs does without what it was made from.
@@ -88,7 +92,12 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
             unless(condition::SERVICE_EXPOSURE_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
         })
         .or_else(injected)
-        .or_else(nodes);
+        .or_else(nodes)
+        .or_else(|| degraded(view))
+        .or_else(|| {
+            let unknown = findings.iter().find(|finding| !is_known(finding))?;
+            Some((Status::Unknown, reason::WATCH_FAILED, unknown.message.clone()))
+        });
     let (status, reason, message) = obstacle.unwrap_or_else(|| {
         let place = super::exposure::api_endpoint(view).unwrap_or_default();
         let mut message = format!("the hosted cluster is ready at {place}");
@@ -101,16 +110,24 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
     Finding { condition: condition::READY, status, reason, message }
 }
 
+/// Whether the control plane of a HostedCluster serves.
+pub fn serves(cluster: &Value) -> bool {
+    is(cluster, "Available", "True") && super::exposure::has_endpoint(cluster) && is_installed(cluster)
+}
+
 /// What is in the way of a HostedCluster's control plane.
 fn control_plane(view: &View<'_>, cluster: &Value) -> Option<(Status, &'static str, String)> {
     // A control plane serves though HyperShift is paused, or can't go on with a change.
-    let serves =
-        is(cluster, "Available", "True") && super::exposure::has_endpoint(cluster) && is_installed(cluster);
-    if serves {
+    if serves(cluster) {
         return None;
     }
     if upgrade::is_blocked(cluster) {
         return Some((Status::False, reason::VALIDATION_FAILED, words(cluster, "Progressing")));
+    }
+    // Without Routes HyperShift fails before it writes any other condition.
+    let is_early = super::view::condition(cluster, "Progressing").is_none();
+    if is_early && is(cluster, "ValidConfiguration", "False") {
+        return Some((Status::False, reason::VALIDATION_FAILED, words(cluster, "ValidConfiguration")));
     }
     if !is(cluster, "Available", "True") {
         let available = super::view::condition(cluster, "Available");
@@ -131,6 +148,15 @@ fn control_plane(view: &View<'_>, cluster: &Value) -> Option<(Status, &'static s
     Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, message.to_owned()))
 }
 
+/// That not all components of a control plane are healthy, though it serves. A rollout takes replicas down one by one, which is
+/// no news of its health.
+fn degraded(view: &View<'_>) -> Option<(Status, &'static str, String)> {
+    let cluster = view.hosted_cluster().ours().filter(|cluster| is(cluster, "Degraded", "True"))?;
+    let newest = &cluster["status"]["controlPlaneVersion"]["history"][0]["state"];
+    let is_rolling = newest == "Partial" || upgrade::progress(view).is_some();
+    (!is_rolling).then(|| (Status::False, reason::WAITING_FOR_CONTROL_PLANE, words(cluster, "Degraded")))
+}
+
 /// Whether a version of the control plane was ever installed completely. An older HyperShift does not tell.
 fn is_installed(cluster: &Value) -> bool {
     let history = cluster["status"]["controlPlaneVersion"]["history"].as_array();
@@ -140,7 +166,9 @@ fn is_installed(cluster: &Value) -> bool {
 /// The finding about `Provisioned`: once true, it stays so for as long as the HostedCluster exists. Time runs out only where
 /// nothing but time is needed.
 pub fn provisioned(view: &View<'_>, ready: &Finding) -> Finding {
-    let was = view.bridge.condition(condition::PROVISIONED).is_some_and(|before| {
+    let before = view.bridge.condition(condition::PROVISIONED);
+    let has_timed_out = before.is_some_and(|before| before.reason == reason::TIMED_OUT);
+    let was = before.is_some_and(|before| {
         // It may tell of a HostedCluster that was there before.
         let created = |cluster: &Value| metadata(cluster, "creationTimestamp").parse::<Timestamp>().ok();
         let created = view.hosted_cluster().ours().and_then(created);
@@ -156,6 +184,12 @@ pub fn provisioned(view: &View<'_>, ready: &Finding) -> Finding {
         Own::Ours(cluster) if is_waiting(ready.reason) && remaining(cluster, view.now).is_zero() => {
             (Status::False, reason::TIMED_OUT, "the cluster is not ready an hour after its creation")
         }
+        hosted_cluster @ (Own::Ours(_) | Own::Unknown(_))
+            if has_timed_out
+                && (matches!(hosted_cluster, Own::Unknown(_)) || ready.reason == reason::WATCH_FAILED) =>
+        {
+            (Status::False, reason::TIMED_OUT, "the cluster was not ready an hour after its creation")
+        }
         Own::Ours(_) | Own::Going | Own::Unknown(_) => {
             (Status::False, reason::IN_PROGRESS, "the cluster is being provisioned")
         }
@@ -165,7 +199,7 @@ pub fn provisioned(view: &View<'_>, ready: &Finding) -> Finding {
 
 /// Whether a reason of `Ready` tells that things take their time.
 pub fn is_waiting(reason: &str) -> bool {
-    reason != reason::VALIDATION_FAILED
+    !matches!(reason, reason::VALIDATION_FAILED | reason::WATCH_FAILED)
 }
 
 /// How long a HostedCluster may still take.

@@ -167,7 +167,8 @@ pub fn examine(
     let target = role.copy(key, bridge.dpu_cluster.as_ref())?;
     if copy.is_some_and(|copy| !is_ours(role, key, bridge, copy)) {
         return Some(Examined::Bad(format!(
-            "Secret {target} exists and belongs to somebody else; remove it, or rename it"
+            "Secret {target} exists and does not belong to this DPFHCPBridge; remove it if nothing uses it, or create the \
+             DPFHCPBridge under another name"
         )));
     }
     let content = match content(role, source) {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::names::{self, API_SERVICE, HYPERSHIFT, HYPERSHIFT_OPERATOR, REQUESTED_IPS, SUPPORTED_VERSIONS};
+use super::names::{
+    self, API_SERVICE, HYPERSHIFT, HYPERSHIFT_OPERATOR, REQUESTED_IPS, SUPPORTED_VERSIONS, kept,
+};
 use crate::engine::action::Scope;
 use crate::object::{Kind, annotation, metadata};
 
@@ -103,7 +105,9 @@ impl Source {
             Self::HostedClusters | Self::NodePools => {
                 json!({ "spec": object["spec"], "status": object["status"] })
             }
-            Self::Pools => json!({ "spec": object["spec"] }),
+            Self::Pools => {
+                json!({ "spec": object["spec"], kept::LOADED: object["status"]["availableIPv4"].is_number() })
+            }
             Self::Secrets => json!({}),
             Self::Services => service(object)?,
             Self::Nodes => json!({ "status": { "addresses": object["status"]["addresses"] } }),

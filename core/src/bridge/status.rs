@@ -14,6 +14,7 @@ use super::phase::{self, Phase};
 use super::prerequisites::{self, Unmet};
 use super::readiness;
 use super::secrets::Role;
+use super::source::Source;
 use super::view::{self, Own, View};
 use super::world::Bridge;
 use crate::engine::action::{Class, Failure};
@@ -30,13 +31,9 @@ const MIRRORED: [(&str, &str); 3] = [
 
 /// What the status should be, and which of its conditions that changes.
 pub fn wanted(view: &View<'_>, pass: &Pass) -> (DPFHCPBridgeStatus, Vec<Condition>) {
-    let (bridge, generation) = (view.bridge, view.bridge.generation);
-    let mut status = bridge.status.clone();
+    let generation = view.bridge.generation;
+    let mut status = view.bridge.status.clone();
     let mut changed = Vec::new();
-    if status.hosted_cluster_ref.is_some() && view.blind_spots().next().is_some() {
-        return blind(view);
-    }
-
     let mut findings = findings(view, pass);
     let ready = readiness::ready(view, &findings);
     status.message = Some(ready.message.clone());
@@ -49,29 +46,29 @@ pub fn wanted(view: &View<'_>, pass: &Pass) -> (DPFHCPBridgeStatus, Vec<Conditio
 
     let own = || Some(ObjectReference { name: view.key.name.clone(), namespace: view.key.namespace.clone() });
     let is_created = view.hosted_cluster().ours().is_some();
-    status.hosted_cluster_ref = is_created.then(own).flatten();
-    status.node_pool_ref = view.node_pool().ours().and_then(|_| own());
-    status.api_endpoint = exposure::api_endpoint(view);
-    status.ingress_endpoint = is_created.then(|| exposure::ingress_endpoint(view));
-    status.kubeconfig_secret_ref = kubeconfig::is_made(view)
-        .then(|| LocalObjectReference { name: Role::Kubeconfig.source(view.key, view.spec).name });
+    // What can't be watched keeps what was known.
+    if !matches!(view.hosted_cluster(), Own::Unknown(_)) {
+        status.hosted_cluster_ref = is_created.then(own).flatten();
+        status.api_endpoint = exposure::api_endpoint(view);
+        status.ingress_endpoint = exposure::ingress_endpoint(view);
+        if view.refusal(Source::Secrets).is_none() {
+            status.kubeconfig_secret_ref = kubeconfig::is_made(view)
+                .then(|| LocalObjectReference { name: Role::Kubeconfig.source(view.key, view.spec).name });
+        }
+    }
+    if !matches!(view.node_pool(), Own::Unknown(_)) {
+        status.node_pool_ref = view.node_pool().ours().and_then(|_| own());
+    }
     status.observed_generation = generation;
-    let before = bridge.status.phase.as_deref().and_then(Phase::read);
-    status.phase = Some(Phase::toward(before, phase::target(&status.conditions)).as_str().to_owned());
+    set_phase(&mut status);
     (status, changed)
 }
 
-/// The status of a bridge whose cluster can't be seen: what was known of it stands, and why it may be out of date is told.
-fn blind(view: &View<'_>) -> (DPFHCPBridgeStatus, Vec<Condition>) {
-    let mut status = view.bridge.status.clone();
-    let spots = view.blind_spots().map(|(source, failure)| {
-        Unmet::wait(format!("{}s can't be watched ({})", source.kind().kind, failure.message))
-    });
-    let unmet: Vec<Unmet> = spots.collect();
-    let finding = readiness::prerequisites(&unmet);
-    status.message = Some(finding.message.clone());
-    let changed = conditions::set(&mut status.conditions, finding, view.bridge.generation, view.now);
-    (status, changed.into_iter().collect())
+/// Takes the phase one edge toward where the conditions point to.
+fn set_phase(status: &mut DPFHCPBridgeStatus) {
+    let before = status.phase.as_deref().and_then(Phase::read);
+    let target = phase::target(&status.conditions, before);
+    status.phase = Some(Phase::toward(before, target).as_str().to_owned());
 }
 
 /// The status of a bridge whose spec does not have the form that its definition demands: it is older than that.
@@ -85,7 +82,7 @@ pub fn unreadable<T>(
     let message = format!("the spec can't be read ({problem}); write it anew as the definition demands");
     let findings = [
         dpucluster::validate(bridge, lookup),
-        readiness::prerequisites(&[Unmet::mend(message.clone())]),
+        readiness::prerequisites(&[Unmet::mend(message.clone())], None),
         Finding {
             condition: condition::READY,
             status: Status::False,
@@ -97,8 +94,7 @@ pub fn unreadable<T>(
     let changed = findings.into_iter().filter_map(set).collect();
     status.message = Some(message);
     status.observed_generation = bridge.generation;
-    let before = status.phase.as_deref().and_then(Phase::read);
-    status.phase = Some(Phase::toward(before, phase::target(&status.conditions)).as_str().to_owned());
+    set_phase(&mut status);
     (status, changed)
 }
 
@@ -118,7 +114,7 @@ fn findings(view: &View<'_>, pass: &Pass) -> Vec<Finding> {
     let unmet = unmet(view, pass);
     let mut findings = vec![
         dpucluster::validate(view.bridge, view.dpu_cluster),
-        readiness::prerequisites(&unmet),
+        readiness::prerequisites(&unmet, prerequisites::doubt(view, &unmet).as_deref()),
         created(view, pass),
         pool(view, pass),
         exposed(view, pass, &unmet),
@@ -191,11 +187,22 @@ fn injected(view: &View<'_>, pass: &Pass) -> Finding {
     finding
 }
 
+/// Says of what HyperShift said of a HostedCluster that it is not known any more.
+fn hide(view: &View<'_>, failure: &Failure, conditions: &mut Vec<Condition>, changed: &mut Vec<Condition>) {
+    for (_, condition) in MIRRORED {
+        if view.bridge.condition(condition).is_some() {
+            let (status, reason, message) = view::unwatched(Source::HostedClusters, failure);
+            let finding = Finding { condition, status, reason, message };
+            changed.extend(conditions::set(conditions, finding, view.bridge.generation, view.now));
+        }
+    }
+}
+
 /// Shows what HyperShift says; nothing, where there is no HostedCluster to say anything.
 fn mirror(view: &View<'_>, conditions: &mut Vec<Condition>, changed: &mut Vec<Condition>) {
     let cluster = match view.hosted_cluster() {
         Own::Ours(cluster) => cluster,
-        Own::Unknown(_) => return,
+        Own::Unknown(failure) => return hide(view, failure, conditions, changed),
         Own::Absent | Own::Foreign | Own::Going => {
             let is_mirrored = |name: &str| MIRRORED.iter().any(|(_, mirrored)| *mirrored == name);
             conditions.retain(|entry| !is_mirrored(&entry.type_) && entry.type_ != condition::SPEC_APPLIED);

@@ -43,7 +43,7 @@ pub fn progress(view: &View<'_>) -> Option<String> {
 }
 
 /// Whether HyperShift has completed the rollout of a release.
-fn is_complete(cluster: &Value, image: &str) -> bool {
+pub fn is_complete(cluster: &Value, image: &str) -> bool {
     if cluster["spec"]["release"]["image"] != *image {
         return false;
     }

@@ -5,10 +5,12 @@ use serde_json::Value;
 
 use super::dpucluster::Lookup;
 use super::image::Checked;
+use super::names::reason;
 use super::secrets::{self, Role, Standing};
 use super::source::Source;
 use super::world::{Bridge, Memory, World, control_plane_namespace};
 use crate::engine::action::{Class, Failure};
+use crate::engine::conditions::Status;
 use crate::object::{Name, controller_uid, is_deleting, text};
 use crate::time::Now;
 
@@ -85,11 +87,14 @@ impl<'a> View<'a> {
         self.memory.image.as_ref().filter(|checked| checked.is_of(&self.spec.ocp_release_image))
     }
 
-    /// What can't be watched of that from which the state of a cluster is told.
-    pub fn blind_spots(&self) -> impl Iterator<Item = (Source, &'a Failure)> {
-        let told_from = [Source::HostedClusters, Source::NodePools, Source::Services, Source::Secrets];
-        let refused = told_from.into_iter().filter_map(|source| Some((source, self.world.refusal(source)?)));
-        refused.filter(|(_, failure)| failure.class != Class::NotFound)
+    /// Why objects that exist can't be watched. Of a kind that is not served there are none.
+    pub fn refusal(&self, source: Source) -> Option<&'a Failure> {
+        self.world.refusal(source).filter(|failure| failure.class != Class::NotFound)
+    }
+
+    /// Whether the bridge had a HostedCluster when HostedClusters could be watched last, and they can't be watched now.
+    pub fn is_out_of_sight(&self) -> bool {
+        self.bridge.status.hosted_cluster_ref.is_some() && matches!(self.hosted_cluster(), Own::Unknown(_))
     }
 
     /// The DPUCluster, if it is known to exist.
@@ -106,6 +111,16 @@ impl<'a> Own<'a> {
             Self::Absent | Self::Unknown(_) | Self::Foreign | Self::Going => None,
         }
     }
+}
+
+/// What a condition says that is judged from objects which can't be watched.
+pub fn unwatched(source: Source, failure: &Failure) -> (Status, &'static str, String) {
+    let kind = source.kind();
+    let mut message = format!("{}s can't be watched ({})", kind.kind, failure.message);
+    if failure.class == Class::Forbidden {
+        message = format!("{message}; grant the operator list and watch on {}", kind.plural);
+    }
+    (Status::Unknown, reason::WATCH_FAILED, message)
 }
 
 /// A condition of an object of HyperShift.

@@ -6,15 +6,14 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::hosted_cluster;
 use super::names::{API_SERVICE, REQUESTED_IPS};
-use super::parse::address::AddressRange;
 use super::prerequisites::{Remedy, Unmet};
 use super::source::Source;
 use super::view::View;
-use super::world::{Index, control_plane_namespace};
+use super::world::{Index, World, control_plane_namespace};
+use super::{hosted_cluster, pool};
 use crate::engine::action::Class;
-use crate::object::{Name, annotation};
+use crate::object::{Name, annotation, controller_uid, is_deleting};
 
 /// What keeps the address from being used, where one is. Once the API server's Service has it, nothing does.
 pub fn check(view: &View<'_>) -> Option<Unmet> {
@@ -43,10 +42,10 @@ pub fn check(view: &View<'_>) -> Option<Unmet> {
 }
 
 fn conflict(view: &View<'_>, address: IpAddr) -> Option<Unmet> {
-    let own = Name::new(&control_plane_namespace(view.key), API_SERVICE);
+    let mut passed = vec![view.key.clone()];
+    let mut stays = |name: &&Name| !is_moving(view.world, name, address, &mut passed);
+    let service = users(view.world, view.key, address).find(&mut stays).map(|name| format!("Service {name}"));
     let index = Index::Vip(view.spec.metal_lb_virtual_ip.clone());
-    let stays = |name: &&Name| **name != own && !is_moving(view, name, address);
-    let service = view.world.users(&address).find(stays).map(|name| format!("Service {name}"));
     let rival = || view.world.rival(&index, view.key).map(|rival| format!("DPFHCPBridge {rival}"));
     let user = service.or_else(rival)?;
     let message =
@@ -54,20 +53,84 @@ fn conflict(view: &View<'_>, address: IpAddr) -> Option<Unmet> {
     Some(Unmet { message, remedy: Remedy::FreeAddress })
 }
 
-/// Whether a Service is that of a bridge which has moved on to another address. Two that swap theirs would wait for each
-/// other for ever.
-fn is_moving(view: &View<'_>, service: &Name, address: IpAddr) -> bool {
+/// The API server's Service of a bridge.
+pub fn own_service(bridge: &Name) -> Name {
+    Name::new(&control_plane_namespace(bridge), API_SERVICE)
+}
+
+/// The Services that have an address, or ask for it, besides that of a bridge.
+fn users<'a>(world: &'a World, bridge: &Name, address: IpAddr) -> impl Iterator<Item = &'a Name> + use<'a> {
+    let own = own_service(bridge);
+    world.users(&address).filter(move |user| **user != own)
+}
+
+/// A Service that has an address, or asks for it, where it is not free for a bridge.
+pub fn user<'a>(view: &View<'a>, address: IpAddr) -> Option<&'a Name> {
+    users(view.world, view.key, address).next()
+}
+
+/// The bridge of an API server's Service that can give it another address, and the address that it wants.
+fn mover<'a>(world: &'a World, service: &Name) -> Option<(&'a Name, IpAddr)> {
     if service.name != API_SERVICE {
-        return false;
+        return None;
     }
     let index = Index::ControlPlane(service.namespace.clone());
-    let mut bridges = view.world.bridges.keys_by(&index).filter_map(|name| view.world.bridges.get(name));
-    bridges.any(|bridge| {
-        let wanted =
-            bridge.spec.as_ref().ok().and_then(|spec| spec.metal_lb_virtual_ip.parse::<IpAddr>().ok());
-        let is_given = |wanted| view.world.all(Source::Pools).any(|(_, pool)| holds(pool, wanted));
-        wanted.is_some_and(|wanted| wanted != address && is_given(wanted))
+    world.bridges.keys_by(&index).find_map(|name| {
+        let bridge = world.bridges.get(name).filter(|bridge| !bridge.deleting)?;
+        let has_dpu_cluster = world.find(Source::DpuClusters, bridge.dpu_cluster.as_ref()?).ok()?.is_some();
+        let cluster = world.find(Source::HostedClusters, name).ok()??;
+        let is_ours = controller_uid(cluster) == Some(&bridge.uid) && !is_deleting(cluster);
+        let can_act = has_dpu_cluster && is_ours && hosted_cluster::uses_load_balancer(cluster);
+        let wanted = bridge.spec.as_ref().ok()?.metal_lb_virtual_ip.parse().ok()?;
+        can_act.then_some((name, wanted))
     })
+}
+
+/// Whether a Service is that of a bridge which moves on to another address, and can have it. That may be held by a bridge
+/// that moves on itself, be it to what the first one has: then the way leads back to one of those that were passed. Two that
+/// swap theirs would else wait for each other for ever.
+fn is_moving(world: &World, service: &Name, address: IpAddr, passed: &mut Vec<Name>) -> bool {
+    let Some((bridge, wanted)) = mover(world, service).filter(|(_, wanted)| *wanted != address) else {
+        return false;
+    };
+    if passed.contains(bridge) {
+        return true;
+    }
+    passed.push(bridge.clone());
+    let object = world.find(Source::Services, service).ok().flatten();
+    pool::gives(world, wanted, &service.namespace, object)
+        && world.rival(&Index::Vip(wanted.to_string()), bridge).is_none()
+        && users(world, bridge, wanted).all(|user| is_moving(world, user, wanted, passed))
+}
+
+/// Whether MetalLB may be asked for an address that nothing stands against. A Service that asks for what another has loses its
+/// own at once and gets nothing, so that the other has to let go first. Only where bridges wait for each other in a circle,
+/// one has to begin: the oldest of them does.
+pub fn may_ask(view: &View<'_>, address: IpAddr) -> bool {
+    user(view, address).is_none() || opens_circle(view, address)
+}
+
+fn opens_circle(view: &View<'_>, address: IpAddr) -> bool {
+    let world = view.world;
+    let (mut circle, mut wanted) = (vec![view.key], address);
+    loop {
+        let has_it = |user: &&Name| {
+            let service = world.find(Source::Services, user).ok().flatten();
+            service.is_some_and(|service| assigned(service).any(|given| given == wanted))
+        };
+        let holder = world.users(&wanted).find(has_it);
+        let Some((next, further)) = holder.and_then(|holder| mover(world, holder)) else { return false };
+        if next == view.key {
+            break;
+        }
+        if circle.contains(&next) {
+            return false;
+        }
+        circle.push(next);
+        wanted = further;
+    }
+    let others = circle.into_iter().skip(1).filter_map(|other| world.bridges.get(other));
+    others.into_iter().all(|other| view.bridge.is_older(other))
 }
 
 fn membership(view: &View<'_>, address: IpAddr) -> Option<Unmet> {
@@ -78,40 +141,13 @@ fn membership(view: &View<'_>, address: IpAddr) -> Option<Unmet> {
         }));
     }
     let namespace = control_plane_namespace(view.key);
-    let mut names = Vec::new();
-    for (name, pool) in view.world.all(Source::Pools) {
-        if holds(pool, address) && serves(pool, &namespace) {
-            return None;
-        }
-        names.push(name.to_string());
+    if pool::gives(view.world, address, &namespace, view.service()) {
+        return None;
     }
-    if names.is_empty() {
+    if view.world.all(Source::Pools).next().is_none() {
         return Some(Unmet::wait(format!("there is no IPAddressPool; create one that holds {address}")));
     }
-    Some(Unmet::mend(format!(
-        "address {address} of spec.metalLBVirtualIP is in no IPAddressPool for namespace {namespace} (there are {}); choose \
-         another, or extend a pool",
-        names.join(", ")
-    )))
-}
-
-/// Whether an address is in a pool. A range that can't be read holds nothing.
-fn holds(pool: &Value, address: IpAddr) -> bool {
-    let avoids_buggy = pool["spec"]["avoidBuggyIPs"] == true;
-    let ranges = pool["spec"]["addresses"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    ranges
-        .filter_map(|range| AddressRange::parse(range).ok())
-        .any(|range| range.contains(address, avoids_buggy))
-}
-
-/// Whether a pool is for the Services of a namespace. Selectors are for MetalLB to evaluate.
-fn serves(pool: &Value, namespace: &str) -> bool {
-    let allocation = &pool["spec"]["serviceAllocation"];
-    let is_listed = |list: &Vec<Value>| list.iter().any(|entry| entry == namespace);
-    match allocation["namespaces"].as_array().filter(|list| !list.is_empty()) {
-        Some(list) => is_listed(list) || allocation["namespaceSelectors"].is_array(),
-        None => true,
-    }
+    Some(Unmet::mend(pool::refusal(view.world, address, &namespace)))
 }
 
 /// The addresses that a Service was given.

@@ -2,6 +2,8 @@
 //!
 //! Source: "DPFHCPBridge DPUCluster Validation", "Field Indexing".
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -17,10 +19,10 @@ use super::{BACKOFF, Controller, RECONCILER, metrics};
 use crate::engine::action::{Action, Failure, Scope};
 use crate::engine::backoff::Backoff;
 use crate::engine::cache::Cached as _;
-use crate::engine::machine::Metric;
+use crate::engine::machine::{Metric, Note};
 use crate::engine::operator::{Control, Outbox};
 use crate::engine::recording::Traits;
-use crate::object::{Kind, Name, resource_version};
+use crate::object::{Kind, Name, is_deleting, resource_version};
 
 impl Control for Controller {
     const NAME: &'static str = CONTROLLER;
@@ -162,14 +164,57 @@ impl Controller {
                 self.wake_by(&index);
             }
         }
+        if let Some(bridge) = bridge {
+            self.wake_waiting_for(&Name::of(&bridge.metadata));
+        }
+    }
+
+    /// Wakes the bridges that want what a bridge has: whether it moves on decides whether they can have it.
+    fn wake_waiting_for(&mut self, bridge: &Name) {
+        self.wake_wanting(self.held_by(bridge));
+    }
+
+    /// The addresses that the Service of a bridge has, or asks for.
+    fn held_by(&self, bridge: &Name) -> Vec<IpAddr> {
+        let found = self.world.find(Source::Services, &vip::own_service(bridge)).ok().flatten();
+        found.map(vip::addresses).unwrap_or_default()
+    }
+
+    /// Wakes the bridges that want one of these addresses, those that want what such a bridge would release, and so on.
+    fn wake_wanting(&mut self, mut addresses: Vec<IpAddr>) {
+        let mut seen = BTreeSet::new();
+        while let Some(address) = addresses.pop() {
+            if !seen.insert(address) {
+                continue;
+            }
+            let wanting = self.world.bridges.keys_by(&Index::Vip(address.to_string()));
+            let wanting: Vec<Name> = wanting.cloned().collect();
+            addresses.extend(wanting.iter().flat_map(|bridge| self.held_by(bridge)));
+            self.outbox.woken.extend(wanting);
+        }
     }
 
     fn wake(&mut self, source: Source, name: &Name, before: Option<&Value>, after: Option<&Value>) {
         match source {
-            Source::DpuClusters => self.wake_by(&Index::DpuCluster(name.clone())),
+            Source::DpuClusters => {
+                let index = Index::DpuCluster(name.clone());
+                let bridges: Vec<Name> = self.world.bridges.keys_by(&index).cloned().collect();
+                let found = bridges.len();
+                let message = format!("Field index lookup for DPUCluster {name}: {found} DPFHCPBridges");
+                self.outbox.notes.push(Note::Told { debug: true, message });
+                self.wake_by(&index);
+                for bridge in bridges {
+                    self.wake_waiting_for(&bridge);
+                }
+            }
             Source::HostedClusters | Source::NodePools => {
                 if self.world.bridges.get(name).is_some() {
                     self.outbox.woken.push(name.clone());
+                }
+                // Without it, or while it is deleted, its bridge can't move on.
+                let stays = |object: Option<&Value>| object.is_some_and(|object| !is_deleting(object));
+                if source == Source::HostedClusters && stays(before) != stays(after) {
+                    self.wake_waiting_for(name);
                 }
             }
             Source::Secrets => self.wake_by(&Index::Secret(name.clone())),
@@ -180,11 +225,8 @@ impl Controller {
                 if name.name == API_SERVICE {
                     self.wake_by(&Index::ControlPlane(name.namespace.clone()));
                 }
-                for service in [before, after].into_iter().flatten() {
-                    for address in vip::addresses(service) {
-                        self.wake_by(&Index::Vip(address.to_string()));
-                    }
-                }
+                let services = [before, after].into_iter().flatten();
+                self.wake_wanting(services.flat_map(vip::addresses).collect());
             }
             Source::Operator | Source::Versions => self.wake_all(),
         }

@@ -9,6 +9,7 @@ use lockstep_crds::bridge::{DPFHCPBridgeSpec, DPFHCPBridgeStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::address::Asked;
 use super::image::Checked;
 use super::names::{self, FINALIZER};
 use super::secrets::{Role, Verified};
@@ -50,6 +51,8 @@ pub struct Memory {
     pub secrets: BTreeMap<Role, Verified>,
     /// What the registry said of the release image.
     pub image: Option<Checked>,
+    /// The address that MetalLB was asked for while it was free.
+    pub asked: Option<Asked>,
 }
 
 /// An object as far as it matters.
@@ -207,9 +210,9 @@ impl World {
     }
 
     /// The Services that have, or ask for, an address.
-    pub fn users<'a>(&'a self, address: &'a IpAddr) -> impl Iterator<Item = &'a Name> {
-        let services = self.watched.get(&Source::Services).into_iter();
-        services.flat_map(|watched| watched.cache.keys_by(address))
+    pub fn users<'a>(&'a self, address: &IpAddr) -> impl Iterator<Item = &'a Name> + use<'a> {
+        let services = self.watched.get(&Source::Services);
+        services.map(|watched| watched.cache.keys_by(address)).into_iter().flatten()
     }
 
     /// Why a source can't be watched.

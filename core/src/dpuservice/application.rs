@@ -15,6 +15,7 @@ use super::names::{
     self, APPLIED, ARGO_FINALIZER, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, PROJECT,
     SERVICE, SERVICE_NAME, SERVICE_NAMESPACE,
 };
+use super::outdated::GRACE;
 use super::report::{self, Operation, Report, digest_of_values};
 use super::values::values;
 use super::world::{World, identity, label_value};
@@ -105,6 +106,18 @@ impl App {
         self.is_about(&operation.source, &source).then_some(operation)
     }
 
+    /// The operation that keeps Argo CD from deploying what is wanted now: it is under way, and about another source. Both are compared
+    /// as Argo CD writes them, and not with the spec: to end the wrong one would leave the right source undeployed for ever.
+    pub fn outdated(&self) -> Option<&Operation> {
+        let operation = self.report.operation.as_ref().filter(|operation| operation.phase == "Running")?;
+        let (began_with, compared) = (&operation.source, &self.report.compared_to);
+        let differs = ["source", "values"].iter().any(|part| began_with[*part] != compared[*part]);
+        let is_known =
+            [began_with, compared].iter().all(|known| !known["source"].is_null()) && self.is_current();
+        let is_needed = self.report.is_out_of_sync();
+        (differs && is_known && is_needed && !self.deleting).then_some(operation)
+    }
+
     /// Whether it is deployed and well, as it says now. A hook that failed shows in the operation alone.
     pub fn is_well(&self) -> bool {
         let has_ended = self.unfinished().is_none_or(|operation| operation.is_partial);
@@ -118,7 +131,10 @@ impl App {
 
     /// Where it stands, in a few words.
     pub fn words(&self) -> String {
-        self.report.words(self.unfinished())
+        let words = self.report.words(self.unfinished());
+        let Some(operation) = self.outdated() else { return words };
+        let minutes = GRACE.as_secs() / 60;
+        format!("{words}; {}: it is terminated {minutes} minutes after the change", operation.holds_up())
     }
 
     /// Whether it lacks anything of what it should be.
@@ -351,13 +367,20 @@ pub fn next_removal(name: &Name, app: &App) -> Option<Action> {
         return Some(Action::Delete { target, uid: app.uid.clone(), resource_version: None });
     }
     let is_running = app.report.operation.as_ref().is_some_and(|operation| operation.phase == "Running");
-    is_running.then(|| {
-        let patch = json!({
-            "metadata": { "uid": app.uid },
-            "status": { "operationState": { "phase": "Terminating" } },
-        });
-        Action::Patch { target, subresource: None, patch: Arc::new(patch) }
-    })
+    is_running.then(|| terminate(target, &json!({ "uid": app.uid })))
+}
+
+/// The end of an operation that holds up what is wanted now. It may have ended by itself, and the next one begun.
+pub fn termination(name: &Name, app: &App) -> Action {
+    let version = app.version.to_string();
+    terminate(application_ref(name), &json!({ "uid": app.uid, "resourceVersion": version }))
+}
+
+/// Ends an operation as `argocd app terminate-op` does: Applications have no status subresource.
+fn terminate(target: ObjectRef, metadata: &Value) -> Action {
+    let status = json!({ "operationState": { "phase": "Terminating" } });
+    let patch = json!({ "metadata": metadata, "status": status });
+    Action::Patch { target, subresource: None, patch: Arc::new(patch) }
 }
 
 /// An Application as an object.

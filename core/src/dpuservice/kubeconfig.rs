@@ -20,6 +20,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::engine::recording::Hide;
+use crate::yaml;
 
 /// The keys of a Secret that may hold a kubeconfig: what DPF writes today, what it wrote before, and what others write.
 pub const KEYS: [&str; 3] = ["super-admin.conf", "admin.conf", "kubeconfig"];
@@ -113,7 +114,7 @@ pub fn parse(bytes: &[u8]) -> Result<Connection, String> {
 
 /// The whole document, which a stand-in is made from as well. What the parser complains of quotes what it has read.
 fn document(bytes: &[u8]) -> Option<Map<String, Value>> {
-    serde_yaml::from_str(std::str::from_utf8(bytes).ok()?).ok()
+    yaml::read(std::str::from_utf8(bytes).ok()?).ok()
 }
 
 fn server(cluster: &Map<String, Value>) -> Result<String, String> {

@@ -102,6 +102,15 @@ impl Operation {
         }
     }
 
+    /// That it is still under way though something else is wanted.
+    pub fn holds_up(&self) -> String {
+        let began = format!("the sync of the spec before, which began at {},", self.started_at);
+        match &self.hook {
+            Some(hook) => format!("{began} waits for {hook}"),
+            None => format!("{began} has not ended"),
+        }
+    }
+
     /// Whether it has failed, or an attempt of it has.
     fn has_failed(&self) -> bool {
         match &*self.phase {
@@ -188,6 +197,11 @@ impl Report {
         let is = |status: Option<&str>, wanted: &str| status == Some(wanted);
         is(self.sync.as_ref().map(|sync| &*sync.status), "Synced")
             && is(self.health.as_ref().map(|health| &*health.status), "Healthy")
+    }
+
+    /// Whether the cluster lacks something of what the chart says.
+    pub fn is_out_of_sync(&self) -> bool {
+        self.sync.as_ref().is_some_and(|sync| sync.status == "OutOfSync")
     }
 
     /// Whether Argo CD says that something is wrong, rather than under way. The operation is the last one, if it counts.

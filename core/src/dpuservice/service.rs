@@ -28,11 +28,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use lockstep_crds::dpuservice::{DPUServiceSpec, DPUServiceStatus};
+use lockstep_crds::dpuservice::DPUServiceStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::application::{self, App, Place, next_removal, of_service};
+use super::application::{self, App, of_service};
 use super::names::{self, APPLIED, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
 use super::world::{Cluster, Service, World, service_ref};
 use super::{Controller, lagging, project, removal, status, sweep};
@@ -43,6 +43,10 @@ use crate::engine::pairs;
 use crate::engine::write::merge_patch;
 use crate::object::{Name, annotation, is_deleting, metadata};
 use crate::time::Now;
+
+mod missing;
+
+use missing::{doubts, ends, missing};
 
 /// How long a status stands at least, unless a condition changes.
 const SETTLES: Duration = Duration::from_secs(5);
@@ -121,7 +125,7 @@ enum What {
     Create,
     Apply,
     Remove,
-    /// The operation of one that is being removed.
+    /// The operation of one that is being removed, or that holds up a change.
     Terminate,
 }
 
@@ -133,6 +137,7 @@ impl Controller {
     pub(super) fn begin_service(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
         let Some(service) = self.world.services.get(key) else {
             self.world.told.remove(key);
+            self.world.held_up.remove(key);
             return self.begin_sweep(key);
         };
         if service.deleting {
@@ -254,7 +259,9 @@ impl Controller {
         let Some(Ok(spec)) = self.world.services.get(key).map(|service| &service.spec) else {
             return self.report(key, &pass, now);
         };
-        let missing = missing(&self.world, key, spec, &pass);
+        let mut missing = missing(&self.world, key, spec, &pass);
+        self.world.note_held_up(key, now);
+        missing.extend(ends(&self.world, key, &missing, now));
         let is_new = |(task, action): &(Task, Action)| pass.tried.get(task) != Some(&mark(action));
         let (tasks, actions): (Vec<Task>, Vec<Action>) =
             missing.into_iter().filter(is_new).take(AT_A_TIME).unzip();
@@ -299,14 +306,20 @@ impl Controller {
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
             match outcome {
                 Ok(Success::Object(object)) => {
-                    self.absorb_application(&task.application, App::read(&object));
+                    let app = App::read(&object);
+                    if let (What::Terminate, Some(app)) = (task.what, &app) {
+                        self.report_ended(key, &task.application, app, now);
+                    }
+                    self.absorb_application(&task.application, app);
                 }
                 Ok(_) => self.application_removed(&task.application),
                 // The watch tells who has the name, or that what was there a moment ago is gone.
                 Err(failure)
                     if (task.what == What::Create && failure.class == Class::AlreadyExists)
                         || (matches!(task.what, What::Remove | What::Terminate)
-                            && failure.class == Class::NotFound) =>
+                            && failure.class == Class::NotFound)
+                        // What held up a change may have ended by itself.
+                        || (task.what == What::Terminate && failure.class == Class::Conflict) =>
                 {
                     pass.lags = true;
                 }
@@ -324,10 +337,13 @@ impl Controller {
         let failed = pass.failures.iter().next();
         let verdict = match failed {
             Some((cluster, failure)) => {
-                Verdict::retry(&format!("the Application of DPUCluster {cluster}"), failure)
+                Verdict::retry_for_user(&format!("the Application of DPUCluster {cluster}"), failure)
             }
             None if pass.lags => lagging(),
-            None => Verdict::Converged,
+            None => match self.world.next_overdue(key, now) {
+                Some(rest) => Verdict::Requeue(rest),
+                None => Verdict::Converged,
+            },
         };
         self.write_status(key, &wanted, verdict, changed, now)
     }
@@ -414,75 +430,6 @@ fn mark(action: &Action) -> String {
     annotation(manifest, APPLIED).unwrap_or_default().to_owned()
 }
 
-/// The Applications of a service by cluster, those first that stay.
-fn by_cluster<'a>(world: &'a World, key: &Name) -> BTreeMap<&'a Name, Vec<(&'a Name, &'a App)>> {
-    let mut by_cluster: BTreeMap<&Name, Vec<(&Name, &App)>> = BTreeMap::new();
-    for (name, app) in of_service(world, key) {
-        by_cluster.entry(&app.cluster).or_default().push((name, app));
-    }
-    for apps in by_cluster.values_mut() {
-        apps.sort_by_key(|(name, app)| (app.deleting, &app.created, *name));
-    }
-    by_cluster
-}
-
-/// What is to be asked before Applications are removed.
-fn doubts(world: &World, key: &Name) -> Vec<Doubt> {
-    let doubt = |(cluster, apps): (&Name, Vec<(&Name, &App)>)| {
-        let staying = apps.iter().filter(|(_, app)| !app.deleting).count();
-        match (world.stays(cluster).is_some(), staying) {
-            (_, 0) | (true, 1) => None,
-            (false, _) => Some(Doubt::Cluster(cluster.clone())),
-            (true, _) => apps.first().map(|(name, _)| Doubt::First(cluster.clone(), (*name).clone())),
-        }
-    };
-    let by_cluster = by_cluster(world, key);
-    let is_missing = |cluster: &Name| {
-        !by_cluster.contains_key(cluster)
-            && server(world, cluster, None).is_some_and(|server| is_prepared(world, cluster, server))
-    };
-    let service = world.staying().any(|(cluster, _)| is_missing(cluster)).then_some(Doubt::Service);
-    service.into_iter().chain(by_cluster.into_iter().filter_map(doubt)).collect()
-}
-
-/// The writes that are missing: what clusters lack, and what is there without a cluster.
-fn missing(world: &World, key: &Name, spec: &DPUServiceSpec, pass: &Pass) -> Vec<(Task, Action)> {
-    let by_cluster = by_cluster(world, key);
-    let mut missing = Vec::new();
-    for (cluster, apps) in &by_cluster {
-        let going = apps.iter().filter(|(_, app)| app.deleting);
-        missing.extend(going.filter_map(|(name, app)| remove(cluster, name, app, What::Terminate)));
-        let kept = match (pass.gone.contains(*cluster), pass.doubled.contains(*cluster)) {
-            (true, _) => 0,
-            (false, true) => 1,
-            (false, false) => continue,
-        };
-        let superfluous = apps.iter().skip(kept).filter(|(_, app)| !app.deleting);
-        missing.extend(superfluous.filter_map(|(name, app)| remove(cluster, name, app, What::Remove)));
-    }
-    for (cluster, _) in world.staying() {
-        let existing = by_cluster.get(cluster).and_then(|apps| apps.first()).copied();
-        if existing.is_some_and(|(_, app)| app.deleting) {
-            continue;
-        }
-        let Some(server) = server(world, cluster, existing.map(|(_, app)| app)) else { continue };
-        if !is_prepared(world, cluster, server) {
-            continue;
-        }
-        let (place, what, application) = if let Some((name, app)) = existing {
-            (Place::Existing(name, app), What::Apply, name.clone())
-        } else if let Some(name) = application::free_name(world, key, cluster).filter(|_| pass.is_there) {
-            (Place::New(name.clone()), What::Create, name)
-        } else {
-            continue;
-        };
-        if let Some(write) = application::write(key, spec, cluster, server, place) {
-            missing.push((Task { cluster: cluster.clone(), application, what }, write));
-        }
-    }
-    missing
-}
-
 /// The server that an Application deploys to: the cluster's, or where that is not known, what it has.
 pub fn server<'a>(world: &'a World, cluster: &Name, app: Option<&'a App>) -> Option<&'a str> {
     world.server(cluster).or_else(|| app?.server())
@@ -492,9 +439,4 @@ pub fn server<'a>(world: &'a World, cluster: &Name, app: Option<&'a App>) -> Opt
 pub fn is_prepared(world: &World, cluster: &Name, server: &str) -> bool {
     let known = world.argo_secret(cluster).and_then(|(_, secret)| secret.server.as_deref());
     known == Some(server) && project::permits(world, server)
-}
-
-fn remove(cluster: &Name, name: &Name, app: &App, what: What) -> Option<(Task, Action)> {
-    let task = Task { cluster: cluster.clone(), application: name.clone(), what };
-    Some((task, next_removal(name, app)?))
 }

@@ -220,10 +220,14 @@ impl Seen<'_> {
         let unready: Vec<String> = self
             .world
             .staying()
-            .filter(|(_, cluster)| cluster.phase != "Ready")
-            .map(|(name, cluster)| match cluster.message.as_str() {
-                "" => format!("{} ({})", self.world.title(name), cluster.phase),
-                why => format!("{} ({}: {why})", self.world.title(name), cluster.phase),
+            .filter(|(_, cluster)| !cluster.is_ready())
+            .map(|(name, cluster)| {
+                let state =
+                    format!("{} ({} since {}", self.world.title(name), cluster.phase, cluster.unready_since);
+                match cluster.message.as_str() {
+                    "" => format!("{state})"),
+                    why => format!("{state}: {why})"),
+                }
             })
             .collect();
         if all == 0 {
@@ -287,7 +291,7 @@ impl Seen<'_> {
             None => finding(Status::False, reason::PENDING, "the AppProject does not exist yet"),
             Some(project) if !project.is_ours => {
                 let message = format!(
-                    "AppProject {} belongs to somebody else; remove it, or rename it",
+                    "AppProject {} is not the controller's own and is left alone, so that nothing is deployed; it may be removed once no Application names it",
                     super::project::name()
                 );
                 finding(Status::False, reason::CONFLICT, &message)
@@ -389,6 +393,14 @@ impl Seen<'_> {
             .collect();
         if unready.is_empty() {
             let message = format!("{} Applications are synced and healthy", self.apps.len());
+            let stale = self.apps.iter().filter(|(cluster, _)| is_stale(self.world, cluster));
+            let stale = list(stale.map(|(cluster, _)| self.world.title(cluster)));
+            let message = match &*stale {
+                "" => message,
+                stale => format!(
+                    "{message}, as Argo CD saw them last; not ready, so that this may be stale: {stale}"
+                ),
+            };
             return finding(Status::True, reason::SUCCESS, message);
         }
         let has_failed = unready.iter().any(|(_, app)| app.is_some_and(App::has_failed));
@@ -462,7 +474,7 @@ fn roll_up(status: &mut DPUServiceStatus, world: &World, apps: &BTreeMap<&Name, 
         enter(&mut status.source_type, &title, report.source_type.clone());
         enter(&mut status.summary, &title, report.summary.clone());
     }
-    status.rollout = Some(rollout(apps));
+    status.rollout = Some(rollout(world, apps));
     shrink(status);
 }
 
@@ -494,7 +506,12 @@ const SYNC: [&str; 3] = ["Synced", "OutOfSync", "Unknown"];
 /// From best to worst.
 const HEALTH: [&str; 6] = ["Healthy", "Suspended", "Progressing", "Missing", "Degraded", "Unknown"];
 
-fn rollout(apps: &BTreeMap<&Name, Option<&App>>) -> Rollout {
+/// Whether what Argo CD says of a cluster may be stale: it repeats what it saw last while the cluster does not answer.
+fn is_stale(world: &World, cluster: &Name) -> bool {
+    world.clusters.get(cluster).is_some_and(|cluster| !cluster.is_ready())
+}
+
+fn rollout(world: &World, apps: &BTreeMap<&Name, Option<&App>>) -> Rollout {
     let worst = |order: &[&str], of: &dyn Fn(&App) -> Option<String>, missing: &str| {
         let ranks = apps.values().map(|app| {
             let status =
@@ -503,8 +520,16 @@ fn rollout(apps: &BTreeMap<&Name, Option<&App>>) -> Rollout {
         });
         ranks.max().map_or_else(String::new, |rank| order[rank].to_owned())
     };
-    let well = apps.values().filter(|app| app.is_some_and(App::is_well)).count();
+    let well =
+        apps.iter().filter(|(cluster, app)| app.is_some_and(App::is_well) && !is_stale(world, cluster));
+    let well = well.count();
+    let reported = apps.iter().filter(|(_, app)| app.is_some_and(|app| app.report.sync.is_some()));
+    let unready = reported.filter_map(|(name, _)| {
+        let cluster = world.clusters.get(name).filter(|cluster| !cluster.is_ready())?;
+        Some((world.title(name), cluster.unready_since.clone()))
+    });
     Rollout {
+        stale_since: unready.collect(),
         sync: worst(&SYNC, &|app| Some(app.report.sync.as_ref()?.status.clone()), "OutOfSync"),
         health: worst(&HEALTH, &|app| Some(app.report.health.as_ref()?.status.clone()), "Missing"),
         clusters: format!("{well}/{}", apps.len()),

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::application::{App, Index};
 use super::cluster::{Claim, Found};
 use super::names::{self, ARGO_NAMESPACE, CLUSTER, FINALIZER, MANAGED_BY, MANAGER, SERVER};
+use super::outdated::HeldUp;
 use super::project;
 use super::source::Source;
 use crate::digest::shortened;
@@ -53,6 +54,9 @@ pub struct World {
     /// When the status of a service was last written.
     #[serde(with = "pairs")]
     pub told: BTreeMap<Name, Monotonic>,
+    /// Syncs that hold up a change, by service.
+    #[serde(with = "pairs")]
+    pub held_up: BTreeMap<Name, Vec<HeldUp>>,
     /// Since when clusters that are gone hold Applications that don't go.
     #[serde(with = "pairs")]
     pub stuck: BTreeMap<Name, Monotonic>,
@@ -127,6 +131,8 @@ pub struct Cluster {
     pub phase: String,
     /// Why it is not ready, as DPF says.
     pub message: String,
+    /// Since when it is not, as the API writes times; since its creation at the latest.
+    pub unready_since: String,
     version: u64,
     name: String,
 }
@@ -134,13 +140,16 @@ pub struct Cluster {
 impl Cluster {
     /// Reads a cluster.
     pub fn read(object: &Value) -> Self {
-        let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-        let mut unready = conditions.filter(|condition| condition["status"] == "False");
-        let message = unready.find_map(|condition| text(condition, "/message"));
-        let secret = text(object, "/spec/kubeconfig");
+        let conditions = || object["status"]["conditions"].as_array().into_iter().flatten();
+        let mut unmet = conditions().filter(|condition| condition["status"] == "False");
+        let message = unmet.find_map(|condition| text(condition, "/message"));
+        let mut unready = conditions().filter(|it| it["type"] == "Ready" && it["status"] != "True");
+        let since = unready.find_map(|condition| text(condition, "/lastTransitionTime"));
+        let (secret, created) = (text(object, "/spec/kubeconfig"), metadata(object, "creationTimestamp"));
         Self {
             uid: metadata(object, "uid").to_owned(),
-            created: metadata(object, "creationTimestamp").to_owned(),
+            created: created.to_owned(),
+            unready_since: since.unwrap_or(created).to_owned(),
             deleting: is_deleting(object),
             kubeconfig: secret.map(|secret| Name::new(metadata(object, "namespace"), secret)),
             phase: text(object, "/status/phase").unwrap_or("Pending").to_owned(),
@@ -148,6 +157,11 @@ impl Cluster {
             version: resource_version(object),
             name: metadata(object, "name").to_owned(),
         }
+    }
+
+    /// Whether DPF calls it ready. What Argo CD says of one that is not may be stale.
+    pub fn is_ready(&self) -> bool {
+        self.phase == "Ready"
     }
 
     /// Whether two readings mean the same.

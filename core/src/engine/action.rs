@@ -1,5 +1,6 @@
 //! What a machine asks of the world, and how the world answers.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::broker::{Broker, CloudEvent, Confidential};
+use super::document::Fields;
 use super::image::FoundImage;
 use crate::object::{Kind, ObjectRef};
 
@@ -101,12 +103,17 @@ pub enum Action {
         /// Its resource version, where the proof that it is ours was read from that version.
         resource_version: Option<String>,
     },
-    /// Reads a document from an API other than Kubernetes (HTTP GET).
+    /// Reads a JSON document from an API other than Kubernetes (HTTP GET).
     Fetch {
         /// The whole URL.
         url: String,
+        /// Headers beyond those that every request has. They are no secrets.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, String>,
         /// How long the whole answer may take.
         timeout: Duration,
+        /// What is kept of the document ([`Condenser`](super::document::Condenser)).
+        keep: Arc<Fields>,
     },
     /// Asks a container registry for an image.
     FindImage {
@@ -228,8 +235,10 @@ pub enum Success {
     Kinds(Vec<Arc<Kind>>),
     /// Nothing to tell (watch, unwatch, connect; delete, where the object is gone).
     Done,
-    /// The document, which nobody has looked at yet (fetch).
+    /// The document, of which what should be kept is left; it may be no JSON at all (fetch).
     Document(Arc<str>),
+    /// The document is longer than what is read, or than what comes in time: why it was not read to its end (fetch).
+    Oversized(String),
     /// The image as the registry has it (find image). [`Class::Forbidden`] stands for credentials that the registry does
     /// not accept, [`Class::NotFound`] for an image that it does not have.
     Image(FoundImage),

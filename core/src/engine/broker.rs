@@ -13,10 +13,8 @@ pub enum Broker {
     RabbitMq {
         /// `amqp://` or `amqps://`, with the credentials.
         url: Confidential,
-        /// A durable fanout exchange, which is declared.
-        exchange: String,
-        /// The routing key, of which a fanout exchange makes nothing.
-        routing_key: String,
+        /// Where events are published.
+        exchange: Exchange,
     },
     /// Google Cloud Pub/Sub, with the credentials that the environment gives.
     PubSub {
@@ -25,6 +23,36 @@ pub enum Broker {
         /// The topic's id.
         topic: String,
     },
+}
+
+/// A durable exchange of RabbitMQ, which is declared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exchange {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub r#type: ExchangeType,
+    /// The routing key of events, which a fanout exchange ignores.
+    pub routing_key: String,
+}
+
+/// How an exchange of RabbitMQ distributes messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExchangeType {
+    /// To every queue that is bound to it.
+    Fanout,
+    /// To the queues whose binding matches the routing key.
+    Topic,
+}
+
+impl ExchangeType {
+    /// As configurations and the protocol name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fanout => "fanout",
+            Self::Topic => "topic",
+        }
+    }
 }
 
 impl Broker {
@@ -94,8 +122,11 @@ mod tests {
     fn credentials_are_never_shown() {
         let broker = Broker::RabbitMq {
             url: Confidential::new("amqp://user:hunter2@broker"),
-            exchange: "events".to_owned(),
-            routing_key: String::new(),
+            exchange: Exchange {
+                name: "events".to_owned(),
+                r#type: ExchangeType::Fanout,
+                routing_key: String::new(),
+            },
         };
         let shown = format!("{broker:?} {}", serde_json::to_string(&broker).unwrap());
         assert!(!shown.contains("hunter2"), "{shown}");

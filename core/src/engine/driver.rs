@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::action::{Action, ActionId, Failure, Outcome, Request};
+use super::action::{Action, ActionId, Class, Failure, Outcome, Request};
 use super::backoff::{Backoff, Backoffs, WISH_MAX};
 use super::machine::{Deadline, Note, ReconcileResult, Step};
 use super::pairs;
@@ -43,6 +43,8 @@ pub enum Verdict {
         backoff: Option<Backoff>,
         /// After what time the key is to be looked at again at the latest, for something that has not failed.
         within: Option<Duration>,
+        /// Whether it is for users to correct: then the controller has not failed.
+        user_error: bool,
     },
 }
 
@@ -54,7 +56,14 @@ impl Verdict {
 
     /// A retry for this reason.
     pub fn because(reason: impl Into<String>) -> Self {
-        Self::Retry { reason: reason.into(), backoff: None, within: None }
+        Self::Retry { reason: reason.into(), backoff: None, within: None, user_error: false }
+    }
+
+    /// A retry because of a failed write of what follows from something that a user wrote: if the API server finds it invalid,
+    /// it is for the user to correct.
+    pub fn retry_for_user(doing: &str, failure: &Failure) -> Self {
+        let user_error = failure.class == Class::Invalid;
+        Self::Retry { reason: format!("{doing}: {failure}"), backoff: None, within: None, user_error }
     }
 }
 
@@ -306,13 +315,13 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
                 let after = self.leave_alone(key, after, wish, now);
                 ReconcileResult::Requeued { after }
             }
-            Verdict::Retry { reason, backoff, within } => {
+            Verdict::Retry { reason, backoff, within, user_error } => {
                 let backoff = self.backoffs.fail(key, backoff, &mut self.random);
                 let retry_after = self.leave_alone(key, backoff, wish, now);
                 if let Some(within) = within {
                     self.queue.add_at(key.clone(), now.monotonic + within);
                 }
-                ReconcileResult::Failed { reason, retry_after }
+                ReconcileResult::Failed { reason, retry_after, user_error }
             }
         }
     }

@@ -233,6 +233,7 @@ impl Election {
                 | Success::Kinds(_)
                 | Success::Objects(_)
                 | Success::Document(_)
+                | Success::Oversized(_)
                 | Success::Image(_)
                 | Success::Published(_),
             ) => {}

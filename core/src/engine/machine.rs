@@ -101,6 +101,9 @@ pub enum Note {
         reason: String,
         /// For people.
         message: String,
+        /// Whether someone should look: it became False, and not because something takes its time.
+        #[serde(default)]
+        warning: bool,
     },
     /// A Kubernetes Event was announced: it is written to the API server, as soon as that may be.
     EventAnnounced {
@@ -123,6 +126,11 @@ pub enum Note {
     /// Something that an operator of the program should know.
     Warning {
         /// What, where and how to mend it.
+        message: String,
+    },
+    /// Something failed that a specification wants at the level ERROR.
+    Error {
+        /// What failed, where and why.
         message: String,
     },
     /// What went on, for the log.
@@ -202,6 +210,9 @@ pub enum ReconcileResult {
         reason: String,
         /// The backoff.
         retry_after: Duration,
+        /// Whether it is for users to correct: then the controller has not failed.
+        #[serde(default)]
+        user_error: bool,
     },
     /// This process ceased to lead while it was under way: nothing is known of the key.
     Abandoned,
@@ -213,6 +224,7 @@ impl ReconcileResult {
         match self {
             Self::Converged => "converged",
             Self::Requeued { .. } => "requeued",
+            Self::Failed { user_error: true, .. } => "user_error",
             Self::Failed { .. } => "failed",
             Self::Abandoned => "abandoned",
         }

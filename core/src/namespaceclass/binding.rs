@@ -208,7 +208,7 @@ impl Controller {
             } else if let Some(failure) = kinds.failure(&resource.api_version) {
                 let what = format!("{} {}: finding its kind", resource.kind, resource.name);
                 work.troubles.push(Trouble::failed(&what, reason::PRUNE_FAILED, failure));
-                work.listed.insert(resource);
+                work.keep(resource);
             }
             // A kind that is served no more has no objects left, and no object of a kind that classes can't hold is ours.
         }
@@ -256,7 +256,7 @@ impl Controller {
                 Err(failure) => {
                     let what = format!("{} {}: reading it", resource.kind, resource.name);
                     work.troubles.push(Trouble::failed(&what, reason::PRUNE_FAILED, &failure));
-                    work.listed.insert(resource);
+                    work.keep(resource);
                 }
             }
         }
@@ -342,7 +342,12 @@ impl Controller {
             let entry = apply.entry;
             // What could not be taken over is not reported as such.
             let adopts = apply.version.is_some();
-            work.is_applied(&entry, apply.adopted && (outcome.is_ok() || !adopts));
+            if outcome.is_ok() || (apply.uid.is_some() && !adopts) {
+                work.is_applied(&entry, apply.adopted);
+            } else {
+                // It may have been created all the same, unless the server has refused it: it is listed again before the next try.
+                work.pending.insert(entry.applied());
+            }
             match outcome {
                 Ok(Success::Object(object)) => {
                     self.world.absorb_applied(&entry.kind, &object);
@@ -377,9 +382,7 @@ impl Controller {
             repairs.take_in(repaired, &failed, now.monotonic);
         }
         let verdict = verdict(&work.troubles, work.recheck);
-        let listed = std::mem::take(&mut work.listed);
-        let adopted = work.adopted.as_ref();
-        let wanted = status::after_pass(&work.binding, &work.resolved, listed, &work.troubles, adopted, now);
+        let wanted = status::after_pass(&work, now);
         report(name, &work.binding, wanted, verdict)
     }
 
@@ -417,7 +420,7 @@ impl Controller {
 
 /// Writes the status ahead of the first change: all that will exist stands in it before it exists.
 fn fence(name: &str, work: Box<Work>, now: Now) -> Next<super::Stage> {
-    let (wanted, changed) = status::before_writing(&work.binding, &work.resolved, work.listed_ahead(), now);
+    let (wanted, changed) = status::before_writing(&work, now);
     let write = status_write(name, &work.binding, &wanted);
     wait(vec![write], Stage::Fencing(work, changed))
 }
@@ -501,8 +504,15 @@ fn applies(name: &str, work: &Work) -> Vec<Action> {
 
 /// Tries again if that may help any of the troubles.
 fn verdict(troubles: &[Trouble], recheck: Option<Duration>) -> Verdict {
-    match troubles.iter().find(|trouble| trouble.retry) {
-        Some(first) => Verdict::Retry { reason: first.message.clone(), backoff: None, within: recheck },
+    // What users have to correct is a failure of nobody else's, unless something else has failed.
+    let retried = || troubles.iter().filter(|trouble| trouble.retry);
+    match retried().find(|trouble| !trouble.is_users()).or(retried().next()) {
+        Some(first) => Verdict::Retry {
+            reason: first.message.clone(),
+            backoff: None,
+            within: recheck,
+            user_error: first.is_users(),
+        },
         None => recheck.map_or(Verdict::Converged, Verdict::Requeue),
     }
 }

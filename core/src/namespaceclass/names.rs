@@ -15,6 +15,8 @@ pub const ADOPTED_ANNOTATION: &str = "namespaceclass.akuity.io/adopted";
 /// The annotation of a resource in a class that says what becomes of an object that existed before, when the class lets go of it: `Keep`
 /// (the default) or `Delete`.
 pub const ADOPTION_POLICY_ANNOTATION: &str = "namespaceclass.akuity.io/adoption-policy";
+/// The annotation on a namespace that says what keeps it from the class that its label names.
+pub const PROBLEM_ANNOTATION: &str = "namespaceclass.akuity.io/problem";
 /// The field manager of every apply; the shell derives it from the machine's name.
 pub const FIELD_MANAGER: &str = "lockstep-namespaceclass";
 

@@ -2,7 +2,7 @@
 //!
 //! Source: NamespaceClass operator, flows 2 to 4 and "`NamespaceReconciler`". Beyond the specification: nothing is removed
 //! on the word of the cache alone; a namespace that is being deleted is left in peace; a label that names a class which
-//! doesn't exist gets an event and no binding.
+//! doesn't exist gets an event and an annotation, and no binding.
 
 use std::sync::Arc;
 
@@ -38,6 +38,8 @@ pub enum Stage {
         /// The resource version in which it goes.
         version: String,
     },
+    /// The annotation of the namespace is being written; then the pass ends with this.
+    Annotating(Verdict),
 }
 
 impl Controller {
@@ -60,7 +62,7 @@ impl Controller {
             Some(class) if self.world.classes.get(class).is_some() => {
                 if binding.is_some_and(|binding| is_bound(binding, &namespace, class)) {
                     self.world.complaints.remove(name);
-                    return Next::Done(Verdict::Converged);
+                    return self.annotate(name, Verdict::Converged);
                 }
                 let manifest = Arc::new(manifest(name, &namespace, class));
                 let target = ObjectRef::namespaced(&names::binding(), name, name);
@@ -74,7 +76,7 @@ impl Controller {
                     Some(class) => self.tell_class_not_found(name, &class, now),
                     None => drop(self.world.complaints.remove(name)),
                 }
-                doubt.unwrap_or(Next::Done(Verdict::Converged))
+                doubt.unwrap_or_else(|| self.annotate(name, Verdict::Converged))
             }
         }
     }
@@ -92,6 +94,7 @@ impl Controller {
                 self.doubted(name, uid, version, label.as_deref(), outcomes)
             }
             Stage::Unbinding { version } => self.unbound(name, &version, outcomes),
+            Stage::Annotating(verdict) => self.annotated(name, verdict, outcomes),
         }
     }
 
@@ -101,7 +104,7 @@ impl Controller {
                 self.world.complaints.remove(name);
                 self.world.bindings.absorb(name.to_owned(), Binding::read(&object));
                 self.outbox.woken.push(Key::Binding(name.to_owned()));
-                Next::Done(Verdict::Converged)
+                self.annotate(name, Verdict::Converged)
             }
             Some(Err(failure)) => {
                 if matches!(failure.class, FailureClass::Invalid | FailureClass::Forbidden) {
@@ -111,7 +114,7 @@ impl Controller {
                     );
                     self.complain(name, reason::BINDING_REFUSED, note, now);
                 }
-                Next::Done(Verdict::retry("writing the binding", &failure))
+                self.annotate(name, Verdict::retry_for_user("writing the binding", &failure))
             }
             _ => Next::Done(Verdict::Converged),
         }
@@ -163,7 +166,7 @@ impl Controller {
             Some(Ok(Success::Done)) => {
                 self.world.bindings.removed(name.to_owned(), version.parse().unwrap_or(0));
                 self.world.repairs.remove(name);
-                Next::Done(Verdict::Converged)
+                self.annotate(name, Verdict::Converged)
             }
             // Somebody's finalizer holds it. Its end wakes its namespace.
             Some(Ok(Success::Object(object))) => {
@@ -172,6 +175,51 @@ impl Controller {
             }
             Some(Err(failure)) if failure.class != FailureClass::NotFound => {
                 Next::Done(Verdict::retry("removing the binding", &failure))
+            }
+            _ => Next::Done(super::lagging()),
+        }
+    }
+
+    /// Says on the namespace itself, where it stays for as long as it is so, what keeps it from its class. Then the pass ends.
+    fn annotate(&mut self, name: &str, verdict: Verdict) -> Next<super::Stage> {
+        let namespace =
+            self.world.namespaces.get(&name.to_owned()).filter(|namespace| !namespace.terminating);
+        let Some(namespace) = namespace else { return Next::Done(verdict) };
+        let complaint = self.world.complaints.get(name).filter(|(uid, _)| *uid == namespace.uid);
+        let problem = complaint.map(|(_, note)| note);
+        if namespace.problem.as_ref() == problem {
+            return Next::Done(verdict);
+        }
+        let annotations = json!({ names::PROBLEM_ANNOTATION: problem });
+        let patch = Arc::new(json!({ "metadata": { "uid": namespace.uid, "annotations": annotations } }));
+        let target = ObjectRef::cluster(&names::namespace(), name);
+        let write = Action::Patch { target, subresource: None, patch };
+        Next::Await(vec![write], super::Stage::Namespace(Stage::Annotating(verdict)))
+    }
+
+    fn annotated(&mut self, name: &str, verdict: Verdict, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                self.world.namespaces.absorb(name.to_owned(), Namespace::read(&object));
+                self.world.is_annotating_refused = false;
+                Next::Done(verdict)
+            }
+            // The Event, the log and the metric say the same.
+            Some(Err(failure))
+                if matches!(failure.class, FailureClass::Forbidden | FailureClass::Invalid) =>
+            {
+                if !self.world.is_annotating_refused {
+                    self.world.is_annotating_refused = true;
+                    let message = format!(
+                        "Namespace {name} can't be annotated ({failure}); grant the verb patch on namespaces to have there what \
+                         keeps a namespace from its class"
+                    );
+                    self.outbox.notes.push(Note::Warning { message });
+                }
+                Next::Done(verdict)
+            }
+            Some(Err(failure)) if failure.class != FailureClass::NotFound => {
+                Next::Done(Verdict::retry("annotating the namespace", &failure))
             }
             _ => Next::Done(super::lagging()),
         }

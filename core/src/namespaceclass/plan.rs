@@ -105,6 +105,18 @@ impl Trouble {
         ORDER.iter().position(|reason| *reason == self.reason).unwrap_or(ORDER.len())
     }
 
+    /// Whether it is for users to correct or to finish. A permission that is missing is for whoever runs the operator.
+    pub fn is_users(&self) -> bool {
+        matches!(
+            self.reason,
+            reason::INVALID_RESOURCES
+                | reason::OWNERSHIP_CONFLICT
+                | reason::REJECTED
+                | reason::CONTESTED
+                | reason::WAITING_FOR_DELETION
+        )
+    }
+
     /// An action failed; `passing` is the reason where the failure may pass by itself.
     pub fn failed(what: &str, passing: Reason, failure: &Failure) -> Self {
         let (reason, remedy) = match failure.class {
@@ -207,8 +219,10 @@ pub struct Work {
     pub applies: Vec<Apply>,
     /// What will be removed.
     pub removals: Vec<Removal>,
-    /// What the status will list.
+    /// What the status will list as applied.
     pub listed: BTreeSet<AppliedResource>,
+    /// What it will list as pending: nothing shows that it exists, and nothing that it does not.
+    pub pending: BTreeSet<AppliedResource>,
     /// What keeps the binding from being ready.
     pub troubles: Vec<Trouble>,
     /// When to look again although nothing is wrong.
@@ -230,8 +244,8 @@ impl Work {
             let group = group_of(&resource.api_version).to_owned();
             content.named.contains(&(group, resource.kind.clone(), resource.name.clone()))
         };
-        let (named, mut stale): (Vec<_>, Vec<_>) =
-            binding.status.applied_resources.iter().cloned().partition(is_named);
+        let remembered: BTreeSet<AppliedResource> = binding.status.remembered().cloned().collect();
+        let (named, mut stale): (Vec<_>, Vec<_>) = remembered.into_iter().partition(is_named);
         // What an apply left behind whose sender had given it up: another leader's, or one from before a crash.
         for (kind, name, resource) in world.resources_in(namespace) {
             let left = AppliedResource { api_version: kind.api_version(), kind: kind.kind.clone(), name };
@@ -250,6 +264,7 @@ impl Work {
             applies: Vec::new(),
             removals: Vec::new(),
             listed: BTreeSet::new(),
+            pending: BTreeSet::new(),
             troubles: Vec::new(),
             recheck: None,
             adopted: Some(BTreeSet::new()),
@@ -264,10 +279,12 @@ impl Work {
         }
         // What was applied once and is now named wrongly stays where it is, and stays remembered.
         let valid: BTreeSet<_> = content.entries.iter().map(|entry| entry.id()).collect();
-        work.listed.extend(named.into_iter().filter(|resource| {
+        for resource in named {
             let group = group_of(&resource.api_version).to_owned();
-            !valid.contains(&(group, resource.kind.clone(), resource.name.clone()))
-        }));
+            if !valid.contains(&(group, resource.kind.clone(), resource.name.clone())) {
+                work.keep(resource);
+            }
+        }
         work
     }
 
@@ -401,15 +418,26 @@ impl Work {
     pub fn keep_if_listed(&mut self, entry: &Entry) {
         self.adopted = None;
         let applied = entry.applied();
-        if self.binding.status.applied_resources.contains(&applied) {
-            self.listed.insert(applied);
+        if self.binding.status.remembered().any(|known| *known == applied) {
+            self.keep(applied);
         }
     }
 
-    /// All that may exist once the writes have begun.
-    pub fn listed_ahead(&self) -> BTreeSet<AppliedResource> {
+    /// Keeps a resource in the list where it stands. What only the watch has shown does exist.
+    pub fn keep(&mut self, resource: AppliedResource) {
+        let status = &self.binding.status;
+        let is_applied = status.applied_resources.contains(&resource);
+        let is_pending = !is_applied && status.pending_resources.contains(&resource);
+        let list = if is_pending { &mut self.pending } else { &mut self.listed };
+        list.insert(resource);
+    }
+
+    /// All that may exist once the writes have begun, beyond what is listed as applied.
+    pub fn pending_ahead(&self) -> BTreeSet<AppliedResource> {
+        let status = &self.binding.status;
         let applies = self.applies.iter().map(|apply| apply.entry.applied());
-        applies.chain(self.binding.status.applied_resources.iter().cloned()).collect()
+        let known = status.pending_resources.iter().cloned();
+        applies.chain(known).filter(|resource| !status.applied_resources.contains(resource)).collect()
     }
 
     /// Whether the status must be written before anything else: to remember what is about to be created, and to make
@@ -417,8 +445,9 @@ impl Work {
     /// what was created before, too: a view that lags takes for deleted by hand what another leader has pruned since, and
     /// nobody would remember what it creates again.
     pub fn needs_fence(&self) -> bool {
-        let listed = &self.binding.status.applied_resources;
-        let creates = |apply: &Apply| apply.uid.is_none() || !listed.contains(&apply.entry.applied());
+        let status = &self.binding.status;
+        let is_listed = |entry: &Entry| status.remembered().any(|known| *known == entry.applied());
+        let creates = |apply: &Apply| apply.uid.is_none() || !is_listed(&apply.entry);
         !self.removals.is_empty() || self.applies.iter().any(creates)
     }
 }

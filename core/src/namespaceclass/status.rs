@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use lockstep_crds::namespaceclass::{AppliedResource, NamespaceClassBindingStatus, NamespaceClassStatus};
+use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassStatus};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Controller;
 use super::content::Content;
 use super::names::{OBJECTS_ADOPTED, READY, VALID, reason};
-use super::plan::Trouble;
+use super::plan::Work;
 use super::world::{Binding, Class, Resolved};
 use crate::engine::action::{Class as FailureClass, Failure};
 use crate::engine::conditions::{self, Finding, Status};
@@ -48,18 +48,14 @@ pub(super) fn of_class(
 
 /// The status of a binding before its resources are touched: all that will exist stands in it first, so that no crash
 /// can leave behind what nobody remembers.
-pub(super) fn before_writing(
-    binding: &Binding,
-    resolved: &Resolved,
-    listed: BTreeSet<AppliedResource>,
-    now: Now,
-) -> (NamespaceClassBindingStatus, Option<Condition>) {
+pub(super) fn before_writing(work: &Work, now: Now) -> (NamespaceClassBindingStatus, Option<Condition>) {
+    let Work { binding, resolved, .. } = work;
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
-    wanted.applied_resources = listed.into_iter().collect();
+    wanted.pending_resources = work.pending_ahead().into_iter().collect();
     // A further try at the same goal tells nothing new until it has ended, nor does the repair of what was applied.
     let is_told = wanted.conditions.iter().any(|c| c.type_ == READY && c.status == Status::False.as_str());
-    let repairs = wanted.applied_resources == binding.status.applied_resources;
+    let repairs = wanted.pending_resources == binding.status.pending_resources;
     if binding.has_applied(resolved) && (is_told || repairs) {
         return (wanted, None);
     }
@@ -70,21 +66,16 @@ pub(super) fn before_writing(
 }
 
 /// The status of a binding after a pass over its resources.
-pub(super) fn after_pass(
-    binding: &Binding,
-    resolved: &Resolved,
-    listed: BTreeSet<AppliedResource>,
-    troubles: &[Trouble],
-    adopted: Option<&BTreeSet<String>>,
-    now: Now,
-) -> (NamespaceClassBindingStatus, Vec<Condition>) {
+pub(super) fn after_pass(work: &Work, now: Now) -> (NamespaceClassBindingStatus, Vec<Condition>) {
+    let Work { binding, resolved, listed, pending, troubles, adopted, .. } = work;
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
     wanted.observed_class_name.clone_from(&binding.class);
     wanted.observed_class_uid.clone_from(&resolved.uid);
     wanted.observed_class_generation = resolved.generation;
     let applied = listed.len();
-    wanted.applied_resources = listed.into_iter().collect();
+    wanted.applied_resources = listed.iter().cloned().collect();
+    wanted.pending_resources = pending.difference(listed).cloned().collect();
     let finding = match troubles.iter().min_by_key(|trouble| trouble.rank()) {
         None => Finding {
             condition: READY,
@@ -104,7 +95,8 @@ pub(super) fn after_pass(
         },
     };
     let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
-    let taken = adopted.and_then(|adopted| of_adopted(&mut wanted.conditions, adopted, binding, now));
+    let taken =
+        adopted.as_ref().and_then(|adopted| of_adopted(&mut wanted.conditions, adopted, binding, now));
     (wanted, changed.into_iter().chain(taken).collect())
 }
 
@@ -201,19 +193,20 @@ impl Controller {
                 self.world.unconfirmed.remove(object);
             }
         }
+        // To take over what someone else made is nothing that all is well with.
+        let holds = condition.status == Status::True.as_str() && condition.type_ != OBJECTS_ADOPTED;
         self.outbox.notes.push(Note::ConditionChanged {
             object: object.clone(),
             condition: condition.type_.clone(),
             status: condition.status.clone(),
             reason: condition.reason.clone(),
             message: condition.message.clone(),
+            warning: !holds && condition.reason != reason::APPLYING,
         });
         // Nothing has happened yet.
         if condition.reason == reason::APPLYING {
             return;
         }
-        // To take over what someone else made is nothing that all is well with.
-        let holds = condition.status == Status::True.as_str() && condition.type_ != OBJECTS_ADOPTED;
         let occurrence = Occurrence {
             regarding: object.clone(),
             uid: uid.to_owned(),

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::content::{Content, Entry};
 use super::drift;
-use super::names::{self, ADOPTED_ANNOTATION, CLASS_LABEL, CONTENT_ANNOTATION};
+use super::names::{self, ADOPTED_ANNOTATION, CLASS_LABEL, CONTENT_ANNOTATION, PROBLEM_ANNOTATION};
 use super::repair::Repairs;
 use crate::engine::action::{Class as FailureClass, Failure};
 use crate::engine::cache::{Cache, Cached};
@@ -47,6 +47,8 @@ pub struct World {
     pub repairs: BTreeMap<String, Repairs>,
     /// The namespaces of which it was told what keeps them from their class: their uid and the words.
     pub complaints: BTreeMap<String, (String, String)>,
+    /// Whether the server has refused to let a namespace be annotated, which is reported once.
+    pub is_annotating_refused: bool,
     /// The conditions of status writes that ended without an answer: whether they took effect is not known yet.
     #[serde(with = "pairs")]
     pub unconfirmed: BTreeMap<ObjectRef, Vec<Condition>>,
@@ -85,6 +87,8 @@ pub struct Namespace {
     pub class: Option<String>,
     /// Whether it is being deleted: then it is left in peace.
     pub terminating: bool,
+    /// What its annotation says keeps it from that class.
+    pub problem: Option<String>,
     resource_version: u64,
 }
 
@@ -95,11 +99,13 @@ impl Namespace {
             uid: metadata(object, "uid").to_owned(),
             class: label(object, CLASS_LABEL).filter(|class| !class.is_empty()).map(str::to_owned),
             terminating: is_deleting(object),
+            problem: annotation(object, PROBLEM_ANNOTATION).map(str::to_owned),
             resource_version: resource_version(object),
         }
     }
 
-    /// Whether nothing differs that decisions rest on: others write its labels and annotations as often as they like.
+    /// Whether nothing differs that decisions rest on: others write its labels and annotations as often as they like. Who takes our
+    /// annotation away gets it back with the next resync.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.uid, &self.class, self.terminating) == (&other.uid, &other.class, other.terminating)
     }

@@ -2,6 +2,7 @@
 //!
 //! Source: HyperFleet Sentinel, "Config Loader".
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockstep_crds::sentinel::{Broker as BrokerSpec, SecretKeyRef, SentinelConfigSpec};
@@ -11,7 +12,7 @@ use super::decision::Backoffs;
 use super::fleet::{Dialect, ResourceType};
 use super::selector::Selector;
 use crate::duration;
-use crate::engine::broker::{Broker, Confidential};
+use crate::engine::broker::{Broker, Confidential, Exchange, ExchangeType};
 
 /// What one Sentinel watches, and where it publishes.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +29,8 @@ pub struct Config {
     pub timeout: Duration,
     /// How the API is spoken to.
     pub dialect: Dialect,
+    /// Further headers of each request.
+    pub headers: BTreeMap<String, String>,
     /// Where events go.
     pub target: Target,
     /// How long after the end of one poll the next begins.
@@ -44,9 +47,7 @@ pub enum Target {
         /// Where the URL stands.
         secret: SecretKeyRef,
         /// The exchange.
-        exchange: String,
-        /// The routing key.
-        routing_key: String,
+        exchange: Exchange,
     },
 }
 
@@ -80,15 +81,13 @@ pub fn read(object: &Value) -> Result<Config, Vec<String>> {
     };
     let poll_interval = duration("pollInterval", &spec.poll_interval);
     let timeout = duration("hyperfleetAPI.timeout", &spec.hyperfleet_api.timeout);
-    let resource_type = match spec.resource_type.as_str() {
-        "nodepools" => ResourceType::NodePools,
-        other => {
-            if other != "clusters" {
-                problems.push(format!("spec.resourceType: {other:?} is neither clusters nor nodepools"));
-            }
-            ResourceType::Clusters
-        }
-    };
+    let resource_type = ResourceType::read(&spec.resource_type).unwrap_or_else(|| {
+        problems.push(format!(
+            "spec.resourceType: {:?} is no kind of resources; write its plural, such as clusters or nodepools",
+            spec.resource_type
+        ));
+        ResourceType::default()
+    });
     let dialect = match spec.hyperfleet_api.dialect.as_deref() {
         Some("search") => Dialect::Search,
         other => {
@@ -105,12 +104,22 @@ pub fn read(object: &Value) -> Result<Config, Vec<String>> {
             without_credentials(&url)
         ));
     }
+    let headers = spec.hyperfleet_api.headers;
+    problems.extend(headers.iter().filter_map(|(name, value)| header(name, value)));
     let selector = spec.shard_selector.map_or(Ok(Selector::default()), |selector| Selector::read(&selector));
     let selector = selector.map_err(|mut wrong| problems.append(&mut wrong)).unwrap_or_default();
     match (target(spec.broker), problems.is_empty()) {
-        (Ok(target), true) => {
-            Ok(Config { resource_type, backoffs, selector, url, timeout, dialect, target, poll_interval })
-        }
+        (Ok(target), true) => Ok(Config {
+            resource_type,
+            backoffs,
+            selector,
+            url,
+            timeout,
+            dialect,
+            headers,
+            target,
+            poll_interval,
+        }),
         (target, _) => {
             problems.extend(target.err());
             Err(problems)
@@ -128,15 +137,22 @@ fn target(broker: BrokerSpec) -> Result<Target, String> {
             None => Err("spec.broker.projectID: is missing; the type gcp-pubsub needs it".to_owned()),
         },
         "rabbitmq" => {
-            let exchange = broker.exchange.filter(|exchange| !exchange.is_empty());
-            let exchange = exchange.unwrap_or_else(|| broker.topic.clone());
-            let routing_key = broker.topic;
+            let (name, topic) = (broker.exchange.filter(|exchange| !exchange.is_empty()), broker.topic);
+            let name = name.unwrap_or_else(|| topic.clone());
+            let exchange = match broker.exchange_type.as_deref() {
+                None | Some("fanout") => Exchange { name, r#type: ExchangeType::Fanout, routing_key: topic },
+                // Released adapters bind their queues without a key.
+                Some("topic") => Exchange { name, r#type: ExchangeType::Topic, routing_key: String::new() },
+                Some(other) => {
+                    return Err(format!("spec.broker.exchangeType: {other:?} is neither fanout nor topic"));
+                }
+            };
             match (broker.url.filter(|url| !url.is_empty()), broker.url_secret_ref) {
                 (Some(url), None) => {
                     let url = broker_url(&url).map_err(|problem| format!("spec.broker.url: {problem}"))?;
-                    Ok(Target::Known(Broker::RabbitMq { url, exchange, routing_key }))
+                    Ok(Target::Known(Broker::RabbitMq { url, exchange }))
                 }
-                (None, Some(secret)) => Ok(Target::InSecret { secret, exchange, routing_key }),
+                (None, Some(secret)) => Ok(Target::InSecret { secret, exchange }),
                 (Some(_), Some(_)) => {
                     Err("spec.broker: url and urlSecretRef are both given; remove one".to_owned())
                 }
@@ -155,6 +171,27 @@ pub(super) fn broker_url(url: &str) -> Result<Confidential, String> {
         let form = "amqp://user:password@host:5672/vhost, or amqps://";
         Err(format!("is no URL of a RabbitMQ broker; write {form}"))
     }
+}
+
+/// Headers that the Sentinel sets itself.
+const OWN_HEADERS: [&str; 6] =
+    ["accept", "authorization", "connection", "content-length", "host", "transfer-encoding"];
+
+/// What is wrong with a header; the value is not shown.
+fn header(name: &str, value: &str) -> Option<String> {
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let problem = if !is_name {
+        "is no name of a header: write letters, digits and hyphens"
+    } else if name.eq_ignore_ascii_case("authorization") {
+        "is set by the Sentinel: put the token into the file that HYPERFLEET_API_TOKEN_FILE names"
+    } else if OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+        "is set by the Sentinel: remove it"
+    } else if !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        "has a value that no header can have: write printable ASCII characters"
+    } else {
+        return None;
+    };
+    Some(format!("spec.hyperfleetAPI.headers: {name:?} {problem}"))
 }
 
 fn is_url(url: &str, schemes: &[&str]) -> bool {

@@ -16,11 +16,12 @@ use std::time::Duration;
 
 use lockstep_crds::sentinel::LastCycle;
 
-use super::fleet::{Flaw, Resource};
+use super::fleet::{self, Flaw, Resource};
 use super::load::Loaded;
 use super::pager::{Pager, Progress};
 use crate::engine::backoff::Backoff;
 use crate::engine::broker::CloudEvent;
+use crate::engine::document::Fields;
 use crate::engine::machine::Note;
 use crate::engine::trace::{Span, Trace};
 use crate::random::Random;
@@ -57,6 +58,8 @@ pub struct Cycle {
     pub loaded: Arc<Loaded>,
     /// Where it is in the list.
     pub pager: Pager,
+    /// What is kept of each page.
+    pub keep: Arc<Fields>,
     /// Whether it was counted and logged that the poll failed, or was put off.
     pub has_failed: bool,
     /// Whether a page is on its way.
@@ -102,6 +105,7 @@ impl Cycle {
             number,
             began: now,
             pager: Pager::resumed(loaded.config.dialect, progress),
+            keep: fleet::fields(),
             loaded,
             has_failed: false,
             is_fetching: false,
@@ -215,7 +219,7 @@ impl Cycle {
             self.tally;
         let shard = &self.loaded.shard;
         let attributes = [
-            ("hyperfleet.resource_type", shard.resource_type.into()),
+            ("hyperfleet.resource_type", shard.resource_type.as_str().into()),
             ("hyperfleet.shard", shard.shard.as_str().into()),
             ("hyperfleet.resources", resources.into()),
             ("hyperfleet.published", published.into()),

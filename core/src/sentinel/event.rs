@@ -49,7 +49,7 @@ pub fn again(event: &CloudEvent, random: &mut Random) -> CloudEvent {
 /// The event that asks for a resource to be reconciled.
 pub fn reconcile(
     resource: Resource,
-    resource_type: ResourceType,
+    resource_type: &ResourceType,
     id: String,
     traceparent: Option<String>,
     now: Wall,
@@ -60,7 +60,9 @@ pub fn reconcile(
     put("resourceId", resource.id.as_str().into());
     put("reason", BACKOFF_EXPIRED.into());
     put("id", resource.id.into());
-    put("kind", resource.kind.unwrap_or_else(|| resource_type.kind().to_owned()).into());
+    let kind = resource.kind.unwrap_or_else(|| resource_type.kind().to_owned());
+    let singular = resource_type.singular(&kind);
+    put("kind", kind.into());
     if let Some(href) = resource.href {
         put("href", href.into());
     }
@@ -75,7 +77,7 @@ pub fn reconcile(
     }
     CloudEvent {
         id,
-        r#type: format!("com.redhat.hyperfleet.{}.reconcile", resource_type.singular()),
+        r#type: format!("com.redhat.hyperfleet.{singular}.reconcile"),
         source: SOURCE.to_owned(),
         time: millis(now.timestamp()),
         traceparent,
@@ -92,6 +94,28 @@ fn millis(time: Timestamp) -> Timestamp {
 mod tests {
     use super::*;
     use crate::engine::trace::Trace;
+
+    fn clusters() -> ResourceType {
+        ResourceType::read("clusters").unwrap()
+    }
+
+    /// The released API serves any plural that it is configured with.
+    #[test]
+    fn events_of_other_types_are_named_by_the_kind() {
+        let routes = ResourceType::read("routes").unwrap();
+        for (kind, r#type) in [
+            (Some("Route"), "com.redhat.hyperfleet.route.reconcile"),
+            (Some("a b"), "com.redhat.hyperfleet.routes.reconcile"),
+            (None, "com.redhat.hyperfleet.routes.reconcile"),
+        ] {
+            let resource = Resource { kind: kind.map(str::to_owned), ..Resource::default() };
+            let event = reconcile(resource, &routes, "evt-1".to_owned(), None, wall("2025-10-21T12:00:00Z"));
+            assert_eq!((event.r#type.as_str(), &event.data["resourceType"]), (r#type, &"routes".into()));
+        }
+        for wrong in ["", "Clusters", "a/b", "1a", &"a".repeat(64)] {
+            assert_eq!(ResourceType::read(wrong), None, "{wrong:?}");
+        }
+    }
 
     fn wall(time: &str) -> Wall {
         Wall::from_timestamp(time.parse().unwrap())
@@ -132,8 +156,8 @@ mod tests {
         let mut random = Random::from_seed(1);
         let trace = Trace::begin(&mut random).span(&mut random);
         let events = [
-            reconcile(resource, ResourceType::Clusters, "evt-1".to_owned(), None, now),
-            reconcile(pool, ResourceType::NodePools, "evt-2".to_owned(), Some(trace), now),
+            reconcile(resource, &clusters(), "evt-1".to_owned(), None, now),
+            reconcile(pool, &ResourceType::read("nodepools").unwrap(), "evt-2".to_owned(), Some(trace), now),
         ];
         insta::assert_json_snapshot!(events);
     }
@@ -142,8 +166,7 @@ mod tests {
     fn what_is_sent_again_is_another_span_of_the_same_trace() {
         let mut random = Random::from_seed(1);
         let now = wall("2025-10-21T12:00:00Z");
-        let event =
-            |trace| reconcile(Resource::default(), ResourceType::Clusters, "evt-1".to_owned(), trace, now);
+        let event = |trace| reconcile(Resource::default(), &clusters(), "evt-1".to_owned(), trace, now);
         let first = event(Some(Trace::begin(&mut random).first()));
         let second = again(&first, &mut random);
         assert_ne!(first.traceparent, second.traceparent);

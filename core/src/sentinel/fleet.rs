@@ -4,8 +4,8 @@
 //! (0.3): paging, a search language, and conditions instead of a phase.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -14,14 +14,21 @@ use serde_json::value::RawValue;
 
 use super::selector::{Selector, quoted_id};
 use crate::engine::conditions::cut;
+use crate::engine::document::Fields;
 
 mod item;
 
 /// How many resources a page holds: the most that the released API gives out at a time.
 pub const PAGE_SIZE: usize = 100;
+/// How many are requested at a time, from the most to the least, where pages are too large to be read. Each divides the one before, so
+/// that pages of different sizes begin at the same places.
+const PAGE_SIZES: [usize; 4] = [PAGE_SIZE, 20, 4, 1];
 /// So many of a page's mistakes are told, each in so many bytes.
 const PROBLEMS_MAX: usize = 20;
 const PROBLEM_MAX_BYTES: usize = 256;
+
+/// The longest name of a kind of resources.
+const NAME_MAX: usize = 63;
 
 /// How the API is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,37 +39,41 @@ pub enum Dialect {
     Search,
 }
 
-/// What kind of resources is watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ResourceType {
-    /// Clusters.
-    Clusters,
-    /// Node pools.
-    NodePools,
-}
+/// What kind of resources is watched: its plural, as configurations, paths and metrics name it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ResourceType(String);
 
 impl ResourceType {
-    /// As configurations, paths and metrics name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Clusters => "clusters",
-            Self::NodePools => "nodepools",
+    /// Reads a plural: small letters, digits and hyphens.
+    pub fn read(plural: &str) -> Option<Self> {
+        let is_plural = plural.len() <= NAME_MAX
+            && plural.starts_with(|c: char| c.is_ascii_lowercase())
+            && plural.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+        is_plural.then(|| Self(plural.to_owned()))
+    }
+
+    /// The plural.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// The kind of one such resource that does not name its own.
+    pub fn kind(&self) -> &str {
+        match self.name() {
+            "clusters" => "Cluster",
+            "nodepools" => "NodePool",
+            other => other,
         }
     }
 
-    /// The kind of one such resource.
-    pub const fn kind(self) -> &'static str {
-        match self {
-            Self::Clusters => "Cluster",
-            Self::NodePools => "NodePool",
-        }
-    }
-
-    /// The kind as types of events name it.
-    pub const fn singular(self) -> &'static str {
-        match self {
-            Self::Clusters => "cluster",
-            Self::NodePools => "nodepool",
+    /// The kind as types of events name it: that which a resource names, in small letters.
+    pub fn singular(&self, kind: &str) -> String {
+        let is_plain = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        match self.name() {
+            "clusters" | "nodepools" => self.kind().to_ascii_lowercase(),
+            other if !is_plain => other.to_owned(),
+            _ => kind.to_ascii_lowercase(),
         }
     }
 }
@@ -78,8 +89,8 @@ pub struct Resource {
     pub href: Option<String>,
     /// Its generation.
     pub generation: Option<i64>,
-    /// Its labels; none if the API does not show labels.
-    pub labels: Option<BTreeMap<String, String>>,
+    /// Whether its labels match the selector. Where the API does not show labels, it has filtered by them.
+    pub is_selected: bool,
     /// Whom it belongs to.
     pub owner_references: Option<Owner>,
     /// Whether it is Ready.
@@ -152,20 +163,63 @@ pub struct Place {
     pub before: Option<String>,
     /// The page of that, from 1.
     pub page: u64,
+    /// How many resources the page has at most.
+    pub size: usize,
 }
 
 impl Default for Place {
     /// The beginning of a whole list.
     fn default() -> Self {
-        Self { after: None, before: None, page: 1 }
+        Self { after: None, before: None, page: 1, size: PAGE_SIZE }
     }
+}
+
+impl Place {
+    /// Whether a whole list begins here.
+    pub(super) fn is_beginning(&self) -> bool {
+        self.after.is_none() && self.before.is_none() && self.page == 1
+    }
+
+    /// The next smaller size of a page, if there is one.
+    pub(super) fn smaller(&self) -> Option<usize> {
+        PAGE_SIZES.into_iter().find(|size| *size < self.size)
+    }
+
+    /// The next larger one.
+    pub(super) fn larger(&self) -> Option<usize> {
+        PAGE_SIZES.into_iter().rev().find(|size| *size > self.size)
+    }
+}
+
+/// What is read of an item.
+const ITEM_FIELDS: [&str; 14] = [
+    "id",
+    "kind",
+    "href",
+    "generation",
+    "labels",
+    "owner_references.id",
+    "owner_references.kind",
+    "owner_references.href",
+    "created_time",
+    "status.phase",
+    "status.lastTransitionTime",
+    "status.conditions.type",
+    "status.conditions.status",
+    "status.conditions.last_updated_time",
+];
+
+/// What is kept of a page, be it an object or a list alone: specifications may be large.
+pub fn fields() -> Arc<Fields> {
+    let of_items = ITEM_FIELDS.iter().flat_map(|path| [(*path).to_owned(), format!("items.{path}")]);
+    Arc::new(Fields::at(of_items.chain(["total".to_owned()])))
 }
 
 /// The URL of a page.
 pub fn url(
     base: &str,
     dialect: Dialect,
-    resources: ResourceType,
+    resources: &ResourceType,
     selector: &Selector,
     place: &Place,
 ) -> String {
@@ -193,7 +247,7 @@ pub fn url(
     // The order makes new rows come last. Release 0.3.0 knows it as `orderBy`, those after it as `order`; each ignores the other.
     let order_by = if dialect == Dialect::Search { "&orderBy=id%20asc" } else { "" };
     // Writing to a string can't fail.
-    let _ = write!(url, "order=id%20asc{order_by}&page={}&size={PAGE_SIZE}", place.page);
+    let _ = write!(url, "order=id%20asc{order_by}&page={}&size={}", place.page, place.size);
     url
 }
 
@@ -212,14 +266,14 @@ fn encode(text: &str, into: &mut String) {
 
 /// Reads a page. Items that can't be understood are told apart and spoil nothing else; an error says why there is no page
 /// at all.
-pub fn read(text: &str, dialect: Dialect) -> Result<Page, String> {
+pub fn read(text: &str, dialect: Dialect, selector: &Selector) -> Result<Page, String> {
     let trimmed = text.trim_start();
     let begins = || trimmed.chars().take(40).collect::<String>();
     let mut page = Page::default();
     let reading = match trimmed.as_bytes().first() {
         None => return Err("the answer is empty, where a list of resources was asked for".to_owned()),
-        Some(b'{') => Reading { page: &mut page, dialect, is_item_list: false },
-        Some(b'[') => Reading { page: &mut page, dialect, is_item_list: true },
+        Some(b'{') => Reading { page: &mut page, dialect, selector, is_item_list: false },
+        Some(b'[') => Reading { page: &mut page, dialect, selector, is_item_list: true },
         Some(_) => return Err(format!("the answer is not JSON; it begins with {:?}", begins())),
     };
     let mut text = serde_json::Deserializer::from_str(trimmed);
@@ -234,6 +288,7 @@ pub fn read(text: &str, dialect: Dialect) -> Result<Page, String> {
 struct Reading<'p> {
     page: &'p mut Page,
     dialect: Dialect,
+    selector: &'p Selector,
     /// Whether it is at the items, or at the object that holds them.
     is_item_list: bool,
 }
@@ -261,7 +316,7 @@ impl<'de> Visitor<'de> for Reading<'_> {
                 "items" if has_items => return Err(A::Error::duplicate_field("items")),
                 "items" => {
                     has_items = true;
-                    let items = Reading { page: &mut *self.page, dialect: self.dialect, is_item_list: true };
+                    let items = Reading { page: &mut *self.page, is_item_list: true, ..self };
                     fields.next_value_seed(items)?;
                 }
                 _ => drop(fields.next_value::<IgnoredAny>()?),
@@ -281,17 +336,17 @@ impl<'de> Visitor<'de> for Reading<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         while let Some(item) = items.next_element::<&RawValue>()? {
-            self.page.take(item, self.dialect);
+            self.page.take(item, self.dialect, self.selector);
         }
         Ok(())
     }
 }
 
 impl Page {
-    fn take(&mut self, item: &RawValue, dialect: Dialect) {
+    fn take(&mut self, item: &RawValue, dialect: Dialect, selector: &Selector) {
         let index = self.items;
         self.items += 1;
-        match item::resource(item, dialect) {
+        match item::resource(item, dialect, selector) {
             Ok(resource) => {
                 self.resources.push(resource);
                 self.trailing = None;

@@ -211,7 +211,7 @@ impl Sentinel {
         let is_same = before.as_ref().is_some_and(|before| before.config == config);
         let shard = Shard {
             shard: config.selector.to_string(),
-            resource_type: config.resource_type.name(),
+            resource_type: config.resource_type.name().to_owned(),
             broker_type: config.target.name(),
         };
         let is_same_target = before.as_ref().is_some_and(|before| before.config.target == config.target);
@@ -262,7 +262,7 @@ impl Sentinel {
 
     pub(super) fn secret_read(&mut self, read: &SecretKeyRef, outcome: Outcome, now: Now, step: &mut Step) {
         let Some(loaded) = self.loader.loaded.clone() else { return };
-        let Target::InSecret { secret, exchange, routing_key } = &loaded.config.target else { return };
+        let Target::InSecret { secret, exchange } = &loaded.config.target else { return };
         // The configuration has named another one since.
         if secret != read {
             return;
@@ -278,8 +278,7 @@ impl Sentinel {
         };
         match url {
             Ok(url) => {
-                let (exchange, routing_key) = (exchange.clone(), routing_key.clone());
-                self.broker = Some(Arc::new(Broker::RabbitMq { url, exchange, routing_key }));
+                self.broker = Some(Arc::new(Broker::RabbitMq { url, exchange: exchange.clone() }));
             }
             Err(problem) => {
                 let (namespace, SecretKeyRef { name, key }) = (&self.settings.namespace, secret);

@@ -93,7 +93,7 @@ pub struct Shard {
     /// Its selector.
     pub shard: String,
     /// What it watches.
-    pub resource_type: &'static str,
+    pub resource_type: String,
     /// Where it publishes.
     pub broker_type: &'static str,
 }
@@ -148,7 +148,7 @@ impl Shard {
     }
 
     fn measure(&self, metric: &'static str, extra: Option<&'static str>, by: Amount) -> Note {
-        let mut labels = vec![self.shard.clone(), self.resource_type.to_owned()];
+        let mut labels = vec![self.shard.clone(), self.resource_type.clone()];
         labels.extend(extra.map(str::to_owned));
         Note::Measured(Measure { metric: Cow::Borrowed(metric), labels, by })
     }

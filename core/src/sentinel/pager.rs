@@ -7,6 +7,9 @@
 //! A list that is given up after some of its pages were read continues at that page in the next cycle, which then reads what
 //! lies before: no page waits for another. After a cycle that read nothing the next one begins at page 1. A page beyond the
 //! total that the API gave is not requested.
+//!
+//! A page that is too large to be read is requested again with fewer items, down to one. Pages grow again once as many items were
+//! read as a larger page holds: by numbers only where a larger one begins, and to sizes that the API is known to give.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -63,12 +66,16 @@ pub struct Pager {
     back_max: u64,
     /// Whether any page but the first has brought something that had not come before.
     is_moving: bool,
-    /// How many items a page holds: the most that one had. An API may give fewer than it is asked for.
-    size: u64,
+    /// The most items that a page had. An API may give fewer than it is asked for.
+    widest: u64,
+    /// How many items have come since the size of pages changed.
+    narrow: u64,
     /// How many items have come, those that came twice included.
     items: u64,
-    /// How many pages were passed over in all, or lie before the place where it was begun.
+    /// How many pages of the present size were passed over in all, or lie before the place where it was begun.
     missed: u64,
+    /// The items of those that had another size.
+    missed_items: u64,
     total: Option<u64>,
     /// The number of items in the range of the place, as the API gave it last: a page beyond it is not requested.
     remaining: Option<u64>,
@@ -100,6 +107,8 @@ pub struct Progress {
 pub enum Setback {
     /// It is asked for again, a little later.
     Again,
+    /// It is asked for again with fewer items.
+    Smaller,
     /// It is passed over, so that it does not hold back the rest.
     PassedOver,
     /// The whole list is out of reach.
@@ -124,6 +133,7 @@ impl Pager {
             dialect,
             items: 0,
             missed: from.page - 1,
+            missed_items: 0,
             place: from.clone(),
             from,
             first: None,
@@ -138,7 +148,8 @@ impl Pager {
             seen: BTreeSet::new(),
             back_max: 0,
             is_moving: false,
-            size: size.max(1),
+            widest: size.max(1),
+            narrow: 0,
             total: None,
             remaining,
             whole,
@@ -149,13 +160,13 @@ impl Pager {
 
     /// What the next poll begins with.
     pub fn progress(&self) -> Progress {
-        let from = self.given_up.clone().unwrap_or_default();
+        let from = self.given_up.clone().filter(|place| !place.is_beginning()).unwrap_or_default();
         let remaining = match &from.after {
             None => self.whole,
             Some(_) => self.remaining.filter(|_| self.place.before.is_none()),
         };
         let empty_polls = if self.has_read { 0 } else { self.empty_polls.saturating_add(1) };
-        Progress { from, remaining, total: self.whole, size: self.size, empty_polls }
+        Progress { from, remaining, total: self.whole, size: self.widest, empty_polls }
     }
 
     /// Where the list was given up, if it is worth while to go on from there.
@@ -183,6 +194,12 @@ impl Pager {
         self.not_before
     }
 
+    /// How many items a page of the size that is requested holds.
+    fn size(&self) -> u64 {
+        // One that gives more than the most that it is asked for gives what it likes.
+        if self.widest > PAGE_SIZE as u64 { self.widest } else { self.widest.min(self.place.size as u64) }
+    }
+
     /// Takes a page in: resources that came before are taken out of it. An error says that the list leads nowhere.
     pub fn took(&mut self, page: &mut Page) -> Result<(), String> {
         (self.failures, self.passed_over, self.pleas) = (0, 0, 0);
@@ -202,22 +219,28 @@ impl Pager {
             came.insert(id) && !self.seen.contains(&id)
         });
         let is_stale = before > 0 && page.resources.is_empty();
-        self.size = self.size.max(page.items as u64);
-        let misunderstood = match self.dialect {
-            Dialect::Search => {
-                // Where nothing is understood, the last id alone tells that nothing has moved.
-                let is_stale = is_stale || (last.is_some() && last == self.place.after);
-                self.seen = came;
-                self.go_on_by_id(page, last);
-                is_stale.then_some("search")
-            }
-            Dialect::Labels => {
-                let is_first = self.place.page == 1;
-                self.is_moving |= !is_first && !is_stale;
-                self.back_max += u64::from(!page.resources.is_empty());
-                self.seen.append(&mut came);
-                self.go_on_by_number(page, is_stale);
-                (self.is_done && page.total.is_some() && !is_first && !self.is_moving).then_some("page")
+        let is_number_of_another = self.place.page > 1 && self.place.size < PAGE_SIZE;
+        let ignores_size = is_number_of_another && page.items > self.place.size;
+        self.widest = self.widest.max(page.items as u64);
+        let misunderstood = if ignores_size {
+            Some("size")
+        } else {
+            match self.dialect {
+                Dialect::Search => {
+                    // Where nothing is understood, the last id alone tells that nothing has moved.
+                    let is_stale = is_stale || (last.is_some() && last == self.place.after);
+                    self.seen = came;
+                    self.go_on_by_id(page, last);
+                    is_stale.then_some("search")
+                }
+                Dialect::Labels => {
+                    let is_first = self.place.page == 1;
+                    self.is_moving |= !is_first && !is_stale;
+                    self.back_max += u64::from(!page.resources.is_empty());
+                    self.seen.append(&mut came);
+                    self.go_on_by_number(page, is_stale);
+                    (self.is_done && page.total.is_some() && !is_first && !self.is_moving).then_some("page")
+                }
             }
         };
         let Some(parameter) = misunderstood else {
@@ -227,22 +250,23 @@ impl Pager {
             return Ok(());
         };
         (self.is_done, self.has_gaps) = (true, true);
-        Err(format!("the API gave the same page twice: it seems not to understand {parameter}="))
+        let seen = if ignores_size { "more than was requested" } else { "the same page twice" };
+        Err(format!("the API gave {seen}: it seems not to understand {parameter}="))
     }
 
     /// The last page is done with: what lies before the page where the list was begun is left, unless that was read as well.
     fn end_of_list(&mut self) {
         self.is_done = true;
-        if self.end.is_none() && self.from != Place::default() {
+        if self.end.is_none() && !self.from.is_beginning() {
             self.go_round();
         }
     }
 
     fn go_round(&mut self) {
         let before = self.first.clone().filter(|_| self.dialect == Dialect::Search);
-        self.place = Place { before, ..Place::default() };
+        self.place = Place { before, size: self.place.size, ..Place::default() };
         (self.end, self.is_done) = (Some(self.from.page), false);
-        (self.items, self.missed, self.total) = (0, 0, None);
+        (self.items, self.missed, self.missed_items, self.total) = (0, 0, 0, None);
         (self.failures, self.passed_over) = (0, 0);
         // How many items come before the first that was read is not known.
         self.remaining = self.whole.filter(|_| self.place.before.is_none());
@@ -250,14 +274,18 @@ impl Pager {
 
     fn go_on_by_id(&mut self, page: &Page, last: Option<String>) {
         let items = page.items as u64;
-        let passed = (self.place.page - 1) * self.size;
+        let passed = (self.place.page - 1) * self.size();
         self.is_done = match page.total {
             Some(total) => items == 0 || passed + items >= total,
-            None => page.items < PAGE_SIZE,
+            None => page.items < self.place.size,
         };
         if let Some(last) = last.filter(|last| quoted_id(last).is_some()) {
             (self.place.after, self.place.page) = (Some(last), 1);
             self.remaining = page.total.map(|total| total.saturating_sub(passed + items));
+            self.narrow += items;
+            if let Some(larger) = self.place.larger().filter(|larger| self.narrow >= *larger as u64) {
+                self.resize(larger);
+            }
         } else {
             // Nothing on it could be understood, so that its last id is not known.
             (self.place.page, self.remaining) = (self.place.page + 1, page.total);
@@ -266,6 +294,7 @@ impl Pager {
 
     fn go_on_by_number(&mut self, page: &Page, is_stale: bool) {
         self.items += page.items as u64;
+        self.narrow += page.items as u64;
         let gone = match (self.total, page.total) {
             (Some(before), Some(now)) => before.saturating_sub(now),
             _ => 0,
@@ -273,21 +302,40 @@ impl Pager {
         (self.total, self.remaining) = (page.total, page.total);
         self.is_done = match page.total {
             // Without numbers of pages everything came at once, as it does when they are ignored.
-            None => page.items != PAGE_SIZE || is_stale,
+            None => page.items != self.place.size || is_stale,
             // What came twice must not count for what has not come, and short pages not for whole ones.
             Some(total) => {
-                let came = self.items + self.missed * self.size;
-                page.items == 0 || came.min(self.place.page * self.size) >= total
+                let came = self.items + self.missed_items + self.missed * self.size();
+                page.items == 0 || came.min(self.place.page * self.size()) >= total
             }
         } || self.end.is_some_and(|end| is_stale && self.place.page >= end);
-        let back = gone.div_ceil(self.size).min(self.place.page - 1).min(self.back_max);
+        let back = gone.div_ceil(self.size()).min(self.place.page - 1).min(self.back_max);
         if back > 0 {
             // What stood at the head of this page may now stand at the end of the one before.
             (self.place.page, self.back_max) = (self.place.page - back, self.back_max - back);
             self.is_done = false;
         } else {
             self.place.page += 1;
+            let begins = (self.place.page - 1) * self.size();
+            let larger = self.place.larger().map(|larger| (larger, larger as u64));
+            let grown = larger.filter(|(_, larger)| {
+                self.narrow >= *larger && self.widest >= *larger && begins.is_multiple_of(*larger)
+            });
+            if let Some((larger, _)) = grown {
+                self.resize(larger);
+            }
         }
+    }
+
+    /// Requests pages of another size from now on. If the API gives fewer than it is asked for, the next perhaps begins a little before
+    /// this place.
+    fn resize(&mut self, size: usize) {
+        let before = self.size();
+        let begins = |page: u64| (page - 1) * before / size as u64 + 1;
+        (self.place.page, self.from.page) = (begins(self.place.page), begins(self.from.page));
+        self.end = self.end.map(begins);
+        self.missed_items += std::mem::take(&mut self.missed) * before;
+        (self.place.size, self.from.size, self.narrow) = (size, size, 0);
     }
 
     /// Takes in that a page failed.
@@ -306,8 +354,23 @@ impl Pager {
         if !is_whole_list && self.failures < ATTEMPTS && self.passed_over == 0 {
             return Setback::Again;
         }
+        self.pass_over(is_whole_list)
+    }
+
+    /// Takes in that a page is too large to be read.
+    pub fn oversized(&mut self) -> Setback {
+        let is_divisible = self.widest <= PAGE_SIZE as u64;
+        let Some(smaller) = self.place.smaller().filter(|_| is_divisible) else {
+            return self.pass_over(false);
+        };
+        self.resize(smaller);
+        Setback::Smaller
+    }
+
+    /// Goes on without a page, or gives the list up.
+    fn pass_over(&mut self, is_whole_list: bool) -> Setback {
         let looks_ahead = self.has_read || self.empty_polls.is_multiple_of(LOOK_AHEAD_EVERY);
-        let is_last = self.remaining.is_some_and(|remaining| self.place.page * self.size >= remaining);
+        let is_last = self.remaining.is_some_and(|remaining| self.place.page * self.size() >= remaining);
         if is_whole_list || self.passed_over == PASSED_OVER_MAX || !(looks_ahead || is_last) {
             (self.is_done, self.has_gaps) = (true, true);
             // A poll that read nothing says nothing about where the list can be read: the next one begins at page 1.

@@ -163,9 +163,12 @@ impl Sentinel {
             if changed.type_ == FLEET_REACHABLE && changed.reason == NOTHING_SELECTED {
                 step.notes.push(Note::Warning { message: changed.message.clone() });
             }
+            // What this step has reported as a warning is not reported as one again.
+            let is_reported = step.notes.iter().any(|note| matches!(note, Note::Warning { .. }));
             step.notes.push(Note::ConditionChanged {
                 object: self.object(),
                 condition: changed.type_,
+                warning: changed.status == Status::False.as_str() && !is_reported,
                 status: changed.status,
                 reason: changed.reason,
                 message: changed.message,

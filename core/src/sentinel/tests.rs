@@ -83,6 +83,7 @@ impl Bench {
             Note::ConditionChanged { condition, status, reason, message, .. } => {
                 format!("{condition}={status} {reason}: {message}")
             }
+            Note::Error { message } => format!("error: {message}"),
             Note::Warning { message } => format!("warning: {message}"),
             Note::Told { message, .. } => message.clone(),
             Note::Measured(measure) if matches!(measure.by, Amount::Add(0) | Amount::Forget) => return,

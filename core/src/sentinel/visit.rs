@@ -15,6 +15,8 @@ use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::machine::{Note, Step};
 use crate::time::Now;
 
+/// The reason where a page is too large to be read.
+const TOO_LARGE: &str = "AnswerTooLarge";
 /// So many malformed resources are told, and remembered, in a cycle.
 const TOLD_MAX: usize = 1000;
 
@@ -26,8 +28,10 @@ impl Sentinel {
             return;
         };
         let config = &cycle.loaded.config;
-        let url = fleet::url(&config.url, config.dialect, config.resource_type, &config.selector, place);
-        let action = Action::Fetch { url: url.clone(), timeout: config.timeout };
+        let url = fleet::url(&config.url, config.dialect, &config.resource_type, &config.selector, place);
+        let keep = Arc::clone(&cycle.keep);
+        let headers = config.headers.clone();
+        let action = Action::Fetch { url: url.clone(), headers, timeout: config.timeout, keep };
         cycle.is_fetching = true;
         let asked = Asked::Page { cycle: cycle.number, url };
         self.ask(action, asked, step);
@@ -36,15 +40,17 @@ impl Sentinel {
     pub(super) fn fetched(&mut self, number: u64, url: &str, outcome: Outcome, now: Now, step: &mut Step) {
         let Some(mut cycle) = self.cycle.take_if(|cycle| cycle.number == number) else { return };
         cycle.is_fetching = false;
-        let dialect = cycle.loaded.config.dialect;
+        let loaded = Arc::clone(&cycle.loaded);
+        let (dialect, selector) = (loaded.config.dialect, &loaded.config.selector);
         let page = match outcome {
             Ok(Success::Document(text)) => {
-                let page = fleet::read(&text, dialect).and_then(|mut page| {
+                let page = fleet::read(&text, dialect, selector).and_then(|mut page| {
                     self.leave_out(&mut cycle, std::mem::take(&mut page.malformed), page.spoiled, step);
                     cycle.pager.took(&mut page).map(|()| page)
                 });
                 page.map_err(|problem| (Some("InvalidAnswer"), Failure::new(Class::Unknown, problem)))
             }
+            Ok(Success::Oversized(why)) => Err((Some(TOO_LARGE), Failure::new(Class::Invalid, why))),
             Ok(_) => Err((Some("InvalidAnswer"), Failure::new(Class::Unknown, "the answer is no document"))),
             Err(failure) => Err((None, failure)),
         };
@@ -107,11 +113,14 @@ impl Sentinel {
     ) {
         let setback = if cycle.pager.is_done() {
             Setback::GivenUp
+        } else if reason == Some(TOO_LARGE) {
+            cycle.pager.oversized()
         } else {
             cycle.pager.failed(failure, now.monotonic, &mut self.random)
         };
         let follows = match setback {
             Setback::Again => "requesting it again",
+            Setback::Smaller => "requesting fewer resources at a time",
             Setback::PassedOver => "skipping the page",
             Setback::GivenUp if cycle.pager.given_up().is_some() => {
                 "the list was given up; the next poll continues here"
@@ -121,7 +130,7 @@ impl Sentinel {
         let message = format!("GET {} failed: {failure}; {follows}", config::without_credentials(url));
         // It may take long until the API lets itself be asked again.
         let is_put_off = failure.class == Class::Throttled || failure.retry_after.is_some();
-        if setback == Setback::Again && !is_put_off {
+        if matches!(setback, Setback::Again | Setback::Smaller) && !is_put_off {
             step.notes.push(Note::Told { debug: true, message });
             return;
         }
@@ -149,7 +158,7 @@ impl Sentinel {
         let (mut ready, mut not_ready) = (0_usize, 0_usize);
         for resource in resources {
             // What the server could not filter is filtered here.
-            if resource.labels.as_ref().is_some_and(|labels| !config.selector.matches(labels)) {
+            if !resource.is_selected {
                 continue;
             }
             cycle.tally.resources += 1;
@@ -161,7 +170,7 @@ impl Sentinel {
                 Decision::Publish => {
                     let id = self.ids.next(now.wall, &mut self.random);
                     let trace = cycle.trace.as_ref().map(|trace| trace.span(&mut self.random));
-                    due.push(event::reconcile(resource, config.resource_type, id, trace, now.wall));
+                    due.push(event::reconcile(resource, &config.resource_type, id, trace, now.wall));
                 }
                 Decision::Skip { .. } if resource.is_ready => ready += 1,
                 Decision::Skip { .. } => not_ready += 1,

@@ -66,6 +66,7 @@ pub struct DPUServiceStatus {
 
 /// All clusters in a few words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct Rollout {
     /// The worst sync status: Synced, `OutOfSync` or Unknown.
@@ -74,9 +75,14 @@ pub struct Rollout {
     /// The worst health: Healthy, Suspended, Progressing, Missing, Degraded or Unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub health: String,
-    /// How many clusters are synced and healthy, of how many `DPUClusters`, such as 3/4.
+    /// How many clusters are synced and healthy, of how many `DPUClusters`, such as 3/4. Those whose reports may be stale do not count.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub clusters: String,
+    /// Since when DPF has not called a cluster ready. What Argo CD says of it may be as old: while a cluster does not answer, Argo CD
+    /// repeats what it saw last.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::map_of_times")]
+    pub stale_since: BTreeMap<String, String>,
 }
 
 /// Whether a cluster has what the chart says.

@@ -2,22 +2,14 @@
 
 use std::io::Write as _;
 
-use lockstep_shell::{controllers, yaml};
+use lockstep_shell::{controllers, definitions};
 
 /// Prints the resource definitions (CRDs) of the controllers as YAML
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Only those of these controllers [default: all]
-    #[arg(
-        long,
-        alias = "controller",
-        value_delimiter = ',',
-        value_name = "NAMES",
-        value_parser = super::controller_names(),
-        env = "LOCKSTEP_CONTROLLERS"
-    )]
-    controllers: Vec<String>,
+    #[command(flatten)]
+    choice: super::Choice,
 }
 
 const EXAMPLES: &str = "\
@@ -26,8 +18,7 @@ Examples:
   lockstep crds > crds.yaml";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let sets = controllers::select(&args.controllers)?;
-    let documents =
-        sets.iter().flat_map(|set| &set.crds).map(yaml::document).collect::<Result<String, _>>()?;
+    let sets = controllers::select(&args.choice.controllers)?;
+    let documents = sets.iter().flat_map(|set| &set.crds).map(definitions::document).collect::<String>();
     Ok(std::io::stdout().write_all(documents.as_bytes())?)
 }

@@ -5,8 +5,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::ArgMatches;
-use clap::parser::ValueSource;
 use lockstep_core::engine::operator::Config;
 use lockstep_crds::CrdSet;
 use lockstep_shell::clock::Clock;
@@ -49,16 +47,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", default_value = "lockstep.kubeconfig", env = "LOCKSTEP_DEV_KUBECONFIG")]
     kubeconfig: PathBuf,
 
-    /// Which controllers to run [default: all]
-    #[arg(
-        long,
-        alias = "controller",
-        value_delimiter = ',',
-        value_name = "NAMES",
-        value_parser = super::controller_names(),
-        env = "LOCKSTEP_CONTROLLERS"
-    )]
-    controllers: Vec<String>,
+    #[command(flatten)]
+    choice: super::Choice,
 
     /// Serve the API alone: no resource definitions, no controllers, no examples
     #[arg(long)]
@@ -78,14 +68,8 @@ Examples:
 Then, in another terminal:
   kubectl --kubeconfig lockstep.kubeconfig get namespaceclassbindings --all-namespaces";
 
-/// Whether both --bare and --controllers were given. A variable of the environment, which clap would count as well, does not
-/// speak of this one command: --bare outranks it.
-pub(crate) fn contradicts_itself(matches: &ArgMatches) -> bool {
-    matches.get_flag("bare") && matches.value_source("controllers") == Some(ValueSource::CommandLine)
-}
-
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let sets = if args.bare { Vec::new() } else { controllers::select(&args.controllers)? };
+    let sets = if args.bare { Vec::new() } else { controllers::select(&args.choice.controllers)? };
     logging::start(&args.log_level, logging::Format::Text)?;
     let mut signals = Signals::new()?;
     let host = Host::bind(args.listen, Options::default())
@@ -136,7 +120,7 @@ async fn control(
     let mut definitions = sets.to_vec();
     let mut later = Vec::new();
     let systems = around::systems(sets);
-    for machine in around::controllers(&systems, process::seed()) {
+    for machine in around::controllers(&systems, process::seed())? {
         manager.add(machine);
     }
     definitions.push(around::definitions(&systems)?);

@@ -116,7 +116,8 @@ where
         (count, last) = (count + 1, number);
     }
     let cut = if lines.is_cut() { "; the last line was cut off while it was written" } else { "" };
-    Ok(writeln!(out, "{count} steps replayed, all as recorded{cut}")?)
+    let how = if count == 1 { "as" } else { "all as" };
+    Ok(writeln!(out, "{} replayed, {how} recorded{cut}", super::count(count, "step"))?)
 }
 
 fn differs(

@@ -31,17 +31,8 @@ use super::{Misuse, logging, process};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
-    /// Which controllers to run [default: all but the Sentinel]
-    #[arg(
-        long,
-        alias = "controller",
-        value_delimiter = ',',
-        value_name = "NAMES",
-        value_parser = super::controller_names(),
-        overrides_with = "controllers",
-        env = "LOCKSTEP_CONTROLLERS"
-    )]
-    controllers: Vec<String>,
+    #[command(flatten)]
+    choice: super::Choice,
 
     /// Where the Lease of the leader election is [default: the namespace of the context, or of the pod]
     #[arg(long, value_name = "NAMESPACE", env = "LOCKSTEP_NAMESPACE")]
@@ -130,7 +121,7 @@ The resource definitions come first:
 Ctrl-C or SIGTERM ends it, after what is being written.";
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let sets = controllers::select_running(&args.controllers).map_err(Misuse::of)?;
+    let sets = controllers::select_running(&args.choice.controllers).map_err(Misuse::of)?;
     if args.record.is_some() && sets.len() != 1 {
         let names = sets.iter().map(|set| set.controller).collect::<Vec<_>>().join(", ");
         let story =
@@ -142,9 +133,11 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let preparing = async {
         let config = connect::configuration(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
         let client = connect(config.clone(), &sets).await?;
+        let account = connect::account(&client).await;
         info!(
             version = env!("CARGO_PKG_VERSION"),
             cluster = masked(&config.cluster_url.to_string()),
+            account = account.as_deref().unwrap_or("unknown"),
             controllers = sets.iter().map(|set| set.controller).collect::<Vec<_>>().join(","),
             leader_elect = args.leader_elect,
             "starting"
@@ -278,7 +271,7 @@ mod tests {
         let line = first.into_iter().chain(again);
         let Command::Run(args) = Cli::try_parse_from(line).unwrap().command else { unreachable!() };
         assert_eq!((args.log_level.as_str(), args.leader_elect), ("debug", true));
-        assert_eq!(args.controllers, ["sentinel", "bridge"]);
+        assert_eq!(args.choice.controllers, ["sentinel", "bridge"]);
     }
 
     #[test]

@@ -45,15 +45,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "A..B", value_parser = input::seeds)]
     seeds: Option<Seeds>,
 
-    /// Only these controllers [default: all]
-    #[arg(
-        long,
-        alias = "controller",
-        value_name = "NAMES",
-        value_delimiter = ',',
-        value_parser = super::controller_names()
-    )]
-    controllers: Vec<String>,
+    #[command(flatten)]
+    choice: super::Choice,
 
     /// Only these faults; users act all the same [default: all]
     #[arg(
@@ -90,7 +83,7 @@ pub(crate) struct Args {
         long,
         value_name = "FILE",
         value_parser = input::plan_file,
-        conflicts_with_all = ["seeds", "controllers", "faults", "duration", "jobs", "keep_going"]
+        conflicts_with_all = ["seeds", "faults", "duration", "jobs", "keep_going"]
     )]
     plan: Option<PlanFile>,
 
@@ -163,7 +156,7 @@ impl Args {
     }
 
     fn chose(&self, controller: &str) -> bool {
-        self.controllers.is_empty() || self.controllers.iter().any(|name| name == controller)
+        self.choice.controllers.is_empty() || self.choice.controllers.iter().any(|name| name == controller)
     }
 
     /// What is searched, where nobody has chosen the seeds these.

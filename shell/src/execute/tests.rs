@@ -157,6 +157,17 @@ async fn an_answer_that_is_not_json_leaves_the_outcome_open() {
     assert_eq!(outcome.unwrap_err().class, Class::Unknown);
 }
 
+/// As the documentation of the Bridge says (VAL, Timeout Configuration).
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_waited_for_half_a_minute() {
+    let began = tokio::time::Instant::now();
+    let client = client(|_| std::future::pending());
+    let get = Action::Get { target: config_map("a"), metadata_only: false };
+    let failure = Executor::new(client, "test").execute(&get).await.unwrap_err();
+    assert_eq!((failure.class, failure.message.as_str()), (Class::Unknown, "no answer within 30 s"));
+    assert_eq!(began.elapsed(), std::time::Duration::from_secs(30));
+}
+
 #[tokio::test]
 async fn a_refused_connection_is_unavailable() {
     // Bound and dropped: nobody listens on this port.

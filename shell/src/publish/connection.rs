@@ -35,9 +35,7 @@ pub(super) trait Connection: Send + Sync {
 pub(super) async fn open(broker: &Broker) -> Result<Box<dyn Connection>, Failure> {
     match broker {
         #[cfg(feature = "rabbitmq")]
-        Broker::RabbitMq { url, exchange, routing_key } => {
-            Ok(Box::new(rabbitmq::Connection::open(url, exchange, routing_key).await?))
-        }
+        Broker::RabbitMq { url, exchange } => Ok(Box::new(rabbitmq::Connection::open(url, exchange).await?)),
         #[cfg(feature = "pubsub")]
         Broker::PubSub { project, topic } => Ok(Box::new(pubsub::Connection::open(project, topic).await?)),
         #[cfg(not(all(feature = "pubsub", feature = "rabbitmq")))]

@@ -9,7 +9,7 @@ use lapin::options::BasicPublishOptions;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Confirmation};
 use lockstep_core::engine::action::Failure;
-use lockstep_core::engine::broker::{CloudEvent, Confidential};
+use lockstep_core::engine::broker::{CloudEvent, Confidential, Exchange};
 
 use super::connection::answers::{CONNECT_TIMEOUT, settle};
 use super::connection::{self, Answer};
@@ -46,12 +46,12 @@ type Message = (Vec<u8>, BasicProperties);
 
 impl Connection {
     /// Connects, and declares the exchange.
-    pub(super) async fn open(url: &Confidential, exchange: &str, routing_key: &str) -> Result<Self, Failure> {
+    pub(super) async fn open(url: &Confidential, to: &Exchange) -> Result<Self, Failure> {
         let server = Server::new(url)?;
-        let exchange = server.short_string("exchange", exchange)?;
-        let routing_key = server.short_string("routing key", routing_key)?;
+        let exchange = server.short_string("exchange", &to.name)?;
+        let routing_key = server.short_string("routing key", &to.routing_key)?;
         let socket = Arc::new(Socket::default());
-        let handshake = handshake(server.uri().clone(), exchange.clone(), Arc::clone(&socket));
+        let handshake = handshake(server.uri().clone(), exchange.clone(), to.r#type, Arc::clone(&socket));
         match tokio::time::timeout(CONNECT_TIMEOUT, handshake).await {
             Ok(Ok((amqp, channel))) => Ok(Self {
                 server,
@@ -63,7 +63,7 @@ impl Connection {
                 sending: Mutex::default(),
                 answers: AtomicU64::default(),
             }),
-            Ok(Err(error)) => Err(server.refused(&error)),
+            Ok(Err(error)) => Err(server.refused(&error, to.r#type)),
             Err(_) => {
                 socket.end();
                 Err(server.silent())

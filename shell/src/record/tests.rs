@@ -207,7 +207,7 @@ fn a_word_of_the_program_as_a_secret_changes_no_decision() {
     let words = text.split(|c: char| !c.is_alphabetic() && c != '.');
     // What is random in a name is no word: the digits of its end, and what stands before the first of them.
     let is_random = |word: &str| {
-        ["one.", "two.", "three."].iter().any(|name| word.starts_with(name))
+        ["one.", "two.", "three.", "web."].iter().any(|name| word.starts_with(name))
             || word.chars().all(|letter| letter.is_ascii_hexdigit())
     };
     let words = words.filter(|word| word.len() > 4 && !is_random(word));

@@ -23,7 +23,7 @@ pub(super) fn span(
 ) -> Option<SpanData> {
     let data = otlp::data(event.traceparent.as_deref()?, SpanKind::Producer, begun, took)?;
     let (system, destination) = match broker {
-        Broker::RabbitMq { exchange, .. } => ("rabbitmq", exchange),
+        Broker::RabbitMq { exchange, .. } => ("rabbitmq", &exchange.name),
         Broker::PubSub { topic, .. } => ("gcp_pubsub", topic),
     };
     let mut attributes = vec![
@@ -34,8 +34,9 @@ pub(super) fn span(
         KeyValue::new("messaging.message.id", event.id.clone()),
         KeyValue::new("cloudevents.event_type", event.r#type.clone()),
     ];
-    if let Broker::RabbitMq { routing_key, .. } = broker {
-        attributes.push(KeyValue::new("messaging.rabbitmq.destination.routing_key", routing_key.clone()));
+    if let Broker::RabbitMq { exchange, .. } = broker {
+        let routing_key = exchange.routing_key.clone();
+        attributes.push(KeyValue::new("messaging.rabbitmq.destination.routing_key", routing_key));
     }
     for (attribute, key) in [("hyperfleet.resource_id", "id"), ("hyperfleet.resource_kind", "kind")] {
         if let Some(text) = event.data[key].as_str() {
@@ -56,7 +57,7 @@ pub(super) fn span(
 #[cfg(test)]
 mod tests {
     use lockstep_core::engine::action::Class;
-    use lockstep_core::engine::broker::Confidential;
+    use lockstep_core::engine::broker::{Confidential, Exchange, ExchangeType};
 
     use super::*;
     use crate::publish::example;
@@ -73,8 +74,11 @@ mod tests {
     fn spans_of_both_brokers() {
         let rabbitmq = Broker::RabbitMq {
             url: Confidential::new("amqp://user:hunter2@broker"),
-            exchange: "events".to_owned(),
-            routing_key: "clusters".to_owned(),
+            exchange: Exchange {
+                name: "events".to_owned(),
+                r#type: ExchangeType::Fanout,
+                routing_key: "clusters".to_owned(),
+            },
         };
         let pubsub = Broker::PubSub { project: "fleet".to_owned(), topic: "events".to_owned() };
         let event = CloudEvent {

@@ -96,7 +96,8 @@ fn run_tells_why_it_does_not_lead() {
     assert_eq!(misled.terminate(), Some(0));
 
     let first = stands_by(&[]);
-    first.shows(&["leadership acquired"]);
+    // By which account, when it has seen everything, and when it acts.
+    first.shows(&["starting", "account=\"lockstep-admin\"", "synced", "leadership acquired"]);
     let second = stands_by(&[]);
     second.shows(&["standing by: the Lease default/lockstep is held by"]);
     assert_eq!(first.terminate(), Some(0));

@@ -1,12 +1,14 @@
 //! From the bytes of a body to an untyped object.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
+use lockstep_core::yaml;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::protobuf;
 use super::status::Status;
+use crate::cause::text;
 
 /// A body, and the fields that it gives twice.
 #[derive(Debug)]
@@ -18,9 +20,7 @@ pub(crate) struct Body {
 /// Reads JSON, YAML or protobuf by the media type; without one, JSON is assumed. `kind` is what it should be.
 pub(crate) fn decode(media_type: &str, bytes: &[u8], kind: &str) -> Result<Body, Status> {
     match media_type {
-        "" | "application/json" | "*/*" => json(bytes).map_err(|why| {
-            unrecognized(kind, &format!("couldn't get version/kind; json parse error: {why}"), bytes)
-        }),
+        "" | "application/json" | "*/*" => object(bytes).map_err(|why| unrecognized(kind, &why, bytes)),
         "application/yaml" => yaml(bytes).map_err(Status::bad_request),
         protobuf::MEDIA_TYPE => {
             let value = protobuf::decode(bytes).map_err(Status::bad_request)?;
@@ -35,16 +35,49 @@ pub(crate) fn decode(media_type: &str, bytes: &[u8], kind: &str) -> Result<Body,
 /// The answer to a body that is nothing like an object; it shows how the body begins.
 pub(crate) fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
     const SHOWN_BYTES: usize = 30;
-    let shown = match bytes.len() {
-        0 => "<empty>".to_owned(),
-        length if length > SHOWN_BYTES => {
-            format!("{} ...", String::from_utf8_lossy(&bytes[..SHOWN_BYTES]))
-        }
-        _ => String::from_utf8_lossy(bytes).into_owned(),
+    let (shown, more) = match bytes.split_at_checked(SHOWN_BYTES) {
+        Some((shown, rest)) if !rest.is_empty() => (shown, " ..."),
+        _ => (bytes, ""),
     };
+    let shown = match shown.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(shown).into_owned(),
+        Some(_) => shown.iter().fold(String::new(), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("a string takes all writes");
+            text
+        }),
+    };
+    let shown = format!("{shown}{more}");
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
     ))
+}
+
+/// Reads JSON that is an object with the texts `apiVersion` and `kind`, as far as it has them; or says in the server's words
+/// why it is none.
+pub(crate) fn object(bytes: &[u8]) -> Result<Body, String> {
+    let unknown = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    let body = json(bytes).map_err(unknown)?;
+    check_type_meta(&body.value).map_err(unknown)?;
+    Ok(body)
+}
+
+/// Checks the fields by which the server finds out of which kind an object is.
+pub(crate) fn check_type_meta(value: &Value) -> Result<(), String> {
+    const TYPE: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+    if !value.is_object() && !value.is_null() {
+        return Err(format!(
+            "json: cannot unmarshal {} into Go value of type {TYPE}",
+            text::json_type(value)
+        ));
+    }
+    for key in ["apiVersion", "kind"] {
+        if let Some(wrong) = value.get(key).filter(|given| !given.is_string() && !given.is_null()) {
+            let found = text::json_type(wrong);
+            return Err(format!("json: cannot unmarshal {found} into Go struct field .{key} of type string"));
+        }
+    }
+    Ok(())
 }
 
 /// Reads JSON.
@@ -66,8 +99,7 @@ fn syntax(error: &serde_json::Error) -> String {
 pub(crate) fn yaml(bytes: &[u8]) -> Result<Body, String> {
     let mut duplicates = Vec::new();
     let seed = Tree { path: Path::Root, duplicates: &mut duplicates };
-    let value = seed
-        .deserialize(serde_yaml::Deserializer::from_slice(bytes))
+    let value = yaml::read_with(bytes, seed)
         .map_err(|error| format!("error converting YAML to JSON: yaml: {error}"))?;
     Ok(Body { value, duplicates })
 }

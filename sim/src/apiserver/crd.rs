@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::delete::{DeleteOptions, Deleted};
+use super::discovery::priority;
 use super::registry::{Resource, Version};
 use super::request::ResourcePath;
 use super::scope::Scope;
@@ -70,6 +71,26 @@ pub(super) fn prepare(definition: &mut Value) {
     status.entry("conditions").or_insert(Value::Null);
 }
 
+/// The warning of a deprecated version: its own, or one that names the version to use instead.
+pub(super) fn deprecation(resource: &Resource, version: &Version, entry: &Value) -> Option<String> {
+    let is_deprecated = |entry: &Value| entry.get("deprecated") == Some(&Value::Bool(true));
+    if !is_deprecated(entry) {
+        return None;
+    }
+    if let Some(own) = entry.get("deprecationWarning").and_then(Value::as_str) {
+        return Some(own.to_owned());
+    }
+    let Resource { group, kind, .. } = resource;
+    let newer = resource
+        .versions
+        .iter()
+        .filter(|other| other.served && !other.crd_entry().is_some_and(is_deprecated))
+        .filter(|other| priority(&other.name) < priority(&version.name))
+        .min_by_key(|other| priority(&other.name));
+    let instead = newer.map(|newer| format!("; use {group}/{} {kind}", newer.name)).unwrap_or_default();
+    Some(format!("{group}/{} {kind} is deprecated{instead}", version.name))
+}
+
 /// Refuses a deletion that is meant for another definition or another state of it.
 pub(super) fn check_preconditions(definition: &Value, options: &DeleteOptions) -> Result<(), Status> {
     let found = [
@@ -101,7 +122,7 @@ pub(super) fn check_create(server: &ApiServer, resource: &Resource, name: &str) 
 }
 
 /// The resource that a definition describes.
-fn resource(definition: &Value, table: super::store::TableId) -> Resource {
+fn resource(definition: &Value, table: super::store::TableId, since: u64) -> Resource {
     let strings = |pointer: &str| {
         meta::strings(definition.pointer(pointer)).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
@@ -124,6 +145,7 @@ fn resource(definition: &Value, table: super::store::TableId) -> Resource {
         categories: strings("/spec/names/categories"),
         namespaced: text(definition, "/spec/scope") == "Namespaced",
         versions: versions(definition).map(read).collect(),
+        since,
     }
 }
 
@@ -143,8 +165,12 @@ impl ApiServer {
         if accepted && !unchanged {
             let (group, plural) = (text(definition, "/spec/group"), text(definition, "/spec/names/plural"));
             let known = self.registry.get(group, plural).map(|known| known.table);
-            let table = known.unwrap_or_else(|| self.registry.new_table());
-            let resource = resource(definition, table);
+            let table = known.unwrap_or_else(|| {
+                let table = self.registry.new_table();
+                self.store.open(table);
+                table
+            });
+            let resource = resource(definition, table, self.store.revision());
             if !resource.versions.is_empty() {
                 self.registry.insert(Arc::new(resource));
             }

@@ -4,120 +4,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use self::grace::Grace;
+pub(super) use self::options::{DeleteOptions, Propagation};
 use super::registry::Resource;
 use super::request::Request;
 use super::respond::Answer;
-use super::scope::{Scope, dry_run};
-use super::status::{Qualified, Status, quote};
-use super::{ApiServer, body, crd, meta, namespace, strategy, validate};
-use crate::cause::Cause;
+use super::scope::Scope;
+use super::status::Status;
+use super::{ApiServer, crd, meta, namespace, strategy};
 
-/// What becomes of the dependents of a deleted object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Propagation {
-    Background,
-    Foreground,
-    Orphan,
-}
-
-/// The options of a deletion.
-#[derive(Debug, Clone)]
-pub(super) struct DeleteOptions {
-    pub(super) now: jiff::Timestamp,
-    pub(super) dry_run: bool,
-    pub(super) uid: Option<String>,
-    pub(super) resource_version: Option<String>,
-    pub(super) propagation: Option<Propagation>,
-    /// Whether the request says `orphanDependents: false`.
-    pub(super) cascades: bool,
-}
-
-impl DeleteOptions {
-    /// Reads the options from the body, or from the query if there is none.
-    pub(super) fn parse(request: &Request<'_>, now: jiff::Timestamp) -> Result<Self, Status> {
-        let mut causes = Vec::new();
-        let body = if request.body.is_empty() {
-            Value::Null
-        } else {
-            body::decode(request.media_type(), request.body, "DeleteOptions")?.value
-        };
-        if !body.is_null() && !body.is_object() {
-            return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));
-        }
-        let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
-        if !matches!(text("kind"), "" | "DeleteOptions") {
-            return Err(Status::bad_request(format!(
-                "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
-                quote(text("kind")),
-                quote(text("apiVersion"))
-            )));
-        }
-        let from_query = |key: &str| request.query.get(key).map(Value::from).unwrap_or_default();
-        let (policy, orphan, dry) = if body.is_null() {
-            (from_query("propagationPolicy"), request.query.flag("orphanDependents"), None)
-        } else {
-            let dry = meta::strings(body.get("dryRun"));
-            (body["propagationPolicy"].clone(), body["orphanDependents"].as_bool(), Some(dry))
-        };
-        let dry_run = match dry {
-            Some(values) => dry_run(values.into_iter(), &mut causes),
-            None => dry_run(request.query.all("dryRun"), &mut causes),
-        };
-        let propagation = propagation(policy.as_str(), orphan, &mut causes);
-        if !causes.is_empty() {
-            let kind = Qualified { group: "meta.k8s.io", name: "DeleteOptions" };
-            return Err(Status::invalid(kind, "", &causes));
-        }
-        let precondition = |key: &str| {
-            body.pointer(&format!("/preconditions/{key}")).and_then(Value::as_str).map(str::to_owned)
-        };
-        Ok(Self {
-            now,
-            dry_run,
-            uid: precondition("uid"),
-            resource_version: precondition("resourceVersion"),
-            propagation,
-            cascades: orphan == Some(false),
-        })
-    }
-
-    /// A plain deletion.
-    pub(super) fn background(now: jiff::Timestamp) -> Self {
-        Self {
-            now,
-            dry_run: false,
-            uid: None,
-            resource_version: None,
-            propagation: Some(Propagation::Background),
-            cascades: false,
-        }
-    }
-}
-
-fn propagation(policy: Option<&str>, orphan: Option<bool>, causes: &mut Vec<Cause>) -> Option<Propagation> {
-    let field = "propagationPolicy";
-    if let (Some(policy), Some(_)) = (policy, orphan) {
-        let why = "orphanDependents and deletionPropagation cannot be both set";
-        causes.push(validate::invalid(field, &quote(policy), why));
-    }
-    match (policy, orphan) {
-        (None, None) => None,
-        (None, Some(true)) | (Some("Orphan"), _) => Some(Propagation::Orphan),
-        (None, Some(false)) | (Some("Background"), _) => Some(Propagation::Background),
-        (Some("Foreground"), _) => Some(Propagation::Foreground),
-        (Some(other), _) => {
-            causes.push(Cause {
-                reason: "FieldValueNotSupported",
-                field: field.to_owned(),
-                message: format!(
-                    r#"Unsupported value: {}: supported values: "Foreground", "Background", "Orphan", "nil""#,
-                    quote(other)
-                ),
-            });
-            None
-        }
-    }
-}
+mod grace;
+mod options;
 
 /// The finalizers after the propagation policy is worked in.
 fn finalizers(resource: &Resource, object: &Value, policy: Option<Propagation>) -> Vec<String> {
@@ -165,7 +62,7 @@ impl ApiServer {
             }
             // Of all kinds only Pods are told to go before they are gone.
             Deleted::Gone(mut object) if resource.is("", "pods") => {
-                mark_as_deleting(Arc::make_mut(&mut object), options.now);
+                Grace::None.mark(Arc::make_mut(&mut object), options.now);
                 Ok(Answer::object(200, scope, &object))
             }
             Deleted::Gone(object) if strategy::returns_deleted_object(resource) => {
@@ -192,8 +89,12 @@ impl ApiServer {
         if crd::is_definition(resource) && !meta::is_deleting(&live) {
             return Ok(self.delete_definition(scope, &live, options));
         }
+        let grace = Grace::of(resource, &live, options);
+        if grace == Grace::Pending {
+            return Ok(Deleted::Pending(live));
+        }
         let wanted = finalizers(resource, &live, options.propagation);
-        if wanted.is_empty() {
+        if wanted.is_empty() && grace.seconds() == 0 {
             if options.dry_run {
                 return Ok(Deleted::Gone(live));
             }
@@ -201,10 +102,11 @@ impl ApiServer {
         }
         let mut object = (*live).clone();
         meta::set_finalizers(&mut object, &wanted);
-        mark_as_deleting(&mut object, options.now);
+        grace.mark(&mut object, options.now);
         if object == *live {
             return Ok(Deleted::Pending(live));
         }
+        let object = resource.refreshed(object);
         let object = if options.dry_run { Arc::new(object) } else { self.commit(resource, &key, object) };
         Ok(Deleted::Pending(object))
     }
@@ -261,17 +163,6 @@ impl ApiServer {
 pub(super) fn warning(resource: &Resource, options: &DeleteOptions) -> Option<String> {
     const STAYS: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
     (resource.is("batch", "jobs") && options.propagation.is_none()).then(|| STAYS.to_owned())
-}
-
-fn mark_as_deleting(object: &mut Value, now: jiff::Timestamp) {
-    if !meta::is_deleting(object) {
-        let generation = meta::generation(object);
-        if generation > 0 {
-            meta::set(object, "generation", generation + 1);
-        }
-        meta::set(object, "deletionTimestamp", meta::timestamp(now));
-    }
-    meta::set(object, "deletionGracePeriodSeconds", 0);
 }
 
 fn check_preconditions(resource: &Resource, live: &Value, options: &DeleteOptions) -> Result<(), Status> {

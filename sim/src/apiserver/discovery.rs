@@ -36,7 +36,7 @@ struct Group<'a> {
 }
 
 /// Sorts versions as Kubernetes prefers them: released ones first, newer before older.
-fn priority(version: &str) -> (u8, i64, i64, String) {
+pub(super) fn priority(version: &str) -> (u8, i64, i64, String) {
     let parse = || {
         let rest = version.strip_prefix('v')?;
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

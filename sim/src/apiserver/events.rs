@@ -27,6 +27,13 @@ pub(super) fn to_storage(event: &mut Value) {
     }
 }
 
+/// What the stored form calls a field of `events.k8s.io/v1`, by its dotted path.
+pub(super) fn stored_field(path: &str) -> String {
+    let (first, rest) = path.split_once('.').map_or((path, ""), |(first, rest)| (first, rest));
+    let stored = NAMES.iter().find(|(_, shown)| *shown == first).map_or(first, |(stored, _)| *stored);
+    if rest.is_empty() { stored.to_owned() } else { format!("{stored}.{rest}") }
+}
+
 fn rename(event: &mut Value, from: &str, to: &str) {
     if let Some(fields) = event.as_object_mut()
         && let Some(value) = fields.remove(from)

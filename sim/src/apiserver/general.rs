@@ -27,6 +27,7 @@ impl ApiServer {
         let found = |value: Option<Value>| {
             Ok(value.map_or(Answer::Text(404, NOT_FOUND), |value| Answer::Json(200, value)))
         };
+        let knows = |group: &str| !group.is_empty() && self.registry.groups().contains_key(group);
         let aggregated = discovery::wants_aggregated(request.accept);
         match segments.as_slice() {
             [] => {
@@ -35,7 +36,9 @@ impl ApiServer {
                 paths.extend(["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
                 found(Some(json!({"paths": paths})))
             }
-            ["healthz" | "livez" | "readyz", ..] => Ok(Answer::Text(200, "ok")),
+            ["healthz" | "livez" | "readyz", check @ ..] if !check.contains(&"") => {
+                Ok(Answer::Text(200, "ok"))
+            }
             ["version"] => found(Some(version())),
             ["api"] if aggregated => Ok(Answer::Aggregated(self.aggregated(true))),
             ["apis"] if aggregated => Ok(Answer::Aggregated(self.aggregated(false))),
@@ -44,9 +47,9 @@ impl ApiServer {
                 "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": SERVER_ADDRESS}],
             }))),
             ["apis"] => found(Some(self.api_groups())),
-            ["apis", group] => found(self.api_group(group)),
+            ["apis", group] if !group.is_empty() => found(self.api_group(group)),
             ["api", "v1"] => found(self.api_resources("", "v1")),
-            ["apis", group, version] if self.registry.groups().contains_key(*group) => self
+            ["apis", group, version] if knows(group) => self
                 .api_resources(group, version)
                 .map(|list| Answer::Json(200, list))
                 .ok_or_else(Status::no_such_path),
@@ -55,7 +58,7 @@ impl ApiServer {
                 .open_api_document(&path.join("/"))
                 .map_or(Answer::Text(404, ""), |document| Answer::Json(200, document))),
             ["api", ..] => Err(Status::no_such_path()),
-            ["apis", group, ..] if self.registry.groups().contains_key(*group) => Err(Status::no_such_path()),
+            ["apis", group, ..] if knows(group) => Err(Status::no_such_path()),
             _ => Ok(Answer::Text(404, NOT_FOUND)),
         }
     }

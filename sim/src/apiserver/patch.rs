@@ -10,9 +10,12 @@ use super::scope::{Scope, WriteOptions};
 use super::status::{Qualified, Status, quote};
 use super::write::{self, Tracking};
 use super::{ApiServer, body, meta, strategy, validate};
+use crate::builtin::Source;
 use crate::cause::{Cause, text};
 use crate::managed::{self, ApplyError, Manager};
 use crate::patch::{self, PatchError};
+
+mod kind;
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
@@ -41,25 +44,27 @@ impl ApiServer {
         let live = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
         let live = Arc::clone(live);
         let current = scope.resource.view(scope.version(), &live);
-        let patch = body::json(request.body)
-            .map_err(|why| Status::bad_request(format!("error decoding patch: {why}")))?;
+        let patch = read_patch(media_type, request)?;
         let patched = match media_type {
             JSON => patch::json(&current, &patch.value).map_err(refusal)?,
-            MERGE if patch.value.is_object() => patch::merge(&current, &patch.value),
-            MERGE => {
-                let kind = text::json_type(&patch.value);
-                return Err(Status::bad_request(format!(
-                    "error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
-                )));
-            }
+            MERGE => patch::merge(&current, &patch.value),
             _ => {
                 let schema = scope.version().schema().ok_or_else(|| unsupported(scope))?;
                 patch::strategic(schema, &current, &patch.value).map_err(refusal)?
             }
         };
-        let shown = if media_type == STRATEGIC { text::plain(&patch.value) } else { patched.to_string() };
-        let object = write::admit_patched(scope, options, patched, &patch.duplicates)
+        let is_document = media_type != STRATEGIC;
+        let shown = if is_document { patched.to_string() } else { text::plain(&patch.value) };
+        let source = if is_document {
+            kind::check(scope, options, &patched, &shown)?;
+            Source::Document
+        } else {
+            kind::check_texts(&patched).map_err(|why| unreadable(&shown, &why))?;
+            Source::Untyped
+        };
+        let mut object = write::admit(scope, options, patched, &patch.duplicates, source)
             .map_err(|why| unreadable(&shown, &why))?;
+        scope.settle_namespace(&mut object)?;
         scope.check_path_name(&object)?;
         self.update_object(scope, &live, object, options, Tracking::Update)
     }
@@ -72,14 +77,20 @@ impl ApiServer {
     ) -> Result<Answer, Status> {
         let body = body::yaml(request.body)
             .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
-        let config = body.value;
+        let mut config = body.value;
+        if !config.is_object() && !config.is_null() {
+            let found = text::json_type(&config);
+            return Err(Status::bad_request(format!(
+                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+            )));
+        }
+        strategy::whole_numbers(&mut config);
         check_config(scope, &config)?;
         let Some(schema) = scope.version().schema() else { return Err(unsupported(scope)) };
         let live = self.store.get(scope.resource.table, &scope.key()).cloned();
         if live.is_none() && !scope.subresource.is_empty() {
             return Err(scope.not_found());
         }
-        check_live(scope, live.as_deref(), &config)?;
         let api_version = scope.resource.api_version(scope.version());
         let time = meta::timestamp(options.now);
         let manager = Manager {
@@ -92,12 +103,10 @@ impl ApiServer {
         let force = options.force.unwrap_or_default();
         let mut applied =
             managed::apply(schema, current.as_deref(), &config, manager, force).map_err(conflict)?;
-        meta::set(&mut applied, "name", scope.name.clone());
-        if scope.resource.is_custom() {
-            strategy::clean_metadata(&mut applied);
-        } else {
-            applied = write::admit_body(scope, options, applied, &body.duplicates, request.body)?;
-        }
+        applied = write::admit_applied(scope, options, &config, applied, &body.duplicates)?;
+        check_live(scope, live.as_deref(), &config)?;
+        scope.settle_namespace(&mut applied)?;
+        scope.check_path_name(&applied)?;
         let Some(live) = live else {
             meta::remove(&mut applied, "resourceVersion");
             return self.create_object(scope, applied, options, Tracking::Applied);
@@ -105,6 +114,25 @@ impl ApiServer {
         meta::copy(&live, &mut applied, "resourceVersion");
         self.update_object(scope, &live, applied, options, Tracking::Applied)
     }
+}
+
+/// Reads a patch that is no configuration. Null is a patch that changes nothing.
+fn read_patch(media_type: &str, request: &Request<'_>) -> Result<body::Body, Status> {
+    const MAP: &str = "map[string]interface {}";
+    let prefix = if media_type == STRATEGIC { "" } else { "error decoding patch: " };
+    let refused = |why: String| Status::bad_request(format!("{prefix}{why}"));
+    let mut patch = body::json(request.body).map_err(refused)?;
+    match (media_type, &patch.value) {
+        (MERGE, Value::Null) => return Err(Status::bad_request("Invalid JSON Patch")),
+        (JSON, Value::Null) => patch.value = Value::Array(Vec::new()),
+        (STRATEGIC, Value::Null) => patch.value = Value::Object(serde_json::Map::new()),
+        (JSON, _) | (_, Value::Object(_)) => {}
+        (_, other) => {
+            let found = text::json_type(other);
+            return Err(refused(format!("json: cannot unmarshal {found} into Go value of type {MAP}")));
+        }
+    }
+    Ok(patch)
 }
 
 /// A patch of a `Scale`, which has no lists, so that the merging types do the same.
@@ -163,7 +191,7 @@ fn refusal(error: PatchError) -> Status {
     }
 }
 
-/// Checks a configuration as far as the merge does not: what it is of, and that it does not contradict the path.
+/// Checks of which kind a configuration is.
 fn check_config(scope: &Scope, config: &Value) -> Result<(), Status> {
     let text = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
     let wanted = scope.resource.api_version(scope.version());
@@ -183,11 +211,7 @@ fn check_config(scope: &Scope, config: &Value) -> Result<(), Status> {
             text("kind")
         )));
     }
-    validate::shape(config).map_err(Status::bad_request)?;
-    if meta::field(config, "managedFields").is_some_and(|value| !value.is_null()) {
-        return Err(Status::bad_request("metadata.managedFields must be nil"));
-    }
-    if meta::name(config).is_empty() { Ok(()) } else { scope.check_name(config) }
+    Ok(())
 }
 
 /// A patched object that can't be read into its kind.

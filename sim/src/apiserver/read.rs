@@ -11,7 +11,7 @@ use super::selector::{Fields, Labels};
 use super::status::{Qualified, Status, quote};
 use super::store::{Prefix, key};
 use super::token::Token;
-use super::{ApiServer, fields};
+use super::{ApiServer, events, fields};
 use crate::cause::Cause;
 
 const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
@@ -27,6 +27,9 @@ pub(super) struct Selection {
 
 impl Selection {
     pub(super) fn parse(scope: &Scope, request: &Request<'_>) -> Result<Self, Status> {
+        for number in ["limit", "timeoutSeconds"] {
+            request.query.number(number)?;
+        }
         let labels = Labels::parse(request.query.text("labelSelector"))?;
         let selected = Fields::parse(request.query.text("fieldSelector"))?;
         fields::check(scope, &selected)?;
@@ -37,7 +40,10 @@ impl Selection {
             }
             _ => Prefix::namespace(&scope.namespace),
         };
-        Ok(Self { prefix, labels, fields: selected })
+        // Objects with two faces are stored with the first.
+        let is_second_face = scope.resource.is_second_face();
+        let fields = if is_second_face { selected.renamed(events::stored_field) } else { selected };
+        Ok(Self { prefix, labels, fields })
     }
 
     pub(super) fn matches(&self, object: &Value) -> bool {
@@ -67,7 +73,10 @@ impl ApiServer {
     pub(super) fn list(&self, scope: &Scope, request: &Request<'_>) -> Result<Answer, Status> {
         let selection = Selection::parse(scope, request)?;
         let limit = request.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok());
-        let limit = limit.filter(|limit| *limit > 0);
+        // Any version there is comes from a cache, which knows no pages.
+        let is_cached =
+            request.query.text("resourceVersion") == "0" && request.query.text("continue").is_empty();
+        let limit = limit.filter(|limit| *limit > 0 && !is_cached);
         let start = self.start(request, limit.is_some())?;
         let below = if scope.namespace.is_empty() { String::new() } else { key(&scope.namespace, "") };
         let table = scope.resource.table;
@@ -183,46 +192,38 @@ pub(super) fn parse_version(text: &str) -> Result<Option<u64>, String> {
 
 /// The rules for `resourceVersionMatch` and `sendInitialEvents`.
 fn check_match(request: &Request<'_>, version: &str, rule: &str, token: &str) -> Result<(), Status> {
-    let forbidden = |field: &str, why: String| {
-        let cause = Cause {
-            reason: "FieldValueForbidden",
-            field: field.to_owned(),
-            message: format!("Forbidden: {why}"),
-        };
-        Err(Status::invalid(Qualified { group: "meta.k8s.io", name: "ListOptions" }, "", &[cause]))
+    let forbidden = |field: &str, why: &str| Cause {
+        reason: "FieldValueForbidden",
+        field: field.to_owned(),
+        message: format!("Forbidden: {why}"),
     };
     let field = "resourceVersionMatch";
+    let mut causes = Vec::new();
     if request.query.get("sendInitialEvents").is_some() {
-        return forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list".to_owned());
-    }
-    if rule.is_empty() {
-        return Ok(());
-    }
-    if version.is_empty() {
-        return forbidden(
-            field,
-            "resourceVersionMatch is forbidden unless resourceVersion is provided".to_owned(),
-        );
-    }
-    if !token.is_empty() {
-        return forbidden(field, "resourceVersionMatch is forbidden when continue is provided".to_owned());
-    }
-    match rule {
-        "Exact" if version == "0" => forbidden(
-            field,
-            r#"resourceVersionMatch "exact" is forbidden for resourceVersion "0""#.to_owned(),
-        ),
-        "Exact" | "NotOlderThan" => Ok(()),
-        other => {
-            let cause = Cause {
+        causes.push(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+    } else if !rule.is_empty() {
+        if version.is_empty() {
+            let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            causes.push(forbidden(field, why));
+        }
+        if !token.is_empty() {
+            causes.push(forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+        if rule == "Exact" && version == "0" {
+            let why = r#"resourceVersionMatch "exact" is forbidden for resourceVersion "0""#;
+            causes.push(forbidden(field, why));
+        }
+        if !matches!(rule, "Exact" | "NotOlderThan") {
+            let supported = r#"supported values: "Exact", "NotOlderThan", """#;
+            causes.push(Cause {
                 reason: "FieldValueNotSupported",
                 field: field.to_owned(),
-                message: format!(
-                    r#"Unsupported value: {}: supported values: "Exact", "NotOlderThan", """#,
-                    quote(other)
-                ),
-            };
-            Err(Status::invalid(Qualified { group: "meta.k8s.io", name: "ListOptions" }, "", &[cause]))
+                message: format!("Unsupported value: {}: {supported}", quote(rule)),
+            });
         }
     }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(Qualified { group: "meta.k8s.io", name: "ListOptions" }, "", &causes))
 }

@@ -5,9 +5,9 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde_json::Value;
 
-use super::events;
 use super::status::Qualified;
 use super::store::TableId;
+use super::{events, meta};
 use crate::builtin::{self, autoscaling};
 use crate::schema::Schema;
 
@@ -24,6 +24,8 @@ pub(crate) struct Resource {
     pub(crate) categories: Vec<String>,
     pub(crate) namespaced: bool,
     pub(crate) versions: Vec<Version>,
+    /// The revision at which the resource became as it is; what was stored before may have fields that it has no longer.
+    pub(crate) since: u64,
 }
 
 /// One version of a resource.
@@ -169,13 +171,22 @@ impl Resource {
             events::to_storage(&mut object);
             object["apiVersion"] = "v1".into();
         } else {
-            object["apiVersion"] = self.api_version(self.storage_version()).into();
+            let storage = self.storage_version();
+            object["apiVersion"] = self.api_version(storage).into();
+            if storage.name != version.name
+                && let Some(schema) = storage.schema().filter(|_| self.is_custom())
+            {
+                schema.prune(&mut object);
+            }
         }
         object
     }
 
     /// A stored object as one of the versions shows it.
     pub(crate) fn view(&self, version: &Version, object: &Arc<Value>) -> Arc<Value> {
+        if self.is_custom() {
+            return self.custom_view(version, object);
+        }
         if version.storage && !self.is_second_face() {
             return Arc::clone(object);
         }
@@ -188,6 +199,42 @@ impl Resource {
         }
         converted["apiVersion"] = self.api_version(version).into();
         Arc::new(converted)
+    }
+
+    /// A custom object is read as the version that it was stored in, with its defaults, and keeps what the shown version
+    /// knows.
+    fn custom_view(&self, version: &Version, object: &Arc<Value>) -> Arc<Value> {
+        if self.versions.len() == 1 && !self.is_outdated(object) {
+            return Arc::clone(object);
+        }
+        let mut shown = (**object).clone();
+        let stored = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        let stored = self.versions.iter().find(|known| self.api_version(known) == stored);
+        if let Some(schema) = stored.and_then(Version::schema) {
+            schema.prune(&mut shown);
+            schema.drop_nulls(&mut shown);
+            schema.apply_defaults(&mut shown);
+        }
+        if stored.is_none_or(|stored| stored.name != version.name) {
+            shown["apiVersion"] = self.api_version(version).into();
+            if let Some(schema) = version.schema() {
+                schema.prune(&mut shown);
+            }
+        }
+        Arc::new(shown)
+    }
+
+    /// Whether an object was stored before the resource became as it is.
+    fn is_outdated(&self, object: &Value) -> bool {
+        meta::resource_version(object).parse::<u64>().is_ok_and(|version| version <= self.since)
+    }
+
+    /// What is made of a stored object without a client's knowledge of its fields, in the form that is stored today.
+    pub(crate) fn refreshed(&self, object: Value) -> Value {
+        if !self.is_custom() || (self.versions.len() == 1 && !self.is_outdated(&object)) {
+            return object;
+        }
+        Arc::unwrap_or_clone(self.custom_view(self.storage_version(), &Arc::new(object)))
     }
 }
 
@@ -224,6 +271,13 @@ static BUILTIN: LazyLock<Vec<Arc<Resource>>> = LazyLock::new(|| {
     resources.into_iter().map(Arc::new).collect()
 });
 
+/// The kind that is written to `serviceaccounts/token`. It has no resource of its own, and nothing of it is stored.
+pub(crate) fn token_request() -> Arc<Resource> {
+    static TOKEN_REQUEST: LazyLock<Arc<Resource>> =
+        LazyLock::new(|| Arc::new(from_builtin(TableId(u32::MAX), &builtin::TOKEN_REQUEST)));
+    Arc::clone(&TOKEN_REQUEST)
+}
+
 fn from_builtin(table: TableId, resource: &'static builtin::Resource) -> Resource {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     Resource {
@@ -237,6 +291,7 @@ fn from_builtin(table: TableId, resource: &'static builtin::Resource) -> Resourc
         categories: owned(resource.categories),
         namespaced: resource.namespaced,
         versions: vec![Version::builtin(resource)],
+        since: 0,
     }
 }
 

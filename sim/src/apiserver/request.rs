@@ -1,5 +1,7 @@
 //! From an HTTP request to what it asks for.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use bytes::Bytes;
 use http::{HeaderName, Method, header};
 
@@ -38,14 +40,15 @@ impl Query {
         self.get(key).map(|value| !matches!(value, "0" | "false" | "False" | "FALSE"))
     }
 
-    /// A whole number.
+    /// A whole number; an empty value is none.
     pub(crate) fn number(&self, key: &str) -> Result<Option<i64>, Status> {
-        let Some(text) = self.get(key).filter(|text| !text.is_empty()) else { return Ok(None) };
-        text.parse().map(Some).map_err(|_| {
-            Status::bad_request(format!(
-                "strconv.ParseInt: parsing {}: invalid syntax",
-                super::status::quote(text)
-            ))
+        let Some(text) = self.get(key) else { return Ok(None) };
+        text.parse().map(Some).map_err(|error: ParseIntError| {
+            let why = match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", super::status::quote(text)))
         })
     }
 }
@@ -67,14 +70,18 @@ impl<'a> Request<'a> {
         let text = |name: HeaderName| {
             request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
         };
-        let mut segments: Vec<String> =
-            request.uri().path().split('/').filter(|part| !part.is_empty()).map(decode).collect();
+        let mut segments = segments(request.uri().path());
         let mut query = Query::parse(request.uri().query().unwrap_or_default());
         let version = if segments.first().is_some_and(|first| first == "api") { 1 } else { 2 };
-        // The old form of a watch: `watch` in the path.
+        // The old form of a watch: `watch` in the path, of all objects or of one.
         if segments.get(version + 1).is_some_and(|word| word == "watch") {
             segments.remove(version + 1);
             query.0.push(("watch".to_owned(), "true".to_owned()));
+            let path = ResourcePath::parse(&segments).filter(|path| path.subresource.is_empty());
+            if let Some(path) = path.filter(|path| !path.name.is_empty()) {
+                segments.pop();
+                query.0.push(("fieldSelector".to_owned(), format!("metadata.name={}", path.name)));
+            }
         }
         Self {
             method: request.method(),
@@ -120,7 +127,9 @@ impl ResourcePath {
     pub(crate) fn parse(segments: &[String]) -> Option<Self> {
         let (group, version, rest) = match segments {
             [api, version, rest @ ..] if api == "api" => ("", version, rest),
-            [apis, group, version, rest @ ..] if apis == "apis" => (group.as_str(), version, rest),
+            [apis, group, version, rest @ ..] if apis == "apis" && !group.is_empty() => {
+                (group.as_str(), version, rest)
+            }
             _ => return None,
         };
         let (namespace, rest) = match rest {
@@ -145,6 +154,17 @@ impl ResourcePath {
             subresource: part(2),
         })
     }
+}
+
+/// The parts of a path. A doubled slash encloses an empty part, and so does a slash at the end where the server
+/// takes paths as they are; below `/api`, `/apis` and `/version` it trims them.
+fn segments(path: &str) -> Vec<String> {
+    let path = decode(path);
+    let path = path.strip_prefix('/').unwrap_or(&path);
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    let trims = matches!(first, "api" | "apis" | "version") && !(first == "apis" && rest.starts_with('/'));
+    let path = if trims { path.trim_end_matches('/') } else { path };
+    if path.is_empty() { Vec::new() } else { path.split('/').map(str::to_owned).collect() }
 }
 
 /// Undoes percent encoding; a broken escape stands for itself.
@@ -174,8 +194,7 @@ mod tests {
     use super::*;
 
     fn parse(path: &str) -> Option<ResourcePath> {
-        let segments: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(decode).collect();
-        ResourcePath::parse(&segments)
+        ResourcePath::parse(&segments(path))
     }
 
     #[test]
@@ -193,10 +212,26 @@ mod tests {
     }
 
     #[test]
+    fn a_doubled_slash_leads_elsewhere() {
+        assert_eq!(segments("/api/v1/pods//"), ["api", "v1", "pods"]);
+        assert_eq!(segments("//api/v1"), ["", "api", "v1"]);
+        assert_eq!(segments("/healthz/"), ["healthz", ""]);
+        assert_eq!(parse("/apis//v1/deployments"), None);
+        let path = parse("/api/v1/namespaces//pods").unwrap();
+        assert_eq!((path.namespace.as_str(), path.plural.as_str()), ("", "pods"));
+        let path = parse("/api/v1/namespaces/a/pods//b").unwrap();
+        assert_eq!((path.name.as_str(), path.subresource.as_str()), ("", "b"));
+        let path = parse("/api/v1/namespaces/a/pods/b%2Fstatus").unwrap();
+        assert_eq!((path.name.as_str(), path.subresource.as_str()), ("b", "status"));
+    }
+
+    #[test]
     fn queries_are_decoded() {
         let query = Query::parse("labelSelector=a%3Db%2Cc+in+(d)&watch&limit=x%zz");
         assert_eq!(query.get("labelSelector"), Some("a=b,c in (d)"));
         assert_eq!(query.flag("watch"), Some(true));
         assert!(query.number("limit").is_err());
+        assert!(query.number("watch").is_err());
+        assert_eq!(query.number("timeoutSeconds").unwrap(), None);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
+use lockstep_core::yaml;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -316,7 +317,7 @@ pub(super) fn encode(
     };
     if negotiated.yaml {
         let value: Value = serde_json::from_slice(&body).expect("encoded just above");
-        let text = serde_yaml::to_string(&value).expect("values with string keys are always YAML");
+        let text = yaml::write(&value).expect("values with string keys are always YAML");
         return response(code, "application/yaml", text.into(), warnings);
     }
     response(code, "application/json", body.into(), warnings)

@@ -8,11 +8,13 @@ use super::respond::Answer;
 use super::scope::{Scope, WriteOptions};
 use super::status::{Qualified, Status};
 use super::write::{self, Tracking};
-use super::{ApiServer, body, meta, object_of};
+use super::{ApiServer, meta, object_of, registry, store};
 use crate::builtin::field::Path;
 use crate::cause::Cause;
 
 const USER: &str = "lockstep-admin";
+/// The audience of tokens that do not ask for one.
+const AUDIENCE: &str = "https://kubernetes.default.svc";
 
 /// Whether a kind is a question that is answered at once and not stored.
 pub(super) fn is_review(resource: &Resource) -> bool {
@@ -91,30 +93,74 @@ impl ApiServer {
         &self,
         scope: &Scope,
         request: &Request<'_>,
-        now: jiff::Timestamp,
+        options: &mut WriteOptions,
     ) -> Result<Answer, Status> {
-        if self.store.get(scope.resource.table, &scope.key()).is_none() {
-            return Err(scope.not_found());
-        }
-        let mut object = body::decode(request.media_type(), request.body, "TokenRequest")?.value;
-        if !object.is_object() {
-            return Err(Status::bad_request(
-                "the object provided is unrecognized (must be of type TokenRequest)",
-            ));
-        }
+        let kind = Scope { resource: registry::token_request(), version: 0, ..scope.clone() };
+        let mut object = object_of(&kind, request, options)?;
+        kind.settle_namespace(&mut object)?;
+        let account = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
         let seconds = object.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(3600);
-        let expires = now
+        object["spec"]["expirationSeconds"] = seconds.into();
+        write::track(&kind, None, &mut object, options, Tracking::Update);
+        let refused =
+            |name: &str, cause| Err(Status::invalid(kind.resource.qualified_kind(), name, &[cause]));
+        let name = meta::name(&object).to_owned();
+        if !name.is_empty() && name != scope.name {
+            let why = "must match the service account name if specified";
+            return refused(&scope.name, Path::root("metadata").child("name").invalid(name, why));
+        }
+        if let Some(cause) = judge_duration(seconds) {
+            return refused("", cause);
+        }
+        self.check_bound(scope, &object["spec"]["boundObjectRef"])?;
+        let audiences = &mut object["spec"]["audiences"];
+        if audiences.as_array().is_none_or(Vec::is_empty) {
+            *audiences = json!([AUDIENCE]);
+        }
+        let expires = options
+            .now
             .saturating_add(jiff::SignedDuration::from_secs(seconds))
             .expect("a signed duration is no calendar unit");
-        object["kind"] = "TokenRequest".into();
-        object["apiVersion"] = "authentication.k8s.io/v1".into();
-        object["metadata"] = json!({
-            "name": scope.name, "namespace": scope.namespace, "creationTimestamp": meta::timestamp(now),
-        });
+        meta::set(&mut object, "name", scope.name.clone());
+        meta::set(&mut object, "creationTimestamp", meta::timestamp(options.now));
+        meta::copy(account, &mut object, "uid");
         object["status"] = json!({
             "token": format!("lockstep.{}.{}", scope.namespace, scope.name),
             "expirationTimestamp": meta::timestamp(expires),
         });
         Ok(Answer::Json(201, object))
     }
+
+    /// A token can be bound to a Pod, a Secret or a Node that is there.
+    fn check_bound(&self, scope: &Scope, bound: &Value) -> Result<(), Status> {
+        let text = |key: &str| bound.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (plural, namespace) = match (text("apiVersion"), text("kind")) {
+            _ if bound.is_null() => return Ok(()),
+            ("v1", "Pod") => ("pods", scope.namespace.as_str()),
+            ("v1", "Secret") => ("secrets", scope.namespace.as_str()),
+            ("v1", "Node") => ("nodes", ""),
+            (version, kind) => {
+                let (group, version) = version.split_once('/').unwrap_or(("", version));
+                let why = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
+                return Err(Status::bad_request(why));
+            }
+        };
+        let name = text("name");
+        if self.find("", plural, &store::key(namespace, name)).is_none() {
+            return Err(Status::not_found(Qualified { group: "", name: plural }, name));
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with the time for which a token is asked.
+fn judge_duration(seconds: i64) -> Option<Cause> {
+    let why = if seconds < 600 {
+        "may not specify a duration less than 10 minutes"
+    } else if seconds > 1 << 32 {
+        "may not specify a duration larger than 2^32 seconds"
+    } else {
+        return None;
+    };
+    Some(Path::root("spec").child("expirationSeconds").invalid(seconds, why))
 }

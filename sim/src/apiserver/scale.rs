@@ -11,6 +11,7 @@ use super::scope::{Scope, WriteOptions};
 use super::status::Status;
 use super::write::Tracking;
 use super::{ApiServer, body, meta, patch, validate};
+use crate::builtin;
 
 /// Where an object keeps its replicas, as JSON pointers.
 struct Paths {
@@ -94,7 +95,9 @@ impl ApiServer {
         if !wanted.is_object() {
             return Err(Status::bad_request("the object provided is unrecognized (must be of type Scale)"));
         }
-        validate::shape(&wanted).map_err(Status::bad_request)?;
+        if let Some(metadata) = wanted.get("metadata") {
+            builtin::read_metadata(metadata).map_err(Status::bad_request)?;
+        }
         scope.check_name(&wanted)?;
         let replicas = match wanted.pointer("/spec/replicas") {
             None | Some(Value::Null) => 0,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::meta;
+use super::names::NameRule;
 use super::registry::{Resource, Version};
 use super::request::{Request, ResourcePath};
 use super::status::{Status, quote};
@@ -43,6 +44,16 @@ impl Scope {
     /// The subresource as managed fields name it.
     pub(super) fn tracked_subresource(&self) -> Option<&str> {
         Some(self.subresource.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// Refuses a name in the path that no object can have.
+    pub(super) fn check_name_in_path(&self) -> Result<(), Status> {
+        let problems = NameRule::PathSegment.check(&self.name, false);
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let why = format!("Name parameter invalid: {}: {}", quote(&self.name), problems.join(";"));
+        Err(Status::bad_request(why))
     }
 
     /// Refuses a body whose name is not that of the path.
@@ -173,7 +184,7 @@ impl WriteOptions {
 
 /// Reads `dryRun`; anything but `All` is a cause to refuse.
 pub(super) fn dry_run<'a>(values: impl Iterator<Item = &'a str>, causes: &mut Vec<Cause>) -> bool {
-    let values: Vec<&str> = values.filter(|value| !value.is_empty()).collect();
+    let values: Vec<&str> = values.collect();
     if values.iter().any(|value| *value != "All") {
         let list = Value::from(values.clone()).to_string();
         causes.push(unsupported("dryRun", &list, r#""All""#));

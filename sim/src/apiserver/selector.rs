@@ -38,6 +38,9 @@ impl Labels {
         let tokens = tokens(text);
         let mut tokens = tokens.iter().peekable();
         let mut requirements = Vec::new();
+        if tokens.peek() == Some(&&Token::Symbol(",")) {
+            return Err(Status::bad_request("found ',', expected: !, identifier, or 'end of string'"));
+        }
         while tokens.peek().is_some() {
             requirements.push(requirement(&mut tokens).map_err(unable)?);
             match tokens.next() {
@@ -134,7 +137,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
     };
     let problems = super::names::qualified_name(&key);
     if let Some(problem) = problems.first() {
-        return Err(format!("key: Invalid value: {}: {problem}", quote(&key)));
+        return Err(format!("<nil>: Invalid value: {}: {problem}", quote(&key)));
     }
     if absent {
         return Ok(Requirement { key, operator: Operator::Absent, values: Vec::new() });
@@ -156,12 +159,15 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
     tokens.next();
     let value = match tokens.next_if(|token| matches!(token, Token::Word(_))) {
         Some(Token::Word(word)) => word.clone(),
-        _ => String::new(),
+        _ => match tokens.peek() {
+            None | Some(Token::Symbol(",")) => String::new(),
+            Some(token) => return Err(format!("found '{}', expected: identifier", token.text())),
+        },
     };
     check_value(&key, &value)?;
     if matches!(operator, Operator::Greater | Operator::Less) && value.parse::<i64>().is_err() {
         return Err(format!(
-            "values[0][{key}]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
+            "values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
             quote(&value)
         ));
     }
@@ -207,22 +213,24 @@ pub(crate) struct Fields(Vec<(String, bool, String)>);
 impl Fields {
     /// Reads `metadata.name=a,status.phase!=b`.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
-        let invalid = |term: &str| {
-            Status::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
-        };
         let mut requirements = Vec::new();
-        for term in text.split(',').filter(|term| !term.is_empty()) {
-            let (key, equal, value) = match (term.split_once("!="), term.split_once("==")) {
-                (Some((key, value)), _) => (key, false, value),
-                (None, Some((key, value))) => (key, true, value),
-                (None, None) => {
-                    let (key, value) = term.split_once('=').ok_or_else(|| invalid(term))?;
-                    (key, true, value)
-                }
+        for term in terms(text).into_iter().filter(|term| !term.is_empty()) {
+            let Some((key, operator, value)) = split(term) else {
+                let why = format!("invalid selector: '{text}'; can't understand '{term}'");
+                return Err(Status::bad_request(why));
             };
-            requirements.push((key.trim().to_owned(), equal, value.trim().to_owned()));
+            requirements.push((key.to_owned(), operator != "!=", unescaped(value)?));
         }
         Ok(Self(requirements))
+    }
+
+    /// The same selector with its fields under other names.
+    #[must_use]
+    pub(crate) fn renamed(mut self, rename: impl Fn(&str) -> String) -> Self {
+        for (key, _, _) in &mut self.0 {
+            *key = rename(key);
+        }
+        self
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -245,6 +253,52 @@ impl Fields {
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.0.iter().all(|(key, equal, wanted)| (field_text(object, key) == *wanted) == *equal)
     }
+}
+
+/// The terms of a field selector, between commas that no backslash precedes.
+fn terms(text: &str) -> Vec<&str> {
+    let (mut terms, mut start, mut escaped) = (Vec::new(), 0, false);
+    for (index, c) in text.char_indices() {
+        if c == ',' && !escaped {
+            terms.push(&text[start..index]);
+            start = index + 1;
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    terms.push(&text[start..]);
+    terms
+}
+
+/// A term as field, operator and value, split at the first operator.
+fn split(term: &str) -> Option<(&str, &str, &str)> {
+    let (index, operator) = term.char_indices().find_map(|(index, _)| {
+        let operator = ["!=", "==", "="].into_iter().find(|operator| term[index..].starts_with(operator))?;
+        Some((index, operator))
+    })?;
+    Some((&term[..index], operator, &term[index + operator.len()..]))
+}
+
+/// A value without the backslashes before `\\`, `,` and `=`.
+fn unescaped(value: &str) -> Result<String, Status> {
+    let refused = |why: String| Status::bad_request(format!("invalid field selector: {why}"));
+    let mut plain = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(c @ ('\\' | ',' | '=')) => plain.push(c),
+                next => {
+                    let sequence: String = [Some('\\'), next].into_iter().flatten().collect();
+                    return Err(refused(format!("invalid escape sequence: {sequence}")));
+                }
+            },
+            ',' | '=' => {
+                return Err(refused(format!("unescaped character in value: {}", u32::from(c))));
+            }
+            c => plain.push(c),
+        }
+    }
+    Ok(plain)
 }
 
 /// The text of a field by its dotted path, empty if there is none.
@@ -306,5 +360,14 @@ mod tests {
         }
         assert!(!Fields::parse("metadata.name!=x").unwrap().matches(&object));
         assert!(Fields::parse("nonsense").is_err());
+    }
+
+    #[test]
+    fn values_of_field_selectors_may_be_escaped() {
+        let object = json!({"metadata": {"name": "a,b=c"}});
+        assert!(Fields::parse(r"metadata.name=a\,b\=c").unwrap().matches(&object));
+        for selector in [r"metadata.name=\b", r"metadata.name=a\", "metadata.name=a=b"] {
+            assert_eq!(Fields::parse(selector).unwrap_err().code, 400, "{selector}");
+        }
     }
 }

@@ -39,6 +39,8 @@ struct Table {
     log: VecDeque<Change>,
     /// Changes up to this revision are no longer in the log.
     trimmed: u64,
+    /// The revision at which the table was opened: no client can have watched it before.
+    opened: u64,
 }
 
 /// All objects of the server.
@@ -180,6 +182,17 @@ impl Store {
         }))
     }
 
+    /// Opens a table that comes while the server runs.
+    pub(crate) fn open(&mut self, table: TableId) {
+        self.tables.entry(table).or_default().opened = self.revision;
+    }
+
+    /// Refuses a client's watch from a revision before the table was opened.
+    pub(crate) fn check_opened(&self, table: TableId, revision: u64) -> Result<(), Compacted> {
+        let opened = self.tables.get(&table).map_or(0, |table| table.opened);
+        if revision < opened { Err(Compacted { oldest: opened }) } else { Ok(()) }
+    }
+
     /// The revision of the latest change of a table.
     pub(crate) fn changed(&self, table: TableId) -> u64 {
         let last = |table: &Table| table.log.back().map_or(table.trimmed, |change| change.revision);
@@ -240,6 +253,16 @@ mod tests {
         }
         assert_eq!(store.since(TABLE, 2).err(), Some(Compacted { oldest: 3 }));
         assert_eq!(store.since(TABLE, 3).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_table_has_no_history_before_it_was_opened() {
+        let mut store = Store::new(10);
+        store.put(TableId(1), "x", json!({"metadata": {}}));
+        store.open(TABLE);
+        assert_eq!(store.check_opened(TABLE, 1), Err(Compacted { oldest: 2 }));
+        assert_eq!(store.check_opened(TABLE, 2), Ok(()));
+        assert_eq!(store.check_opened(TableId(1), 1), Ok(()));
     }
 
     #[test]

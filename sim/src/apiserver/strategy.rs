@@ -2,45 +2,47 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::registry::{Origin, Resource};
 use super::scope::Scope;
-use super::{crd, meta, validate};
-use crate::builtin;
+use super::{crd, meta};
+use crate::builtin::{self, Source};
 use crate::cause::Cause;
 
 /// Reads an object into the form that is stored, and returns the paths of unknown fields; else says why it can't.
-pub(super) fn read(scope: &Scope, object: &mut Value) -> Result<Vec<String>, String> {
+pub(super) fn read(scope: &Scope, object: &mut Value, source: Source) -> Result<Vec<String>, String> {
     let version = scope.version();
     if let Some(resource) = version.builtin_resource() {
-        if let Some(error) = builtin::decode_error(resource, object) {
+        if let Some(error) = builtin::decode_error(resource, object, source) {
             let (_, why) = error.split_once(" cannot be handled as a ").unwrap_or(("", &error));
             return Err(why.split_once(": ").map_or(why, |(_, why)| why).to_owned());
         }
-        return Ok(read_builtin(resource, object));
+        return Ok(read_builtin(resource, object, source));
     }
-    clean_metadata(object);
-    let Some(schema) = version.schema() else { return Ok(Vec::new()) };
+    let typed = object.get("metadata").map(builtin::read_metadata).transpose()?;
+    let Some(schema) = version.schema() else {
+        settle(object, typed);
+        return Ok(Vec::new());
+    };
     for (path, metadata) in schema.embedded_metadata(object) {
-        let told = metadata.to_string();
-        validate::shape(&json!({"metadata": metadata})).map_err(|why| {
-            format!("{path}: Invalid value: {told}: {}", why.replace("ObjectMeta.metadata.", "ObjectMeta."))
-        })?;
+        builtin::read_metadata(&metadata)
+            .map_err(|why| format!("{path}: Invalid value: {metadata}: {why}"))?;
     }
     let unknown = schema.prune(object);
+    settle(object, typed);
     schema.drop_nulls(object);
     Ok(unknown)
 }
 
 /// Reads a built-in kind. A list that was given, if empty, is its giver's, though it is stored like none at all.
-fn read_builtin(resource: &builtin::Resource, object: &mut Value) -> Vec<String> {
+fn read_builtin(resource: &builtin::Resource, object: &mut Value, source: Source) -> Vec<String> {
     let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
     let fields = object.as_object().into_iter().flatten();
     let empty: Vec<String> =
         fields.filter(|(_, value)| is_empty(value)).map(|(key, _)| key.clone()).collect();
     let forgets_managers = meta::field(object, "managedFields").is_some_and(is_empty);
-    let unknown = builtin::normalise(resource, object);
+    let unknown = builtin::normalise(resource, object, source);
     for key in empty {
         if object.get(&key).is_some_and(Value::is_null) {
             object[key] = Value::Array(Vec::new());
@@ -52,31 +54,43 @@ fn read_builtin(resource: &builtin::Resource, object: &mut Value) -> Vec<String>
     unknown
 }
 
-/// Takes the metadata of a custom resource through its type, which has neither nulls nor empty lists and maps.
-pub(super) fn clean_metadata(object: &mut Value) {
-    if let Some(metadata) = object.get_mut("metadata") {
-        without_nulls(metadata);
+/// Takes an applied configuration of a custom resource, merged into what there was, into the form that is stored.
+pub(super) fn settle_applied(object: &mut Value) -> Result<(), String> {
+    let typed = object.get("metadata").map(builtin::read_metadata).transpose()?;
+    settle(object, typed);
+    Ok(())
+}
+
+/// Gives a custom resource the metadata that its type makes of it, without nulls and empty lists and maps.
+fn settle(object: &mut Value, metadata: Option<Value>) {
+    // An empty list of managed fields asks for a fresh start.
+    let forgets_managers = meta::field(object, "managedFields")
+        .is_some_and(|managed| managed.as_array().is_some_and(Vec::is_empty));
+    if let Some(metadata) = metadata {
+        object["metadata"] = metadata;
     }
-    let metadata = meta::metadata_mut(object);
-    for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
-        let empty = match metadata.get(key) {
-            Some(Value::Object(map)) => map.is_empty(),
-            Some(Value::Array(list)) => list.is_empty(),
-            _ => false,
-        };
-        if empty {
-            metadata.remove(key);
-        }
+    if forgets_managers {
+        meta::set(object, "managedFields", Value::Array(Vec::new()));
     }
 }
 
-fn without_nulls(value: &mut Value) {
+/// Takes a valid object into the form in which etcd gives it back: in custom resources, floats without a fraction are integers.
+/// Until then they are floats, which a rule on an int-or-string refuses.
+pub(super) fn encode(scope: &Scope, object: &mut Value) {
+    if scope.resource.is_custom() {
+        whole_numbers(object);
+    }
+}
+
+pub(super) fn whole_numbers(value: &mut Value) {
     match value {
-        Value::Object(map) => {
-            map.retain(|_, value| !value.is_null());
-            map.values_mut().for_each(without_nulls);
+        Value::Number(number) => {
+            if let Some(whole) = number.is_f64().then(|| builtin::whole(number)).flatten() {
+                *value = whole.into();
+            }
         }
-        Value::Array(list) => list.iter_mut().for_each(without_nulls),
+        Value::Object(map) => map.values_mut().for_each(whole_numbers),
+        Value::Array(list) => list.iter_mut().for_each(whole_numbers),
         _ => {}
     }
 }
@@ -250,12 +264,15 @@ pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) 
     }
 }
 
-/// What the server warns everybody of who asks for the resource.
-pub(super) fn deprecation(scope: &Scope) -> Option<&'static str> {
+/// The warning that every request to a deprecated resource or version gets.
+pub(super) fn deprecation(scope: &Scope) -> Option<String> {
+    if let Some(entry) = scope.version().crd_entry() {
+        return crd::deprecation(&scope.resource, scope.version(), entry);
+    }
     match (scope.resource.group.as_str(), scope.resource.plural.as_str()) {
-        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+".to_owned()),
         ("", "endpoints") => {
-            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned())
         }
         _ => None,
     }

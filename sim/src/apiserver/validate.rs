@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::names::{self, NameRule};
 use super::status::quote;
 use super::{meta, registry::Resource};
-use crate::cause::{Cause, text};
+use crate::cause::Cause;
 
 /// Annotations may hold this many bytes in total: keys and values.
 const ANNOTATIONS_SIZE_MAX_BYTES: usize = 256 * 1024;
@@ -218,45 +218,4 @@ fn no_new_finalizers(new: &Value, old: &Value) -> Option<Cause> {
         );
         forbidden("metadata.finalizers", &why)
     })
-}
-
-/// Checks that `metadata` has the shape that everything else relies on; says what is wrong as a Go decoder would.
-pub(crate) fn shape(object: &Value) -> Result<(), String> {
-    let Some(metadata) = object.get("metadata") else { return Ok(()) };
-    let metadata = metadata.as_object().ok_or_else(|| mismatch(metadata, "metadata", "v1.ObjectMeta"))?;
-    for (key, value) in metadata {
-        let path = format!("metadata.{key}");
-        match key.as_str() {
-            "name" | "namespace" | "generateName" | "uid" | "resourceVersion" | "creationTimestamp"
-            | "deletionTimestamp" | "selfLink" => is_string(value, &path)?,
-            "labels" | "annotations" => {
-                let map = value.as_object().ok_or_else(|| mismatch(value, &path, "map[string]string"))?;
-                map.values().try_for_each(|value| is_string(value, &path))?;
-            }
-            "finalizers" => {
-                let list = value.as_array().ok_or_else(|| mismatch(value, &path, "[]string"))?;
-                list.iter().try_for_each(|value| is_string(value, &path))?;
-            }
-            "ownerReferences" | "managedFields" => {
-                let list = value.as_array().ok_or_else(|| mismatch(value, &path, "[]v1.OwnerReference"))?;
-                if let Some(wrong) = list.iter().find(|value| !value.is_object()) {
-                    return Err(mismatch(wrong, &path, "v1.OwnerReference"));
-                }
-            }
-            "generation" | "deletionGracePeriodSeconds" if !value.is_i64() => {
-                return Err(mismatch(value, &path, "int64"));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn is_string(value: &Value, path: &str) -> Result<(), String> {
-    if value.is_string() { Ok(()) } else { Err(mismatch(value, path, "string")) }
-}
-
-fn mismatch(value: &Value, path: &str, wanted: &str) -> String {
-    let found = text::json_type(value);
-    format!("json: cannot unmarshal {found} into Go struct field ObjectMeta.{path} of type {wanted}")
 }

@@ -11,7 +11,7 @@ use super::request::Request;
 use super::respond::{Form, Negotiated};
 use super::scope::Scope;
 use super::status::{Qualified, Status, quote};
-use super::store::Change;
+use super::store::{Change, Compacted};
 use super::{ApiServer, table};
 use crate::cause::Cause;
 
@@ -112,7 +112,7 @@ impl ApiServer {
             cursor = self.store.revision();
         } else if cursor == 0 {
             cursor = self.store.revision();
-        } else if let Err(compacted) = self.store.since(scope.resource.table, cursor) {
+        } else if let Err(compacted) = self.check_history(scope, cursor) {
             let message = format!("too old resource version: {cursor} ({})", compacted.oldest);
             failure = Some(Status::expired(message));
         }
@@ -140,6 +140,13 @@ impl ApiServer {
         };
         self.watches.insert(WatchId(id), watch);
         Ok(WatchId(id))
+    }
+
+    /// Whether a watch may begin at a revision.
+    fn check_history(&self, scope: &Scope, revision: u64) -> Result<(), Compacted> {
+        let table = scope.resource.table;
+        self.store.check_opened(table, revision)?;
+        self.store.since(table, revision).map(drop)
     }
 
     /// Takes what is new on a watch. A watch that is closed is forgotten.
@@ -179,6 +186,11 @@ impl ApiServer {
             self.watches.insert(id, watch);
         }
         WatchPoll { events, closed, more, wake_at }
+    }
+
+    /// Whether all that a watch has to say is that it can't begin where it was asked to.
+    pub fn is_watch_refused(&self, id: WatchId) -> bool {
+        self.watches.get(&id).is_some_and(|watch| watch.failure.is_some())
     }
 
     /// Ends a watch.

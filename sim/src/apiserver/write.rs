@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::respond::Answer;
 use super::scope::{Scope, Validation, WriteOptions};
 use super::status::{Qualified, Status, quote};
 use super::store::key;
 use super::{ApiServer, body, crd, meta, namespace, strategy, validate};
+use crate::builtin::Source;
 use crate::cause::text;
 use crate::managed::{self, Manager};
 
@@ -31,47 +32,81 @@ pub(super) fn admit_body(
     duplicates: &[String],
     raw: &[u8],
 ) -> Result<Value, Status> {
-    let kind = &scope.resource.kind;
-    let version = quote(&scope.version().name);
-    let unreadable = |why: String| {
-        Status::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
-    };
-    if !object.is_object() {
-        let found = text::json_type(&object);
-        return Err(unreadable(format!("json: cannot unmarshal {found} into Go value of type {kind}")));
-    }
+    let object = if object.is_null() && !scope.resource.is_custom() { json!({}) } else { object };
     if options.validation == Validation::Warn {
         options.warnings.extend(fields_of_no_version(scope, &object));
     }
     check_type(scope, &object, raw)?;
-    admit_patched(scope, options, object, duplicates).map_err(unreadable)
+    admit(scope, options, object, duplicates, Source::Document).map_err(|why| unreadable(scope, &why))
+}
+
+/// Takes a configuration that was merged into what there was into the form that is stored.
+pub(super) fn admit_applied(
+    scope: &Scope,
+    options: &mut WriteOptions,
+    config: &Value,
+    mut object: Value,
+    duplicates: &[String],
+) -> Result<Value, Status> {
+    let name = managed::name(config);
+    let (_, kind) = name.split_once("; ").unwrap_or_default();
+    let misfit = |why: &str| {
+        Status::unknown(format!(
+            "failed to convert new object ({name}) to proper version: unable to convert unstructured object to {kind}: {why}"
+        ))
+    };
+    if scope.resource.is_custom() {
+        strategy::settle_applied(&mut object).map_err(|why| misfit(&why))?;
+        return Ok(object);
+    }
+    admit(scope, options, object, duplicates, Source::Untyped)
+        .map_err(|why| if why.starts_with(STRICT) { unreadable(scope, &why) } else { misfit(&why) })
+}
+
+/// How an error begins that only strict validation makes one.
+const STRICT: &str = "strict decoding error: ";
+
+fn unreadable(scope: &Scope, why: &str) -> Status {
+    let kind = &scope.resource.kind;
+    let version = quote(&scope.version().name);
+    Status::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
 }
 
 /// Takes an object of the right type into the form that is stored; or says what is wrong with it.
-pub(super) fn admit_patched(
+pub(super) fn admit(
     scope: &Scope,
     options: &mut WriteOptions,
     mut object: Value,
     duplicates: &[String],
+    source: Source,
 ) -> Result<Value, String> {
     if !object.is_object() {
         return Err(format!("json: cannot unmarshal {} into Go value", text::json_type(&object)));
     }
     object["apiVersion"] = scope.resource.api_version(scope.version()).into();
     object["kind"] = scope.resource.kind.clone().into();
-    let unknown = strategy::read(scope, &mut object)?;
-    validate::shape(&object)?;
+    let unknown = strategy::read(scope, &mut object, source)?;
+    complain(options, duplicates, &unknown)?;
+    Ok(object)
+}
+
+/// Warns of fields that come twice or are unknown, or refuses them, as the request wants.
+pub(super) fn complain(
+    options: &mut WriteOptions,
+    duplicates: &[String],
+    unknown: &[String],
+) -> Result<(), String> {
     let duplicates = duplicates.iter().map(|path| format!("duplicate field {}", quote(path)));
     let unknown = unknown.iter().map(|path| format!("unknown field {}", quote(path)));
     let problems: Vec<String> = duplicates.chain(unknown).collect();
     match options.validation {
         Validation::Strict if !problems.is_empty() => {
-            return Err(format!("strict decoding error: {}", problems.join(", ")));
+            return Err(format!("{STRICT}{}", problems.join(", ")));
         }
         Validation::Warn => options.warnings.extend(problems),
         Validation::Ignore | Validation::Strict => {}
     }
-    Ok(object)
+    Ok(())
 }
 
 /// Warns of the fields of a custom resource in a version that is not served, which has none.
@@ -116,34 +151,42 @@ fn check_type(scope: &Scope, object: &Value, raw: &[u8]) -> Result<(), Status> {
         }
         return Ok(());
     }
+    let Some(why) = wrong_kind(scope, object) else { return Ok(()) };
     let version = if found_version.is_empty() { api_version.as_str() } else { found_version };
     let found_kind = if found_kind.is_empty() { kind } else { found_kind };
-    if version == *api_version && found_kind == kind {
-        return Ok(());
-    }
-    let (group, short) = version.split_once('/').unwrap_or(("", version));
-    let registered = crate::builtin::resources()
-        .iter()
-        .any(|known| known.group == group && known.version == short && known.kind == found_kind);
-    let why = if registered {
-        let internal = |group: &str| {
-            group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core").to_owned()
-        };
-        format!(
-            "converting ({short}.{found_kind}) to ({}.{kind}): unknown conversion",
-            internal(&scope.resource.group)
-        )
-    } else {
-        format!(
-            "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
-            quote(found_kind),
-            quote(version)
-        )
-    };
+    let short = version.split_once('/').map_or(version, |(_, short)| short);
     Err(Status::bad_request(format!(
         "{found_kind} in version {} cannot be handled as a {kind}: {why}",
         quote(short)
     )))
+}
+
+/// Why an object is not of the built-in kind that the path stands for; what it leaves out is as it should be.
+pub(super) fn wrong_kind(scope: &Scope, object: &Value) -> Option<String> {
+    let resource = &scope.resource;
+    let (kind, api_version) = (&resource.kind, resource.api_version(scope.version()));
+    let text = |key: &str, default: &str| {
+        let given = object.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        given.unwrap_or(default).to_owned()
+    };
+    let (version, found) = (text("apiVersion", &api_version), text("kind", kind));
+    if version == api_version && found == *kind {
+        return None;
+    }
+    let (group, short) = version.split_once('/').unwrap_or(("", &version));
+    let registered = crate::builtin::resources()
+        .iter()
+        .any(|known| known.group == group && known.version == short && known.kind == found);
+    Some(if registered {
+        let internal = resource.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
+        format!("converting ({short}.{found}) to ({internal}.{kind}): unknown conversion")
+    } else {
+        format!(
+            "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+            quote(&found),
+            quote(&version)
+        )
+    })
 }
 
 impl ApiServer {
@@ -199,6 +242,7 @@ impl ApiServer {
             }
             return Err(status);
         }
+        strategy::encode(scope, &mut object);
         let stored = resource.to_storage(scope.version(), object, None);
         let object = if options.dry_run { Arc::new(stored) } else { self.commit(resource, &key, stored) };
         Ok(Answer::object(201, scope, &object))
@@ -230,6 +274,7 @@ impl ApiServer {
             return Err(Status::invalid(resource.qualified_kind(), &scope.name, &causes));
         }
         options.warnings.extend(strategy::warnings(scope, &new, Some(live)));
+        strategy::encode(scope, &mut new);
         let new = resource.to_storage(scope.version(), new, Some(stored));
         if same_but_for_times(&new, stored) {
             return Ok(Answer::object(200, scope, stored));

@@ -8,6 +8,10 @@ use super::types::{self, Definition, Field, Shape};
 use super::{Resource, encoding, time};
 use crate::cause::text;
 
+pub(crate) use self::convert::whole;
+
+mod convert;
+
 /// What came of reading an object.
 pub(super) struct Decoded {
     /// The object as it is written again.
@@ -18,16 +22,35 @@ pub(super) struct Decoded {
     pub(super) error: Option<String>,
 }
 
+/// How an object came: the server's two readers differ in what they let pass, and in their words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Source {
+    /// A JSON document: a whole number is written as one.
+    #[default]
+    Document,
+    /// An untyped object, as patches are merged into one: whole floats are integers, and integers that don't fit wrap.
+    Untyped,
+}
+
 /// Reads and writes a whole object.
-pub(super) fn round_trip(resource: &Resource, object: &Value) -> Option<Decoded> {
+pub(super) fn round_trip(resource: &Resource, object: &Value, source: Source) -> Option<Decoded> {
     let name = types::of_resource(resource)?;
-    let mut reader = Reader::default();
+    let mut reader = Reader { source, ..Reader::default() };
     let object = reader.named(name, object);
     Some(Decoded { object, unknown: reader.unknown, error: reader.fatal.or(reader.error) })
 }
 
+/// Reads and writes the metadata of an object.
+pub(super) fn metadata(metadata: &Value) -> Result<Value, String> {
+    const TYPE: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+    let mut reader = Reader::default();
+    let read = reader.named(TYPE, metadata);
+    reader.fatal.or(reader.error).map_or(Ok(read), Err)
+}
+
 #[derive(Default)]
 struct Reader {
+    source: Source,
     /// JSON names down to the field being read, as errors tell them: without indices and keys.
     fields: Vec<String>,
     /// The struct that holds the innermost of [`Self::fields`].
@@ -176,6 +199,14 @@ impl Reader {
                     bytes.map(|byte| byte.and_then(|byte| byte.try_into().ok()).unwrap_or(0)).collect();
                 encoding::encode(&bytes).into()
             }
+            (Shape::Integer { min, max, .. }, Value::Number(number)) if self.source == Source::Untyped => {
+                if let Some(integer) = whole(number) {
+                    convert::wrapped(integer, *min, *max).into()
+                } else {
+                    self.mismatch(value, told);
+                    zero(shape)
+                }
+            }
             (Shape::Integer { min, max, .. }, Value::Number(number)) => match number.as_i64() {
                 Some(integer) if (*min..=*max).contains(&integer) => value.clone(),
                 _ => {
@@ -196,10 +227,15 @@ impl Reader {
             ("IntOrString", Value::String(_)) => value.clone(),
             ("IntOrString", Value::Null) => Value::from(0),
             ("IntOrString", Value::Number(number)) => {
-                if number.as_i64().is_none_or(|integer| i32::try_from(integer).is_err()) {
+                let integer = match self.source {
+                    Source::Document => number.as_i64(),
+                    Source::Untyped => whole(number),
+                };
+                let fits = integer.filter(|integer| i32::try_from(*integer).is_ok());
+                if fits.is_none() {
                     self.fail_mismatch(&format!("number {number}"), "int32");
                 }
-                value.clone()
+                fits.map_or_else(|| value.clone(), Value::from)
             }
             ("IntOrString", _) => {
                 self.fail_mismatch(text::json_type(value), "int32");
@@ -248,6 +284,9 @@ impl Reader {
     }
 
     fn mismatch(&mut self, value: &Value, told: &Shape) {
+        if self.source == Source::Untyped {
+            return self.save(convert::refusal(value, told));
+        }
         self.save_mismatch(text::json_type(value), &types::go_name(told));
     }
 
@@ -262,7 +301,7 @@ impl Reader {
     }
 
     fn mismatch_text(&self, what: &str, of_type: &str) -> String {
-        if self.fields.is_empty() {
+        if self.fields.is_empty() || self.source == Source::Untyped {
             return format!("json: cannot unmarshal {what} into Go value of type {of_type}");
         }
         let field = format!("{}.{}", self.holder, self.fields.join("."));

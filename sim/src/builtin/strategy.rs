@@ -100,7 +100,13 @@ pub(super) fn create(resource: &Resource, object: &mut Value) {
     admit(resource, object);
     match (resource.group, resource.kind) {
         ("", "Namespace") => kubernetes_finalizer(object),
-        ("", "Pod") => object["status"] = json!({"phase": "Pending", "qosClass": quality_of_service(object)}),
+        ("", "Pod") => {
+            let period = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+            if period.is_some_and(i64::is_negative) {
+                object["spec"]["terminationGracePeriodSeconds"] = 1.into();
+            }
+            object["status"] = json!({"phase": "Pending", "qosClass": quality_of_service(object)});
+        }
         ("", "PersistentVolume") => {
             let created = object.pointer("/metadata/creationTimestamp").cloned().unwrap_or_default();
             object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": created});
@@ -240,7 +246,7 @@ fn update_status(resource: &Resource, new: &mut Value, old: &Value) {
 
 /// Brings the object into the form in which it is read back from storage.
 fn settle(resource: &Resource, object: &mut Value) {
-    if let Some(decoded) = codec::round_trip(resource, object) {
+    if let Some(decoded) = codec::round_trip(resource, object, codec::Source::Document) {
         *object = decoded.object;
     }
     defaults::apply(resource, object);

@@ -34,7 +34,7 @@ fn normalising_writes_what_go_writes() {
         "metadata": {"name": "a", "labels": {}, "creationTimestamp": null},
         "data": {}, "binaryData": null, "unknown": 1,
     });
-    assert_eq!(normalise(resource("", "configmaps"), &mut object), ["unknown"]);
+    assert_eq!(normalise(resource("", "configmaps"), &mut object, Source::Document), ["unknown"]);
     assert_eq!(object, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}));
 
     let mut object = json!({
@@ -44,7 +44,7 @@ fn normalising_writes_what_go_writes() {
         }], "volumes": [{"name": "v", "emptyDir": {}}]}}},
     });
     assert_eq!(
-        normalise(resource("apps", "deployments"), &mut object),
+        normalise(resource("apps", "deployments"), &mut object, Source::Document),
         ["spec.template.spec.containers[0].surplus"]
     );
     assert_eq!(
@@ -63,7 +63,7 @@ fn normalising_writes_what_go_writes() {
 #[test]
 fn reading_errors_name_field_and_type() {
     let deployments = resource("apps", "deployments");
-    let error = |object: Value| decode_error(deployments, &object).unwrap_or_default();
+    let error = |object: Value| decode_error(deployments, &object, Source::Document).unwrap_or_default();
     assert_eq!(
         error(json!({"spec": {"replicas": "two"}})),
         "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go struct \
@@ -87,6 +87,29 @@ fn reading_errors_name_field_and_type() {
         error(json!({"metadata": {"labels": ["a"]}}))
             .ends_with("json: cannot unmarshal array into Go struct field ObjectMeta.metadata.labels of type map[string]string")
     );
+}
+
+#[test]
+fn untyped_objects_are_read_by_other_rules() {
+    let deployments = resource("apps", "deployments");
+    let read = |spec: Value| {
+        let mut object = json!({"spec": spec});
+        let error = decode_error(deployments, &object, Source::Untyped);
+        normalise(deployments, &mut object, Source::Untyped);
+        (error.unwrap_or_default(), object["spec"].clone())
+    };
+    let (error, spec) = read(json!({"replicas": 4.0, "strategy": {"rollingUpdate": {"maxSurge": 2.0}}}));
+    assert_eq!((error.as_str(), &spec["replicas"]), ("", &json!(4)));
+    assert_eq!(spec["strategy"]["rollingUpdate"]["maxSurge"], json!(2));
+    assert_eq!(read(json!({"replicas": 99_999_999_999_i64})).1["replicas"], json!(1_215_752_191));
+    assert!(read(json!({"replicas": 1.5})).0.ends_with(": cannot convert float64 to int32"));
+    assert!(read(json!({"paused": "x"})).0.ends_with(": unrecognized type: bool"));
+    assert!(read(json!({"selector": []})).0.ends_with(": cannot restore struct from: slice"));
+    assert!(
+        read(json!({"template": {"metadata": {"labels": 4}}})).0.ends_with(": cannot restore map from int64")
+    );
+    let refused = read(json!({"template": {"metadata": {"creationTimestamp": 4}}})).0;
+    assert!(refused.ends_with(": json: cannot unmarshal number into Go value of type string"), "{refused}");
 }
 
 /// The recorded answers of a real server to sequences of requests, without what differs from run to run.
@@ -113,10 +136,10 @@ mod golden {
     /// What our pipeline makes of a request: the object, or the refusal in the form of the recorded answers.
     fn answer(resource: &Resource, step: &Value, stored: Option<&Value>) -> (Value, Vec<String>) {
         let mut object = step["body"].clone();
-        if let Some(message) = decode_error(resource, &object) {
+        if let Some(message) = decode_error(resource, &object, Source::Document) {
             return (json!({"reason": "BadRequest", "message": message}), Vec::new());
         }
-        let unknown = normalise(resource, &mut object);
+        let unknown = normalise(resource, &mut object, Source::Document);
         apply_defaults(resource, &mut object);
         let known = stored.unwrap_or(&step["reply"]);
         let subresource = step["subresource"].as_str();

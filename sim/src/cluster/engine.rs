@@ -221,7 +221,10 @@ impl<W: Weather> Cluster<W> {
         let now = self.timestamp();
         let foreign = self.processes[process].is_foreign();
         let lag = if foreign { 0 } else { self.weather.list_lag(self.clock, process, kind) };
+        let forbidden = (!foreign && self.unwatchable.contains(&**kind))
+            .then(|| Failure::new(Class::Forbidden, format!("{kind} can't be listed")));
         let refused = if foreign { None } else { self.weather.refuses_list(self.clock, process, kind) };
+        let refused = forbidden.or(refused);
         let unwatched = if foreign { None } else { self.weather.refuses_watch(self.clock, process, kind) };
         let Some(stream) = self.processes[process].streams.get_mut(kind) else { return };
         if stream.id != id {

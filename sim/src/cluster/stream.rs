@@ -81,7 +81,7 @@ impl Stream {
         let collection = wire::path::collection(&self.kind, self.scope.namespace.as_deref());
         let name = self.scope.name.as_ref().map(|name| format!("&fieldSelector=metadata.name%3D{name}"));
         let path = format!("{collection}?labelSelector={selector}{}", name.unwrap_or_default());
-        let (code, list) = match Self::list_of(server, &path, now, lag) {
+        let (code, mut list) = match Self::list_of(server, &path, now, lag) {
             (200, list) => (200, list),
             // History does not reach back so far.
             _ if lag > 0 => Self::list_of(server, &path, now, 0),
@@ -92,13 +92,18 @@ impl Stream {
                 .refused(Failure::new(wire::class(code, ""), format!("{} can't be listed", self.kind)));
         }
         let mut events = vec![Event::ListStarted { kind: Arc::clone(&self.kind) }];
-        for object in list["items"].as_array().into_iter().flatten() {
-            events.push(self.observed(object));
+        for object in list["items"].as_array_mut().into_iter().flatten() {
+            events.push(self.observed(Arc::new(object.take())));
         }
         events.push(Event::ListCompleted { kind: Arc::clone(&self.kind) });
         let version = list["metadata"]["resourceVersion"].as_str().unwrap_or("0");
         let path = format!("{path}&watch=true&resourceVersion={version}");
         match ask(server, &path, now) {
+            // A state from before the kind was served can be listed, but not watched from: clients list anew, without a version.
+            Some(Response::Watch(_, id)) if lag > 0 && server.is_watch_refused(id) => {
+                server.cancel_watch(id);
+                return self.list(server, now, 0);
+            }
             Some(Response::Watch(_, id)) => self.open = Some(id),
             Some(Response::Complete(_)) | None => return Sight { events, over: true },
         }
@@ -137,9 +142,9 @@ impl Stream {
             sight.over |= poll.closed;
             for event in poll.events {
                 match event.kind {
-                    "ADDED" | "MODIFIED" => sight.events.push(self.observed(&event.object)),
+                    "ADDED" | "MODIFIED" => sight.events.push(self.observed(event.object)),
                     "DELETED" => {
-                        let object = Arc::new(self.trim(&event.object));
+                        let object = self.trim(event.object);
                         sight.events.push(Event::Vanished { kind: Arc::clone(&self.kind), object });
                     }
                     "ERROR" => sight.over = true,
@@ -152,18 +157,21 @@ impl Stream {
         }
     }
 
-    fn observed(&self, object: &Value) -> Event {
-        Event::Observed { kind: Arc::clone(&self.kind), object: Arc::new(self.trim(object)) }
+    fn observed(&self, object: Arc<Value>) -> Event {
+        Event::Observed { kind: Arc::clone(&self.kind), object: self.trim(object) }
     }
 
     /// What the shell's watches hand on: metadata alone where that was asked for; list items with their kind filled in.
-    fn trim(&self, object: &Value) -> Value {
+    fn trim(&self, mut object: Arc<Value>) -> Arc<Value> {
         if self.scope.metadata_only {
-            return json!({ "metadata": object["metadata"] });
+            return Arc::new(json!({ "metadata": object["metadata"] }));
         }
-        let mut object = object.clone();
-        object["apiVersion"] = json!(self.kind.api_version());
-        object["kind"] = json!(self.kind.kind);
+        let api_version = self.kind.api_version();
+        if object["apiVersion"] != *api_version || object["kind"] != *self.kind.kind {
+            let object = Arc::make_mut(&mut object);
+            object["apiVersion"] = json!(api_version);
+            object["kind"] = json!(self.kind.kind);
+        }
         object
     }
 }

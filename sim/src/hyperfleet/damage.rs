@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::respond::response;
 
 /// How large a [huge](Damage::HugeBody) body is, in bytes.
-pub const HUGE: usize = 10 * 1024 * 1024;
+pub const HUGE: usize = 65 * 1024 * 1024;
 
 /// What becomes of an answer. Items are counted round: on a page of three, 4 is the second. An answer without items
 /// stays as it is where an item is to be damaged.
@@ -18,7 +18,7 @@ pub enum Damage {
     Html,
     /// The head without the body.
     EmptyBody,
-    /// The same JSON with 10 MiB of white space after it.
+    /// The same JSON with 65 MiB of white space after it.
     HugeBody,
     /// JSON that ends halfway.
     TruncatedJson,

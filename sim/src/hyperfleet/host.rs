@@ -49,6 +49,7 @@ struct Shared {
 struct Service {
     asked: u64,
     token: Option<String>,
+    tenant: Option<String>,
     weather: Option<Weather>,
     answered: BTreeMap<u16, u64>,
 }
@@ -75,6 +76,12 @@ impl State {
     /// From now on, requests need this bearer token; with none, they need none.
     pub fn require_token(&self, token: Option<&str>) {
         lock(&self.0.service).token = token.map(str::to_owned);
+    }
+
+    /// From now on, requests need the header `X-Tenant` with this value, as an API newer than 0.3.1 can demand; with none, they need
+    /// none.
+    pub fn require_tenant(&self, tenant: Option<&str>) {
+        lock(&self.0.service).tenant = tenant.map(str::to_owned);
     }
 
     /// From now on, answers meet this weather; with none, all is well.
@@ -104,10 +111,9 @@ impl State {
 
     fn handle(&self, request: &http::Request<Bytes>) -> (http::Response<Bytes>, Duration) {
         let mut service = lock(&self.0.service);
-        let mut answer = if service.lets_in(request) {
-            self.with_fleet(|fleet| fleet.handle(request, (self.0.clock)()))
-        } else {
-            Problem::unauthorized().into_response()
+        let mut answer = match service.lets_in(request) {
+            Ok(()) => self.with_fleet(|fleet| fleet.handle(request, (self.0.clock)())),
+            Err(problem) => problem.into_response(),
         };
         let mishap = service.weather.as_ref().map(|weather| weather(request)).unwrap_or_default();
         if let Some(damage) = mishap.damage {
@@ -125,10 +131,16 @@ impl Service {
         self.asked
     }
 
-    fn lets_in(&self, request: &http::Request<Bytes>) -> bool {
-        let Some(token) = &self.token else { return true };
-        let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        given.and_then(|value| value.strip_prefix("Bearer ")) == Some(token)
+    fn lets_in(&self, request: &http::Request<Bytes>) -> Result<(), Problem> {
+        let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+        let given = header(AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
+        if self.token.is_some() && given != self.token.as_deref() {
+            return Err(Problem::unauthorized());
+        }
+        if self.tenant.is_some() && header("X-Tenant") != self.tenant.as_deref() {
+            return Err(Problem::forbidden("tenancy headers are missing"));
+        }
+        Ok(())
     }
 }
 

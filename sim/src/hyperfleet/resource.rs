@@ -175,6 +175,10 @@ impl Serialize for Resource {
             if let Some(owner) = &self.owner {
                 map.serialize_entry("owner_references", &Owner(owner))?;
             }
+            // The documentation shows none.
+            if self.spec.as_object().is_none_or(|spec| !spec.is_empty()) {
+                map.serialize_entry("spec", &self.spec)?;
+            }
             map.serialize_entry("status", &Phase { phase, last_transition_time: last_transition })?;
             return map.end();
         }

@@ -27,6 +27,10 @@ impl Problem {
         Self { status: StatusCode::UNAUTHORIZED, code: "HYPERFLEET-AUT-001", detail }
     }
 
+    pub(super) fn forbidden(detail: &str) -> Self {
+        Self { status: StatusCode::FORBIDDEN, code: "HYPERFLEET-AUT-003", detail: detail.to_owned() }
+    }
+
     pub(super) fn not_found(what: &str) -> Self {
         let detail = format!("{what} not found");
         Self { status: StatusCode::NOT_FOUND, code: "HYPERFLEET-NTF-001", detail }

@@ -150,7 +150,7 @@ fn described(conflicts: &[Conflict]) -> Vec<(String, String)> {
     conflicts.iter().map(|conflict| (conflict.owner.describe(), show_path(&conflict.path))).collect()
 }
 
-fn name(object: &Value) -> String {
+pub(super) fn name(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let api_version = text("/apiVersion");
     let group_version =

@@ -29,7 +29,10 @@ pub(super) fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError>
     let mut copied = 0;
     for operation in operations {
         let operation = operation.as_object().ok_or_else(|| {
-            PatchError::BadRequest("error decoding patch: a JSON patch is a list of objects".to_owned())
+            let kind = text::json_type(operation);
+            PatchError::BadRequest(format!(
+                "error decoding patch: json: cannot unmarshal {kind} into Go value of type handlers.jsonPatchOp"
+            ))
         })?;
         Operation(operation).apply(&mut document, &mut copied).map_err(PatchError::Unprocessable)?;
     }

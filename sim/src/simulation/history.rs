@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Request};
+use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Request, Success};
 use lockstep_core::engine::machine::{Event, Note, ReconcileResult};
 use lockstep_core::engine::recorder::ATTEMPTS;
-use lockstep_core::object::{Kind, ObjectRef, is_deleting, metadata};
+use lockstep_core::object::{Kind, ObjectRef, generation, is_deleting, metadata};
 use serde_json::Value;
 
 use crate::apiserver::ApiServer;
@@ -39,6 +39,10 @@ pub struct Life {
     pub told: BTreeMap<ObjectRef, Arc<Value>>,
     /// What it was told of each object before that, and until when.
     pub told_before: BTreeMap<ObjectRef, (Duration, Arc<Value>)>,
+    /// The generation of each object as told, and since when.
+    pub generations: BTreeMap<ObjectRef, (i64, Duration)>,
+    /// The kinds that it may not watch, and since when it knows.
+    pub refused: BTreeMap<Arc<Kind>, Duration>,
     /// What was told in lists that have begun and are not complete.
     listing: BTreeMap<Arc<Kind>, BTreeSet<ObjectRef>>,
     /// Whether it leads.
@@ -108,6 +112,8 @@ pub struct History {
     pub(super) writes: BTreeMap<ObjectRef, VecDeque<Duration>>,
     /// What others did in the last minute, and faults that struck.
     pub(super) stirred: VecDeque<Duration>,
+    /// The images that a registry was found to have.
+    pub images: BTreeSet<String>,
     /// What the request that is being carried out has changed so far.
     pub changes_of_request: Vec<Change>,
 }
@@ -181,6 +187,12 @@ impl History {
             }
             What::Stepped { process, event, step, .. } => {
                 let Some(life) = self.lives.get_mut(process) else { return };
+                if let Event::Finished { id, outcome: Ok(Success::Image(_)) } = event
+                    && let Some(Request { action: Action::FindImage { image, .. }, .. }) =
+                        life.open.get(&id.0)
+                {
+                    self.images.insert(image.clone());
+                }
                 life.absorb_event(event, at);
                 for request in &step.requests {
                     if let Action::Create { target, manifest } = &request.action
@@ -229,6 +241,17 @@ fn forget(times: &mut VecDeque<Duration>, now: Duration, after: Duration) {
 }
 
 impl Life {
+    /// Whether an event, which is not taken in yet, tells that an object is gone.
+    pub(super) fn loses(&self, object: &ObjectRef, event: &Event) -> bool {
+        match event {
+            Event::ListCompleted { kind } => {
+                object.kind == *kind && self.listing.get(kind).is_none_or(|listed| !listed.contains(object))
+            }
+            Event::Vanished { kind, object: gone } => reference(kind, gone) == *object,
+            _ => false,
+        }
+    }
+
     fn absorb_event(&mut self, event: &Event, at: Duration) {
         match event {
             Event::LeadershipChanged { leading } => {
@@ -240,12 +263,19 @@ impl Life {
             }
             Event::ListCompleted { kind } => {
                 let listed = self.listing.remove(kind).unwrap_or_default();
-                self.told.retain(|object, _| object.kind != *kind || listed.contains(object));
+                let is_gone = |object: &ObjectRef| object.kind == *kind && !listed.contains(object);
+                let gone = self.told.extract_if(.., |object, _| is_gone(object));
+                self.told_before.extend(gone.map(|(object, before)| (object, (at, before))));
+                self.refused.remove(kind);
             }
             Event::Observed { kind, object } => {
                 let name = reference(kind, object);
                 if let Some(listing) = self.listing.get_mut(kind) {
                     listing.insert(name.clone());
+                }
+                let generation = generation(object);
+                if self.generations.get(&name).is_none_or(|(before, _)| *before != generation) {
+                    self.generations.insert(name.clone(), (generation, at));
                 }
                 if let Some(before) = self.told.insert(name.clone(), Arc::clone(object)) {
                     self.told_before.insert(name, (at, before));
@@ -266,6 +296,9 @@ impl Life {
                 if let Err(Failure { retry_after: Some(wish), .. }) = outcome {
                     self.retry_after.push_back((at, *wish));
                 }
+            }
+            Event::WatchFailed { kind, failure } if failure.class == Class::Forbidden => {
+                self.refused.entry(Arc::clone(kind)).or_insert(at);
             }
             Event::Started | Event::WatchFailed { .. } | Event::Woke => {}
         }

@@ -149,6 +149,11 @@ pub trait Hand {
     /// What lies beyond Kubernetes, and the time there.
     fn outside(&mut self) -> Option<(&mut dyn Outside, Timestamp)>;
 
+    /// Takes the permission to list and watch a kind from the controller, or gives it back. A client of a real server can't.
+    fn permit_watches(&mut self, kind: &Kind, permitted: bool) {
+        let _ = (kind, permitted);
+    }
+
     /// Sends a request and returns the code and the body of the answer.
     fn send(&mut self, method: Method, path: &str, media_type: &str, body: &Value) -> (u16, Value);
 }
@@ -212,6 +217,10 @@ impl<W: Weather> Hand for ClusterHand<'_, W> {
     fn outside(&mut self) -> Option<(&mut dyn Outside, Timestamp)> {
         let now = self.cluster.timestamp();
         Some((&mut **self.cluster.outside.as_mut()?, now))
+    }
+
+    fn permit_watches(&mut self, kind: &Kind, permitted: bool) {
+        self.cluster.permit_watches(kind, permitted);
     }
 
     fn send(&mut self, method: Method, path: &str, media_type: &str, body: &Value) -> (u16, Value) {

@@ -38,6 +38,21 @@ impl Range {
         address.is_ipv4() == self.first.is_ipv4() && (self.first..=self.last).contains(&address)
     }
 
+    /// Whether they are of IPv4.
+    pub(super) fn is_v4(&self) -> bool {
+        self.first.is_ipv4()
+    }
+
+    /// How many they are, as far as that can be counted.
+    pub(super) fn size(&self) -> u64 {
+        u64::try_from(bits(self.last) - bits(self.first)).unwrap_or(u64::MAX).saturating_add(1)
+    }
+
+    /// Whether one address is in both.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        self.is_v4() == other.is_v4() && self.first <= other.last && other.first <= self.last
+    }
+
     /// All of them, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = IpAddr> + use<> {
         let is_v4 = self.first.is_ipv4();
@@ -80,9 +95,24 @@ mod tests {
         for (text, first, last, count) in table {
             let range = Range::parse(text).unwrap_or_else(|| panic!("{text}"));
             assert_eq!((range.first, range.last), (first.parse().unwrap(), last.parse().unwrap()), "{text}");
-            assert_eq!(range.iter().count(), count, "{text}");
+            assert_eq!((range.iter().count(), range.size()), (count, count as u64), "{text}");
             assert!(range.iter().all(|address| range.contains(address)), "{text}");
         }
+    }
+
+    #[test]
+    fn ranges_overlap_within_a_family() {
+        let range = |text| Range::parse(text).expect("a range");
+        let table = [
+            ("192.0.2.0/24", "192.0.2.9-192.0.3.1", true),
+            ("192.0.2.0/25", "192.0.2.128/25", false),
+            ("0.0.0.0/0", "::/0", false),
+        ];
+        for (one, other, expected) in table {
+            assert_eq!(range(one).overlaps(&range(other)), expected, "{one} {other}");
+            assert_eq!(range(other).overlaps(&range(one)), expected, "{other} {one}");
+        }
+        assert_eq!(range("::/0").size(), u64::MAX);
     }
 
     #[test]

@@ -12,16 +12,17 @@
 //!
 //! A chart has a `PostSync` hook if its values say that it fails or never ends ([`release`]).
 //!
-//! It compares from a cache: of a cluster that does not answer any more it repeats what it saw last, until something is to be changed.
+//! It compares from a cache: of a cluster that does not answer any more it repeats what it saw last, until something is to be changed. Of
+//! one that refuses its credentials it does so for 75 seconds.
 //! An operation that fails is tried again as its `retry` says, at growing distances; then the same source is never tried again. A
-//! `Terminating` operation ends at once.
+//! `Terminating` operation ends at once. One that waits for a hook goes on waiting whatever its Application says by now: neither a
+//! change nor drift is brought to the cluster before it has ended.
 //!
-//! Left out: sources other than Helm charts, other hooks and the finalizers of hooks, pruning, sync windows and roles of projects, and
-//! that credentials that are refused go unnoticed for a while.
+//! Left out: sources other than Helm charts, other hooks and the finalizers of hooks, pruning, sync windows and roles of projects.
 //!
 //! [`release`]: crate::worlds::dpu_clusters::release
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockstep_core::engine::finalizer;
@@ -42,6 +43,8 @@ mod destination;
 mod operation;
 mod project;
 mod status;
+
+pub use self::status::repeated;
 
 /// Where Argo CD runs; objects elsewhere are nothing to it.
 pub const NAMESPACE: &str = "dpf-argo-cd-system";
@@ -69,9 +72,14 @@ pub fn project_kind() -> Arc<Kind> {
     Kind::known("argoproj.io", "v1alpha1", "AppProject", "appprojects", true)
 }
 
+/// Charts, by the URL of their repository as an Application names it, and their name.
+pub type Charts = BTreeSet<(String, String)>;
+
 /// Argo CD's application controller.
 #[derive(Debug, Clone, Default)]
 pub struct ArgoCd {
+    /// The charts that repositories have, in any version; all that are asked for, if that is not said.
+    charts: Option<Charts>,
     kubeconfigs: Kubeconfigs,
     /// The clusters that it has seen.
     cache: Cache,
@@ -141,6 +149,11 @@ impl Controller for ArgoCd {
 }
 
 impl ArgoCd {
+    /// One whose repositories have these charts and no others.
+    pub fn offering(charts: Charts) -> Self {
+        Self { charts: Some(charts), ..Self::default() }
+    }
+
     /// Does for one Application what is missing. Returns where its release should be, if that is known.
     fn tend(&mut self, look: &mut Look<'_>, target: &ObjectRef, application: &Value) -> Option<ObjectRef> {
         let destination = destination::find(look, application);
@@ -153,8 +166,7 @@ impl ArgoCd {
             deletion::tend(look, target, application, &destination, &mut self.kubeconfigs);
             return None;
         }
-        let compared =
-            compare::compare(look, application, &destination, &mut self.kubeconfigs, &mut self.cache);
+        let compared = compare::compare(look, application, &destination, self);
         if !has_operation || operation::go_on(look, target, application, &compared) {
             status::tend(look, target, application, &compared);
         }

@@ -33,6 +33,11 @@ impl Findings {
         conditions::set(&mut self.conditions, finding, self.generation, self.now);
     }
 
+    /// Takes a condition away.
+    pub(super) fn remove(&mut self, condition: &str) {
+        self.conditions.retain(|found| found.type_ != condition);
+    }
+
     pub(super) fn into_conditions(self) -> Vec<Condition> {
         self.conditions
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Method;
 use lockstep_core::bridge::Operator;
 use lockstep_core::engine::action::{Class, Failure};
-use lockstep_core::engine::machine::{Deadline, Event, Machine, Note, Step};
+use lockstep_core::engine::machine::{Deadline, Event, Machine, Note, ReconcileResult, Step};
 use lockstep_core::engine::operator::Config;
 use lockstep_core::time::Now;
 use lockstep_sim::cluster::{Cluster, What};
@@ -31,6 +31,8 @@ pub(crate) struct Bench {
     pub(crate) operator: usize,
     /// All that it told.
     pub(crate) notes: Vec<Note>,
+    /// When each of its passes began and ended, and whether it failed.
+    pub(crate) passes: Vec<(Duration, Duration, bool)>,
     /// All that it took in.
     pub(crate) taken: Vec<(Now, Event)>,
     /// From which phase to which other bridges went.
@@ -156,6 +158,12 @@ impl Bench {
         self.operator = self.cluster.start(blinded, true);
     }
 
+    /// From now on it may watch everything again.
+    pub(crate) fn permit_watch(&mut self) {
+        self.cluster.crash(self.operator, None);
+        self.operator = self.cluster.start(operator, true);
+    }
+
     /// A second process leads as well.
     pub(crate) fn second(&mut self) {
         self.cluster.start(operator, true);
@@ -210,6 +218,7 @@ impl Bench {
             cluster: Cluster::new(1),
             operator: 0,
             notes: Vec::new(),
+            passes: Vec::new(),
             taken: Vec::new(),
             edges: BTreeSet::new(),
         };
@@ -365,6 +374,14 @@ impl Bench {
                 }
                 What::Stepped { now, event, step, .. } => {
                     self.taken.push((now, event));
+                    let at = entry.at;
+                    self.passes.extend(step.notes.iter().filter_map(|note| match note {
+                        Note::Reconciled { result, took, .. } => {
+                            let has_failed = matches!(result, ReconcileResult::Failed { .. });
+                            Some((at.saturating_sub(*took), at, has_failed))
+                        }
+                        _ => None,
+                    }));
                     self.notes.extend(step.notes);
                     continue;
                 }

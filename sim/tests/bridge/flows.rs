@@ -399,24 +399,6 @@ fn an_address_that_cannot_be_given_leaves_the_cluster_its_own() {
 }
 
 #[test]
-fn a_kind_that_cannot_be_watched_leaves_what_was_known() {
-    for kind in ["HostedCluster", "NodePool", "Service", "Secret"] {
-        let mut bench = Bench::ready();
-        let before = bench.bridge("prod")["status"].clone();
-        bench.forbid_watch(kind);
-        bench.cluster.advance(Duration::from_mins(10));
-        let after = bench.bridge("prod")["status"].clone();
-        for field in ["phase", "hostedClusterRef", "nodePoolRef", "apiEndpoint", "kubeconfigSecretRef"] {
-            assert_eq!(after[field], before[field], "{kind}: {field}");
-        }
-        let (found, message) = bench.condition("prod", "PrerequisitesMet");
-        assert_eq!(found, "False/WaitingForPrerequisites", "{kind}");
-        assert!(message.contains(&format!("{kind}s can't be watched (cannot list resource)")), "{message}");
-        assert_eq!(bench.condition("prod", "Ready").0, "True/ClusterReady", "{kind}");
-    }
-}
-
-#[test]
 fn a_registry_that_wants_to_be_left_alone_holds_up_nothing_else() {
     let mut bench = Bench::new();
     let wish = Some(Duration::from_hours(1));
@@ -462,22 +444,4 @@ fn node_ports_stay_whatever_address_is_asked_for() {
     bench.settle();
     assert_eq!(bench.phase("prod"), "Ready");
     assert_eq!(bench.condition("prod", "SpecApplied").0, "False/ImmutableFieldChanged");
-}
-
-#[test]
-fn two_bridges_can_swap_their_addresses() {
-    let mut bench = Bench::ready();
-    bench.create(&dpu_cluster("more"));
-    let mut other = bridge("stage");
-    other["spec"]["dpuClusterRef"]["name"] = json!("more");
-    other["spec"]["metalLBVirtualIP"] = json!("192.0.2.20");
-    bench.create(&other);
-    bench.settle();
-    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
-    bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
-    bench.settle();
-    for (name, endpoint) in [("prod", "https://192.0.2.20:6443"), ("stage", "https://192.0.2.10:6443")] {
-        assert_eq!(bench.bridge(name)["status"]["apiEndpoint"], endpoint);
-        assert_eq!(bench.phase(name), "Ready", "{:#}", bench.bridge(name)["status"]);
-    }
 }

@@ -91,7 +91,13 @@ const TABLE: &[Line] = &[
         when::upgrade_blocked,
     ),
     line("PrerequisitesMet", "True/AllMet", "Ready", "everything is there", Bench::ready),
-    line("PrerequisitesMet", "True/AllMet", "Ready", "the registry does not answer", when::registry_down),
+    line(
+        "PrerequisitesMet",
+        "True/ReleaseImageUnchecked",
+        "Ready",
+        "the registry does not answer",
+        when::registry_down,
+    ),
     line(
         "PrerequisitesMet",
         "False/WaitingForPrerequisites",
@@ -310,6 +316,13 @@ const TABLE: &[Line] = &[
         when::timed_out,
     ),
     line("Ready", "True/ClusterReady", "Ready", "everything works", Bench::ready),
+    line(
+        "Ready",
+        "Unknown/WatchFailed",
+        "Ready",
+        "HostedClusters may not be watched any more",
+        when::hosted_clusters_unwatchable,
+    ),
     line("Ready", "False/ValidationFailed", "Pending", "there is no DPUCluster", when::without_dpu_cluster),
     line("Ready", "False/ValidationFailed", "Failed", "HyperShift can't go on with the image", when::blocked),
     line(
@@ -318,6 +331,13 @@ const TABLE: &[Line] = &[
         "Failed",
         "the control plane of a ready cluster goes down",
         when::control_plane_down,
+    ),
+    line(
+        "Ready",
+        "False/WaitingForControlPlane",
+        "Ready",
+        "the control plane has lost replicas, and serves all the same",
+        when::degraded,
     ),
     line(
         "Ready",

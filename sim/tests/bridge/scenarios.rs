@@ -268,6 +268,10 @@ pub(super) fn upgrade_under_way() -> Bench {
     })
 }
 
+pub(super) fn hosted_clusters_unwatchable() -> Bench {
+    after(|bench| bench.forbid_watch("HostedCluster"))
+}
+
 /// HyperShift is to leave the cluster alone.
 pub(super) fn paused() -> Bench {
     after(|bench| pause(bench, &json!("true")))

@@ -113,6 +113,54 @@ fn a_hook_that_never_ends_is_reported() {
     assert!(message.contains(&expected), "{message}");
 }
 
+/// Argo CD begins nothing else before the sync has ended. The hook has five minutes more; it may be about to end.
+#[test]
+fn a_change_ends_a_sync_that_waits_for_a_hook() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    let change = |spec: Value| json!({ "spec": spec });
+    bench.cluster.merge(
+        "DPUService",
+        "default",
+        "hbn",
+        &change(json!({ "values": { "hangingHook": true } })),
+    );
+    bench.cluster.advance(Duration::from_mins(20));
+    assert_eq!(bench.ready("hbn"), "False/Pending", "{}", bench.conditions("hbn"));
+    let began = bench.application("hbn-01")["status"]["operationState"]["startedAt"].clone();
+    // What is wanted meanwhile for a while and then no more ends nothing.
+    for version in ["v2.0.0", "v1.1.1"] {
+        bench.cluster.merge(
+            "DPUService",
+            "default",
+            "hbn",
+            &change(json!({ "source": { "version": version } })),
+        );
+        bench.cluster.advance(Duration::from_mins(4));
+    }
+    bench.story();
+
+    let better = json!({ "source": { "version": "v2.0.0" }, "values": { "hangingHook": null } });
+    bench.cluster.merge("DPUService", "default", "hbn", &change(better));
+    bench.cluster.advance(Duration::from_mins(4));
+    assert_eq!(bench.application("hbn-01")["status"]["operationState"]["startedAt"], began);
+    let (state, message) = bench.condition("hbn", "ApplicationsReady");
+    let expected = format!(
+        "the sync of the spec before, which began at {}, waits for PostSync hook Job hbn-check: it is terminated 5 minutes \
+         after the change",
+        began.as_str().expect("a time")
+    );
+    assert!(state == "False/Pending" && message.contains(&expected), "{state}: {message}");
+    bench.cluster.advance(Duration::from_mins(2));
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+    assert_eq!(bench.cluster.list("ConfigMap", DPF)[0]["data"]["version"], "v2.0.0");
+    let asked = bench.writes();
+    let asked: Vec<&str> =
+        asked.iter().filter_map(|write| write.strip_suffix("dpf-argo-cd-system/hbn-01")).collect();
+    assert_eq!(asked, ["apply Application.argoproj.io ", "patch Application.argoproj.io "]);
+    let event = "Warning SyncTerminated: terminated a sync on dpu-cluster-01 (Application dpf-argo-cd-system/hbn-01): the sync";
+    assert!(bench.events().contains(event), "{}", bench.events());
+}
+
 #[test]
 fn at_rest_nothing_is_asked_for() {
     let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);

@@ -97,6 +97,38 @@ fn a_kubeconfig_that_breaks_takes_nothing_down() {
     assert_eq!(application["spec"]["source"]["targetRevision"], "v2.0.0");
 }
 
+/// Argo CD repeats what it saw last, for as long as nothing is to be changed there.
+#[test]
+fn what_may_be_stale_is_named_with_the_time_since_when() {
+    let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+    let unreachable = |value: Value| json!({ "metadata": { "annotations": { UNREACHABLE: value } } });
+    bench.cluster.advance(Duration::from_hours(1));
+    bench.cluster.merge("DPUCluster", DPF, "dpu-02", &unreachable(json!("true")));
+    bench.cluster.advance(Duration::from_mins(5));
+    let dpu_cluster = bench.cluster.get("DPUCluster", DPF, "dpu-02");
+    let conditions = dpu_cluster["status"]["conditions"].as_array().expect("conditions");
+    let ready = conditions.iter().find(|condition| condition["type"] == "Ready").expect("Ready");
+    let since = ready["lastTransitionTime"].as_str().expect("a time");
+    let status = bench.service("hbn")["status"].clone();
+    assert_eq!(status["health"]["dpu-02"]["status"], "Healthy", "as Argo CD says");
+    let rollout = json!({ "sync": "Synced", "health": "Healthy", "clusters": "1/2", "staleSince": { "dpu-02": since } });
+    assert_eq!(status["rollout"], rollout);
+    let (state, message) = bench.condition("hbn", "DPUClustersReady");
+    let expected = format!("1 of 2 DPUClusters are not ready: dpu-02 (NotReady since {since}: ");
+    assert!(state == "False/NotReady" && message.starts_with(&expected), "{state}: {message}");
+    let (state, message) = bench.condition("hbn", "ApplicationsReady");
+    assert!(state == "True/Success" && message.ends_with("this may be stale: dpu-02"), "{state}: {message}");
+
+    bench.story();
+    bench.cluster.advance(Duration::from_hours(1));
+    assert_eq!(bench.writes(), Vec::<String>::new());
+    bench.cluster.merge("DPUCluster", DPF, "dpu-02", &unreachable(Value::Null));
+    bench.cluster.advance(Duration::from_mins(2));
+    let rollout = json!({ "sync": "Synced", "health": "Healthy", "clusters": "2/2" });
+    assert_eq!(bench.service("hbn")["status"]["rollout"], rollout);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
 /// However long that takes: Argo CD gives a change up after five minutes, unless it is told not to.
 #[test]
 fn clusters_that_were_down_during_a_roll_out_are_deployed_within_two_minutes_of_their_return() {

@@ -6,6 +6,7 @@ use http::Method;
 use lockstep_core::engine::backoff::Backoff;
 use lockstep_core::engine::machine::Machine;
 use lockstep_core::object::Kind;
+use lockstep_core::yaml;
 use lockstep_sim::apiserver::ApiServer;
 use lockstep_sim::cluster::Change;
 use lockstep_sim::simulation::history::History;
@@ -33,7 +34,7 @@ impl Subject for Greetings {
     }
 
     fn prepare(&self, hand: &mut dyn Hand) {
-        let definition: Value = serde_yaml::from_str(include_str!("greetings.yaml")).expect("it is YAML");
+        let definition: Value = yaml::read(include_str!("greetings.yaml")).expect("it is YAML");
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let (code, answer) = hand.send(Method::POST, path, "application/json", &definition);
         assert_eq!(code, 201, "{answer}");

@@ -1,10 +1,15 @@
 //! Classes with mistakes in them: each is named where people look, and all that is right still applies.
 
-use lockstep_core::engine::machine::{Amount, Measure, Note};
-use lockstep_core::namespaceclass::names::UNRESOLVED_METRIC;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lockstep_core::engine::action::{Action, Class};
+use lockstep_core::engine::machine::{Amount, Measure, Note, ReconcileResult};
+use lockstep_core::namespaceclass::names::{PROBLEM_ANNOTATION, UNRESOLVED_METRIC};
+use lockstep_sim::cluster::Fate;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, settings};
+use super::bench::{Bench, program, settings};
 
 #[test]
 fn a_class_with_mistakes_says_so_and_applies_the_rest() {
@@ -21,7 +26,7 @@ fn a_class_with_mistakes_says_so_and_applies_the_rest() {
     bench.define("broken", &resources);
     bench.namespace("team", Some("broken"));
     // The kind that is missing is asked for again and again, so that the cluster never rests altogether.
-    bench.cluster.advance(std::time::Duration::from_secs(5));
+    bench.cluster.advance(Duration::from_secs(5));
     let good = bench.config_map("team", "good").expect("the valid entry applies");
     assert_eq!(good["data"]["value"], "1");
     assert!(bench.get("/api/v1/namespaces/sneaky").is_none());
@@ -36,6 +41,49 @@ fn a_class_with_mistakes_says_so_and_applies_the_rest() {
         bench.ready("team").replace("; spec", ";\nspec")
     ));
     assert_eq!(class["status"]["resourceCount"], 2);
+}
+
+/// What could not be created is pending until it is, or until the class drops it. To try it again changes no status.
+#[test]
+fn what_is_refused_is_not_listed_as_applied() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("good", "1"), settings("No Name", "1")]);
+    bench.namespace("team", Some("web"));
+    bench.cluster.advance(Duration::from_mins(20));
+    let status = |bench: &mut Bench| bench.binding("team").expect("is bound")["status"].clone();
+    let entry = |name: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": name });
+    let found = status(&mut bench);
+    assert!(bench.ready("team").starts_with("False Rejected"), "{}", bench.ready("team"));
+    assert_eq!(found["appliedResources"], json!([entry("good")]));
+    assert_eq!(found["pendingResources"], json!([entry("No Name")]));
+
+    let version =
+        |bench: &mut Bench| bench.binding("team").expect("is bound")["metadata"]["resourceVersion"].clone();
+    let before = (version(&mut bench), bench.carried().count());
+    bench.cluster.advance(Duration::from_hours(1));
+    assert_eq!(version(&mut bench), before.0, "it is tried again without a change of the status");
+    assert!(bench.carried().count() > before.1, "it is tried again");
+
+    // What was applied, was deleted by hand and can't be created any more is no longer there either.
+    bench.update("web", &[settings("good", "1"), settings("other", "1")]);
+    bench.settle();
+    let found = status(&mut bench);
+    assert_eq!(found["appliedResources"], json!([entry("good"), entry("other")]));
+    assert_eq!(found["pendingResources"], json!([]));
+    bench.cluster.interfere(|_, action| {
+        let is_refused =
+            action.name() == "apply" && action.target().is_some_and(|target| target.name == "other");
+        if is_refused { Fate::failed(Class::Forbidden) } else { Fate::Served }
+    });
+    bench.delete("/api/v1/namespaces/team/configmaps/other");
+    bench.cluster.advance(Duration::from_mins(1));
+    let found = status(&mut bench);
+    assert_eq!(found["appliedResources"], json!([entry("good")]));
+    assert_eq!(found["pendingResources"], json!([entry("other")]));
+    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.advance(Duration::from_mins(6));
+    assert_eq!(status(&mut bench)["pendingResources"], json!([]));
+    assert!(bench.config_map("team", "other").is_some());
 }
 
 #[test]
@@ -62,7 +110,7 @@ fn a_kind_that_appears_later_is_applied_without_touching_the_class() {
     let widget = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "w" }, "spec": { "size": 3 } });
     bench.define("factory", &[widget]);
     bench.namespace("team", Some("factory"));
-    bench.cluster.advance(std::time::Duration::from_secs(5));
+    bench.cluster.advance(Duration::from_secs(5));
     assert!(bench.ready("team").contains("serves no kind Widget"));
     let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -83,7 +131,7 @@ fn a_kind_that_appears_later_is_applied_without_touching_the_class() {
         },
     });
     bench.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd);
-    bench.cluster.advance(std::time::Duration::from_secs(15));
+    bench.cluster.advance(Duration::from_secs(15));
     assert!(bench.get("/apis/example.com/v1/namespaces/team/widgets/w").is_some());
     assert!(bench.ready("team").starts_with("True ResourcesApplied"));
 }
@@ -122,7 +170,7 @@ fn a_label_that_names_no_class_is_logged_once_and_counted_until_it_is_corrected(
     let mut bench = Bench::new();
     bench.namespace("team", Some("missing"));
     bench.namespace("other", Some("missing"));
-    bench.cluster.advance(std::time::Duration::from_mins(30));
+    bench.cluster.advance(Duration::from_mins(30));
     let (warnings, unresolved) = reported(&bench);
     assert_eq!((warnings.len(), unresolved), (2, Some(2)), "{warnings:?}");
     assert!(warnings.iter().any(|it| it.contains("Namespace team") && it.contains("NamespaceClass missing")));
@@ -138,6 +186,115 @@ fn a_label_that_names_no_class_is_logged_once_and_counted_until_it_is_corrected(
     bench.delete("/api/v1/namespaces/other");
     bench.settle();
     assert_eq!(reported(&bench).1, Some(0));
+}
+
+/// What the annotation of a namespace says.
+fn problem(bench: &mut Bench, namespace: &str) -> Option<String> {
+    let namespace = bench.get(&format!("/api/v1/namespaces/{namespace}")).expect("exists");
+    namespace["metadata"]["annotations"][PROBLEM_ANNOTATION].as_str().map(str::to_owned)
+}
+
+/// Events are gone after an hour.
+#[test]
+fn a_label_that_names_no_class_is_said_on_the_namespace_for_as_long_as_it_does() {
+    let mut bench = Bench::new();
+    let told = |class: &str| {
+        let told = "label namespaceclass.akuity.io/name: there is no NamespaceClass";
+        Some(format!("{told} {class}; create it, or correct the label"))
+    };
+    bench.namespace("team", Some("missing"));
+    bench.settle();
+    assert_eq!(problem(&mut bench, "team"), told("missing"));
+    bench.label("team", Some("wrong"));
+    bench.settle();
+    assert_eq!(problem(&mut bench, "team"), told("wrong"));
+    // At rest nothing is written, and a new leader finds it there.
+    bench.cluster.start(program, true);
+    bench.settle();
+    let before = bench.carried().filter(|carried| carried.action.name() == "patch").count();
+    bench.cluster.advance(Duration::from_hours(2));
+    assert_eq!(bench.carried().filter(|carried| carried.action.name() == "patch").count(), before);
+    bench.define("wrong", &[settings("found", "1")]);
+    bench.settle();
+    assert_eq!(problem(&mut bench, "team"), None);
+    assert!(bench.ready("team").starts_with("True ResourcesApplied"));
+    bench.remove("wrong");
+    bench.settle();
+    assert_eq!((problem(&mut bench, "team"), bench.binding("team")), (told("wrong"), None));
+    bench.label("team", None);
+    bench.settle();
+    assert_eq!(problem(&mut bench, "team"), None);
+}
+
+/// Whoever does not grant the permission has the Event, the log and the metric.
+#[test]
+fn a_namespace_that_may_not_be_annotated_holds_up_nothing() {
+    let mut bench = Bench::new();
+    bench.cluster.interfere(|_, action| {
+        let is_refused =
+            action.name() == "patch" && action.target().is_some_and(|it| it.kind.kind == "Namespace");
+        if is_refused { Fate::failed(Class::Forbidden) } else { Fate::Served }
+    });
+    for name in ["team", "other"] {
+        bench.namespace(name, Some("missing"));
+    }
+    bench.cluster.advance(Duration::from_hours(1));
+    assert_eq!(problem(&mut bench, "team"), None);
+    let (warnings, unresolved) = reported(&bench);
+    let refusals = warnings.iter().filter(|it| it.contains("grant the verb patch on namespaces"));
+    assert_eq!((refusals.count(), unresolved), (1, Some(2)), "{warnings:?}");
+    let failed = bench
+        .cluster
+        .notes()
+        .filter(|note| matches!(note, Note::Reconciled { result: ReconcileResult::Failed { .. }, .. }));
+    assert_eq!(failed.count(), 0);
+    bench.define("missing", &[settings("found", "1")]);
+    bench.settle();
+    assert!(bench.config_map("team", "found").is_some());
+}
+
+/// What the passes over the binding came to, as the metric counts them.
+fn results(bench: &Bench) -> BTreeSet<&'static str> {
+    let of_binding = bench.cluster.notes().filter_map(|note| match note {
+        Note::Reconciled { reconciler, result, .. } if reconciler == "binding" => Some(result.name()),
+        _ => None,
+    });
+    of_binding.collect()
+}
+
+/// The alert about failing reconciles is for whoever runs the operator.
+#[test]
+fn what_users_have_to_correct_is_no_failure_of_the_operator() {
+    let foreign = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "taken", "ownerReferences": [
+            { "apiVersion": "apps/v1", "kind": "Deployment", "name": "theirs", "uid": "u1", "controller": true },
+        ] },
+    });
+    // Refused as invalid; somebody else's; a permission that is missing; a server that is down; both of the first and the last.
+    for (entries, class, expected) in [
+        (vec![settings("No Name", "1")], None, "user_error"),
+        (vec![settings("taken", "ours")], None, "user_error"),
+        (vec![settings("a", "1")], Some(Class::Forbidden), "failed"),
+        (vec![settings("a", "1")], Some(Class::Unavailable), "failed"),
+        (vec![settings("No Name", "1"), settings("a", "1")], Some(Class::Unavailable), "failed"),
+    ] {
+        let mut bench = Bench::new();
+        bench.define("web", &entries);
+        bench.namespace("team", None);
+        bench.post("/api/v1/namespaces/team/configmaps", &foreign);
+        if let Some(class) = class {
+            bench.cluster.interfere(move |_, action| {
+                let is_bad = action.name() == "apply" && action.target().is_some_and(|it| it.name == "a");
+                if is_bad { Fate::failed(class) } else { Fate::Served }
+            });
+        }
+        bench.label("team", Some("web"));
+        bench.cluster.advance(Duration::from_mins(10));
+        let mut found = results(&bench);
+        found.remove("converged");
+        assert_eq!(found, BTreeSet::from([expected]), "{entries:?} {class:?}: {}", bench.ready("team"));
+    }
 }
 
 #[test]
@@ -158,7 +315,7 @@ fn a_binding_that_is_refused_is_told_once_on_its_namespace() {
         }),
     );
     bench.label("team", Some("web"));
-    bench.cluster.advance(std::time::Duration::from_mins(30));
+    bench.cluster.advance(Duration::from_mins(30));
     let events = bench.get("/apis/events.k8s.io/v1/namespaces/team/events").expect("can be listed");
     let told = events["items"].as_array().into_iter().flatten();
     let told: Vec<&Value> = told.filter(|event| event["regarding"]["kind"] == "Namespace").collect();
@@ -171,7 +328,15 @@ fn a_binding_that_is_refused_is_told_once_on_its_namespace() {
         "{note}"
     );
 
+    // Until the garbage collector has removed the binding of an owner that does not exist, the namespace says the same.
+    let says_so = |action: &Action| match action {
+        Action::Patch { subresource: None, patch, .. } => patch.to_string().contains("Only one reference"),
+        _ => false,
+    };
+    assert!(bench.carried().any(|carried| says_so(&carried.action)));
+
     bench.delete(&format!("{bindings}/team"));
-    bench.cluster.advance(std::time::Duration::from_mins(6));
+    bench.cluster.advance(Duration::from_mins(6));
     assert!(bench.config_map("team", "a").is_some());
+    assert_eq!(problem(&mut bench, "team"), None);
 }

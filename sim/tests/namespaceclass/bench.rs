@@ -170,12 +170,13 @@ impl Bench {
     /// The condition changes told so far, one a line.
     pub(crate) fn transitions(&self) -> String {
         let lines = self.cluster.notes().filter_map(|note| match note {
-            Note::ConditionChanged { object, condition, status, reason, message } => {
+            Note::ConditionChanged { object, condition, status, reason, message, .. } => {
                 Some(format!("{object}: {condition}={status} {reason}: {message}"))
             }
             Note::Reconciled { .. }
             | Note::EventAnnounced { .. }
             | Note::LeadershipChanged { .. }
+            | Note::Error { .. }
             | Note::Warning { .. }
             | Note::Told { .. }
             | Note::Measured(_)

@@ -296,6 +296,9 @@ fn rotated_credentials_keep_argo_out_until_its_secret_has_them() {
     let mut bench = deployed();
     let rotated = access("dpus", "t2");
     bench.merge("Secret", "dpus-kubeconfig", &json!({ "data": rotated.secret_data() }));
+    // For a while nobody notices.
+    bench.advance(Duration::from_secs(74));
+    assert_eq!((state(&mut bench).as_str(), conditions(&mut bench).len()), ("Synced Healthy Succeeded", 0));
     bench.settle();
     assert_eq!(state(&mut bench), "Unknown Healthy Succeeded");
     let told = conditions(&mut bench);
@@ -387,10 +390,39 @@ fn a_hook_may_fail_or_never_end() {
         let result = &status(&mut bench)["operationState"]["syncResult"]["resources"];
         assert_eq!(result[1]["hookPhase"], hook, "{result}");
     }
-    // Nothing else begins as long as it runs.
-    merge(&mut bench, &json!({ "spec": { "source": { "targetRevision": "1.1.0" } } }));
+    // Nothing else begins as long as it runs: no change, and no repair.
+    let (before, began) = (status(&mut bench), chart(&mut bench));
+    merge(&mut bench, &values(json!({ "hangingHook": null, "other": true })));
+    version(&mut bench, "1.1.0");
+    bench.merge("ConfigMap", RELEASE, &json!({ "data": { "version": "0.9.0" } }));
     bench.advance(Duration::from_hours(1));
-    assert_eq!(status(&mut bench)["operationState"]["phase"], "Running");
+    let after = status(&mut bench);
+    assert_eq!(after["operationState"], before["operationState"]);
+    assert_eq!((&after["sync"]["status"], chart(&mut bench)), (&json!("OutOfSync"), json!("0.9.0")));
+    // Nor does it begin when that is terminated and what it was about is wanted again.
+    version(&mut bench, began.as_str().expect("text"));
+    merge(&mut bench, &values(json!({ "hangingHook": true, "other": null })));
+    merge(&mut bench, &json!({ "status": { "operationState": { "phase": "Terminating" } } }));
+    bench.advance(Duration::from_hours(1));
+    assert_eq!(state(&mut bench), "OutOfSync Healthy Failed");
+    assert_eq!(status(&mut bench)["operationState"]["message"], "Operation terminated");
+    version(&mut bench, "1.2.0");
+    merge(&mut bench, &values(json!({ "hangingHook": null })));
+    bench.advance(Duration::from_mins(5));
+    assert_eq!((state(&mut bench).as_str(), chart(&mut bench)), ("Synced Healthy Succeeded", json!("1.2.0")));
+}
+
+#[test]
+fn a_chart_that_no_repository_has_is_no_success() {
+    let charts = argocd::Charts::from([("https://charts.example.com".to_owned(), "agent".to_owned())]);
+    let mut bench = Bench::offering(&worlds::definitions(&worlds::DPUSERVICE), charts);
+    bench.deploy("dpus");
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    merge(&mut bench, &json!({ "spec": { "source": { "chart": "nginx" } } }));
+    bench.settle();
+    assert_eq!(state(&mut bench), "Unknown Healthy Succeeded");
+    let told = conditions(&mut bench).join("");
+    assert!(told.contains("chart \"nginx\" version \"1.0.0\" not found in"), "{told}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
+use lockstep_core::engine::machine::Machine;
 use lockstep_core::object::{annotation, is_deleting, metadata};
 use lockstep_sim::cluster::{Author, Change, Cluster, What};
 use lockstep_sim::worlds::hypershift::{self, HyperShift};
@@ -25,7 +26,7 @@ const COLLECTIONS: [(&str, &str, &str, &str); 12] = [
     ("HostedCluster", "/apis/hypershift.openshift.io/v1beta1", NAMESPACE, "hostedclusters"),
     ("NodePool", "/apis/hypershift.openshift.io/v1beta1", NAMESPACE, "nodepools"),
     ("DPUCluster", "/apis/provisioning.dpu.nvidia.com/v1alpha1", NAMESPACE, "dpuclusters"),
-    ("IPAddressPool", "/apis/metallb.io/v1beta1", NAMESPACE, "ipaddresspools"),
+    ("IPAddressPool", "/apis/metallb.io/v1beta1", metallb::NAMESPACE, "ipaddresspools"),
     ("Application", "/apis/argoproj.io/v1alpha1", argocd::NAMESPACE, "applications"),
     ("AppProject", "/apis/argoproj.io/v1alpha1", argocd::NAMESPACE, "appprojects"),
     ("Secret", "/api/v1", NAMESPACE, "secrets"),
@@ -47,7 +48,9 @@ impl Bench {
         for definition in definitions {
             bench.create(definition);
         }
-        bench.create(&of_kind("v1", "Namespace", json!({ "metadata": { "name": NAMESPACE } })));
+        for name in [NAMESPACE, metallb::NAMESPACE] {
+            bench.create(&of_kind("v1", "Namespace", json!({ "metadata": { "name": name } })));
+        }
         bench.settle();
         bench
     }
@@ -67,7 +70,7 @@ impl Bench {
         bench.create(&secret("ssh-key", "id_rsa.pub"));
         bench.cluster.start_foreign(Box::new(Level::new(hypershift, Pace::BRISK, 1)));
         bench.cluster.start_foreign(Box::new(Level::new(dpf::Dpf::default(), Pace::BRISK, 2)));
-        bench.cluster.start_foreign(Box::new(Level::new(metallb::MetalLb, Pace::BRISK, 3)));
+        bench.cluster.start_foreign(Box::new(Level::new(metallb::MetalLb::default(), Pace::BRISK, 3)));
         bench.settle();
         bench.cluster.journal.clear();
         bench
@@ -85,11 +88,21 @@ impl Bench {
 
     /// A cluster with DPF, Argo CD and what they need, and nothing that they would look after.
     pub(crate) fn with_argo(definitions: &[Value]) -> Self {
+        Self::around(definitions, System::ArgoCd.controller(Pace::BRISK, 1))
+    }
+
+    /// The same, with an Argo CD whose repositories have these charts only.
+    pub(crate) fn offering(definitions: &[Value], charts: argocd::Charts) -> Self {
+        Self::around(definitions, Box::new(Level::new(argocd::ArgoCd::offering(charts), Pace::BRISK, 1)))
+    }
+
+    fn around(definitions: &[Value], argo: Box<dyn Machine + Send>) -> Self {
         let mut bench = Self::with_definitions(definitions);
         let namespace = json!({ "metadata": { "name": argocd::NAMESPACE } });
         bench.create(&of_kind("v1", "Namespace", namespace));
-        for system in [System::Dpf, System::DpuClusters, System::ArgoCd] {
-            bench.cluster.start_foreign(system.controller(Pace::BRISK, 1));
+        let others = [System::Dpf, System::DpuClusters].map(|system| system.controller(Pace::BRISK, 1));
+        for system in others.into_iter().chain([argo]) {
+            bench.cluster.start_foreign(system);
         }
         bench.settle();
         bench.cluster.journal.clear();

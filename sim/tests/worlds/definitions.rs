@@ -4,6 +4,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use lockstep_core::yaml;
 use lockstep_sim::worlds::{self, System, argocd};
 use serde_json::{Value, json};
 
@@ -35,7 +36,7 @@ fn upstream() -> Option<Vec<Value>> {
         let path = Path::new(&folder).join(file);
         let text =
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        serde_yaml::from_str(&text).expect("YAML")
+        yaml::read(&text).expect("YAML")
     };
     Some(FILES.iter().map(read).collect())
 }

@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_sim::worlds::argocd;
 use lockstep_sim::worlds::dpu_clusters::Access;
+use lockstep_sim::worlds::{argocd, metallb};
 use serde_json::{Value, json};
 
 pub(crate) const NAMESPACE: &str = "clusters";
@@ -87,7 +87,7 @@ pub(crate) fn pool(name: &str, addresses: &str, auto_assign: bool) -> Value {
     json!({
         "apiVersion": "metallb.io/v1beta1",
         "kind": "IPAddressPool",
-        "metadata": { "name": name, "namespace": NAMESPACE },
+        "metadata": { "name": name, "namespace": metallb::NAMESPACE },
         "spec": { "addresses": [addresses], "autoAssign": auto_assign },
     })
 }

@@ -96,7 +96,9 @@ impl Subject for Bridges {
             assert_eq!(code, 201, "{answer}");
         }
         let namespaces = Kind::known("", "v1", "Namespace", "namespaces", false);
-        hand.create(&namespaces, &json!({ "metadata": { "name": NAMESPACE } }));
+        for name in [NAMESPACE, worlds::metallb::NAMESPACE] {
+            hand.create(&namespaces, &json!({ "metadata": { "name": name } }));
+        }
         let secrets = Kind::known("", "v1", "Secret", "secrets", true);
         hand.create(&secrets, &secret("pull-secret", ".dockerconfigjson"));
         hand.create(&secrets, &secret("ssh-key", "id_rsa.pub"));

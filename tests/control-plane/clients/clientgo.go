@@ -171,6 +171,14 @@ func applies(ctx context.Context, _ *rest.Config, client *kubernetes.Clientset) 
 		return err
 	}
 	fmt.Println("extracted:", extracted.Data, extracted.Labels)
+	// A whole typed object, as older programs apply it: with a creation time of null.
+	whole := []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"typed","creationTimestamp":null},"data":{"k":"v"}}`)
+	typed, err := maps.Patch(ctx, "typed", types.ApplyPatchType, whole, metav1.PatchOptions{FieldManager: "typed"})
+	if err != nil {
+		refused("applied with a creation time of null", err)
+		return nil
+	}
+	fmt.Println("applied with a creation time of null:", typed.Data, !typed.CreationTimestamp.IsZero())
 	return nil
 }
 

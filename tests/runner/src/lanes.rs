@@ -146,6 +146,9 @@ fn follow(job: &Job, tier: Tier, progress: &Progress, outcome: &mut Outcome) -> 
     if !status.success() && !failed {
         outcome.broken = Some(format!("it ended with {status}"));
     }
+    if !job.filters.is_empty() && outcome.tests.is_empty() {
+        outcome.broken = Some("no test has a name that SUITES in the test runner chooses".to_owned());
+    }
     Ok(())
 }
 

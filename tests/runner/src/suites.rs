@@ -88,7 +88,7 @@ const SUITES: &[Suite] = &[
     waits("lockstep-tests/rabbitmq", Quick::Nothing),
     waits("lockstep-tests/sentinel", Quick::Nothing),
     waits("lockstep-tests/sentinel_chart", Quick::Nothing),
-    waits("lockstep-tests/bridge", Quick::Only(&["validation::"])),
+    waits("lockstep-tests/bridge", Quick::Except(&["a_bridge_"])),
     waits("lockstep-tests/conformance", Quick::Nothing),
     waits("lockstep-tests/dpuservice", Quick::All),
     waits("lockstep-tests/chart", Quick::Nothing),

@@ -3,7 +3,9 @@
 //!
 //! A process of its own, because the file is named by the environment, as `SSL_CERT_FILE`.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -18,8 +20,16 @@ async fn main() -> anyhow::Result<()> {
     let certificates = arguments.next().context("no certificates")?;
     let trusted = std::env::var("SSL_CERT_FILE")?;
     let fetcher = Fetcher::default();
-    writeln!(std::io::stdout(), "{:?}", fetcher.fetch(&url, TIMEOUT).await)?;
+    writeln!(
+        std::io::stdout(),
+        "{:?}",
+        fetcher.fetch(&url, &BTreeMap::new(), &Arc::default(), TIMEOUT).await
+    )?;
     std::fs::copy(certificates, trusted)?;
-    writeln!(std::io::stdout(), "{:?}", fetcher.fetch(&url, TIMEOUT).await)?;
+    writeln!(
+        std::io::stdout(),
+        "{:?}",
+        fetcher.fetch(&url, &BTreeMap::new(), &Arc::default(), TIMEOUT).await
+    )?;
     Ok(())
 }

@@ -113,6 +113,18 @@ impl Tenant {
         .await
     }
 
+    /// Waits until an event about a bridge, given as `type reason: note`, has happened so often.
+    pub async fn event_times(&self, bridge: &str, wanted: &str, times: u64) -> anyhow::Result<()> {
+        eventually(&format!("{times} times {wanted}"), async || {
+            let events = self.user.counted_events(&self.namespace, bridge).await?;
+            let counted: u64 =
+                events.iter().filter(|(event, _)| event == wanted).map(|(_, times)| times).sum();
+            ensure!(counted == times, "{events:#?}");
+            Ok(())
+        })
+        .await
+    }
+
     /// The events about a bridge, as `type reason: note`.
     pub async fn events(&self, bridge: &str) -> anyhow::Result<Vec<String>> {
         self.user.events(&self.namespace, bridge).await

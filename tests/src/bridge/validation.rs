@@ -32,13 +32,18 @@ pub async fn end_to_end(tenant: &Tenant) -> anyhow::Result<()> {
     found(tenant, true).await
 }
 
-/// `TestIntegration_DPUClusterDeletion`.
+/// `TestIntegration_DPUClusterDeletion`. The DPUCluster was missing before, so that the event of its deletion is no new one: it counts
+/// all the same.
 pub async fn deletion(tenant: &Tenant) -> anyhow::Result<()> {
-    tenant.create(&dpu_cluster(&tenant.dpus(), "dpus")).await?;
     tenant.create(&tenant.bridge(NAME, "dpus")).await?;
-    tenant.told(NAME, VALID, "True/DPUClusterFound").await?;
+    found(tenant, false).await?;
+    tenant.create(&dpu_cluster(&tenant.dpus(), "dpus")).await?;
+    found(tenant, true).await?;
     tenant.delete("DPUCluster", &tenant.dpus(), "dpus").await?;
-    found(tenant, false).await
+    found(tenant, false).await?;
+    let event =
+        format!("Warning DPUClusterNotFound: Referenced DPUCluster '{}/dpus' not found", tenant.dpus());
+    tenant.event_times(NAME, &event, 2).await
 }
 
 /// `TestE2E_DPUClusterValidation_RealCluster`.

@@ -2,6 +2,7 @@
 
 use http::Method;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use lockstep_core::yaml;
 use proptest::collection::vec;
 use proptest::prelude::{BoxedStrategy, Strategy};
 use serde_json::{Value, json};
@@ -87,7 +88,7 @@ pub const WIDGETS: Kind = Kind {
 /// # Errors
 /// If the file is not one.
 pub fn widgets() -> anyhow::Result<CustomResourceDefinition> {
-    Ok(serde_yaml::from_str(include_str!("widgets.yaml"))?)
+    Ok(yaml::read(include_str!("widgets.yaml"))?)
 }
 
 /// Installs a definition, unless the server has it, and waits until its kind is served.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use http::Method;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use lockstep_core::yaml;
 use lockstep_sim::builtin;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -67,7 +68,7 @@ pub fn own_definitions() -> Vec<CustomResourceDefinition> {
 }
 
 fn lives_of(kinds: impl Iterator<Item = Kind>, specimens: &str) -> anyhow::Result<Vec<Scenario>> {
-    let specimens: Vec<Specimen> = serde_yaml::from_str(specimens)?;
+    let specimens: Vec<Specimen> = yaml::read(specimens)?;
     let text =
         |specimen: &Specimen, key: &str| specimen.manifest[key].as_str().unwrap_or_default().to_owned();
     let mut by_kind: BTreeMap<_, _> =

@@ -135,6 +135,9 @@ impl Normaliser {
         if (key == "clusterIP" || key == "clusterIPs") && text.starts_with("10.") {
             return "(cluster address)".to_owned();
         }
+        if key == "token" {
+            return "(token)".to_owned();
+        }
         if key == "serverAddress" {
             return "(address)".to_owned();
         }

@@ -18,6 +18,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use http::Method;
+use lockstep_core::yaml;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -124,7 +125,7 @@ impl Scenario {
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let name = path.file_stem().context("a scenario without a name")?.to_string_lossy().into_owned();
         let text = std::fs::read_to_string(path)?;
-        let form: FileForm = serde_yaml::from_str(&text).with_context(|| path.display().to_string())?;
+        let form: FileForm = yaml::read(&text).with_context(|| path.display().to_string())?;
         let steps = form
             .steps
             .into_iter()

@@ -12,6 +12,7 @@ use lockstep_core::engine::action::Action;
 use lockstep_core::engine::machine::Step;
 use lockstep_core::engine::operator::Config;
 use lockstep_core::object::{Name, ObjectRef, metadata};
+use lockstep_core::yaml;
 use lockstep_crds::dpuservice::DPUServiceSpec;
 use serde_json::{Map, Value, json};
 
@@ -67,7 +68,7 @@ fn hide(secret: &[u8]) -> String {
 /// A kubeconfig with the secret in whatever users and clusters hold: in credentials only, or everywhere. None, if it
 /// can't be told from what was there before.
 fn with_secrets(kubeconfig: &str, everywhere: bool) -> Option<String> {
-    let mut document: Value = serde_yaml::from_str(kubeconfig).ok()?;
+    let mut document: Value = yaml::read(kubeconfig).ok()?;
     if shows_secret(kubeconfig) || shows_secret(&document.to_string()) {
         return None;
     }

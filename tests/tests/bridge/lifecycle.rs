@@ -73,6 +73,7 @@ async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Res
         .await?;
     }
     let after = site.bridge.writes(namespace);
-    ensure!(after.len() == before.len(), "{:#?}", &after[before.len()..]);
+    let shown = life::shown(tenant).await?;
+    ensure!(after.len() == before.len(), "{:#?}\nof {shown}", &after[before.len()..]);
     Ok(())
 }

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
 use anyhow::Context as _;
+use lockstep_core::yaml;
 use lockstep_tests::admission::MERGE;
 use lockstep_tests::chart::{apply, install_crd};
 use lockstep_tests::program::workspace;
-use serde::Deserialize as _;
 
 use super::{Court, Value, bridge, ensure, json, set, spec};
 
@@ -128,8 +128,7 @@ pub(super) async fn the_infrastructure_is_taken(court: Court) -> anyhow::Result<
 }
 
 fn infrastructure() -> anyhow::Result<Vec<Value>> {
-    let documents = serde_yaml::Deserializer::from_str(INFRASTRUCTURE).map(Value::deserialize);
-    Ok(documents.collect::<Result<_, _>>()?)
+    Ok(yaml::read_all(INFRASTRUCTURE)?)
 }
 
 /// `kubectl apply -f` of a folder takes its files by their names.
@@ -144,8 +143,7 @@ fn each_folder_of_examples_can_be_applied_as_a_whole() -> anyhow::Result<()> {
         files.sort();
         for file in files {
             let text = std::fs::read_to_string(&file)?;
-            for document in serde_yaml::Deserializer::from_str(&text) {
-                let object = Value::deserialize(document)?;
+            for object in yaml::read_all(&text)? {
                 let (named, what) = (&object["metadata"]["name"], format!("{}: {object}", file.display()));
                 ensure!(object["apiVersion"].is_string() && named.is_string(), "no object in {what}");
                 let namespace = object["metadata"]["namespace"].as_str();
@@ -161,7 +159,7 @@ fn each_folder_of_examples_can_be_applied_as_a_whole() -> anyhow::Result<()> {
 
 #[test]
 fn the_examples_refer_to_each_other() -> anyhow::Result<()> {
-    let bridge: Value = serde_yaml::from_str(PRODUCTION)?;
+    let bridge: Value = yaml::read(PRODUCTION)?;
     let objects = infrastructure()?;
     let of = |kind: &str| objects.iter().find(|object| object["kind"] == kind).context("no such example");
     let (cluster, named) = (&of("DPUCluster")?["metadata"], &bridge["spec"]["dpuClusterRef"]);

@@ -18,7 +18,10 @@ pub(super) fn status() -> Value {
     json!({
         "observedGeneration": 1,
         "conditions": [ready()],
-        "rollout": {"sync": "OutOfSync", "health": "Degraded", "clusters": "1/2"},
+        "rollout": {
+            "sync": "OutOfSync", "health": "Degraded", "clusters": "1/2",
+            "staleSince": {"dpu/dpu-cluster-02": "2026-01-01T00:00:00Z"},
+        },
         "sync": {
             "dpu-cluster-01": {"status": "Synced", "revision": "1.1.1"},
             "dpu/dpu-cluster-02": {"status": "OutOfSync"},
@@ -89,6 +92,7 @@ pub(super) async fn what_a_status_may_say(court: Court) -> anyhow::Result<()> {
         json!({"rollout": {"sync": "Synced", "more": 1}}),
         json!({"rollout": null}),
         json!({"rollout": {"clusters": 3}}),
+        json!({"rollout": {"staleSince": {"a": "yesterday"}}}),
         json!({"sync": {"a": {}}}),
         json!({"sync": {"a": "Synced"}}),
         json!({"sync": {"a": {"status": "Synced", "comparedTo": {}}}}),

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
+use lockstep_core::yaml;
 use lockstep_tests::admission::{ask, shown};
 use lockstep_tests::control_plane::helm;
 
@@ -105,7 +106,7 @@ fn asked_of_helm(versions: &[&str]) -> anyhow::Result<Vec<bool>> {
     let write = |path: &str, object: Value| {
         let path = chart.path().join(path);
         std::fs::create_dir_all(path.parent().context("no folder")?)?;
-        anyhow::Ok(std::fs::write(path, serde_yaml::to_string(&object)?)?)
+        anyhow::Ok(std::fs::write(path, yaml::write(&object)?)?)
     };
     let dependencies: Vec<Value> = (versions.iter().enumerate())
         .map(|(i, version)| json!({"name": "part", "alias": format!("part-{i}"), "version": version, "repository": ""}))

@@ -1,14 +1,17 @@
 //! Servers that behave badly.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_core::engine::action::Class;
+use lockstep_core::engine::action::{Class, Success};
+use lockstep_core::engine::document::Fields;
 use lockstep_shell::fetch::Fetcher;
 use tokio::io::AsyncWriteExt as _;
 
 use super::raw::{Raw, answer};
-use super::{PATIENCE, document, failure};
+use super::{PATIENCE, document, failure, oversized};
 
 #[tokio::test]
 async fn requests_say_who_asks_and_for_what() {
@@ -34,6 +37,27 @@ async fn a_body_that_trickles_is_late() {
     .await;
     let failure = failure(&Fetcher::default(), &server.url, Duration::from_millis(40)).await;
     assert_eq!(failure.class, Class::Unknown, "{failure}");
+}
+
+/// Much has come: that is no server that is silent, but an answer that is too large for its time.
+#[tokio::test]
+async fn a_large_body_that_is_late_is_too_large() {
+    let server = Raw::start(async |_, mut stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"spec\":\"").await?;
+        stream.write_all(&vec![b'x'; 2 << 20]).await?;
+        std::future::pending().await
+    })
+    .await;
+    let (fetcher, keep, mut timeout) =
+        (Fetcher::default(), Arc::new(Fields::at(["id"])), Duration::from_millis(100));
+    // Long enough for what does come: how long that takes is the machine's affair.
+    loop {
+        match fetcher.fetch(&server.url, &BTreeMap::new(), &keep, timeout).await {
+            Ok(Success::Oversized(why)) if why.starts_with("2 MiB of the answer came within ") => break,
+            _ if timeout < PATIENCE => timeout *= 2,
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -73,11 +97,13 @@ async fn an_endless_body_is_too_long() {
             }
         })
         .await;
-        let failure = failure(&Fetcher::default(), &server.url, PATIENCE).await;
-        assert_eq!(
-            (failure.class, failure.message.as_str()),
-            (Class::Invalid, "the answer is longer than 8 MiB")
-        );
+        for (keep, limit) in [
+            (Fields::at(["id"]), "the answer is longer than 64 MiB"),
+            (Fields::default(), "what is read of the answer is longer than 32 MiB"),
+        ] {
+            let why = oversized(&Fetcher::default(), &server.url, &Arc::new(keep), PATIENCE).await;
+            assert_eq!(why, limit);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Documents of the HyperFleet API.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -8,16 +8,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lockstep_core::engine::action::Class;
-use lockstep_shell::fetch::{Fetcher, LONGEST};
+use lockstep_core::engine::action::{Class, Success};
+use lockstep_core::sentinel::fleet;
+use lockstep_core::sentinel::selector::Selector;
+use lockstep_shell::fetch::Fetcher;
 use lockstep_sim::host::Listener;
 use lockstep_sim::hyperfleet::damage::Damage;
 use lockstep_sim::hyperfleet::host::{Host, Mishap, State};
-use lockstep_sim::hyperfleet::{API, Dialect, HyperFleet, Labels};
-use serde_json::Value;
+use lockstep_sim::hyperfleet::{API, Dialect, HyperFleet, Kind, Labels};
+use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{PATIENCE, document, failure};
+use super::{PATIENCE, document, failure, oversized};
 
 async fn start() -> (Host, String) {
     let mut fleet = HyperFleet::new(Dialect::Released, 0);
@@ -98,7 +100,6 @@ async fn damaged_answers_are_sorted() {
         (Damage::ServerError(503), Class::Unavailable, None),
         (Damage::ServerError(408), Class::Unknown, None),
         (Damage::Throttled { retry_after: 7 }, Class::Throttled, Some(7)),
-        (Damage::HugeBody, Class::Invalid, None),
     ] {
         under(&host, Duration::ZERO, Some(damage));
         let failure = failure(&fetcher, &url, PATIENCE).await;
@@ -112,7 +113,6 @@ async fn damaged_answers_are_sorted() {
     assert_eq!(&*document(&fetcher, &url).await, "");
     under(&host, Duration::ZERO, Some(Damage::TruncatedJson));
     assert!(whole.starts_with(&*document(&fetcher, &url).await));
-    // The connection of an answer that was too long is not used again.
     host.state().set_weather(None);
     assert_eq!(document(&fetcher, &url).await, whole);
 }
@@ -121,8 +121,35 @@ async fn damaged_answers_are_sorted() {
 async fn the_limit_is_named() {
     let (host, url) = start().await;
     under(&host, Duration::ZERO, Some(Damage::HugeBody));
-    let failure = failure(&Fetcher::default(), &url, PATIENCE).await;
-    assert_eq!((failure.message.as_str(), LONGEST), ("the answer is longer than 8 MiB", 8 << 20));
+    let fetcher = Fetcher::default();
+    let why = oversized(&fetcher, &url, &fleet::fields(), PATIENCE).await;
+    assert_eq!(why, "the answer is longer than 64 MiB");
+    // The connection of an answer that was too long is not used again.
+    host.state().set_weather(None);
+    assert!(document(&fetcher, &url).await.starts_with('{'));
+}
+
+/// A page of 20 MB is held as a few kilobytes.
+#[tokio::test]
+async fn of_large_resources_only_what_is_needed_is_kept() {
+    let (host, url) = start().await;
+    let created = Timestamp::UNIX_EPOCH;
+    host.state().with_fleet(|fleet| {
+        fleet.populate(70, |_| Arc::default(), created);
+        let ids: Vec<String> = fleet.resources(Kind::Cluster).map(|row| row.id.clone()).collect();
+        for id in ids {
+            assert!(fleet.set_spec(&id, json!({ "manifests": ["x".repeat(300_000)] }), created));
+        }
+    });
+    let (url, keep) = (format!("{url}?size=100"), fleet::fields());
+    let fetcher = Fetcher::default();
+    let whole = document(&fetcher, &url).await;
+    let Ok(Success::Document(kept)) = fetcher.fetch(&url, &BTreeMap::new(), &keep, PATIENCE).await else {
+        panic!("no document")
+    };
+    assert!(whole.len() > 20_000_000 && kept.len() < 71 * 1000, "{} {}", whole.len(), kept.len());
+    let page = fleet::read(&kept, fleet::Dialect::Search, &Selector::default()).unwrap();
+    assert_eq!((page.resources.len(), page.spoiled), (71, 0));
 }
 
 #[tokio::test]
@@ -132,6 +159,20 @@ async fn a_late_answer_leaves_it_open() {
     let failure = failure(&Fetcher::default(), &url, Duration::from_millis(20)).await;
     assert_eq!(failure.class, Class::Unknown);
     assert_eq!(failure.message, "no whole answer within 20ms");
+}
+
+/// An API that tells its tenants apart by a header.
+#[tokio::test]
+async fn the_headers_of_the_configuration_are_sent() {
+    let (host, url) = start().await;
+    host.state().require_tenant(Some("acme"));
+    let fetcher = Fetcher::default();
+    let refused = failure(&fetcher, &url, PATIENCE).await;
+    assert_eq!(refused.class, Class::Forbidden);
+    assert!(refused.message.contains("403 Forbidden"), "{refused}");
+    let headers = BTreeMap::from([("X-Tenant".to_owned(), "acme".to_owned())]);
+    let answer = fetcher.fetch(&url, &headers, &Arc::default(), PATIENCE).await;
+    assert!(matches!(answer, Ok(Success::Document(_))), "{answer:?}");
 }
 
 #[tokio::test]

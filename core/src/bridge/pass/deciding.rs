@@ -9,7 +9,7 @@ use crate::bridge::names::condition;
 use crate::bridge::prerequisites::{self, Remedy};
 use crate::bridge::source::Source;
 use crate::bridge::view::{Own, View};
-use crate::bridge::{dpucluster, exposure, hosted_cluster, kubeconfig, readiness, status};
+use crate::bridge::{address, dpucluster, hosted_cluster, kubeconfig, readiness, status};
 use crate::engine::action::Action;
 use crate::engine::driver::Verdict;
 
@@ -21,11 +21,12 @@ pub(super) fn next_write(view: &View<'_>, pass: &Pass) -> Option<(Part, Action)>
     let is_free = |part: Part| !pass.written.contains(&part) && pass.failure(part).is_none();
     let write =
         |part: Part, write: Option<Action>| write.filter(|_| is_free(part)).map(|write| (part, write));
-    let before = view.bridge.condition(condition::HOSTED_CLUSTER_CREATED);
+    // A spec that changes in mid-pass may name another image than the registry was asked for.
+    let was_asked = prerequisites::may_give_image(view);
     let may_change = match view.hosted_cluster() {
         // That it was deleted is told before it is made anew.
-        Own::Absent => unmet.is_empty() && before.is_none_or(|before| before.status != "True"),
-        Own::Ours(_) => unmet.iter().all(|unmet| unmet.remedy == Remedy::Wait),
+        Own::Absent => was_asked && unmet.is_empty() && !hosted_cluster::existed(view.bridge),
+        Own::Ours(_) => was_asked && unmet.iter().all(|unmet| unmet.remedy == Remedy::Wait),
         Own::Unknown(_) | Own::Foreign | Own::Going => return None,
     };
     if may_change && let Some(write) = write(Part::HostedCluster, hosted_cluster::write(view)) {
@@ -39,7 +40,7 @@ pub(super) fn next_write(view: &View<'_>, pass: &Pass) -> Option<(Part, Action)>
     {
         return Some(write);
     }
-    write(Part::Service, exposure::write(view)).or_else(|| write(Part::DpuCluster, kubeconfig::write(view)))
+    write(Part::Service, address::write(view)).or_else(|| write(Part::DpuCluster, kubeconfig::write(view)))
 }
 
 /// When the bridge has to be looked at again though nothing happens ("Requeue Strategy").
@@ -65,6 +66,7 @@ pub(super) fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
     if let (Some(cluster), true) = (is_created, is_waiting) {
         delays.push(readiness::remaining(cluster, view.now));
     }
+    delays.extend(address::again_after(view));
     let next = delays.into_iter().filter(|delay| !delay.is_zero()).min();
     next.map_or(Verdict::Converged, Verdict::Requeue)
 }

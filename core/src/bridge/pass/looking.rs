@@ -16,6 +16,7 @@ use crate::bridge::{Controller, kubeconfig, names, prerequisites};
 use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::driver::Next;
 use crate::engine::image::ImageReference;
+use crate::engine::machine::Note;
 use crate::object::Name;
 use crate::object::ObjectRef;
 use crate::time::Now;
@@ -68,13 +69,28 @@ impl Controller {
                 reads.insert(Read::Secret(Role::Pull));
             }
             let get = |target| Action::Get { target, metadata_only: false };
-            reads.into_iter().filter_map(|read| Some((read, get(target(view, read)?)))).unzip()
+            let gets = reads.into_iter().filter_map(|read| Some((read, get(target(view, read)?))));
+            gets.unzip::<Read, Action, Vec<Read>, Vec<Action>>()
         });
+        self.log_validation(key, reads.as_ref().is_some_and(|(reads, _)| reads.contains(&Read::DpuCluster)));
         let Some((reads, gets)) = reads else {
             self.measure(key, &pass, now);
             return self.report(key, pass, now);
         };
         wait(gets, Stage::Looking(pass, reads))
+    }
+
+    /// Logs that a DPUCluster is about to be validated ("Logging").
+    fn log_validation(&mut self, key: &Name, is_read: bool) {
+        let Some(name) = self.world.bridges.get(key).and_then(|bridge| bridge.dpu_cluster.as_ref()) else {
+            return;
+        };
+        let message = format!("Validating DPUCluster existence: DPFHCPBridge {key}, DPUCluster {name}");
+        let fetching = format!("Fetching DPUCluster from API: {name}");
+        self.outbox.notes.push(Note::Told { debug: false, message });
+        if is_read {
+            self.outbox.notes.push(Note::Told { debug: true, message: fetching });
+        }
     }
 
     pub(super) fn looked(

@@ -246,6 +246,54 @@ fn the_documented_service_becomes_the_documented_application() {
     insta::assert_yaml_snapshot!(manifest(&Name::of(&object), &spec, &cluster, "https://1.1.1.2:6443"));
 }
 
+/// To end the sync of what is wanted would leave it undeployed: Argo CD tries no source again that it was made to give up.
+#[test]
+fn only_the_sync_of_what_is_wanted_no_more_holds_a_change_up() {
+    let (service, cluster) = (Name::new("default", "hbn"), Name::new("dpf", "dpu-01"));
+    let mut wanted = spec();
+    wanted.values =
+        Some(serde_json::Map::from_iter([("a".to_owned(), json!(1)), ("b".to_owned(), json!(null))]));
+    let mut object = manifest(&service, &wanted, &cluster, "https://a");
+    object["metadata"]["resourceVersion"] = json!("7");
+    // As Argo CD writes it back.
+    let mut source = object["spec"]["source"].clone();
+    source["helm"]["valuesObject"] = json!({ "a": 1, "serviceDaemonSet": {} });
+    let compared = json!({ "source": source, "destination": object["spec"]["destination"] });
+    let state = json!({ "phase": "Running", "startedAt": "2026-01-01T00:00:00Z", "syncResult": { "source": source } });
+    object["status"] =
+        json!({ "sync": { "status": "OutOfSync", "comparedTo": compared }, "operationState": state });
+    let is_outdated = |path: &str, value: Value| {
+        let mut object = object.clone();
+        object["status"]["operationState"]["syncResult"]["source"]["targetRevision"] = json!("1.2.2");
+        *object.pointer_mut(path).expect("it is there") = value;
+        App::read(&object).expect("it is ours").outdated().is_some()
+    };
+    assert!(App::read(&object).expect("it is ours").outdated().is_none(), "it is what is wanted");
+    let status = "/status/operationState/syncResult/source";
+    assert!(is_outdated("/metadata/resourceVersion", json!("8")));
+    assert!(is_outdated(&format!("{status}/targetRevision"), json!("1.2.1")));
+    for (path, value) in [
+        (format!("{status}/targetRevision"), json!("1.2.3")),
+        (status.to_owned(), Value::Null),
+        ("/status/operationState/phase".to_owned(), json!("Terminating")),
+        ("/status/sync/status".to_owned(), json!("Synced")),
+        // It has not looked at the change yet.
+        ("/status/sync/comparedTo/source/targetRevision".to_owned(), json!("1.2.2")),
+        ("/status/sync/comparedTo".to_owned(), Value::Null),
+    ] {
+        assert!(!is_outdated(&path, value), "{path}");
+    }
+    object["status"]["operationState"]["syncResult"]["source"]["helm"]["valuesObject"]["a"] = json!(2);
+    let app = App::read(&object).expect("it is ours");
+    assert!(app.outdated().is_some(), "other values");
+    let Action::Patch { patch, subresource: None, .. } = termination(&Name::of(&object), &app) else {
+        panic!("a patch")
+    };
+    // The next sync may have begun in the meantime.
+    assert_eq!(patch["metadata"]["resourceVersion"], "7");
+    assert_eq!(patch["status"], json!({ "operationState": { "phase": "Terminating" } }));
+}
+
 /// What is kept of a report is cut, and so is what it is compared with.
 #[test]
 fn a_long_url_is_current_once_argo_cd_has_looked() {

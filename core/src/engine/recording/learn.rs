@@ -126,7 +126,14 @@ impl Learner {
             }
             Event::Finished {
                 outcome:
-                    Ok(Success::Done | Success::Document(_) | Success::Image(_) | Success::Published(_)) | Err(_),
+                    Ok(
+                        Success::Done
+                        | Success::Document(_)
+                        | Success::Oversized(_)
+                        | Success::Image(_)
+                        | Success::Published(_),
+                    )
+                    | Err(_),
                 ..
             }
             | Event::Started

@@ -50,7 +50,8 @@ fn what_is_left_out_has_the_documented_defaults() {
     assert_eq!(config.timeout, Duration::from_secs(10));
     assert_eq!(config.dialect, Dialect::Labels);
     let Target::Known(Broker::RabbitMq { exchange, .. }) = &config.target else { panic!("{config:?}") };
-    assert_eq!(exchange, "events");
+    let routing_key = "events".to_owned();
+    assert_eq!(*exchange, Exchange { name: "events".to_owned(), r#type: ExchangeType::Fanout, routing_key });
     assert!(!format!("{config:?}").contains("guest"));
 }
 
@@ -62,7 +63,8 @@ fn every_problem_is_told_with_its_place_and_no_password() {
         json!({ "hyperfleetAPI": { "url": "api:8080" } }),
         json!({ "hyperfleetAPI": { "url": "ftp://user:hunter2@api" } }),
         json!({ "hyperfleetAPI": { "dialect": "sql" } }),
-        json!({ "resourceType": "pods" }),
+        json!({ "hyperfleetAPI": { "headers": { "X Tenant": "a", "Authorization": "hunter2", "host": "a", "X-Tenant": "hunter2\n" } } }),
+        json!({ "resourceType": "Pods" }),
         json!({ "resourceType": null }),
         json!({ "hyperfleetAPI": null }),
         json!({ "broker": { "projectID": null } }),
@@ -87,8 +89,26 @@ fn a_secret_is_named() {
         json!({ "type": "rabbitmq", "urlSecretRef": { "name": "rabbit", "key": "url" }, "exchange": "x" });
     let config = read(&with(&json!({ "broker": broker }))).unwrap();
     let secret = SecretKeyRef { name: "rabbit".to_owned(), key: "url".to_owned() };
-    let (exchange, routing_key) = ("x".to_owned(), "hyperfleet-events".to_owned());
-    assert_eq!(config.target, Target::InSecret { secret, exchange, routing_key });
+    let (name, routing_key) = ("x".to_owned(), "hyperfleet-events".to_owned());
+    let exchange = Exchange { name, r#type: ExchangeType::Fanout, routing_key };
+    assert_eq!(config.target, Target::InSecret { secret, exchange });
+}
+
+#[test]
+fn an_exchange_may_be_of_the_type_that_adapters_declare() {
+    let of_type = |exchange_type: &str| {
+        let broker = json!({ "type": "rabbitmq", "projectID": null, "url": "amqp://rabbit", "exchangeType": exchange_type });
+        read(&with(&json!({ "broker": broker })))
+    };
+    let Target::Known(Broker::RabbitMq { exchange, .. }) = of_type("topic").unwrap().target else {
+        panic!("it is of another type")
+    };
+    let (name, routing_key) = ("hyperfleet-events".to_owned(), String::new());
+    assert_eq!(exchange, Exchange { name, r#type: ExchangeType::Topic, routing_key });
+    assert_eq!(
+        of_type("direct").unwrap_err(),
+        [r#"spec.broker.exchangeType: "direct" is neither fanout nor topic"#]
+    );
 }
 
 proptest! {

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::super::selector::Selector;
 use super::{Dialect, Owner, Resource};
 
-/// An item may be so long, and what is kept of it in events: thousands of these are held at a time.
-const ITEM_MAX_BYTES: usize = 64 << 10;
+/// What events tell of an item may be so long: thousands of these are held at a time.
 const KEPT_MAX_BYTES: usize = 4 << 10;
 
 #[derive(Deserialize)]
@@ -66,11 +66,9 @@ const READY_CONDITIONS: [&str; 2] = ["Reconciled", "Ready"];
 pub(super) fn resource(
     item: &RawValue,
     dialect: Dialect,
+    selector: &Selector,
 ) -> Result<Resource, (Option<&'static str>, String)> {
-    if item.get().len() > ITEM_MAX_BYTES {
-        return Err((None, "it is longer than 64 KiB".to_owned()));
-    }
-    let raw: RawResource = serde_json::from_str(item.get()).map_err(|error| (None, error.to_string()))?;
+    let raw: RawResource = serde_json::from_str(item.get()).map_err(|error| (None, problem(&error)))?;
     if raw.id.is_empty() {
         return Err((Some("id"), "its id is empty".to_owned()));
     }
@@ -105,9 +103,9 @@ pub(super) fn resource(
         kind: raw.kind,
         href: raw.href,
         generation: raw.generation,
-        labels: match dialect {
-            Dialect::Labels => raw.labels,
-            Dialect::Search => Some(raw.labels.unwrap_or_default()),
+        is_selected: match (dialect, raw.labels) {
+            (Dialect::Labels, None) => true,
+            (_, labels) => selector.matches(&labels.unwrap_or_default()),
         },
         owner_references: raw.owner_references,
         is_ready,
@@ -118,6 +116,12 @@ pub(super) fn resource(
         return Err((None, "its id, kind, href and owner_references are longer than 4 KiB".to_owned()));
     }
     Ok(resource)
+}
+
+/// What is wrong, but for the place: it would be one in what is kept of the item, which only the Sentinel has.
+fn problem(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.clone(), |(problem, _)| problem.to_owned())
 }
 
 /// The id of an item that can't be understood, if it has one.

@@ -24,20 +24,17 @@ impl Fleet {
 
     fn page(&self, dialect: Dialect, place: &Place) -> Page {
         let mut ids = self.ids.clone();
+        let size = self.page.min(place.size);
         if dialect == Dialect::Search {
             ids.retain(|id| place.after.as_ref().is_none_or(|after| id > after));
             ids.retain(|id| place.before.as_ref().is_none_or(|before| id < before));
         } else if self.newest_first {
             ids.reverse();
         }
-        let start = usize::try_from(place.page - 1).unwrap() * self.page;
+        let start = usize::try_from(place.page - 1).unwrap() * size;
         let total = self.tells_total.then_some(ids.len() as u64);
-        let resources: Vec<Resource> = ids
-            .into_iter()
-            .skip(start)
-            .take(self.page)
-            .map(|id| Resource { id, ..Resource::default() })
-            .collect();
+        let resources: Vec<Resource> =
+            ids.into_iter().skip(start).take(size).map(|id| Resource { id, ..Resource::default() }).collect();
         Page { items: resources.len(), resources, total, ..Page::default() }
     }
 }
@@ -191,6 +188,84 @@ fn pages_that_keep_failing_hold_back_no_others() {
             assert!(asked <= 13 + 2 * bad.len(), "{dialect:?} {page} {bad:?}: {asked}");
         }
     }
+}
+
+/// Reads a list whose pages can't be read if more than so many of these rows are on them; returns what came, how many pages were
+/// requested and whether that was all.
+fn read_large(dialect: Dialect, fleet: &Fleet, large: &[usize], most: usize) -> (Vec<String>, usize, bool) {
+    let (mut pager, mut found, mut asked) = (Pager::new(dialect), Vec::new(), 0);
+    let large: Set<&String> = large.iter().map(|row| &fleet.ids[*row]).collect();
+    while let Some((place, _)) = pager.next() {
+        asked += 1;
+        assert!(asked < 10_000, "it never ends");
+        let mut page = fleet.page(dialect, place);
+        if page.resources.iter().filter(|resource| large.contains(&resource.id)).count() > most {
+            pager.oversized();
+            continue;
+        }
+        pager.took(&mut page).unwrap();
+        found.extend(page.resources.into_iter().map(|resource| resource.id));
+    }
+    (found, asked, pager.is_complete())
+}
+
+#[test]
+fn pages_that_are_too_large_are_read_in_parts() {
+    for dialect in [Dialect::Search, Dialect::Labels] {
+        for page in [PAGE_SIZE, 25] {
+            // One that gives fewer than it is asked for must tell how many there are.
+            for tells_total in [Some(true), Some(false).filter(|_| page == PAGE_SIZE)].into_iter().flatten() {
+                let fleet = Fleet { tells_total, page, ..Fleet::of(1010) };
+                for large in [
+                    vec![0, 1],
+                    vec![500, 501, 510],
+                    vec![1008, 1009],
+                    (0..1010).collect(),
+                    (90..130).collect(),
+                ] {
+                    let (found, asked, is_complete) = read_large(dialect, &fleet, &large, 1);
+                    assert_eq!(found, fleet.ids, "{dialect:?} {page} {tells_total}: once each, in order");
+                    assert!(is_complete);
+                    // The worst are all of them, one at a time, and now and then a try at more.
+                    assert!(asked <= 1010 * 3 / 2, "{asked}");
+                }
+                // A few large rows cost a few requests.
+                let (_, asked, _) = read_large(dialect, &fleet, &[500, 501], 1);
+                assert!(asked <= 1010 / page + 60, "{dialect:?} {page}: {asked}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_too_large_alone_hides_no_other() {
+    for dialect in [Dialect::Search, Dialect::Labels] {
+        for huge in [0, 1, 99, 100, 555, 1009] {
+            let fleet = Fleet::of(1010);
+            let (found, _, is_complete) = read_large(dialect, &fleet, &[huge], 0);
+            let others: Vec<&String> = fleet.ids.iter().filter(|id| **id != fleet.ids[huge]).collect();
+            assert_eq!(found.iter().collect::<Vec<_>>(), others, "{dialect:?} {huge}");
+            assert!(!is_complete, "{dialect:?} {huge}");
+        }
+    }
+}
+
+#[test]
+fn an_api_that_gives_the_whole_list_is_asked_for_no_part() {
+    let mut pager = Pager::resumed(Dialect::Labels, Progress { size: 250, ..Progress::default() });
+    assert_eq!(pager.oversized(), Setback::PassedOver);
+}
+
+/// Else rows might be left out without a word.
+#[test]
+fn an_api_that_ignores_the_size_leads_nowhere() {
+    let mut pager = Pager::new(Dialect::Labels);
+    let fleet = Fleet { page: 50, ..Fleet::of(500) };
+    pager.took(&mut fleet.page(Dialect::Labels, &Place::default())).unwrap();
+    assert_eq!(pager.oversized(), Setback::Smaller);
+    let place = Place { size: PAGE_SIZE, ..pager.next().unwrap().0.clone() };
+    let error = pager.took(&mut fleet.page(Dialect::Labels, &place)).unwrap_err();
+    assert!(error.contains("size=") && !pager.is_complete(), "{error}");
 }
 
 /// The last page holds a single row: what has gone before it must not be measured by such pages.

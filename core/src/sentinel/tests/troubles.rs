@@ -242,6 +242,60 @@ fn a_selector_that_matches_nothing_is_reported() {
     }
 }
 
+/// Two large resources make their page too large, which parts are not; one that is too large alone gets no events, and the status says
+/// so for as long as that lasts.
+#[test]
+fn what_is_left_out_because_it_is_too_large_is_never_said_to_be_published() {
+    for dialect in ["labels", "search"] {
+        let huge = Rc::new(RefCell::new(None));
+        let (is_huge, rows, large) = (Rc::clone(&huge), 250, [120, 121]);
+        let mut bench = Bench::new(move |action| match action {
+            Action::Fetch { url, .. } => {
+                let (from, until, page) = range(url);
+                let size: usize = url.rsplit_once("&size=").unwrap().1.parse().unwrap();
+                let all: Vec<usize> = (from..rows.min(until)).collect();
+                let page: Vec<usize> = all.iter().copied().skip(size * (page - 1)).take(size).collect();
+                let is_whole = large.iter().all(|row| page.contains(row));
+                if is_whole || is_huge.borrow().is_some_and(|row| page.contains(&row)) {
+                    return Ok(Success::Oversized("the answer is longer than 64 MiB".to_owned()));
+                }
+                let item = |row| json!({ "id": format!("{row:06}"), "labels": { "region": "us-east" } });
+                let items: Vec<Value> = page.into_iter().map(item).collect();
+                Ok(Success::Document(json!({ "total": all.len(), "items": items }).to_string().into()))
+            }
+            action => confirmed(action),
+        });
+        let mut spec = spec();
+        spec["hyperfleetAPI"]["dialect"] = json!(dialect);
+        bench.configured(1, &spec);
+        bench.passes(Duration::from_secs(6));
+        assert!(bench.told.contains("cycle 1 took 0 ms: 250 resources, 250 published"), "{}", bench.told);
+        assert!(bench.told.contains("Ready=True"), "{}", bench.told);
+        *huge.borrow_mut() = Some(40);
+        bench.passes(Duration::from_secs(6));
+        for condition in
+            ["FleetReachable=False AnswerTooLarge", "Publishing=False FleetNotListed", "Ready=False"]
+        {
+            assert!(bench.told.contains(condition), "{}", bench.told);
+        }
+        bench.told.clear();
+        bench.passes(Duration::from_mins(1));
+        assert!(bench.told.contains(": 249 resources, 249 published"), "{}", bench.told);
+        assert!(
+            !bench.told.contains("Publishing=True") && !bench.told.contains("Ready=True"),
+            "{}",
+            bench.told
+        );
+        *huge.borrow_mut() = None;
+        bench.passes(Duration::from_secs(12));
+        assert!(
+            bench.told.contains("FleetReachable=True FleetListed") && bench.told.contains("Ready=True"),
+            "{}",
+            bench.told
+        );
+    }
+}
+
 /// Beyond its last page the API answers 500, as some proxies do.
 #[test]
 fn an_api_that_was_down_is_read_from_page_1_again() {

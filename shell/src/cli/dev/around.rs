@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use anyhow::Context as _;
 use lockstep_core::engine::machine::Machine;
 use lockstep_crds::CrdSet;
-use lockstep_sim::worlds::{self, Pace, System};
+use lockstep_sim::worlds::argocd::ArgoCd;
+use lockstep_sim::worlds::{self, Level, Pace, System};
+
+use super::dpus;
 
 /// The systems around these controllers, each once.
 pub(super) fn systems(sets: &[CrdSet]) -> Vec<System> {
@@ -17,9 +20,17 @@ pub(super) fn systems(sets: &[CrdSet]) -> Vec<System> {
     around.copied().collect::<BTreeSet<System>>().into_iter().collect()
 }
 
-/// Their controllers, at a pace that suits those who watch.
-pub(super) fn controllers(systems: &[System], seed: u64) -> Vec<Box<dyn Machine + Send>> {
-    worlds::controllers(systems, Pace::BRISK, seed)
+/// Their controllers, at a pace that suits those who watch. What nobody could deploy is not deployed here either: of charts there are
+/// those of the examples.
+pub(super) fn controllers(systems: &[System], seed: u64) -> anyhow::Result<Vec<Box<dyn Machine + Send>>> {
+    let charts = dpus::charts()?;
+    let controller = |system: &System| -> Box<dyn Machine + Send> {
+        match system {
+            System::ArgoCd => Box::new(Level::new(ArgoCd::offering(charts.clone()), Pace::BRISK, seed)),
+            other => other.controller(Pace::BRISK, seed),
+        }
+    };
+    Ok(systems.iter().map(controller).collect())
 }
 
 /// The definitions of their kinds.

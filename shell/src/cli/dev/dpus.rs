@@ -1,7 +1,8 @@
 //! What an example of the DPUService controller needs: clusters of DPUs, their kubeconfigs, and Argo CD's namespace.
 
 use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
-use lockstep_shell::yaml;
+use lockstep_core::yaml;
+use lockstep_sim::worlds::argocd::Charts;
 use lockstep_sim::worlds::dpu_clusters::Access;
 use serde_json::{Value, json};
 
@@ -13,6 +14,10 @@ pub(super) const SERVICE: &str = "firewall";
 pub(super) const DPF: &str = "dpf-operator-system";
 
 const EXAMPLE: &str = include_str!("../../../../deploy/examples/dpuservice/service-chain.yaml");
+const OTHERS: [&str; 2] = [
+    include_str!("../../../../deploy/examples/dpuservice/minimal.yaml"),
+    include_str!("../../../../deploy/examples/dpuservice/accelerated.yaml"),
+];
 const CLUSTERS: [&str; 2] = ["dpu-cluster-01", "dpu-cluster-02"];
 
 /// The example and all that it needs, in the order in which it is applied.
@@ -36,8 +41,23 @@ pub(super) fn objects() -> anyhow::Result<Vec<Value>> {
             "spec": { "type": "kamaji", "kubeconfig": secret },
         }));
     }
-    objects.extend(yaml::objects(EXAMPLE)?);
+    objects.extend(yaml::read_all(EXAMPLE)?);
     Ok(objects)
+}
+
+/// The charts of all examples.
+pub(super) fn charts() -> anyhow::Result<Charts> {
+    let mut charts = Charts::new();
+    for text in [EXAMPLE].iter().chain(&OTHERS) {
+        for object in yaml::read_all(text)? {
+            let text = |field: &str| object["spec"]["source"][field].as_str().unwrap_or_default().to_owned();
+            // As Argo CD is given it.
+            let repository = text("repoURL");
+            let repository = repository.strip_prefix("oci://").unwrap_or(&repository).to_owned();
+            charts.insert((repository, text("chart")));
+        }
+    }
+    Ok(charts)
 }
 
 /// What to try, after `kubectl`.
@@ -48,4 +68,18 @@ pub(super) fn commands() -> [String; 4] {
         format!("--namespace {DPF} delete dpucluster {}", CLUSTERS[1]),
         format!("--namespace {NAMESPACE} delete dpusvc {SERVICE}"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_examples_can_be_deployed_and_what_nobody_has_can_not() {
+        let charts = charts().unwrap();
+        let chart = |repository: &str, name: &str| (repository.to_owned(), name.to_owned());
+        assert!(charts.contains(&chart("https://helm.ngc.nvidia.com/nvidia", SERVICE)), "{charts:?}");
+        assert!(charts.contains(&chart("registry.example.com/charts", "telemetry")), "{charts:?}");
+        assert!(!charts.contains(&chart("https://helm.ngc.nvidia.com/nvidia", "nginx")), "{charts:?}");
+    }
 }

@@ -87,13 +87,13 @@ fn told_line(told: Told) -> Option<Line> {
                 ReconcileResult::Abandoned => {
                     (format!("{reconciler} abandoned: no longer the leader"), Tone::Quiet)
                 }
-                ReconcileResult::Failed { reason, retry_after } => {
+                ReconcileResult::Failed { reason, retry_after, .. } => {
                     (format!("{reconciler} failed, again in {retry_after:?}: {reason}"), Tone::Bad)
                 }
             };
             Line::now(&object.kind.kind, object.namespace.as_deref(), &object.name, what, tone)
         }
-        Note::ConditionChanged { object, condition, status, reason, message } => {
+        Note::ConditionChanged { object, condition, status, reason, message, .. } => {
             let tone = match status.as_str() {
                 "True" => Tone::Good,
                 "False" => Tone::Bad,
@@ -102,7 +102,9 @@ fn told_line(told: Told) -> Option<Line> {
             let what = format!("{condition}={status} {reason}: {message}");
             Line::now(&object.kind.kind, object.namespace.as_deref(), &object.name, what, tone)
         }
-        Note::Warning { message } => Line::now(told.controller, None, "", message, Tone::Bad),
+        Note::Error { message } | Note::Warning { message } => {
+            Line::now(told.controller, None, "", message, Tone::Bad)
+        }
         Note::Told { debug: false, message } => Line::now(told.controller, None, "", message, Tone::Plain),
         Note::Told { debug: true, .. }
         | Note::EventAnnounced { .. }

@@ -7,9 +7,10 @@ use anyhow::{Context as _, bail};
 use kube::Client;
 use lockstep_core::engine::action::{Action, Success};
 use lockstep_core::object::{Kind, ObjectRef, metadata};
+use lockstep_core::yaml;
 use lockstep_crds::CrdSet;
+use lockstep_shell::controllers;
 use lockstep_shell::execute::Executor;
-use lockstep_shell::{controllers, yaml};
 use serde_json::Value;
 
 /// The examples, classes first.
@@ -53,7 +54,7 @@ pub(super) async fn apply_examples(
         return Ok(());
     }
     for text in EXAMPLES {
-        for object in yaml::objects(text)? {
+        for object in yaml::read_all(text)? {
             apply(&executor, object).await?;
         }
     }

@@ -9,6 +9,7 @@ use lockstep_sim::simulation::{
 };
 use serde::Serialize;
 
+use super::super::count;
 use super::files;
 use super::input::PlanFile;
 use super::progress;
@@ -141,7 +142,9 @@ impl fmt::Display for Failure {
         writeln!(f, "  seen after {:.3} s: {}", self.at_seconds, self.seen)?;
         if let Some(faults) = &self.plan {
             match &self.shrunk {
-                Some(shrunk) => writeln!(f, "  the plan, shrunk in {} runs:", shrunk.runs)?,
+                Some(shrunk) => {
+                    writeln!(f, "  the plan, shrunk in {}:", count(shrunk.runs.into(), "run"))?;
+                }
                 None => writeln!(f, "  the plan:")?,
             }
             if faults.is_empty() {

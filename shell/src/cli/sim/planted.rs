@@ -100,14 +100,11 @@ impl fmt::Display for Table {
             let seeds = row.seeds_needed.map_or("not found".to_owned(), |seeds| seeds.to_string());
             writeln!(f, "{:first$}  {seeds:>12}  {}", row.bug, row.invariant.unwrap_or("-"))?;
         }
-        let median = self.median.map_or("none".to_owned(), |median| median.to_string());
+        let median = self.median.map_or("none".to_owned(), |median| {
+            if median.to_string() == "1" { "1 seed".to_owned() } else { format!("{median} seeds") }
+        });
         let found = self.bugs.iter().filter(|row| row.seed.is_some()).count();
-        writeln!(
-            f,
-            "\n{found} of {} found, median {median} seeds, {:.0} s",
-            self.bugs.len(),
-            self.wall_seconds
-        )
+        writeln!(f, "\n{found} of {} found, median {median}, {:.0} s", self.bugs.len(), self.wall_seconds)
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use lockstep_sim::simulation::Search;
 
+use super::super::count;
 use super::interrupt::Stop;
 
 /// How long a search says nothing where there is no terminal. A short search says nothing at all.
@@ -49,7 +50,7 @@ pub(super) fn of<T>(
 
 fn line(name: &str, done: u64, all: u64, took: Duration) -> String {
     let left = took.as_secs() * all.saturating_sub(done) / done.max(1);
-    format!("{name}: {done} of {all} runs, about {left} s left")
+    format!("{name}: {done} of {}, about {left} s left", count(all, "run"))
 }
 
 /// Shows for how long something has been under way whose end nobody knows.
@@ -70,5 +71,6 @@ mod tests {
         let line = |done| line("bridge", done, 1000, Duration::from_secs(20));
         assert_eq!(line(200), "bridge: 200 of 1000 runs, about 80 s left");
         assert_eq!(line(1000), "bridge: 1000 of 1000 runs, about 0 s left");
+        assert_eq!(super::line("bridge", 1, 1, Duration::ZERO), "bridge: 1 of 1 run, about 0 s left");
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use lockstep_sim::simulation::{Summary, combine};
 use serde::Serialize;
 
+use super::super::count;
 use super::failure::Failure;
 
 /// How many seeds that repeat a failure are named in the text.
@@ -95,7 +96,8 @@ impl Report {
                 seeds.push(format!("and {more} more (--json names all)"));
             }
             if !seeds.is_empty() {
-                writeln!(f, "  in the same way fail the seeds {}", seeds.join(", "))?;
+                let (fails, noun) = if seeds.len() == 1 { ("fails", "seed") } else { ("fail", "seeds") };
+                writeln!(f, "  in the same way {fails} the {noun} {}", seeds.join(", "))?;
             }
         }
         Ok(())
@@ -125,8 +127,7 @@ impl fmt::Display for Report {
         }
         match self.failures.len() {
             0 => writeln!(f, "\nnothing failed"),
-            1 => writeln!(f, "\n1 run failed"),
-            many => writeln!(f, "\n{many} runs failed"),
+            some => writeln!(f, "\n{} failed", count(some as u64, "run")),
         }
     }
 }

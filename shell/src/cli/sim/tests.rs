@@ -114,9 +114,10 @@ fn failures_alike_are_shrunk_once_and_told_by_their_seeds() {
     assert!(like.len() > 1, "{failures:?}");
     assert!(like[0].shrunk.is_some() && like[1..].iter().all(|failure| failure.shrunk.is_none()));
     let (count, again) = (failures.len(), like[1].seed);
+    let fail = if like.len() == 2 { "fails the seed" } else { "fail the seeds" };
     let report = Report::new(&[("namespaceclass", summary)], Duration::from_secs(1), failures);
     let text = report.to_string();
-    assert!(text.contains(&format!("in the same way fail the seeds {again}")), "{text}");
+    assert!(text.contains(&format!("in the same way {fail} {again}")), "{text}");
     assert!(text.ends_with(&format!("\n{count} runs failed\n")), "{text}");
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["failures"].as_array().unwrap().len(), count);

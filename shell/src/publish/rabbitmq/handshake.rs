@@ -12,6 +12,7 @@ use lapin::tcp::{AMQPUriTcpExt as _, AsyncTcpStream, TLSConfig};
 use lapin::types::{FieldTable, ShortString};
 use lapin::uri::AMQPUri;
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind, Result};
+use lockstep_core::engine::broker::ExchangeType;
 
 use crate::publish::connection::answers::CONNECT_TIMEOUT;
 
@@ -45,10 +46,11 @@ impl Socket {
     }
 }
 
-/// Connects, opens a channel in confirm mode, and declares the exchange: durable, fanout.
+/// Connects, opens a channel in confirm mode, and declares the exchange, which is durable.
 pub(super) async fn handshake(
     uri: AMQPUri,
     exchange: ShortString,
+    exchange_type: ExchangeType,
     socket: Arc<Socket>,
 ) -> Result<(Connection, Channel)> {
     let properties = ConnectionProperties::default().with_connection_name(CONNECTION_NAME.into());
@@ -73,6 +75,10 @@ pub(super) async fn handshake(
     let channel = connection.create_channel().await?;
     channel.confirm_select(ConfirmSelectOptions::default()).await?;
     let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
-    channel.exchange_declare(exchange, ExchangeKind::Fanout, durable, FieldTable::default()).await?;
+    let kind = match exchange_type {
+        ExchangeType::Fanout => ExchangeKind::Fanout,
+        ExchangeType::Topic => ExchangeKind::Topic,
+    };
+    channel.exchange_declare(exchange, kind, durable, FieldTable::default()).await?;
     Ok((connection, channel))
 }

@@ -4,7 +4,7 @@ use lapin::ErrorKind;
 use lapin::types::{Heartbeat, ShortString};
 use lapin::uri::AMQPUri;
 use lockstep_core::engine::action::{Class, Failure};
-use lockstep_core::engine::broker::Confidential;
+use lockstep_core::engine::broker::{Confidential, ExchangeType};
 
 use crate::failure;
 use crate::publish::connection::answers::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
@@ -63,26 +63,30 @@ impl Server {
     }
 
     /// The attempt to connect failed.
-    pub(super) fn refused(&self, error: &lapin::Error) -> Failure {
+    pub(super) fn refused(&self, error: &lapin::Error, exchange_type: ExchangeType) -> Failure {
         let (class, advice) = match error.kind() {
             ErrorKind::ProtocolError(refusal) => match refusal.get_id() {
                 // ACCESS_REFUSED, NOT_ALLOWED
                 403 | 530 => (
                     Class::Forbidden,
                     "check the user, its password and its permissions on this virtual host, and that the virtual host \
-                     exists",
+                     exists"
+                        .to_owned(),
                 ),
                 // PRECONDITION_FAILED
                 406 => (
                     Class::Invalid,
-                    "an exchange of this name exists with other properties: delete it, or name another; it must be \
-                     durable and of type fanout",
+                    format!(
+                        "an exchange of this name exists with other properties than durable and of type {}: set \
+                         spec.broker.exchangeType to its type (fanout or topic), name another exchange, or delete it",
+                        exchange_type.name()
+                    ),
                 ),
-                _ => (Class::Unavailable, "see the broker's log"),
+                _ => (Class::Unavailable, "see the broker's log".to_owned()),
             },
             _ => (
                 Class::Unavailable,
-                "check the address, and that the broker runs and can be reached from here",
+                "check the address, and that the broker runs and can be reached from here".to_owned(),
             ),
         };
         Failure::new(class, format!("{}: {}; {advice}", self.name, words(error)))

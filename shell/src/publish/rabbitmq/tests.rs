@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
 
 use lockstep_core::engine::action::Class;
+use lockstep_core::engine::broker::ExchangeType;
 
 use super::*;
 use crate::publish::message::example;
@@ -65,7 +66,9 @@ async fn a_peer_that_says_nothing_is_left() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let url = format!("amqp://user:hunter2@{}", listener.local_addr().unwrap());
     let peer = thread::spawn(move || io::copy(&mut listener.accept().unwrap().0, &mut io::sink()));
-    let failure = Connection::open(&Confidential::new(url), "events", "").await.err().unwrap();
+    let exchange =
+        Exchange { name: "events".to_owned(), r#type: ExchangeType::Fanout, routing_key: String::new() };
+    let failure = Connection::open(&Confidential::new(url), &exchange).await.err().unwrap();
     assert_eq!(failure.class, Class::Unavailable);
     assert!(failure.message.contains("not connected within 10 s"), "{failure}");
     // The peer sees the end of the stream.

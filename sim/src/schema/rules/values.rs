@@ -1,7 +1,7 @@
 //! Values as rules see them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use base64::Engine as _;
 use kube_cel::cel::objects::{Key, Map};
@@ -114,8 +114,8 @@ pub(super) fn misfit(at: At<'_>, value: &Value) -> Option<String> {
 /// An optional value, for rules that also run when there is no old value.
 pub(super) fn optional(functions: &Context<'static>, value: Option<CelValue>) -> CelValue {
     match value {
-        Some(value) => call(functions, "optional.of(x)", Some(value)),
-        None => call(functions, "optional.none()", None),
+        Some(value) => call(functions, &OPTIONAL_OF, Some(value)),
+        None => call(functions, &OPTIONAL_NONE, None),
     }
     .unwrap_or(CelValue::Null)
 }
@@ -123,14 +123,12 @@ pub(super) fn optional(functions: &Context<'static>, value: Option<CelValue>) ->
 fn parsed(functions: &Context<'static>, format: Option<&str>, string: &str) -> CelValue {
     let plain = || CelValue::String(Arc::new(string.to_owned()));
     match format {
-        Some("date-time" | "datetime") => {
-            call(functions, "timestamp(x)", Some(plain())).unwrap_or_else(plain)
-        }
+        Some("date-time" | "datetime") => call(functions, &TIMESTAMP, Some(plain())).unwrap_or_else(plain),
         Some("date") => {
             let midnight = CelValue::String(Arc::new(format!("{string}T00:00:00Z")));
-            call(functions, "timestamp(x)", Some(midnight)).unwrap_or_else(plain)
+            call(functions, &TIMESTAMP, Some(midnight)).unwrap_or_else(plain)
         }
-        Some("duration") => call(functions, "duration(x)", Some(plain())).unwrap_or_else(plain),
+        Some("duration") => call(functions, &DURATION, Some(plain())).unwrap_or_else(plain),
         Some("byte") => match base64::engine::general_purpose::STANDARD.decode(string) {
             Ok(bytes) => CelValue::Bytes(Arc::new(bytes)),
             Err(_) => plain(),
@@ -139,9 +137,16 @@ fn parsed(functions: &Context<'static>, format: Option<&str>, string: &str) -> C
     }
 }
 
-/// Evaluates an expression of ours over `x`.
-fn call(functions: &Context<'static>, expression: &str, value: Option<CelValue>) -> Option<CelValue> {
-    let program = Program::compile(expression).ok()?;
+/// An expression of ours over `x`: to compile one takes longer than to evaluate it.
+type Expression = LazyLock<Option<Program>>;
+
+static OPTIONAL_OF: Expression = LazyLock::new(|| Program::compile("optional.of(x)").ok());
+static OPTIONAL_NONE: Expression = LazyLock::new(|| Program::compile("optional.none()").ok());
+static TIMESTAMP: Expression = LazyLock::new(|| Program::compile("timestamp(x)").ok());
+static DURATION: Expression = LazyLock::new(|| Program::compile("duration(x)").ok());
+
+fn call(functions: &Context<'static>, expression: &Expression, value: Option<CelValue>) -> Option<CelValue> {
+    let program = expression.as_ref()?;
     let mut scope = functions.new_inner_scope();
     if let Some(value) = value {
         scope.add_variable_from_value("x", value);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use lockstep_core::bridge::names;
 use lockstep_core::engine::action::{Action, ActionId, Class, Failure, Outcome, Request, Success};
 use lockstep_core::engine::machine::{Event, Machine, Step};
 use lockstep_core::object::{ObjectRef, metadata};
@@ -12,6 +13,8 @@ use super::common::{Deaf, DpuClusters, Extra, NoFinalizer, Secrets, TellsSecrets
 use super::requests::{StatusAlways, TimesMove, status_patch};
 use super::{Bug, Flaw, plant};
 use crate::simulation::history::reference;
+
+mod status;
 
 const fn bug(
     name: &'static str,
@@ -83,7 +86,37 @@ pub(super) const BUGS: &[Bug] = &[
     bug(
         "takes_a_pause_for_a_failure",
         "A cluster that serves is called Failed while HyperShift is paused.",
-        plant::<PauseFails>,
+        plant::<status::PauseFails>,
+    ),
+    bug(
+        "freezes_while_a_watch_is_refused",
+        "While the cluster of a bridge can't be watched, only PrerequisitesMet is kept up to date.",
+        plant::<status::Freezes>,
+    ),
+    bug(
+        "trusts_a_silent_registry",
+        "A release image that could not be checked counts as checked.",
+        plant::<status::Trusts>,
+    ),
+    bug(
+        "overlooks_who_has_an_address",
+        "Services of others are taken for Services without an address.",
+        plant::<OverlooksUsers>,
+    ),
+    bug(
+        "asks_only_once",
+        "An address that MetalLB has refused is not asked for again when it is free.",
+        plant::<AsksOnce>,
+    ),
+    bug(
+        "takes_degraded_for_failed",
+        "A cluster that serves is called Failed when HyperShift says that it is degraded.",
+        plant::<status::DegradedFails>,
+    ),
+    bug(
+        "gives_the_ingress_at_once",
+        "The ingress endpoint is given as soon as there is a HostedCluster.",
+        plant::<status::EarlyIngress>,
     ),
     bug("tells_secrets", "What is read is told in the log.", plant::<TellsSecrets>),
     bug("writes_status_at_every_pass", "The status is written, changed or not.", plant::<StatusAlways>),
@@ -406,24 +439,26 @@ impl Flaw for TokensBreak {
 }
 
 #[derive(Default)]
-struct PauseFails;
+struct OverlooksUsers;
 
-impl Flaw for PauseFails {
+impl Flaw for OverlooksUsers {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(retell(event, "Service", |service| {
+            if service["metadata"]["name"] != "kube-apiserver" {
+                service["status"] = json!({});
+                service["metadata"]["annotations"] = json!({});
+            }
+        }))
+    }
+}
+
+#[derive(Default)]
+struct AsksOnce;
+
+impl Flaw for AsksOnce {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        let (_, patch) = status_patch(&mut request.action)?;
-        let mut changed = Value::clone(patch);
-        let status = &mut changed["status"];
-        let conditions = status["conditions"].as_array_mut()?;
-        let is_blocked = conditions.iter().any(|condition| condition["reason"] == "Blocked");
-        for condition in conditions.iter_mut().filter(|condition| is_blocked && condition["type"] == "Ready")
-        {
-            condition["status"] = json!("False");
-            condition["reason"] = json!("ValidationFailed");
-        }
-        if is_blocked && status["phase"] == "Ready" {
-            status["phase"] = json!("Failed");
-        }
-        *patch = Arc::new(changed);
-        None
+        let Action::Patch { target, patch, .. } = &request.action else { return None };
+        let is_again = patch["metadata"]["annotations"][names::ASKED_AGAIN].is_string();
+        (target.kind.kind == "Service" && is_again).then_some(Ok(Success::Done))
     }
 }

@@ -84,6 +84,11 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<OverlooksHooks>,
     ),
     bug(
+        "ends_every_sync",
+        "A sync is ended as soon as it is seen, whatever it is about.",
+        plant::<EndsEverySync>,
+    ),
+    bug(
         "follows_every_look",
         "The time of each look of Argo CD is written to the status.",
         plant::<FollowsLooks>,
@@ -437,6 +442,31 @@ impl Flaw for OverlooksHooks {
             object["status"].as_object_mut().map(|status| status.remove("operationState"));
         }
         Some(Event::Observed { kind, object: Arc::new(object) })
+    }
+}
+
+#[derive(Default)]
+struct EndsEverySync {
+    known: Known,
+    seen: Option<ObjectRef>,
+}
+
+impl Flaw for EndsEverySync {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Some((target, application)) = self.known.absorb(&event, "Application")
+            && application["status"]["operationState"]["phase"] == "Running"
+            && label(&application, SERVICE_NAME).is_some()
+        {
+            self.seen = Some(target);
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        if let Some(target) = self.seen.take() {
+            let patch = Arc::new(json!({ "status": { "operationState": { "phase": "Terminating" } } }));
+            self.known.extra.ask(step, Action::Patch { target, subresource: None, patch });
+        }
     }
 }
 

@@ -51,6 +51,13 @@ pub(super) const BUGS: &[Bug] = &[
         garble: None,
     },
     Bug {
+        name: "lists_what_is_pending",
+        sentence: "What could not be created is listed as applied.",
+        controller: HOST,
+        plant: plant::<ListsPending>,
+        garble: None,
+    },
+    Bug {
         name: "never_prunes",
         sentence: "Resources that no class names any more are forgotten instead of removed.",
         controller: HOST,
@@ -211,6 +218,24 @@ impl Flaw for NoFence {
         let mut object = Value::clone(self.bindings.get(target)?);
         object["status"] = patch["status"].clone();
         Some(Ok(Success::Object(Arc::new(object))))
+    }
+}
+
+#[derive(Default)]
+struct ListsPending;
+
+impl Flaw for ListsPending {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (_, patch) = status_patch(&mut request.action)?;
+        let mut changed = Value::clone(patch);
+        let pending = changed["status"]["pendingResources"].as_array_mut().map(std::mem::take)?;
+        // Those that are about to be created are no mistake.
+        if changed["status"]["conditions"][0]["reason"] == "Applying" {
+            return None;
+        }
+        changed["status"]["appliedResources"].as_array_mut()?.extend(pending);
+        *patch = Arc::new(changed);
+        None
     }
 }
 

@@ -80,6 +80,11 @@ pub(super) const BUGS: &[Bug] = &[
     ),
     bug("asks_beyond_the_end", "Pages are requested that the list does not have.", plant::<AsksBeyondTheEnd>),
     bug(
+        "skips_what_is_too_large",
+        "A page that is too large to be read is taken for one that fails, and passed over.",
+        plant::<SkipsWhatIsTooLarge>,
+    ),
+    bug(
         "begins_anywhere",
         "After a poll that read nothing the next one begins at page 6.",
         plant::<BeginsAnywhere>,
@@ -371,6 +376,20 @@ impl Flaw for TakesPleasForFailures {
             && failure.class == Class::Throttled
         {
             (failure.class, failure.retry_after) = (Class::Unavailable, None);
+        }
+        Some(event)
+    }
+}
+
+#[derive(Default)]
+struct SkipsWhatIsTooLarge;
+
+impl Flaw for SkipsWhatIsTooLarge {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        if let Event::Finished { outcome, .. } = &mut event
+            && let Ok(Success::Oversized(why)) = outcome
+        {
+            *outcome = Err(Failure::new(Class::Invalid, std::mem::take(why)));
         }
         Some(event)
     }

@@ -72,6 +72,7 @@ fn run() -> Run {
         result: ReconcileResult::Failed {
             reason: "unknown".to_owned(),
             retry_after: Duration::from_millis(500),
+            user_error: false,
         },
         took: Duration::from_millis(20),
     };

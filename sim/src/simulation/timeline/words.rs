@@ -51,6 +51,7 @@ pub(super) fn answer(request: &str, outcome: &Outcome) -> String {
         Ok(Success::Done) => format!("{request}: done"),
         Ok(Success::Image(found)) => format!("{request}: {}", found.digest),
         Ok(Success::Document(text)) => format!("{request}: {} bytes", text.len()),
+        Ok(Success::Oversized(why)) => format!("{request}: {why}"),
         Ok(Success::Published(results)) => {
             let confirmed = results.iter().filter(|result| result.is_ok()).count();
             format!("{request}: {confirmed} of {} confirmed", results.len())
@@ -131,18 +132,19 @@ pub(super) fn note(note: &Note) -> String {
                 ReconcileResult::Converged => "converged".to_owned(),
                 ReconcileResult::Requeued { after } => format!("again in {after:?}"),
                 ReconcileResult::Abandoned => "abandoned, no longer the leader".to_owned(),
-                ReconcileResult::Failed { reason, retry_after } => {
+                ReconcileResult::Failed { reason, retry_after, .. } => {
                     format!("failed, again in {retry_after:?}: {reason}")
                 }
             };
             format!("{reconciler} of {object}: {result}")
         }
-        Note::ConditionChanged { object, condition, status, reason, message } => {
+        Note::ConditionChanged { object, condition, status, reason, message, .. } => {
             format!("{object} is {condition}={status}, {reason}: {message}")
         }
         Note::EventAnnounced { object, reason, note, .. } => format!("event on {object}: {reason}: {note}"),
         Note::LeadershipChanged { leading: true } => "became the leader".to_owned(),
         Note::LeadershipChanged { leading: false } => "is the leader no longer".to_owned(),
+        Note::Error { message } => format!("error: {message}"),
         Note::Warning { message } => format!("warning: {message}"),
         Note::Told { message, .. } => message.clone(),
         Note::Measured(measure) => {

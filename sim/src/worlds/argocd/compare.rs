@@ -4,9 +4,9 @@ use lockstep_core::digest::digest;
 use lockstep_core::object::{ObjectRef, is_deleting};
 use serde_json::{Value, json};
 
-use super::destination::{Cache, Destination};
-use super::project;
-use crate::worlds::dpu_clusters::{Kubeconfigs, release};
+use super::destination::Destination;
+use super::{ArgoCd, project};
+use crate::worlds::dpu_clusters::release;
 use crate::worlds::look::Look;
 
 /// What came of a comparison.
@@ -57,12 +57,12 @@ pub(super) fn written(message: &str, at: &Value) -> String {
 
 /// Compares.
 pub(super) fn compare<'a>(
-    look: &Look<'a>,
+    look: &mut Look<'a>,
     application: &Value,
     destination: &Result<Destination<'a>, String>,
-    kubeconfigs: &mut Kubeconfigs,
-    cache: &mut Cache,
+    argo: &mut ArgoCd,
 ) -> Compared<'a> {
+    let ArgoCd { charts, kubeconfigs, cache, .. } = argo;
     let destination = match judge(look, application, destination) {
         Ok(destination) => destination,
         Err(wrong) => return Compared::Invalid(wrong),
@@ -70,11 +70,14 @@ pub(super) fn compare<'a>(
     let mut failures = Vec::new();
     let source = &application["spec"]["source"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let chart = (text(&source["repoURL"]), text(&source["chart"]));
+    let is_missing = source["targetRevision"] == release::MISSING
+        || charts.as_ref().is_some_and(|charts| !charts.contains(&chart));
     let reached = destination.look_up(look, kubeconfigs, cache);
     if let Err(why) = &reached {
         // Which manifests a chart has depends on the version of the cluster.
         failures.push(format!("Failed to load target state: {why}"));
-    } else if source["targetRevision"] == release::MISSING {
+    } else if is_missing {
         failures.push(format!(
             "Failed to load target state: failed to generate manifest for source 1 of 1: rpc error: code = Unknown desc = \
              failed to fetch chart: `helm pull --destination /tmp/{SCRATCH} --version {} {}` failed exit status 1: \

@@ -1,10 +1,12 @@
 //! The clusters that Argo CD knows, each by a Secret, and how it gets in.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_core::object::{ObjectRef, label, metadata, resource_version};
+use lockstep_core::time::Monotonic;
 use serde_json::Value;
 
 use super::{NAMESPACE, SECRET_TYPE};
@@ -13,8 +15,21 @@ use crate::worlds::dpu_clusters::{Access, Kubeconfigs, is_reachable};
 use crate::worlds::look::Look;
 use crate::worlds::{reference, secret_kind};
 
-/// By server: the version of the Secret by which Argo CD got in there last, and where.
-pub(super) type Cache = BTreeMap<String, (u64, ObjectRef)>;
+/// For how long Argo CD goes by its cache after a cluster has begun to refuse its credentials: its watches go on.
+const UNNOTICED: Duration = Duration::from_secs(75);
+
+/// The clusters that Argo CD has got into, by server.
+pub(super) type Cache = BTreeMap<String, Known>;
+
+/// A cluster as Argo CD has it in its cache.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    /// The version of the Secret by which it got in.
+    secret: u64,
+    cluster: ObjectRef,
+    /// Since when its credentials are refused.
+    refused: Option<Monotonic>,
+}
 
 /// Where an Application goes.
 #[derive(Debug)]
@@ -66,28 +81,36 @@ impl Destination<'_> {
     }
 
     /// The DPUCluster as Argo CD has it in its cache, and why it is not reached: that a cluster does not answer any more is noticed
-    /// only when something is to be changed there. What was never reached, or has another Secret since, is in no cache.
+    /// only when something is to be changed there, and that it refuses the credentials after a while. What was never reached, or has
+    /// another Secret since, is in no cache.
     pub(super) fn look_up<'a>(
         &self,
-        look: &Look<'a>,
+        look: &mut Look<'a>,
         kubeconfigs: &mut Kubeconfigs,
         cache: &mut Cache,
     ) -> Result<(&'a Value, Option<String>), String> {
         let version = resource_version(self.secret);
-        match self.reach(look, kubeconfigs) {
+        let why = match self.reach(look, kubeconfigs) {
             Ok(cluster) => {
-                cache.insert(self.server.clone(), (version, reference(&cluster_kind(), cluster)));
-                Ok((cluster, None))
+                let known =
+                    Known { secret: version, cluster: reference(&cluster_kind(), cluster), refused: None };
+                cache.insert(self.server.clone(), known);
+                return Ok((cluster, None));
             }
-            Err(why) => {
-                let known = cache.get(&self.server).filter(|(known, _)| *known == version);
-                let cluster = known.and_then(|(_, target)| look.get(target));
-                match cluster.filter(|cluster| !is_reachable(cluster)) {
-                    Some(cluster) => Ok((cluster, Some(why))),
-                    None => Err(why),
-                }
-            }
-        }
+            Err(why) => why,
+        };
+        let Some(known) = cache.get_mut(&self.server).filter(|known| known.secret == version) else {
+            return Err(why);
+        };
+        let Some(cluster) = look.get(&known.cluster) else { return Err(why) };
+        let is_there = kubeconfigs.access(look, cluster).is_ok_and(|access| access.server == self.server);
+        let is_unnoticed = if is_reachable(cluster) {
+            let since = *known.refused.get_or_insert(look.now.monotonic);
+            is_there && !look.put_off_until(&known.cluster, "notice a refusal", since + UNNOTICED, false)
+        } else {
+            true
+        };
+        if is_unnoticed { Ok((cluster, Some(why))) } else { Err(why) }
     }
 
     /// The DPUCluster that is reached there; an error if Argo CD does not get in.

@@ -87,6 +87,10 @@ pub(super) fn go_on(
         }
         return true;
     }
+    // Whatever the Application says by now: it is about the revision that it began with.
+    if waits_for_hook(application) && !matches!(compared, Compared::Invalid(_)) {
+        return true;
+    }
     match compared {
         Compared::Invalid(wrong) => fail(look, &mut wanted, "Failed", &wrong.join("; "), None),
         Compared::Failed(failures) => {
@@ -125,9 +129,6 @@ pub(super) fn go_on(
                         let name = text(&hook["name"]);
                         state["message"] = format!("waiting for completion of hook batch/Job/{name}").into();
                         state["syncResult"] = sync_result(application, found, &[hook]);
-                        if wanted == *application {
-                            return true;
-                        }
                     }
                     Hook::Waiting => return true,
                 }
@@ -276,6 +277,12 @@ fn run_hook(application: &Value, found: &Found<'_>) -> Hook {
     }
 }
 
+/// Whether an operation waits for a hook. The only ones that run for long here never end.
+fn waits_for_hook(application: &Value) -> bool {
+    let results = application["status"]["operationState"]["syncResult"]["resources"].as_array();
+    results.into_iter().flatten().any(|result| result["hookPhase"] == "Running")
+}
+
 /// Why the last operation makes it useless to try the same again by itself.
 pub(super) fn failure(application: &Value, found: &Found<'_>) -> Option<String> {
     let state = &application["status"]["operationState"];
@@ -333,9 +340,10 @@ fn end(look: &Look<'_>, application: &mut Value, phase: &str, message: &str, res
     application.as_object_mut().map(|application| application.remove("operation"));
 }
 
-/// What an operation says of itself that did not get to any object.
+/// What an operation says of itself that did not get to any object. It keeps the source that it has named once.
 fn no_result(application: &Value) -> Value {
-    let source = repeated(&application["spec"]["source"]);
+    let named = &application["status"]["operationState"]["syncResult"]["source"];
+    let source = if named.is_null() { repeated(&application["spec"]["source"]) } else { named.clone() };
     let begun_with = &application["operation"]["sync"]["revision"];
     let revision = if begun_with.is_string() { begun_with } else { &source["targetRevision"] };
     json!({ "revision": revision, "source": source })

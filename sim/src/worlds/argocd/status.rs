@@ -121,7 +121,7 @@ fn compared_to(application: &Value) -> Value {
 }
 
 /// A value as Argo CD writes it back: its merge patch carries no nulls, and it reads numbers as floats.
-pub(super) fn repeated(value: &Value) -> Value {
+pub fn repeated(value: &Value) -> Value {
     fn without_nulls(value: &Value) -> Value {
         match value {
             Value::Object(fields) => fields

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lockstep_core::yaml;
 use serde_json::{Value, json};
 
 /// A server, and what a client shows to be let in. What is not used is empty.
@@ -71,7 +72,7 @@ impl Access {
 
     /// Reads the kubeconfig in a Secret. None if it is none, or names no server.
     pub(super) fn decode(encoded: &str) -> Option<Self> {
-        let config: Value = serde_yaml::from_slice(&STANDARD.decode(encoded).ok()?).ok()?;
+        let config: Value = yaml::read(std::str::from_utf8(&STANDARD.decode(encoded).ok()?).ok()?).ok()?;
         let named = |list: &str, name: &Value| {
             let all = config[list].as_array()?;
             all.iter().find(|entry| entry["name"] == *name).or_else(|| all.first().filter(|_| all.len() == 1))

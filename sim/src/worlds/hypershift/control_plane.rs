@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_core::engine::action::Action;
 use lockstep_core::engine::finalizer;
-use lockstep_core::object::{ObjectRef, is_deleting, metadata};
+use lockstep_core::object::{ObjectRef, annotation, is_deleting, metadata};
 use serde_json::{Value, json};
 
 use super::endpoint::{Endpoint, endpoint, port, strategy};
@@ -14,10 +14,14 @@ use super::judge::judge;
 use super::{FINALIZER, api_server_service, hosted_cluster_kind, status};
 use crate::worlds::dpu_clusters::Access;
 use crate::worlds::look::Look;
+use crate::worlds::status::is_true;
 use crate::worlds::{namespace_kind, secret_kind};
 
 /// Stands for a client's key. It contains the word by which simulations look for Secrets that leak.
 const KEY: &str = "tops3cretAAA";
+
+/// Begins the annotation of a Secret that a HostedCluster names; the name of that follows.
+const REFERENCED: &str = "referenced-resource.hypershift.openshift.io/";
 
 pub(super) fn tend(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value, routes: bool) {
     if let Some(enter) = finalizer::add(target, cluster, FINALIZER) {
@@ -29,6 +33,7 @@ pub(super) fn tend(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value, rou
     let judged = judge(look, cluster, routes);
     if judged.is_ok() {
         identify(look, target, cluster);
+        mark_references(look, cluster);
         build(look, cluster);
     }
     let status = status::of(look, target, cluster, &judged);
@@ -52,6 +57,23 @@ fn identify(look: &mut Look<'_>, target: &ObjectRef, cluster: &Value) {
     }
 }
 
+/// Marks the Secrets that the cluster names as its own references.
+fn mark_references(look: &mut Look<'_>, cluster: &Value) {
+    let mark = format!("{REFERENCED}{}", metadata(cluster, "name"));
+    for field in ["pullSecret", "sshKey"] {
+        let name = cluster["spec"][field]["name"].as_str().unwrap_or_default();
+        let target = ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), name);
+        let Some(secret) = look.get(&target).filter(|secret| annotation(secret, &mark).is_none()) else {
+            continue;
+        };
+        if look.after(&target, "mark") {
+            let metadata = json!({ "uid": metadata(secret, "uid"), "annotations": { &mark: "managed" } });
+            let patch = Arc::new(json!({ "metadata": metadata }));
+            look.ask(Action::Patch { target, subresource: None, patch });
+        }
+    }
+}
+
 fn build(look: &mut Look<'_>, cluster: &Value) {
     let service = api_server_service(cluster);
     let namespace = ObjectRef::cluster(&namespace_kind(), service.namespace.as_deref().unwrap_or_default());
@@ -71,7 +93,9 @@ fn build(look: &mut Look<'_>, cluster: &Value) {
             }
         }
         (Some(_), Some(_)) => {
-            if let Some(endpoint) = endpoint(look, cluster) {
+            // Nothing else is made before the infrastructure is ready.
+            let endpoint = endpoint(look, cluster).filter(|_| is_true(cluster, "InfrastructureReady"));
+            if let Some(endpoint) = endpoint {
                 keep_kubeconfig(look, cluster, &endpoint);
             }
         }
@@ -109,7 +133,7 @@ pub(super) fn kubeconfig(cluster: &Value) -> ObjectRef {
     ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), &name)
 }
 
-/// HyperShift overwrites what others put there: data, labels, owners.
+/// HyperShift overwrites what others put there: data, labels, owners. The labels are those of the HostedCluster.
 fn keep_kubeconfig(look: &mut Look<'_>, cluster: &Value, endpoint: &Endpoint) {
     let target = kubeconfig(cluster);
     let kind = hosted_cluster_kind();
@@ -121,10 +145,15 @@ fn keep_kubeconfig(look: &mut Look<'_>, cluster: &Value, endpoint: &Endpoint) {
     });
     let data =
         json!({ "kubeconfig": STANDARD.encode(Access::by_certificate(&endpoint.url(), KEY).kubeconfig()) });
+    let labels = &cluster["metadata"]["labels"];
     let Some(found) = look.get(&target) else {
         if look.after(&target, "kubeconfig") {
-            let metadata =
-                json!({ "name": target.name, "namespace": target.namespace, "ownerReferences": [owner] });
+            let metadata = json!({
+                "name": target.name,
+                "namespace": target.namespace,
+                "labels": labels,
+                "ownerReferences": [owner],
+            });
             create(look, target, json!({ "metadata": metadata, "type": "Opaque", "data": data }));
         }
         return;
@@ -132,12 +161,12 @@ fn keep_kubeconfig(look: &mut Look<'_>, cluster: &Value, endpoint: &Endpoint) {
     let owners = json!([owner]);
     let is_right = found["data"] == data
         && found["metadata"]["ownerReferences"] == owners
-        && found["metadata"]["labels"].is_null();
+        && found["metadata"]["labels"] == *labels;
     if !is_right && look.after(&target, "kubeconfig") {
         let mut manifest = found.clone();
         manifest["data"] = data;
         manifest["metadata"]["ownerReferences"] = owners;
-        manifest["metadata"]["labels"] = Value::Null;
+        manifest["metadata"]["labels"] = labels.clone();
         look.ask(Action::Update { target, manifest: Arc::new(manifest) });
     }
 }

@@ -27,13 +27,7 @@ impl Endpoint {
     }
 }
 
-/// How all services of a hosted cluster are published.
-pub(super) fn strategies(cluster: &Value) -> impl Iterator<Item = &Value> {
-    let services = cluster["spec"]["services"].as_array().into_iter().flatten();
-    services.map(|entry| &entry["servicePublishingStrategy"])
-}
-
-/// How one of them is; null if it is not listed.
+/// How a service of a hosted cluster is published; null if it is not listed.
 pub(super) fn strategy<'a>(cluster: &'a Value, service: &str) -> &'a Value {
     let mut services = cluster["spec"]["services"].as_array().into_iter().flatten();
     services

@@ -5,11 +5,16 @@ use std::net::IpAddr;
 use lockstep_core::object::{ObjectRef, annotation, metadata};
 use serde_json::Value;
 
-use super::endpoint::{strategies, strategy};
+use super::endpoint::strategy;
 use super::{RELEASES, UNREACHABLE, release};
 use crate::worlds::addresses::Range;
 use crate::worlds::look::Look;
 use crate::worlds::secret_kind;
+
+/// For what fails before most conditions are written: `ValidConfiguration` tells of it.
+pub(super) const NO_ROUTES: &str = "Routes";
+/// For what no condition tells but that a pass failed.
+pub(super) const RECONCILE_ERROR: &str = "ReconciliationSucceeded";
 
 /// Why a HostedCluster is blocked.
 #[derive(Debug)]
@@ -29,17 +34,17 @@ pub(super) fn judge<'a>(look: &Look<'_>, cluster: &'a Value, routes: bool) -> Re
             message: format!("reconciliation is paused until {until}"),
         });
     }
-    configuration(cluster, routes).map_err(|message| Trouble {
-        condition: "ValidConfiguration",
-        reason: "InvalidConfiguration",
-        message,
-    })?;
-    for (field, key) in [("pullSecret", ".dockerconfigjson"), ("sshKey", "id_rsa.pub")] {
-        secret(look, cluster, field, key).map_err(|message| Trouble {
-            condition: "ValidReleaseImage",
-            reason: "SecretNotFound",
-            message,
-        })?;
+    let invalid =
+        |message| Trouble { condition: "ValidConfiguration", reason: "InvalidConfiguration", message };
+    if !routes {
+        without_route(cluster).map_err(|message| Trouble { condition: NO_ROUTES, ..invalid(message) })?;
+    }
+    configuration(cluster).map_err(invalid)?;
+    for (field, key, condition, reason) in [
+        ("pullSecret", ".dockerconfigjson", "ValidReleaseImage", "SecretNotFound"),
+        ("sshKey", "id_rsa.pub", RECONCILE_ERROR, "ReconciliationError"),
+    ] {
+        secret(look, cluster, field, key).map_err(|message| Trouble { condition, reason, message })?;
     }
     image(cluster).map_err(|message| Trouble {
         condition: "ValidReleaseImage",
@@ -48,10 +53,19 @@ pub(super) fn judge<'a>(look: &Look<'_>, cluster: &'a Value, routes: bool) -> Re
     })
 }
 
-fn configuration(cluster: &Value, routes: bool) -> Result<(), String> {
-    if !routes && strategies(cluster).any(|strategy| strategy["type"] == "Route") {
-        return Err("the management cluster does not support Routes".to_owned());
+/// The service that can't be published, as there are no Routes.
+fn without_route(cluster: &Value) -> Result<(), String> {
+    let mut services = cluster["spec"]["services"].as_array().into_iter().flatten();
+    match services.find(|entry| entry["servicePublishingStrategy"]["type"] == "Route") {
+        Some(entry) => Err(format!(
+            "cluster does not support Routes, but service {} is exposed via a Route",
+            entry["service"]
+        )),
+        None => Ok(()),
     }
+}
+
+fn configuration(cluster: &Value) -> Result<(), String> {
     let address = strategy(cluster, "APIServer")["nodePort"]["address"].as_str();
     let address = address.and_then(|address| address.parse::<IpAddr>().ok());
     let networks = cluster["spec"]["networking"]["serviceNetwork"].as_array().into_iter().flatten();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{FINALIZER, RELEASES, UNREACHABLE, hosted_cluster_kind, node_pool_kind, release};
 use crate::worlds::look::Look;
 use crate::worlds::reference;
-use crate::worlds::status::Findings;
+use crate::worlds::status::{Findings, is_true};
 
 pub(super) fn tend(look: &mut Look<'_>, pool: &Value) {
     let target = reference(&node_pool_kind(), pool);
@@ -73,45 +73,66 @@ fn status(look: &mut Look<'_>, target: &ObjectRef, pool: &Value, cluster: &Value
     findings.set("UpdateManagementEnabled", True, "AsExpected", "");
     findings.set("ReconciliationActive", True, "ReconciliationActive", "");
     let image = spec["release"]["image"].as_str().unwrap_or_default();
-    match release(image, cluster) {
-        Err(message) => findings.set("ValidReleaseImage", False, "ValidationFailed", &message),
+    let is_complete = match release(image, cluster) {
+        Err(message) => {
+            findings.set("ValidReleaseImage", False, "ValidationFailed", &message);
+            true
+        }
         Ok(version) => {
             findings.set("ValidReleaseImage", True, "AsExpected", &format!("Using release image: {image}"));
             status["version"] = version.into();
-            for condition in ["ValidArchPlatform", "ValidMachineConfig"] {
-                findings.set(condition, True, "AsExpected", "");
-            }
-            match skew(version, cluster) {
-                Some(message) => findings.set("SupportedVersionSkew", False, "UnsupportedSkew", &message),
-                None => {
-                    findings.set(
-                        "SupportedVersionSkew",
-                        True,
-                        "AsExpected",
-                        "Release image version is valid",
-                    );
-                }
-            }
-            if has_payload(look, target, pool) {
-                findings.set("ValidGeneratedPayload", True, "AsExpected", "Payload generated successfully");
-            } else {
-                let message = "Unable to get status data from token secret";
-                findings.set("ValidGeneratedPayload", False, "NotFound", message);
-            }
-            findings.set("UpdatingVersion", False, "AsExpected", "");
-            findings.set("UpdatingConfig", False, "AsExpected", "");
+            let (state, reason, message) = skew(version, cluster).map_or_else(
+                || (True, "AsExpected", "Release image version is valid".to_owned()),
+                |message| (False, "UnsupportedSkew", message),
+            );
+            findings.set("SupportedVersionSkew", state, reason, &message);
+            ignition(look, target, pool, cluster, &mut findings)
         }
-    }
-    // Of replicas that nobody makes, none is there either.
-    let (reason, message) = match spec["replicas"].as_i64().unwrap_or(0) {
-        0 => ("AsExpected", "NodePool set to no replicas"),
-        _ => ("NoMachines", "Platform None makes no machines."),
     };
-    findings.set("AllMachinesReady", False, reason, message);
-    findings.set("AllNodesHealthy", False, reason, message);
+    if is_complete {
+        // Of replicas that nobody makes, none is there either.
+        let (reason, message) = match spec["replicas"].as_i64().unwrap_or(0) {
+            0 => ("AsExpected", "NodePool set to no replicas"),
+            _ => ("NoMachines", "Platform None makes no machines."),
+        };
+        findings.set("AllMachinesReady", False, reason, message);
+        findings.set("AllNodesHealthy", False, reason, message);
+    }
     status["replicas"] = 0.into();
     status["conditions"] = json!(findings.into_conditions());
     status
+}
+
+/// How far what nodes start from is. A pass goes no further than the first thing that is missing; returns whether none is.
+fn ignition(
+    look: &mut Look<'_>,
+    target: &ObjectRef,
+    pool: &Value,
+    cluster: &Value,
+    findings: &mut Findings,
+) -> bool {
+    if !is_true(cluster, "IgnitionEndpointAvailable") {
+        let message = "Ignition endpoint not available, waiting";
+        findings.set("IgnitionEndpointAvailable", False, "IgnitionEndpointMissing", message);
+        return false;
+    }
+    findings.remove("IgnitionEndpointAvailable");
+    findings.set("ValidArchPlatform", True, "AsExpected", "");
+    if !is_true(pool, "ValidMachineConfig") && !look.after(target, "core configs") {
+        let message = "expected 3 core ignition configs, found 0";
+        findings.set("ValidMachineConfig", False, "ValidationFailed", message);
+        return false;
+    }
+    findings.set("ValidMachineConfig", True, "AsExpected", "");
+    if has_payload(look, target, pool) {
+        findings.set("ValidGeneratedPayload", True, "AsExpected", "Payload generated successfully");
+    } else {
+        let message = "Unable to get status data from token secret";
+        findings.set("ValidGeneratedPayload", False, "NotFound", message);
+    }
+    findings.set("UpdatingVersion", False, "AsExpected", "");
+    findings.set("UpdatingConfig", False, "AsExpected", "");
+    true
 }
 
 /// The versions of a cluster's history, newest first, and whether each is complete.

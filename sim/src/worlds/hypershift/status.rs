@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::control_plane::kubeconfig;
 use super::endpoint::{Endpoint, endpoint, strategy};
-use super::judge::Trouble;
+use super::judge::{NO_ROUTES, RECONCILE_ERROR, Trouble};
 use super::{AILS, FLAPPING, NO_NODES, NODES, api_server_service, release};
 use crate::worlds::look::Look;
 use crate::worlds::status::{Findings, is_true};
@@ -23,6 +23,13 @@ pub(super) fn of(
 ) -> Value {
     let mut status = cluster["status"].clone();
     let mut findings = Findings::of(cluster, look.now);
+    if let Err(Trouble { condition: NO_ROUTES, reason, message }) = judged {
+        findings.set("ValidConfiguration", False, reason, message);
+        let error = "no matches for kind \"Route\" in version \"route.openshift.io/v1\"";
+        findings.set("ReconciliationSucceeded", False, "ReconciliationError", error);
+        status["conditions"] = json!(findings.into_conditions());
+        return status;
+    }
     match judged {
         Err(trouble) if trouble.condition == "ReconciliationActive" => {
             findings.set("ReconciliationActive", False, trouble.reason, &trouble.message);
@@ -53,13 +60,17 @@ pub(super) fn of(
         let has_nodes = annotation(cluster, NODES) != Some(NO_NODES);
         versions(look, target, &mut status, &wanted, is_available, has_nodes);
     }
-    let rolling = status["controlPlaneVersion"]["history"][0]["state"] != "Completed";
+    let history = &status["controlPlaneVersion"]["history"];
+    let (rolling, first) = (history[0]["state"] != "Completed", history[1].is_null());
     match judged {
-        Err(trouble) => findings.set("Progressing", False, "Blocked", &trouble.message),
-        Ok(_) if rolling => {
+        Err(trouble) if trouble.condition != RECONCILE_ERROR => {
+            findings.set("Progressing", False, "Blocked", &trouble.message);
+        }
+        // The first version is no progress.
+        Ok(_) if rolling && !first => {
             findings.set("Progressing", True, "Progressing", "A version is being rolled out.");
         }
-        Ok(_) => findings.set("Progressing", False, "AsExpected", "The wanted version runs."),
+        _ => findings.set("Progressing", False, "AsExpected", "Reconciliation is as expected."),
     }
     let reached = endpoint(look, cluster);
     let known = reached.unwrap_or(Endpoint { host: String::new(), port: 0 });
@@ -130,25 +141,26 @@ fn infrastructure(
     let is_reached = endpoint(look, cluster).is_some();
     let reached =
         stands(look, "InfrastructureReady", ["AsExpected", "WaitingOnInfrastructureReady"], is_reached);
-    let etcd = stands(look, "EtcdAvailable", ["QuorumAvailable", "EtcdWaitingForQuorum"], is_built);
+    let has_kubeconfig = cluster["status"]["kubeconfig"]["name"].is_string();
+    let is_begun = is_true(cluster, "EtcdAvailable") || (reached && has_kubeconfig);
+    let etcd = stands(look, "EtcdAvailable", ["QuorumAvailable", "EtcdWaitingForQuorum"], is_begun);
     let serves =
         stands(look, "KubeAPIServerAvailable", ["AsExpected", "WaitingForAvailable"], reached && etcd);
-    let has_kubeconfig = cluster["status"]["kubeconfig"]["name"].is_string();
+    let has_load_balancer = strategy(cluster, "APIServer")["type"] == "LoadBalancer";
     let drops = was_available && annotation(cluster, AILS) == Some(FLAPPING) && look.after(target, "flap");
     if !is_built {
         Some(("WaitingForAvailable", "The control plane is being set up."))
-    } else if !is_reached
-        && is_known(&cluster["status"])
-        && strategy(cluster, "APIServer")["type"] == "LoadBalancer"
-    {
-        Some(("KASLoadBalancerNotReachable", "The load balancer of the API server is not reachable."))
     } else if !reached {
         Some(("WaitingOnInfrastructureReady", "The address of the API server is not known yet."))
-    } else if !etcd {
-        Some(("EtcdWaitingForQuorum", "etcd has no quorum yet."))
     } else if !has_kubeconfig {
         Some(("KubeconfigWaitingForCreate", "The kubeconfig is not there yet."))
-    } else if !serves || drops || !(was_available || look.after(target, "Available")) {
+    } else if !etcd {
+        Some(("EtcdWaitingForQuorum", "etcd has no quorum yet."))
+    } else if !serves {
+        Some(("WaitingForAvailable", "The API server is not available yet."))
+    } else if has_load_balancer && !was_available && !look.after(target, "load balancer") {
+        Some(("KASLoadBalancerNotReachable", "The load balancer of the API server is not reachable."))
+    } else if drops || !(was_available || look.after(target, "Available")) {
         Some(("ComponentsNotAvailable", "Some components are not available yet."))
     } else {
         None

@@ -25,6 +25,8 @@ pub(super) const ACTS: &[Act] = &[
     Act::new("delete a bridge", "user", 5, delete_bridge),
     Act::new("choose a release image", "user", 6, choose_image),
     Act::new("choose an address", "user", 4, choose_address),
+    Act::new("swap the addresses of two bridges", "user", 3, swap_addresses),
+    Act::new("move an address out of every pool", "user", 2, leave_pools),
     Act::new("name other Secrets", "user", 3, choose_secrets),
     Act::new("change what can be changed", "user", 3, change_mutable),
     Act::new("change what can't be changed", "user", 3, change_immutable),
@@ -35,8 +37,12 @@ pub(super) const ACTS: &[Act] = &[
     Act::new("delete the StorageClass", "admin", 2, delete_storage_class),
     Act::new("delete the pool", "admin", 2, delete_pool),
     Act::new("take an address", "admin", 3, take_address),
+    Act::new("ask for the address of a stranger", "user", 3, ask_for_a_strangers),
+    Act::new("ask for an address with a stranger", "user", 3, ask_with_a_stranger),
+    Act::new("let an address go", "other controller", 3, let_go),
     Act::new("stop HyperShift's operator", "admin", 2, stop_hypershift),
     Act::new("put the registry out of order", "admin", 4, disturb_registry),
+    Act::new("take a permission to watch", "admin", 4, forbid_watches),
     Act::new("delete a DPUCluster", "admin", 3, delete_dpu_cluster),
     Act::new("create a DPUCluster", "admin", 4, create_dpu_cluster),
     Act::new("give a DPUCluster a kubeconfig", "admin", 2, give_kubeconfig),
@@ -97,9 +103,12 @@ pub(super) fn settle(hand: &mut dyn Hand) {
         befall(hand, name, hypershift::NODES, None);
         befall(hand, name, hypershift::RELEASES, None);
         hand.merge(&hosted_cluster(name), &json!({ "spec": { "pausedUntil": null } }));
-        // A control plane that is degraded serves all the same; one that comes and goes never rests.
-        if annotation(&object, hypershift::AILS) == Some(hypershift::FLAPPING) {
-            befall(hand, name, hypershift::AILS, Some(hypershift::DEGRADED));
+        // A control plane that is degraded serves all the same; one that comes and goes never rests, and one that was never
+        // ready has to be healthy first.
+        let bridge = hand.server().object(&target(name)).map(|bridge| bridge["status"]["phase"].clone());
+        let was_ready = bridge.is_some_and(|phase| phase == "Ready");
+        if annotation(&object, hypershift::AILS).is_some() {
+            befall(hand, name, hypershift::AILS, was_ready.then_some(hypershift::DEGRADED));
         }
     }
     for (index, name) in BRIDGES.into_iter().enumerate() {
@@ -132,8 +141,25 @@ fn choose_image(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 fn choose_address(hand: &mut dyn Hand, random: &mut Random) {
-    let address = random.pick(&[VIPS[0], VIPS[1], VIPS[2], "192.0.2.40", "198.51.100.1"]);
+    let address = random.pick(&[VIPS[0], VIPS[1], VIPS[2], "192.0.2.40"]);
     change(hand, random, &json!({ "metalLBVirtualIP": address }));
+}
+
+fn swap_addresses(hand: &mut dyn Hand, random: &mut Random) {
+    let names = [random.pick(&BRIDGES), random.pick(&BRIDGES)];
+    let bridges = hand.server().objects(&names::bridge());
+    let address = |name: &str| {
+        let bridge = bridges.iter().find(|bridge| metadata(bridge, "name") == name)?;
+        Some(bridge["spec"]["metalLBVirtualIP"].clone())
+    };
+    let Some((first, second)) = address(names[0]).zip(address(names[1])) else { return };
+    for (name, address) in [(names[0], second), (names[1], first)] {
+        hand.merge(&target(name), &json!({ "spec": { "metalLBVirtualIP": address } }));
+    }
+}
+
+fn leave_pools(hand: &mut dyn Hand, random: &mut Random) {
+    change(hand, random, &json!({ "metalLBVirtualIP": "198.51.100.1" }));
 }
 
 fn choose_secrets(hand: &mut dyn Hand, random: &mut Random) {
@@ -197,6 +223,30 @@ fn take_address(hand: &mut dyn Hand, random: &mut Random) {
     hand.create(&names::service(), &object);
 }
 
+/// A bridge wants the address that a Service of others has.
+fn ask_for_a_strangers(hand: &mut dyn Hand, random: &mut Random) {
+    if let Some(address) = stage::address_of_stranger(hand) {
+        change(hand, random, &json!({ "metalLBVirtualIP": address }));
+    }
+}
+
+/// A bridge and a Service of others ask for the same free address at once.
+fn ask_with_a_stranger(hand: &mut dyn Hand, random: &mut Random) {
+    let address = random.pick(&["192.0.2.50", "192.0.2.51"]);
+    if random.below(2) == 0 {
+        stage::move_stranger(hand, address);
+        change(hand, random, &json!({ "metalLBVirtualIP": address }));
+    } else {
+        change(hand, random, &json!({ "metalLBVirtualIP": address }));
+        stage::move_stranger(hand, address);
+    }
+}
+
+/// The Service of others takes another address.
+fn let_go(hand: &mut dyn Hand, random: &mut Random) {
+    stage::move_stranger(hand, random.pick(&["192.0.2.60", "192.0.2.61"]));
+}
+
 fn stop_hypershift(hand: &mut dyn Hand, _: &mut Random) {
     stage::run_hypershift(hand, false);
 }
@@ -204,6 +254,16 @@ fn stop_hypershift(hand: &mut dyn Hand, _: &mut Random) {
 fn disturb_registry(hand: &mut dyn Hand, random: &mut Random) {
     let health = random.pick(&[Health::Up, Health::Down, Health::Forbidden]);
     stage::with_registry(hand, |registry| registry.health = health);
+}
+
+/// The controller may not list and watch a kind any more, or may watch everything again.
+fn forbid_watches(hand: &mut dyn Hand, random: &mut Random) {
+    let kinds = stage::watched();
+    let index = usize::try_from(random.below(kinds.len() as u64)).unwrap_or(0);
+    if random.below(3) == 0 {
+        return stage::permit_watches(hand);
+    }
+    hand.permit_watches(&kinds[index], false);
 }
 
 fn delete_dpu_cluster(hand: &mut dyn Hand, random: &mut Random) {

@@ -82,6 +82,11 @@ fn lacks(server: &ApiServer, bridge: &Value, differ: &mut dyn FnMut(String)) {
                 differ(format!("its {ours} is not what HyperShift says of {theirs}"));
             }
         }
+        let [degraded, ready] = [words(&cluster, "Degraded"), words(bridge, condition::READY)];
+        let is_degraded = degraded.is_some_and(|[status, ..]| status == "True");
+        if ready.is_none_or(|[status, ..]| (status == "False") != is_degraded) {
+            differ(format!("its Ready is {ready:?}, and HyperShift says of Degraded {degraded:?}"));
+        }
     }
     for kind in [names::hosted_cluster(), names::node_pool()] {
         match find(server, &kind, NAMESPACE, name) {
@@ -125,9 +130,14 @@ fn lacks(server: &ApiServer, bridge: &Value, differ: &mut dyn FnMut(String)) {
         Some(dpu_cluster) if dpu_cluster["spec"]["kubeconfig"] == kubeconfig => {}
         _ => differ(format!("DPUCluster {dpu_cluster} does not use its kubeconfig")),
     }
-    let endpoint = format!("https://{}:6443", spec["metalLBVirtualIP"].as_str().unwrap_or_default());
-    if bridge["status"]["apiEndpoint"] != endpoint {
-        differ(format!("its endpoint is {}", bridge["status"]["apiEndpoint"]));
+    let text = |field: &str| spec[field].as_str().unwrap_or_default();
+    for (field, endpoint) in [
+        ("apiEndpoint", format!("https://{}:6443", text("metalLBVirtualIP"))),
+        ("ingressEndpoint", format!("*.apps.{name}.{}", text("baseDomain"))),
+    ] {
+        if bridge["status"][field] != endpoint {
+            differ(format!("its {field} is {}", bridge["status"][field]));
+        }
     }
 }
 

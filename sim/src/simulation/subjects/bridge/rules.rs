@@ -12,6 +12,8 @@ use crate::simulation::history::History;
 use crate::simulation::invariant::{Invariant, Moment, is_deletion};
 use crate::worlds::hypershift;
 
+mod judged;
+
 pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
         name: "a_cluster_goes_only_with_its_bridge",
@@ -39,14 +41,49 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: ready_means_available,
     },
     Invariant {
+        name: "ready_means_healthy",
+        sentence: "A bridge is called Ready only if its HostedCluster was not Degraded a moment ago, or was being rolled out.",
+        holds: judged::ready_means_healthy,
+    },
+    Invariant {
+        name: "ingress_follows_the_nodes",
+        sentence: "An ingress endpoint is given only once a version of the whole cluster was complete.",
+        holds: judged::ingress_follows_the_nodes,
+    },
+    Invariant {
         name: "an_available_cluster_is_not_failed",
         sentence: "What HyperShift says of an upgrade, a pause or its registry makes no bridge Failed whose HostedCluster is available.",
         holds: an_available_cluster_is_not_failed,
     },
     Invariant {
+        name: "no_condition_freezes",
+        sentence: "A pass that ends well leaves all conditions for the generation that was known when it began.",
+        holds: judged::no_condition_freezes,
+    },
+    Invariant {
+        name: "what_cannot_be_watched_is_unknown",
+        sentence: "While HostedClusters or NodePools can't be watched, what is judged from them alone is Unknown.",
+        holds: judged::what_cannot_be_watched_is_unknown,
+    },
+    Invariant {
+        name: "a_lost_dpucluster_is_reported",
+        sentence: "A pass leaves no DPUClusterValid that is True where the DPUCluster was known to be gone when it began.",
+        holds: judged::a_lost_dpucluster_is_reported,
+    },
+    Invariant {
+        name: "all_met_means_checked",
+        sentence: "All prerequisites are met only once a registry was found to have the release image.",
+        holds: judged::all_met_means_checked,
+    },
+    Invariant {
         name: "the_nodepool_follows",
         sentence: "A NodePool is given another release only when its HostedCluster has completed it.",
         holds: the_nodepool_follows,
+    },
+    Invariant {
+        name: "an_address_is_not_given_up_in_vain",
+        sentence: "The API server's Service asks for what another has only if that is a bridge's too, and one wants its own address.",
+        holds: an_address_is_not_given_up_in_vain,
     },
     Invariant {
         name: "what_is_immutable_is_left_alone",
@@ -99,7 +136,7 @@ pub(super) fn may_change(change: &Change, server: &ApiServer, history: &History)
 fn service(change: &Change, old: &Value, new: &Value, history: &History) -> Result<(), String> {
     let object = &change.object;
     let [request, older] = names::REQUESTED_IPS;
-    let annotations = [("/metadata/annotations", request), ("/metadata/annotations", older)];
+    let annotations = [request, older, names::ASKED_AGAIN].map(|name| ("/metadata/annotations", name));
     if object.name != names::API_SERVICE || without(old, &annotations) != without(new, &annotations) {
         return Err(format!("{object}: more than its request for an address was changed"));
     }
@@ -292,7 +329,13 @@ fn an_available_cluster_is_not_failed(moment: &Moment<'_>) -> Result<(), String>
         && [condition::DPU_CLUSTER_VALID, condition::HOSTED_CLUSTER_CREATED, condition::PROVISIONED]
             .iter()
             .all(|name| conditions(new, name, "True"));
-    if is_by_nodes || is_by_block {
+    let is_by_degradation = because(condition::READY, reason::WAITING_FOR_CONTROL_PLANE)
+        && conditions(new, condition::HOSTED_CLUSTER_DEGRADED, "True")
+        && !because(condition::PREREQUISITES_MET, reason::INVALID)
+        && [condition::HOSTED_CLUSTER_CREATED, condition::PROVISIONED]
+            .iter()
+            .all(|name| conditions(new, name, "True"));
+    if is_by_nodes || is_by_block || is_by_degradation {
         return Err(format!("{object} is called Failed for {}", new["status"]["message"]));
     }
     Ok(())
@@ -316,6 +359,35 @@ fn the_nodepool_follows(moment: &Moment<'_>) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{object} was given {}, which its HostedCluster has not completed", image(new)))
+}
+
+fn an_address_is_not_given_up_in_vain(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    let [request, _] = names::REQUESTED_IPS;
+    let Some(asked) = annotation(new, request).filter(|asked| annotation(old, request) != Some(asked)) else {
+        return Ok(());
+    };
+    let has = |service: &Value| service["status"]["loadBalancer"]["ingress"][0]["ip"].clone();
+    let own = has(old);
+    let is_wanted =
+        moment.history.objects(&names::bridge()).any(|bridge| bridge["spec"]["metalLBVirtualIP"] == own);
+    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    if object.kind != names::service() || own == asked {
+        return Ok(());
+    }
+    let others = life.told.iter().filter(|(other, _)| other.kind == object.kind && *other != object);
+    // The write may have been on its way for a while.
+    let was_told =
+        |other: &ObjectRef| life.told_before.get(other).is_none_or(|(_, before)| has(before) == asked);
+    let holder = others.into_iter().find(|(other, service)| has(service) == asked && was_told(other));
+    match holder {
+        Some((holder, _)) if holder.name != names::API_SERVICE || (!own.is_null() && !is_wanted) => {
+            Err(format!("{object} has {own} and was made to ask for {asked}, which {holder} has"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn conditions(object: &Value, name: &str, status: &str) -> bool {

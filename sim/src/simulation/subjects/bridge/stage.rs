@@ -1,6 +1,7 @@
 //! What bridges are made from, as it should be.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,12 +11,12 @@ use serde_json::{Value, json};
 
 use crate::simulation::invariant::SECRET;
 use crate::simulation::subject::Hand;
-use crate::worlds::hypershift;
 use crate::worlds::registry::{Health, Image, Registry};
+use crate::worlds::{hypershift, metallb};
 
 pub(super) const NAMESPACE: &str = "bridges";
 pub(super) const DPF: &str = "dpf";
-const METALLB: &str = "metallb";
+const METALLB: &str = metallb::NAMESPACE;
 pub(super) const STORAGE_CLASS: &str = "ceph-rbd";
 pub(super) const DPU_CLUSTERS: [&str; 3] = ["north", "south", "west"];
 pub(super) const VIPS: [&str; 3] = ["192.0.2.10", "192.0.2.20", "192.0.2.30"];
@@ -54,7 +55,7 @@ pub(super) fn with_registry(hand: &mut dyn Hand, change: impl FnOnce(&mut Regist
     }
 }
 
-pub(super) fn namespace() -> std::sync::Arc<Kind> {
+pub(super) fn namespace() -> Arc<Kind> {
     Kind::known("", "v1", "Namespace", "namespaces", false)
 }
 
@@ -77,6 +78,7 @@ pub(super) fn begin(hand: &mut dyn Hand) {
 /// Puts everything right that somebody has put out of order.
 pub(super) fn restore(hand: &mut dyn Hand) {
     with_registry(hand, |registry| registry.health = Health::Up);
+    permit_watches(hand);
     run_hypershift(hand, true);
     for name in DPU_CLUSTERS {
         restore_dpu_cluster(hand, name);
@@ -95,8 +97,54 @@ pub(super) fn restore(hand: &mut dyn Hand) {
     for name in SSH_SECRETS {
         write_secret(hand, name, "ssh-publickey", &ssh_keys("1"));
     }
+    move_stranger(hand, "192.0.2.69");
     for name in [NAMESPACE, METALLB] {
         hand.delete(&ObjectRef::namespaced(&names::service(), name, "squatter"));
+    }
+}
+
+/// A Service that has nothing to do with bridges, and has an address of the same pool.
+fn stranger() -> ObjectRef {
+    ObjectRef::namespaced(&names::service(), METALLB, "stranger")
+}
+
+/// The Service of others asks for an address, which nobody may have.
+pub(super) fn move_stranger(hand: &mut dyn Hand, address: &str) {
+    let target = stranger();
+    let annotations = json!({ "metallb.io/loadBalancerIPs": address });
+    if hand.server().object(&target).is_some() {
+        hand.merge(&target, &json!({ "metadata": { "annotations": annotations } }));
+        return;
+    }
+    let metadata = json!({ "namespace": target.namespace, "name": target.name, "annotations": annotations });
+    let object =
+        json!({ "metadata": metadata, "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] } });
+    hand.create(&names::service(), &object);
+}
+
+/// The address that the Service of others has.
+pub(super) fn address_of_stranger(hand: &dyn Hand) -> Option<String> {
+    let service = hand.server().object(&stranger())?;
+    service["status"]["loadBalancer"]["ingress"][0]["ip"].as_str().map(str::to_owned)
+}
+
+/// The kinds that the controller may be forbidden to watch.
+pub(super) fn watched() -> [Arc<Kind>; 7] {
+    [
+        names::hosted_cluster(),
+        names::node_pool(),
+        names::service(),
+        names::secret(),
+        names::dpu_cluster(),
+        names::pool(),
+        names::storage_class(),
+    ]
+}
+
+/// It may watch all of them.
+pub(super) fn permit_watches(hand: &mut dyn Hand) {
+    for kind in watched() {
+        hand.permit_watches(&kind, true);
     }
 }
 

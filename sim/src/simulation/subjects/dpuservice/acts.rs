@@ -122,7 +122,11 @@ fn change_values(hand: &mut dyn Hand, random: &mut Random) {
             json!({ "serviceDaemonSet": { "labels": { "a": "c" }, "resources": { "limits": { "cpu": 1 } } } })
         }
         _ => json!({
-            "values": { "degraded": random.below(2) == 0, "failingHook": random.below(3) == 0 },
+            "values": {
+                "degraded": random.below(2) == 0,
+                "failingHook": random.below(3) == 0,
+                "hangingHook": random.below(3) == 0,
+            },
             "serviceDaemonSet": null,
         }),
     };

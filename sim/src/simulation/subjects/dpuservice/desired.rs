@@ -97,7 +97,8 @@ fn wrong_values(service: &Value, values: &Value) -> Option<String> {
 fn status(service: &Value, clusters: &[Arc<Value>], differ: &mut dyn FnMut(String)) {
     let status = &service["status"];
     let values = &service["spec"]["values"];
-    let is_broken = values[release::DEGRADED] == true || values[release::FAILING_HOOK] == true;
+    let causes = [release::DEGRADED, release::FAILING_HOOK, release::HANGING_HOOK];
+    let is_broken = causes.iter().any(|cause| values[*cause] == true);
     let (count, well) = (clusters.len(), if is_broken { 0 } else { clusters.len() });
     if status["observedGeneration"] != service["metadata"]["generation"] {
         differ("its status speaks of another generation".to_owned());

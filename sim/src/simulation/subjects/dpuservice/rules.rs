@@ -20,6 +20,7 @@ use crate::worlds::Controller as _;
 use crate::worlds::argocd::ArgoCd;
 use crate::worlds::dpu_clusters::release;
 
+mod ended;
 mod told;
 
 /// What a process knows may be so old: a watch is late by two minutes, a process pauses for one, and a request takes half of
@@ -95,6 +96,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "ready_means_deployed",
         sentence: "A service is called Ready, as it is now, only if Argo CD has called each of its Applications synced and healthy, with its version, and no sync of it has failed.",
         holds: told::ready_means_deployed,
+    },
+    Invariant {
+        name: "a_sync_is_ended_when_it_holds_up_a_change",
+        sentence: "The sync of an Application that stays is ended only if something else has been wanted for five minutes.",
+        holds: ended::a_sync_is_ended_when_it_holds_up_a_change,
     },
     Invariant {
         name: "credentials_stay_in_secrets",

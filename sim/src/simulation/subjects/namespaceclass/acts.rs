@@ -244,12 +244,13 @@ fn edit_status(hand: &mut dyn Hand, random: &mut Random) {
     let Some(binding) = hand.any(&names::binding(), random) else { return };
     let listed = [names::namespace(), names::class(), names::binding(), config_map()];
     let kind = &listed[usize::try_from(random.below(listed.len() as u64)).unwrap_or_default()];
-    let mut applied = binding["status"]["appliedResources"].clone();
+    let list = random.pick(&["appliedResources", "pendingResources"]);
+    let mut applied = binding["status"][list].clone();
     let entry =
         json!({ "apiVersion": kind.api_version(), "kind": kind.kind, "name": random.pick(&NAMESPACES) });
     match applied.as_array_mut() {
         Some(applied) => applied.push(entry),
         None => applied = json!([entry]),
     }
-    hand.merge_status(&reference(&names::binding(), &binding), &json!({ "appliedResources": applied }));
+    hand.merge_status(&reference(&names::binding(), &binding), &json!({ list: applied }));
 }

@@ -1,8 +1,11 @@
 //! What the operator may and may not do, at every step.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use lockstep_core::engine::action::Action;
 use lockstep_core::namespaceclass::names;
-use lockstep_core::object::{ObjectRef, annotation, controller_uid, metadata};
+use lockstep_core::object::{Kind, ObjectRef, annotation, controller_uid, metadata};
 use serde_json::Value;
 
 use super::desired::{class_of, is_as_wanted, wanted};
@@ -31,6 +34,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "created_resources_are_listed_first",
         sentence: "Nothing is created that the binding's status does not list already, so that no crash leaves an orphan.",
         holds: created_resources_are_listed_first,
+    },
+    Invariant {
+        name: "applied_means_existed",
+        sentence: "A binding's status comes to list as applied only what has existed.",
+        holds: applied_means_existed,
     },
     Invariant {
         name: "ready_means_applied",
@@ -63,6 +71,7 @@ pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History
         }
         ("Event", ..) => refuse("an event of somebody else was changed"),
         ("NamespaceClass", Some(old), Some(new)) if only_status(old, new) => Ok(()),
+        ("Namespace", Some(old), Some(new)) if without_problem(old) == without_problem(new) => Ok(()),
         ("NamespaceClassBinding", old, new) => match (old, new) {
             (Some(old), Some(new)) if only_status(old, new) && !is_deletion(change) => Ok(()),
             (None, Some(new)) if names_namespace(new, namespace) => Ok(()),
@@ -91,6 +100,21 @@ pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History
         }
         _ => refuse("the operator has no business with it"),
     }
+}
+
+/// A namespace without what says what keeps it from its class, and without what every write changes.
+fn without_problem(namespace: &Value) -> Value {
+    let mut rest = namespace.clone();
+    let Some(metadata) = rest["metadata"].as_object_mut() else { return rest };
+    for field in ["managedFields", "resourceVersion"] {
+        metadata.remove(field);
+    }
+    let mut annotations = metadata.remove("annotations").unwrap_or_default();
+    annotations.as_object_mut().map(|annotations| annotations.remove(names::PROBLEM_ANNOTATION));
+    if annotations.as_object().is_some_and(|annotations| !annotations.is_empty()) {
+        metadata.insert("annotations".to_owned(), annotations);
+    }
+    rest
 }
 
 fn names_namespace(binding: &Value, namespace: &str) -> bool {
@@ -227,11 +251,48 @@ fn created_resources_are_listed_first(moment: &Moment<'_>) -> Result<(), String>
     else {
         return Ok(());
     };
-    let listed =
-        binding["status"]["appliedResources"].as_array().into_iter().flatten().any(|listed| {
-            listed["kind"] == *change.object.kind.kind && listed["name"] == *change.object.name
-        });
-    if listed { Ok(()) } else { Err(format!("{} was created before it was listed", change.object)) }
+    if listed(binding).any(|listed| listed == (&*change.object.kind.kind, &*change.object.name)) {
+        return Ok(());
+    }
+    Err(format!("{} was created before it was listed", change.object))
+}
+
+/// Kind and name of all that a binding's status lists.
+fn listed(binding: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let status = &binding["status"];
+    entries(&status["appliedResources"]).chain(entries(&status["pendingResources"]))
+}
+
+fn entries(list: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let entries = list.as_array().into_iter().flatten();
+    entries.filter_map(|entry| Some((entry["kind"].as_str()?, entry["name"].as_str()?)))
+}
+
+fn applied_means_existed(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    let Some(binding) = change.new.as_deref().filter(|_| change.object.kind == names::binding()) else {
+        return Ok(());
+    };
+    // Whoever may write a status may list what they want, as applied or as pending.
+    let by_users = moment.history.versions(&change.object).iter();
+    let by_users = by_users.filter(|version| matches!(version.by, Author::Client(_)));
+    let said: BTreeSet<(&str, &str)> =
+        by_users.filter_map(|version| version.object.as_deref()).flat_map(listed).collect();
+    let kinds = [content_kind("ConfigMap"), content_kind("Secret"), content_kind("ServiceAccount")];
+    for (kind, name) in entries(&binding["status"]["appliedResources"]) {
+        let Some(known) = kinds.iter().find(|known| known.kind == kind) else { continue };
+        let target = ObjectRef::namespaced(known, namespace, name);
+        let existed = moment.server.object(&target).is_some()
+            || moment.history.versions(&target).iter().any(|version| version.object.is_some());
+        if !existed && !said.contains(&(kind, name)) {
+            return Err(format!("{} lists {target} as applied, which has never existed", change.object));
+        }
+    }
+    Ok(())
+}
+
+fn content_kind(kind: &str) -> Arc<Kind> {
+    Kind::known("", "v1", kind, &format!("{}s", kind.to_lowercase()), true)
 }
 
 fn is_ready(binding: &Value) -> bool {

@@ -28,6 +28,7 @@ pub(super) const ACTS: &[Act] = &[
     Act::new("report on resources", "adapter", 10, report),
     Act::new("answers of the API get damaged", "network", 10, damage),
     Act::new("pages of the API can't be read for a while", "fleet", 8, spoil),
+    Act::new("resources get large specifications", "user", 5, enlarge),
     Act::new("the broker goes down for a while", "broker", 5, go_down),
     Act::new("the connection breaks between events", "broker", 6, break_soon),
     Act::new("the connection breaks while nothing is sent", "broker", 4, break_now),
@@ -149,6 +150,16 @@ fn spoil(hand: &mut dyn Hand, random: &mut Random) {
     let spoilt = ids.into_iter().skip(usize::try_from(first).unwrap_or(0)).take(rows).collect();
     let lasts = Duration::from_secs(1 + random.below(60));
     beyond.unreadable = (spoilt, now.saturating_add(lasts).unwrap_or(now));
+}
+
+/// Some in a row, so that pages get too large. Now and then one of them can't be read at all.
+fn enlarge(hand: &mut dyn Hand, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    let first = usize::try_from(random.below(beyond.resources().len() as u64)).unwrap_or(0);
+    let is_huge = random.below(4) == 0;
+    let rows = if is_huge { 1 } else { random.pick(&[1, 2, 3, 3]) };
+    let ids = beyond.resources().skip(first).take(rows).map(|resource| resource.id.clone()).collect();
+    beyond.enlarge(ids, is_huge, now);
 }
 
 fn go_down(hand: &mut dyn Hand, random: &mut Random) {

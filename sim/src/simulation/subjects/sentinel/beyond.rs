@@ -8,7 +8,9 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Success};
 use lockstep_core::engine::broker::{Broker, CloudEvent};
+use lockstep_core::engine::document::{Condenser, Fields};
 use lockstep_core::random::Random;
+use serde_json::json;
 
 use crate::cluster::Outside;
 use crate::hyperfleet::damage::Damage;
@@ -19,7 +21,7 @@ pub(super) struct Place {
     pub(super) url: &'static str,
     pub(super) dialect: Dialect,
     pub(super) release: Release,
-    /// The most items that a page has; none where every list comes whole.
+    /// The most items that a page has; none where every list comes whole, and then any list can be read.
     pub(super) largest_page: Option<usize>,
 }
 
@@ -37,8 +39,11 @@ const fn place(url: &'static str, dialect: Dialect, release: Release, largest_pa
     Place { url, dialect, release, largest_page }
 }
 
-/// The longest document that is read.
-const DOCUMENT_MAX_BYTES: usize = 8 << 20;
+/// The longest page that is read, scaled to fleets as small as these: a page of ordinary resources fits, and some large ones.
+const PAGE_MAX_BYTES: usize = 200_000;
+/// How long the specification of a large resource is, and that of one that can't be read even alone.
+const LARGE_BYTES: usize = 70_000;
+const HUGE_BYTES: usize = 250_000;
 /// How many resources there are at first: more than the largest page.
 const RESOURCES: usize = 130;
 
@@ -53,6 +58,8 @@ pub(super) struct Beyond {
     pub(super) damage: VecDeque<Damage>,
     /// Resources that the API can't read, until a time: no page that should hold one of them comes.
     pub(super) unreadable: (BTreeSet<String>, Timestamp),
+    /// Resources whose specification is large.
+    large: Vec<String>,
     /// When the broker last took an event for a resource.
     pub(super) taken: BTreeMap<String, Timestamp>,
     random: Random,
@@ -99,6 +106,7 @@ impl Beyond {
             reports: BTreeMap::new(),
             damage: VecDeque::new(),
             unreadable: (BTreeSet::new(), start),
+            large: Vec::new(),
             taken: BTreeMap::new(),
             random: Random::from_seed(7),
             counter: 0,
@@ -151,8 +159,27 @@ impl Beyond {
         }
     }
 
-    /// Nothing is wrong any more.
+    /// These resources, and no others, get a large specification.
+    pub(super) fn enlarge(&mut self, ids: Vec<String>, is_huge: bool, now: Timestamp) {
+        let former = std::mem::take(&mut self.large);
+        self.specify(&former, 0, now);
+        self.specify(&ids, if is_huge { HUGE_BYTES } else { LARGE_BYTES }, now);
+        self.large = ids;
+    }
+
+    fn specify(&mut self, ids: &[String], bytes: usize, now: Timestamp) {
+        let spec = json!({ "manifest": "x".repeat(bytes) });
+        for fleet in &mut self.fleets {
+            for id in ids {
+                fleet.set_spec(id, spec.clone(), now);
+            }
+        }
+    }
+
+    /// Nothing is wrong any more. Resources may be large still, but each can be read.
     pub(super) fn heal(&mut self, now: Timestamp) {
+        let large = self.large.clone();
+        self.specify(&large, LARGE_BYTES, now);
         self.damage.clear();
         self.unreadable.0.clear();
         (self.broker.down_until, self.broker.takes_nothing_until) = (now, now);
@@ -172,7 +199,7 @@ impl Beyond {
         }
     }
 
-    fn fetch(&mut self, url: &str, now: Timestamp) -> Outcome {
+    fn fetch(&mut self, url: &str, keep: &Arc<Fields>, now: Timestamp) -> Outcome {
         let found = HOSTS.iter().position(|host| url.starts_with(host.url));
         let Some(index) = found else { return Err(Failure::new(Class::Unavailable, "no such host")) };
         let request = http::Request::get(&url[HOSTS[index].url.len()..]).body(Bytes::new());
@@ -193,11 +220,18 @@ impl Beyond {
             })
         };
         match answer.status().as_u16() {
-            200 if answer.body().len() > DOCUMENT_MAX_BYTES => failure(Class::Invalid),
-            200 => match std::str::from_utf8(answer.body()) {
-                Ok(text) => Ok(Success::Document(text.into())),
-                Err(_) => failure(Class::Invalid),
-            },
+            200 if HOSTS[index].largest_page.is_some() && answer.body().len() > PAGE_MAX_BYTES => {
+                Ok(Success::Oversized("the answer is too long".to_owned()))
+            }
+            200 => {
+                let mut document = Condenser::new(keep);
+                let chunk = 1 + usize::try_from(self.random.below(2000)).unwrap_or(0);
+                let is_read = answer.body().chunks(chunk).all(|chunk| document.push(chunk).is_ok());
+                match document.finish().filter(|_| is_read) {
+                    Some(text) => Ok(Success::Document(text.into())),
+                    None => failure(Class::Invalid),
+                }
+            }
             401 | 403 => failure(Class::Forbidden),
             404 => failure(Class::NotFound),
             429 => failure(Class::Throttled),
@@ -281,7 +315,7 @@ impl Outside for Beyond {
     fn carry_out(&mut self, process: usize, action: &Action, now: Timestamp) -> Outcome {
         self.advance(now);
         match action {
-            Action::Fetch { url, .. } => self.fetch(url, now),
+            Action::Fetch { url, keep, .. } => self.fetch(url, keep, now),
             Action::Connect { broker } => self.connect(process, broker, now),
             Action::Publish { events, .. } => self.publish(process, events, now),
             other => Err(Failure::new(Class::Invalid, other.name())),

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstep_core::engine::action::{Class, Outcome};
+use lockstep_core::engine::action::{Class, Outcome, Success};
 
-use super::oracle::Page;
+use super::oracle::{Page, size_of};
 use crate::simulation::subject::Testimony;
 
 /// After so many pages in a row that can't be read it is not the pages.
@@ -36,14 +36,17 @@ pub(super) struct Listing {
     totals: BTreeMap<String, u64>,
     rest: Option<u64>,
     /// The most items that a page had.
-    size: u64,
+    widest: u64,
+    /// The size of the page that was too large to be read, if that came last and it can be requested in parts.
+    oversized: Option<u64>,
 }
 
 /// The number of a page, and what it is a page of.
 fn page_of(url: &str) -> (u64, String) {
     let is_page = |parameter: &&str| parameter.starts_with("page=");
     let number = url.split(['?', '&']).find(is_page).and_then(|it| it["page=".len()..].parse().ok());
-    let range = url.split('&').filter(|parameter| !is_page(parameter)).collect::<Vec<_>>().join("&");
+    let is_part = |parameter: &&str| is_page(parameter) || parameter.starts_with("size=");
+    let range = url.split('&').filter(|parameter| !is_part(parameter)).collect::<Vec<_>>().join("&");
     (number.unwrap_or(1), range)
 }
 
@@ -59,9 +62,15 @@ impl Listing {
         Self {
             follows_nothing: self.was_asked && !self.has_come,
             totals: whole.map(|(range, total)| (range.clone(), *total)).collect(),
-            size: self.size,
+            widest: self.widest,
             ..Self::default()
         }
+    }
+
+    /// How many items a page has that is requested by this URL, as far as is known. One that had more than were ever requested has
+    /// them always.
+    fn size(&self, url: &str) -> u64 {
+        if self.widest > 100 { self.widest } else { self.widest.min(size_of(url)) }
     }
 
     /// How many items are known to be in the range of a page, from its first page on.
@@ -81,7 +90,14 @@ impl Listing {
                 seen: format!("it began at {url}"),
             });
         }
-        let is_beyond = |total: u64| (number - 1) * self.size >= total;
+        if self.oversized.take().is_some_and(|size| size_of(url) >= size) {
+            return Err(Testimony {
+                invariant: "what_is_too_large_is_read_in_parts",
+                sentence: "A page that is too large to be read is requested again with fewer items, down to one.",
+                seen: format!("after a page that was too large {url} was requested"),
+            });
+        }
+        let is_beyond = |total: u64| (number - 1) * self.size(url) >= total;
         if number > 1 && self.known(&range).is_some_and(is_beyond) {
             return Err(Testimony {
                 invariant: "no_page_beyond_the_end",
@@ -95,18 +111,24 @@ impl Listing {
     /// Takes in what came of a page, which is none if the answer is no page.
     pub(super) fn answered(&mut self, url: &str, page: Option<&Page>, outcome: &Outcome) {
         let (number, range) = page_of(url);
-        if let Some(page) = page {
+        let is_oversized = matches!(outcome, Ok(Success::Oversized(_)));
+        self.oversized = Some(size_of(url)).filter(|size| is_oversized && *size > 1);
+        if self.oversized.is_some() {
+            // Its parts come instead of it.
+            self.failed.remove(url);
+            self.gaps.remove(url);
+        } else if let Some(page) = page {
             self.failed.clear();
             self.gaps.remove(url);
             self.has_come = true;
             let items = page.len();
-            self.size = self.size.max(items);
+            self.widest = self.widest.max(items);
             let news = page.ids().filter(|id| self.ids.insert((*id).to_owned())).count();
             // Who asks for what follows an id and is given that id speaks to an API that does not understand it.
             let is_misunderstood = page.ids().any(|id| url.contains(id));
             self.is_at_its_end = page.is_last(url) || news == 0 || is_misunderstood;
             self.ends_in_failure = false;
-            self.rest = page.total().map(|total| total.saturating_sub((number - 1) * self.size + items));
+            self.rest = page.total().map(|total| total.saturating_sub((number - 1) * self.size(url) + items));
             match page.total() {
                 Some(total) => self.totals.insert(range, total),
                 None => self.totals.remove(&range),
@@ -114,7 +136,8 @@ impl Listing {
         } else {
             self.failed.insert(url.to_owned());
             self.gaps.insert(url.to_owned());
-            self.ends_in_failure = self.known(&range).is_some_and(|total| number * self.size.max(1) >= total);
+            let size = self.size(url).max(1);
+            self.ends_in_failure = self.known(&range).is_some_and(|total| number * size >= total);
         }
         let refusals = [Class::Forbidden, Class::NotFound, Class::Gone];
         self.is_refused = outcome.as_ref().is_err_and(|failure| refusals.contains(&failure.class));
@@ -127,7 +150,8 @@ impl Listing {
 
     /// Judges a list with which the process is through.
     pub(super) fn ended(&self) -> Result<(), Testimony> {
-        let is_read = (self.is_at_its_end && self.failed.is_empty()) || self.ends_in_failure;
+        let is_whole = self.failed.is_empty() && self.oversized.is_none();
+        let is_read = (self.is_at_its_end && is_whole) || self.ends_in_failure;
         // An API that is down is not asked for page after page at every poll.
         let is_down = self.follows_nothing && !self.has_come && self.was_asked;
         if is_read || self.is_refused || is_down || self.failed.len() >= FAILED_MAX {

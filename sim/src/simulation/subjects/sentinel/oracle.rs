@@ -69,9 +69,15 @@ impl Page {
         let number = url.split(['?', '&']).find_map(|parameter| parameter.strip_prefix("page="));
         let before = number.and_then(|number| number.parse::<u64>().ok()).unwrap_or(1) - 1;
         let host = HOSTS.iter().find(|host| url.starts_with(host.url));
-        let size = host.and_then(|host| host.largest_page).unwrap_or(0) as u64;
+        let size = host.and_then(|host| host.largest_page).map_or(0, |size| size_of(url).min(size as u64));
         self.items.is_empty() || before * size + self.items.len() as u64 >= total
     }
+}
+
+/// How many items a page that is asked for by this URL has at most.
+pub(super) fn size_of(url: &str) -> u64 {
+    let size = url.split(['?', '&']).find_map(|parameter| parameter.strip_prefix("size="));
+    size.and_then(|size| size.parse().ok()).unwrap_or(u64::MAX)
 }
 
 /// Whether an item is of the API that speaks the other dialect: by this one it would look as if nothing had ever been reported.

@@ -9,6 +9,7 @@ use lockstep_core::sentinel::metrics;
 use lockstep_core::time::{Monotonic, Now};
 use serde_json::Value;
 
+use super::oracle::size_of;
 use super::record::Record;
 use super::witness::measured;
 use crate::simulation::subject::Testimony;
@@ -110,11 +111,18 @@ impl Troubles {
     }
 
     fn came(&mut self, url: String, outcome: &Outcome) {
-        if outcome.is_ok() {
-            self.missing.remove(&url);
-            self.is_blind = false;
-        } else {
-            self.missing.insert(url);
+        match outcome {
+            // Its parts come instead of it.
+            Ok(Success::Oversized(_)) if size_of(&url) > 1 => {
+                self.missing.remove(&url);
+            }
+            Ok(Success::Oversized(_)) | Err(_) => {
+                self.missing.insert(url);
+            }
+            Ok(_) => {
+                self.missing.remove(&url);
+                self.is_blind = false;
+            }
         }
     }
 

@@ -1,12 +1,12 @@
-//! YAML documents: the CRDs as they are printed and checked in.
+//! The CRDs as they are printed and checked in.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use lockstep_core::yaml;
 use lockstep_crds::CrdSet;
-use serde_json::Value;
 
 /// A CRD as one document, with the line that begins it: `helm show crds` of Helm 3 puts nothing between files.
-pub fn document(crd: &CustomResourceDefinition) -> Result<String, serde_yaml::Error> {
-    Ok(format!("---\n{}", serde_yaml::to_string(crd)?))
+pub fn document(crd: &CustomResourceDefinition) -> String {
+    format!("---\n{}", yaml::write(crd).expect("a CRD is YAML"))
 }
 
 /// Where the chart has a CRD, below its folder. The chart renders those of the controllers that are switched on; what Helm must
@@ -14,13 +14,6 @@ pub fn document(crd: &CustomResourceDefinition) -> Result<String, serde_yaml::Er
 pub fn path_in_chart(set: &CrdSet, crd: &CustomResourceDefinition) -> String {
     let folder = if set.runs_alone { "crds".to_owned() } else { format!("files/crds/{}", set.controller) };
     format!("{folder}/{}.{}.yaml", crd.spec.names.plural, crd.spec.group)
-}
-
-/// The objects in a text of several documents; empty ones are left out.
-pub fn objects(text: &str) -> Result<Vec<Value>, serde_yaml::Error> {
-    let documents = serde_yaml::Deserializer::from_str(text);
-    let objects = documents.map(<Value as serde::Deserialize>::deserialize).collect::<Result<Vec<_>, _>>()?;
-    Ok(objects.into_iter().filter(|object| !object.is_null()).collect())
 }
 
 #[cfg(test)]
@@ -57,9 +50,8 @@ mod tests {
     fn checked_in_definitions_are_what_the_types_say() {
         let sets = lockstep_crds::all();
         let crds = sets.iter().flat_map(|set| set.crds.iter().map(move |crd| (set, crd)));
-        let expected = crds
-            .map(|(set, crd)| (path_in_chart(set, crd), document(crd).unwrap()))
-            .collect::<BTreeMap<_, _>>();
+        let expected =
+            crds.map(|(set, crd)| (path_in_chart(set, crd), document(crd))).collect::<BTreeMap<_, _>>();
         if std::env::var_os(REGENERATE).is_some() {
             for (path, text) in &expected {
                 let path = Path::new(CHART).join(path);
@@ -78,7 +70,7 @@ mod tests {
     fn checked_in_definitions_one_after_the_other_are_as_many_documents() {
         let texts = checked_in().into_values().collect::<String>();
         let definitions = lockstep_crds::all().iter().map(|set| set.crds.len()).sum::<usize>();
-        assert_eq!(objects(&texts).unwrap().len(), definitions);
+        assert_eq!(yaml::read_all(&texts).unwrap().len(), definitions);
     }
 
     #[test]
@@ -86,11 +78,5 @@ mod tests {
         for (path, text) in checked_in() {
             assert_eq!(text.matches("\nmetadata:\n").count(), 1, "{path}");
         }
-    }
-
-    #[test]
-    fn documents_are_read_one_by_one() {
-        let read = objects("---\n# nothing\n---\na: 1\n---\nb: 2\n").unwrap();
-        assert_eq!(read, [serde_json::json!({"a": 1}), serde_json::json!({"b": 2})]);
     }
 }

@@ -1,0 +1,120 @@
+//! How MetalLB is asked for the address: only when it can give it, and again when it has refused it.
+//!
+//! A HostedCluster has no field for the address of a load balancer, so that it is asked for where MetalLB looks: on the
+//! Service that HyperShift makes. MetalLB takes the address of a Service that asks for what another has, and does not look at
+//! the Service again by itself (decision 53).
+//!
+//! Source: "Field: `metalLBVirtualIP`".
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::names::{self, ASKED_AGAIN, REQUESTED_IPS};
+use super::view::View;
+use super::{exposure, hosted_cluster, pool, vip};
+use crate::engine::action::Action;
+use crate::engine::backoff::Backoff;
+use crate::object::{Name, annotation, metadata};
+use crate::time::Monotonic;
+
+/// After how long MetalLB is asked again for an address that is free and was not given.
+const ASK_AGAIN: Backoff = Backoff { initial: Duration::from_secs(30), max: Duration::from_mins(10) };
+
+/// What MetalLB was asked for while it was free.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Asked {
+    address: IpAddr,
+    at: Monotonic,
+    times: u32,
+}
+
+impl Asked {
+    fn due(&self) -> Monotonic {
+        self.at + ASK_AGAIN.ceiling(self.times)
+    }
+}
+
+/// The write that asks MetalLB for the address, or asks again; none if it has been asked, can't give it, or there is no
+/// Service yet.
+pub fn write(view: &View<'_>) -> Option<Action> {
+    let (service, text) = (view.service()?, wanted(view)?);
+    let [request, older] = REQUESTED_IPS;
+    let address = text.parse::<IpAddr>().ok()?;
+    if service["spec"]["type"] != "LoadBalancer" {
+        return None;
+    }
+    let mut annotations = if vip::check(view).is_some() {
+        json!({ request: lost(view)?.to_string() })
+    } else if !is_asked(service, text) {
+        vip::may_ask(view, address).then(|| json!({ request: text }))?
+    } else if again_after(view).is_some_and(|delay| delay.is_zero()) {
+        // Any write on the Service makes MetalLB look.
+        json!({ ASKED_AGAIN: view.now.wall.timestamp_seconds().to_string() })
+    } else {
+        return None;
+    };
+    // MetalLB refuses a Service that asks twice.
+    if annotation(service, older).is_some() {
+        annotations[older] = Value::Null;
+    }
+    let patch = json!({ "metadata": { "uid": metadata(service, "uid"), "annotations": annotations } });
+    let target = Name::of(service).object(&names::service());
+    Some(Action::Patch { target, subresource: None, patch: Arc::new(patch) })
+}
+
+/// The address that the load balancer should have, if there is one.
+pub fn wanted<'a>(view: &View<'a>) -> Option<&'a str> {
+    let uses_load_balancer = view.hosted_cluster().ours().is_some_and(hosted_cluster::uses_load_balancer);
+    let address = view.spec.metal_lb_virtual_ip.as_str();
+    (uses_load_balancer && !address.is_empty()).then_some(address)
+}
+
+/// The address that the cluster had, if MetalLB has taken it for a request that it can't grant. Whoever was faster, or has
+/// changed its mind in the middle of a swap, must not leave a cluster without any.
+fn lost(view: &View<'_>) -> Option<IpAddr> {
+    let (address, service) = (outstanding(view)?, view.service()?);
+    let before = exposure::host(view.hosted_cluster().ours()?)?.parse::<IpAddr>().ok()?;
+    let is_free = vip::assigned(service).next().is_none() && vip::user(view, before).is_none();
+    let namespace = metadata(service, "namespace");
+    let can_have = is_free && pool::gives(view.world, before, namespace, Some(service));
+    (before != address && can_have).then_some(before)
+}
+
+fn is_asked(service: &Value, address: &str) -> bool {
+    annotation(service, REQUESTED_IPS[0]) == Some(address)
+}
+
+/// The address that MetalLB was asked for and has not given.
+fn outstanding(view: &View<'_>) -> Option<IpAddr> {
+    let (service, text) = (view.service()?, wanted(view)?);
+    let address = text.parse::<IpAddr>().ok().filter(|_| is_asked(service, text))?;
+    (!vip::assigned(service).any(|given| given == address)).then_some(address)
+}
+
+/// In what time MetalLB is to be asked again; none if it has given the address, or can't.
+pub fn again_after(view: &View<'_>) -> Option<Duration> {
+    let address = outstanding(view).filter(|_| vip::check(view).is_none())?;
+    if vip::user(view, address).is_some() {
+        return None;
+    }
+    let asked = view.memory.asked.as_ref().filter(|asked| asked.address == address);
+    Some(asked.map_or(Duration::ZERO, |asked| asked.due().since(view.now.monotonic)))
+}
+
+/// What is to be remembered after MetalLB was asked; nothing if it must refuse, so that it is asked again as soon as the
+/// address is free.
+pub fn asked(view: &View<'_>) -> Option<Asked> {
+    let address = outstanding(view).filter(|address| vip::user(view, *address).is_none())?;
+    let before = view.memory.asked.as_ref().filter(|asked| asked.address == address);
+    let times = before.map_or(0, |asked| asked.times).saturating_add(1);
+    Some(Asked { address, at: view.now.monotonic, times })
+}
+
+/// Whether MetalLB was asked for what another has, and so has refused it.
+pub fn is_refused(view: &View<'_>) -> bool {
+    outstanding(view).is_some_and(|address| vip::user(view, address).is_some())
+}

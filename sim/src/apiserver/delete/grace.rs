@@ -1,0 +1,80 @@
+//! How long an object that is being deleted may go on: Pods on a node end by themselves.
+//!
+//! ```text
+//!   Pod on a node ──delete──► deletionTimestamp lies ahead ──shorter period──► nearer ──0──► gone, or held by finalizers
+//! ```
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::DeleteOptions;
+use crate::apiserver::meta;
+use crate::apiserver::registry::Resource;
+
+/// What a deletion makes of the time that is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Grace {
+    /// The object goes as soon as no finalizer holds it.
+    None,
+    /// A kubelet has this many seconds to end the Pod; it then deletes it with a period of zero.
+    Seconds(i64),
+    /// The Pod is ending already, and the request does not ask for less time.
+    Pending,
+}
+
+impl Grace {
+    pub(super) fn of(resource: &Resource, live: &Value, options: &DeleteOptions) -> Self {
+        if !resource.is("", "pods") {
+            return Self::None;
+        }
+        let asked = options.grace_seconds.map(at_least);
+        if meta::is_deleting(live) {
+            let left = meta::field(live, "deletionGracePeriodSeconds").and_then(Value::as_i64);
+            return match (left.map(at_least), asked) {
+                (None, _) => Self::None,
+                (Some(left), Some(asked)) if asked < left => Self::Seconds(asked),
+                (Some(_), _) => Self::Pending,
+            };
+        }
+        let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let is_running =
+            !text("/spec/nodeName").is_empty() && !matches!(text("/status/phase"), "Failed" | "Succeeded");
+        let own = live.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+        Self::Seconds(if is_running { asked.unwrap_or(at_least(own.unwrap_or_default())) } else { 0 })
+    }
+
+    /// The seconds that the object has.
+    pub(super) fn seconds(self) -> i64 {
+        match self {
+            Self::Seconds(seconds) => seconds,
+            Self::None | Self::Pending => 0,
+        }
+    }
+
+    /// Marks an object as being deleted, or brings its end nearer.
+    pub(super) fn mark(self, object: &mut Value, now: Timestamp) {
+        let before = meta::text(object, "deletionTimestamp").parse::<Timestamp>().ok();
+        let left =
+            meta::field(object, "deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
+        if !meta::is_deleting(object) {
+            let generation = meta::generation(object);
+            if generation > 0 {
+                meta::set(object, "generation", generation + 1);
+            }
+        }
+        // The period begins with the first deletion.
+        let start = before.map_or(now, |before| later(before, -left));
+        meta::set(object, "deletionTimestamp", meta::timestamp(later(start, self.seconds())));
+        meta::set(object, "deletionGracePeriodSeconds", self.seconds());
+    }
+}
+
+/// A period below zero counts as one second.
+fn at_least(seconds: i64) -> i64 {
+    if seconds < 0 { 1 } else { seconds }
+}
+
+fn later(time: Timestamp, seconds: i64) -> Timestamp {
+    time.saturating_add(SignedDuration::from_secs(seconds))
+        .expect("a duration in seconds is no calendar unit")
+}

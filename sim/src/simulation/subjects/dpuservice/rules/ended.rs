@@ -1,0 +1,44 @@
+//! Which syncs of Argo CD the controller may end.
+
+use std::time::Duration;
+
+use lockstep_core::dpuservice::names;
+use lockstep_core::object::is_deleting;
+use serde_json::Value;
+
+use super::lasts;
+use crate::cluster::Change;
+use crate::simulation::invariant::Moment;
+use crate::worlds::argocd::repeated;
+
+/// How long a sync may go on after something else is wanted.
+const GRACE: Duration = Duration::from_mins(5);
+
+pub(super) fn a_sync_is_ended_when_it_holds_up_a_change(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    let is_ended = !is_terminating(old) && is_terminating(new);
+    if object.kind != names::application() || !is_ended || is_deleting(new) {
+        return Ok(());
+    }
+    let held_up = lasts(moment, object, |application| is_terminating(application) || is_held_up(application));
+    if is_held_up(old) && held_up >= GRACE {
+        return Ok(());
+    }
+    Err(format!("the sync of {object} was ended, which had held up a change for {held_up:?}"))
+}
+
+fn is_terminating(application: &Value) -> bool {
+    application["status"]["operationState"]["phase"] == "Terminating"
+}
+
+/// Whether a sync is under way that is about another source than the one that is wanted.
+fn is_held_up(application: &Value) -> bool {
+    let state = &application["status"]["operationState"];
+    let (begun_with, wanted) = (&state["syncResult"]["source"], repeated(&application["spec"]["source"]));
+    let differs =
+        ["targetRevision", "chart", "repoURL"].iter().any(|field| begun_with[*field] != wanted[*field])
+            || begun_with["helm"]["valuesObject"] != wanted["helm"]["valuesObject"];
+    state["phase"] == "Running" && differs
+}

@@ -1,0 +1,257 @@
+//! The addresses of load balancers: who has one keeps it until the next one is free, and what is free is got.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::bench::Bench;
+use super::objects::{DPF, NAMESPACE, bridge, dpu_cluster, pool};
+
+/// The address that MetalLB has given the Service of a bridge.
+fn given(bench: &mut Bench, bridge: &str) -> Value {
+    let service = bench.get("Service", &format!("{NAMESPACE}-{bridge}"), "kube-apiserver");
+    service["status"]["loadBalancer"]["ingress"][0]["ip"].clone()
+}
+
+/// Lets time pass until MetalLB has taken the address of a bridge.
+fn until_lost(bench: &mut Bench, bridge: &str) {
+    for _ in 0..200 {
+        if given(bench, bridge) == Value::Null {
+            return;
+        }
+        bench.cluster.advance(Duration::from_millis(50));
+    }
+    panic!("{bridge} still has its address");
+}
+
+/// A bridge that is ready with this DPUCluster and address.
+fn another(bench: &mut Bench, name: &str, address: &str) {
+    bench.create(&dpu_cluster(&format!("dpus-{name}")));
+    let mut other = bridge(name);
+    other["spec"]["dpuClusterRef"]["name"] = json!(format!("dpus-{name}"));
+    other["spec"]["metalLBVirtualIP"] = json!(address);
+    bench.create(&other);
+    bench.settle();
+    assert_eq!(bench.phase(name), "Ready");
+}
+
+/// MetalLB takes the address from a Service that asks for what another has.
+#[test]
+fn an_address_that_is_not_free_is_not_asked_for() {
+    let mut bench = Bench::ready();
+    another(&mut bench, "stage", "192.0.2.20");
+    bench.create(&web("192.0.2.30"));
+    bench.settle();
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.30" }));
+    bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
+    bench.settle();
+    assert_eq!(
+        (given(&mut bench, "prod"), given(&mut bench, "stage")),
+        (json!("192.0.2.10"), json!("192.0.2.20"))
+    );
+    let (exposed, message) = bench.condition("stage", "ServiceExposureReady");
+    assert_eq!(exposed, "False/VIPConflict");
+    assert!(message.contains("in use by Service dpf-hcp-bridge-system-prod/kube-apiserver"), "{message}");
+
+    bench.delete("Service", NAMESPACE, "web");
+    bench.settle();
+    assert_eq!(
+        (given(&mut bench, "prod"), given(&mut bench, "stage")),
+        (json!("192.0.2.30"), json!("192.0.2.10"))
+    );
+    assert_eq!((bench.phase("prod").as_str(), bench.phase("stage").as_str()), ("Ready", "Ready"));
+}
+
+/// Whether one moves on decides whether another can have its address.
+#[test]
+fn a_bridge_that_can_not_move_wakes_who_waits_for_its_address() {
+    let mut bench = Bench::ready();
+    another(&mut bench, "stage", "192.0.2.20");
+    bench.silence("IPAddressPool");
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.30" }));
+    bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
+    bench.cluster.advance(Duration::from_mins(1));
+    let (exposed, message) = bench.condition("stage", "ServiceExposureReady");
+    assert_eq!(exposed, "False/LoadBalancerPending");
+    assert!(
+        message
+            .ends_with("waits for Service dpf-hcp-bridge-system-prod/kube-apiserver to release 192.0.2.10"),
+        "{message}"
+    );
+    bench.change("prod", &json!({ "metalLBVirtualIP": "198.51.100.1" }));
+    bench.cluster.advance(Duration::from_mins(1));
+    assert_eq!(bench.condition("stage", "ServiceExposureReady").0, "False/VIPConflict");
+}
+
+#[test]
+fn three_bridges_can_pass_their_addresses_on() {
+    let mut bench = Bench::ready();
+    another(&mut bench, "stage", "192.0.2.20");
+    another(&mut bench, "dev", "192.0.2.30");
+    let wanted = [("prod", "192.0.2.20"), ("stage", "192.0.2.30"), ("dev", "192.0.2.10")];
+    for (name, address) in wanted {
+        bench.change(name, &json!({ "metalLBVirtualIP": address }));
+    }
+    bench.settle();
+    for (name, address) in wanted {
+        assert_eq!(given(&mut bench, name), address, "{name}");
+        assert_eq!(bench.phase(name), "Ready", "{:#}", bench.bridge(name)["status"]);
+    }
+}
+
+/// A Service that has, or asks for, an address.
+fn web(address: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": { "namespace": NAMESPACE, "name": "web", "annotations": { "metallb.io/loadBalancerIPs": address } },
+        "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] },
+    })
+}
+
+/// MetalLB does not look again by itself: what was refused is asked for again when it is free, and now and then.
+#[test]
+fn an_address_that_was_refused_is_asked_for_again() {
+    let mut bench = Bench::new();
+    bench.silence("IPAddressPool");
+    bench.create(&bridge("prod"));
+    bench.cluster.advance(Duration::from_secs(20));
+    let asked_again = |bench: &mut Bench| {
+        let service = bench.get("Service", "dpf-hcp-bridge-system-prod", "kube-apiserver");
+        assert_eq!(service["metadata"]["annotations"]["metallb.io/loadBalancerIPs"], "192.0.2.10");
+        service["metadata"]["annotations"]["dpf.hcp.bridge.com/address-asked-again"].clone()
+    };
+    bench.create(&web("192.0.2.10"));
+    bench.cluster.advance(Duration::from_mins(30));
+    assert_eq!(bench.condition("prod", "ServiceExposureReady").0, "False/VIPConflict");
+    assert_eq!(asked_again(&mut bench), Value::Null);
+    bench.delete("Service", NAMESPACE, "web");
+    bench.cluster.advance(Duration::from_secs(20));
+    let mut times = vec![asked_again(&mut bench)];
+    // Ever more rarely: after 30 s, 1, 2, 4, 8, and then 10 minutes.
+    for minutes in [1, 1, 2, 4, 8, 10, 10] {
+        bench.cluster.advance(Duration::from_mins(minutes));
+        times.push(asked_again(&mut bench));
+    }
+    assert!(times.iter().all(Value::is_string), "{times:?}");
+    assert!(times.windows(2).all(|pair| pair[0] != pair[1]), "{times:?}");
+    let writes = bench.cluster.carried().filter(|(_, carried)| {
+        carried.action.name() == "patch"
+            && carried.action.target().is_some_and(|it| it.kind.kind == "Service")
+    });
+    assert_eq!(writes.count(), 1 + times.len());
+}
+
+/// The request was on its way when another got the address: the cluster gets back what MetalLB has taken.
+#[test]
+fn a_cluster_that_lost_its_address_gets_it_back() {
+    let mut bench = Bench::ready();
+    bench.create(&web("192.0.2.20"));
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
+    bench.settle();
+    let asks = json!({ "metadata": { "annotations": { "metallb.io/loadBalancerIPs": "192.0.2.20" } } });
+    bench.merge("Service", &format!("{NAMESPACE}-prod"), "kube-apiserver", &asks);
+    until_lost(&mut bench, "prod");
+    bench.settle();
+    assert_eq!(given(&mut bench, "prod"), "192.0.2.10");
+    assert_eq!(bench.condition("prod", "ServiceExposureReady").0, "False/VIPConflict");
+    bench.delete("Service", NAMESPACE, "web");
+    bench.settle();
+    assert_eq!(given(&mut bench, "prod"), "192.0.2.20");
+}
+
+/// One that changes its mind in the middle of a swap.
+#[test]
+fn a_swap_that_is_given_up_leaves_both_their_addresses() {
+    let mut bench = Bench::ready();
+    another(&mut bench, "stage", "192.0.2.20");
+    // The older one begins, and MetalLB takes its address.
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
+    bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
+    until_lost(&mut bench, "prod");
+    bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
+    bench.settle();
+    let held = (given(&mut bench, "prod"), given(&mut bench, "stage"));
+    assert_eq!(held, (json!("192.0.2.10"), json!("192.0.2.20")));
+    assert_eq!(bench.condition("prod", "ServiceExposureReady").0, "False/VIPConflict");
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
+    bench.settle();
+    assert_eq!((bench.phase("prod").as_str(), bench.phase("stage").as_str()), ("Ready", "Ready"));
+}
+
+/// A bridge that can't act, because its DPUCluster is gone, releases nothing.
+#[test]
+fn nobody_gives_up_an_address_for_a_bridge_that_cannot_move() {
+    let mut bench = Bench::ready();
+    another(&mut bench, "stage", "192.0.2.20");
+    bench.delete("DPUCluster", DPF, "dpus-stage");
+    bench.settle();
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
+    bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
+    bench.settle();
+    let held = |bench: &mut Bench| (given(bench, "prod"), given(bench, "stage"));
+    assert_eq!(held(&mut bench), (json!("192.0.2.10"), json!("192.0.2.20")));
+    assert_eq!(bench.condition("prod", "ServiceExposureReady").0, "False/VIPConflict");
+    bench.create(&dpu_cluster("dpus-stage"));
+    bench.settle();
+    assert_eq!(held(&mut bench), (json!("192.0.2.20"), json!("192.0.2.10")));
+}
+
+/// Pools of other namespaces are not MetalLB's.
+#[test]
+fn a_pool_outside_metallbs_namespace_does_not_count() {
+    let mut bench = Bench::ready();
+    let mut foreign = pool("foreign", "198.51.100.0/24");
+    foreign["metadata"]["namespace"] = json!(DPF);
+    bench.create(&foreign);
+    bench.change("prod", &json!({ "metalLBVirtualIP": "198.51.100.1" }));
+    bench.settle();
+    let (found, message) = bench.condition("prod", "PrerequisitesMet");
+    assert_eq!(found, "False/InvalidInput");
+    assert!(
+        message.contains("only in IPAddressPool dpf-operator-system/foreign, which MetalLB does not use"),
+        "{message}"
+    );
+    assert_eq!(given(&mut bench, "prod"), "192.0.2.10");
+}
+
+/// The pool's selectors of Services leave HyperShift's out.
+#[test]
+fn a_pool_for_other_services_does_not_count() {
+    let mut bench = Bench::ready();
+    let mut selective = pool("selective", "198.51.100.0/24");
+    selective["spec"]["serviceAllocation"] =
+        json!({ "serviceSelectors": [{ "matchLabels": { "app": "web" } }] });
+    bench.create(&selective);
+    bench.change("prod", &json!({ "metalLBVirtualIP": "198.51.100.1" }));
+    bench.settle();
+    let message = bench.condition("prod", "PrerequisitesMet").1;
+    assert!(
+        message.contains("metallb-system/selective, whose serviceAllocation leaves out Service"),
+        "{message}"
+    );
+    assert_eq!(given(&mut bench, "prod"), "192.0.2.10");
+    let labels = json!({ "matchLabels": { "app": "kube-apiserver" } });
+    let allowed = json!({ "spec": { "serviceAllocation": { "serviceSelectors": [labels] } } });
+    bench.merge("IPAddressPool", "metallb-system", "selective", &allowed);
+    bench.settle();
+    assert_eq!(given(&mut bench, "prod"), "198.51.100.1");
+}
+
+#[test]
+fn two_bridges_can_swap_their_addresses() {
+    let mut bench = Bench::ready();
+    bench.create(&dpu_cluster("more"));
+    let mut other = bridge("stage");
+    other["spec"]["dpuClusterRef"]["name"] = json!("more");
+    other["spec"]["metalLBVirtualIP"] = json!("192.0.2.20");
+    bench.create(&other);
+    bench.settle();
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
+    bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
+    bench.settle();
+    for (name, endpoint) in [("prod", "https://192.0.2.20:6443"), ("stage", "https://192.0.2.10:6443")] {
+        assert_eq!(bench.bridge(name)["status"]["apiEndpoint"], endpoint);
+        assert_eq!(bench.phase(name), "Ready", "{:#}", bench.bridge(name)["status"]);
+    }
+}
