@@ -206,6 +206,7 @@ const QUIET: &[&str] = &[
     reason::WAITING_FOR_INFRASTRUCTURE,
     reason::WAITING_FOR_NODES,
     reason::LOAD_BALANCER_PENDING,
+    reason::ADDRESS_CHANGE_PENDING,
     reason::KUBECONFIG_PENDING,
     reason::IN_PROGRESS,
     reason::APPLIED,

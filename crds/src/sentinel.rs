@@ -1,7 +1,7 @@
 //! `hyperfleet.redhat.com/v1alpha1`: what one Sentinel watches, and where it publishes.
 //!
-//! Source: HyperFleet Sentinel, "SentinelConfig CRD". Beyond it: `hyperfleetAPI.dialect`, `broker.urlSecretRef`,
-//! `broker.exchangeType`, the rules and the status.
+//! Source: HyperFleet Sentinel, "SentinelConfig CRD". Beyond it: `hyperfleetAPI.dialect`, `hyperfleetAPI.headers`,
+//! `broker.urlSecretRef`, `broker.exchangeType`, other resource types, the rules and the status.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub const VERSION: &str = "v1alpha1";
 #[serde(rename_all = "camelCase")]
 pub struct SentinelConfigSpec {
     /// The HyperFleet resource type to watch: clusters, nodepools, or the plural of any other kind that the API serves.
-    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z][a-z0-9-]*$"))]
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z]([a-z0-9-]*[a-z0-9])?$"))]
     pub resource_type: String,
     /// How long a resource that is not Ready is left alone after its last status report, such as 10s.
     #[serde(default = "backoff_not_ready")]
@@ -134,8 +134,8 @@ pub struct HyperFleetApi {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "dialect")]
     pub dialect: Option<String>,
-    /// Further headers of each request, such as those by which an API tells tenants apart. No place for credentials: everybody
-    /// who may read this object sees them. The token stands in a file (`HYPERFLEET_API_TOKEN_FILE`).
+    /// Further headers of each request, such as those by which an API distinguishes tenants. No place for credentials: everybody
+    /// who may read this object sees them. The token is in a file (`HYPERFLEET_API_TOKEN_FILE`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "headers")]
     pub headers: BTreeMap<String, String>,
@@ -248,7 +248,7 @@ fn exchange_type(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": "string", "enum": ["fanout", "topic"] })
 }
 
-/// Which names are refused: `core/src/sentinel/config/headers.rs`.
+/// Which names are refused: `core/src/sentinel/config.rs`.
 fn headers(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "object",

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// How long a user waits.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// How long it may take on a machine that is busy with other tests.
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The program with its Sentinel; killed if the test ends before it does.
 struct Dev {

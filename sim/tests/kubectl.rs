@@ -145,7 +145,7 @@ fn manifests_are_applied_from_both_sides() {
 fn custom_resources_are_served_explained_and_validated() {
     let Some(cluster) = Cluster::start() else { return };
     cluster.apply("apply -f -", WIDGETS);
-    cluster.kubectl("wait --for=condition=Established crd/widgets.example.com --timeout=10s");
+    cluster.kubectl("wait --for=condition=Established crd/widgets.example.com --timeout=3m");
     assert!(cluster.kubectl("api-resources").contains("widgets"));
     let widget = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: default}\nspec: {size: 3}\n";
     cluster.apply("apply --server-side -f -", widget);
@@ -171,16 +171,16 @@ fn custom_resources_are_served_explained_and_validated() {
 fn deletion_waits_and_cascades() {
     let Some(cluster) = Cluster::start() else { return };
     cluster.kubectl("create namespace team");
-    cluster.kubectl("wait --for=create sa/default -n team --timeout=10s");
+    cluster.kubectl("wait --for=create sa/default -n team --timeout=3m");
     cluster.kubectl("create configmap owner -n team");
     let uid = cluster.kubectl("get cm owner -n team -o jsonpath={.metadata.uid}");
     let dependent = format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: dependent, namespace: team, ownerReferences: [{{apiVersion: v1, kind: ConfigMap, name: owner, uid: {uid}, blockOwnerDeletion: true}}]}}\n"
     );
     cluster.apply("create -f -", &dependent);
-    cluster.kubectl("delete cm owner -n team --cascade=foreground --timeout=10s");
+    cluster.kubectl("delete cm owner -n team --cascade=foreground --timeout=3m");
     assert!(cluster.refused("get cm dependent -n team", "").contains("not found"));
-    cluster.kubectl("delete namespace team --timeout=10s");
+    cluster.kubectl("delete namespace team --timeout=3m");
     assert!(cluster.refused("get namespace team", "").contains("not found"));
     cluster.stop();
 }

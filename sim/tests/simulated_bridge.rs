@@ -8,7 +8,7 @@ use self::search::Searched;
 mod search;
 
 /// Within how many seeds each planted bug must be found.
-const HUNT_MAX: u64 = 100;
+const HUNT_MAX: u64 = 200;
 
 static BRIDGE: Searched = Searched::new(&Bridge, 200, &[167_238_906]);
 

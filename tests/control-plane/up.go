@@ -24,7 +24,7 @@ import (
 
 const (
 	// startTimeout bounds the start of a server on a machine that is busy with other things.
-	startTimeout = 2 * time.Minute
+	startTimeout = 5 * time.Minute
 	pollPeriod   = 50 * time.Millisecond
 	// adminToken is no secret: the server listens on loopback and holds test objects.
 	adminToken = "admin"

@@ -3,10 +3,11 @@
 //! `tests/control-plane/build.sh` builds it once into a cache, then it starts in a few seconds. A supervisor holds its
 //! processes and ends them when its standard input closes, hence no matter how the test process ends.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, bail};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -170,8 +171,14 @@ pub fn metallb() -> anyhow::Result<PathBuf> {
     build(&["metallb"])
 }
 
-/// Runs `build.sh`, whose progress goes to standard error, and returns the directory that it names.
+/// Runs `build.sh`, whose progress goes to standard error, and returns the directory that it names. It runs once in a process for each
+/// of its arguments: it reads all sources and asks Go for its version.
 fn build(arguments: &[&str]) -> anyhow::Result<PathBuf> {
+    static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(directory) = built.get(&arguments.concat()) {
+        return Ok(directory.clone());
+    }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane/build.sh");
     let mut build = Command::new(&script)
         .args(arguments)
@@ -187,5 +194,7 @@ fn build(arguments: &[&str]) -> anyhow::Result<PathBuf> {
     if !status.success() {
         bail!("{} failed ({status}); its message is in the output above", script.display());
     }
-    Ok(PathBuf::from(printed.trim_end()))
+    let directory = PathBuf::from(printed.trim_end());
+    built.insert(arguments.concat(), directory.clone());
+    Ok(directory)
 }

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::ground::PATIENCE;
 use crate::rabbitmq::{PASSWORD, RabbitMq, USER};
 
 /// A durable queue that is bound to a durable exchange.
@@ -63,7 +64,9 @@ impl Queue {
         let mut arrivals = self.arrivals().await?;
         let mut events = Vec::with_capacity(count);
         for _ in 0..count {
-            events.push(arrivals.next().await?);
+            let next = tokio::time::timeout(PATIENCE, arrivals.next()).await;
+            let next = next.with_context(|| format!("only {} of {count} arrived", events.len()))?;
+            events.push(next?);
         }
         Ok(events)
     }

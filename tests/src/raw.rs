@@ -29,7 +29,7 @@ impl Raw {
         let heads = Arc::<Mutex<Vec<String>>>::default();
         let seen = Arc::clone(&heads);
         let serving = tokio::spawn(async move {
-            // A client that has heard enough hangs up: how an answer ends is nobody's concern.
+            // A client that has heard enough hangs up: how an answer ends does not matter.
             let mut answers = JoinSet::new();
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut head = Vec::new();

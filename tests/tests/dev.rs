@@ -137,7 +137,11 @@ async fn kubectl_creates_labels_switches_updates_and_removes() -> anyhow::Result
     }
     let classes = dev.try_kubectl("get namespaceclasses")?;
     assert!(classes.lines().next().is_some_and(|head| head.contains("VALID")), "{classes}");
-    let bindings = dev.try_kubectl("get namespaceclassbindings --all-namespaces")?;
-    assert!(bindings.contains("shop") && !bindings.contains("garden"), "{bindings}");
-    Ok(())
+    // The binding goes after what it holds.
+    eventually("the binding is gone", async || {
+        let bindings = dev.try_kubectl("get namespaceclassbindings --all-namespaces")?;
+        ensure!(bindings.contains("shop") && !bindings.contains("garden"), "{bindings}");
+        Ok(())
+    })
+    .await
 }

@@ -7,6 +7,7 @@ mod table;
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
@@ -106,7 +107,11 @@ impl Ground {
         Self::new(async |_, client| {
             let clock = Clock::start(jiff::Timestamp::now);
             let mut manager = Manager::new(client, clock, 1, Metrics::new(prometheus::Registry::new())?);
-            manager.add(System::MetalLb.controller(Pace::BRISK, 1));
+            // As soon as it sees a Service, as MetalLB does: with delays that are drawn, the probe could have its address before what
+            // was asked for earlier is looked at.
+            let at_once = (Duration::ZERO, Duration::from_millis(1));
+            let pace = Pace { step: at_once, teardown: at_once };
+            manager.add(System::MetalLb.controller(pace, 1));
             let (trigger, stopping) = shutdown::channel();
             tokio::spawn(manager.run(stopping));
             Ok(Giver::Model(trigger))

@@ -376,13 +376,27 @@ async fn a_sentinel_works_with_the_role_of_the_specification() -> anyhow::Result
     config.create(&spec()).await?;
 
     let sentinel = start(&plane, only(&chart, "Deployment")?).await?;
+    // Once for each generation: a user may have waited for the permission.
+    let refusals = async |wanted: u64| {
+        eventually("the status is refused", async || {
+            let refused = sentinel.metric("lockstep_actions_total", "\"forbidden\"").await?;
+            ensure!(refused == wanted, "{refused}");
+            Ok(())
+        })
+        .await
+    };
+    refusals(1).await?;
     goes_on(&sentinel, 3).await?;
     config.change(&json!({"resourceType": "nodepools"})).await?;
+    refusals(2).await?;
+    eventually("node pools are polled", async || {
+        ensure!(sentinel.metric(CYCLES, "nodepools").await? > 0);
+        Ok(())
+    })
+    .await?;
     goes_on(&sentinel, 3).await?;
 
-    assert!(sentinel.metric(CYCLES, "nodepools").await? > 0);
     let metrics = sentinel.metrics().await?;
-    // Once for each generation: a user may have waited for the permission.
     assert_eq!(sentinel.metric("lockstep_actions_total", "\"forbidden\"").await?, 2, "{metrics}");
     assert_eq!(sentinel.metric("lockstep_watch_errors_total", "").await?, 0, "{metrics}");
     assert!(sentinel.logged("could not be written").is_some());

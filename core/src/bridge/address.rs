@@ -73,8 +73,8 @@ pub fn wanted<'a>(view: &View<'a>) -> Option<&'a str> {
     (uses_load_balancer && !address.is_empty()).then_some(address)
 }
 
-/// The address that the cluster had, if MetalLB has taken it for a request that it can't grant. Whoever was faster, or has
-/// changed its mind in the middle of a swap, must not leave a cluster without any.
+/// The address that the cluster had, if MetalLB has taken it for a request that it can't grant. A Service that was
+/// faster, or a bridge that gives up a swap half-way, must not leave a cluster without any.
 fn lost(view: &View<'_>) -> Option<IpAddr> {
     let (address, service) = (outstanding(view)?, view.service()?);
     let before = exposure::host(view.hosted_cluster().ours()?)?.parse::<IpAddr>().ok()?;
@@ -114,7 +114,16 @@ pub fn asked(view: &View<'_>) -> Option<Asked> {
     Some(Asked { address, at: view.now.monotonic, times })
 }
 
-/// Whether MetalLB was asked for what another has, and so has refused it.
-pub fn is_refused(view: &View<'_>) -> bool {
-    outstanding(view).is_some_and(|address| vip::user(view, address).is_some())
+/// Whether what is remembered of the last request is outdated: the address was given, or another has it.
+pub fn is_over(view: &View<'_>) -> bool {
+    outstanding(view).is_none_or(|address| vip::user(view, address).is_some())
+}
+
+/// In what time a cluster is looked at again that has lost its address and can have neither: no watch wakes its bridge when
+/// the former one is free.
+pub fn look_again_after(view: &View<'_>) -> Option<Duration> {
+    let (service, cluster) = (view.service()?, view.hosted_cluster().ours()?);
+    outstanding(view)?;
+    let is_lost = exposure::has_endpoint(cluster) && vip::assigned(service).next().is_none();
+    is_lost.then_some(ASK_AGAIN.initial)
 }

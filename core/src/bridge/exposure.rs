@@ -31,7 +31,7 @@ pub fn judge(view: &View<'_>, unmet: &[Unmet]) -> Finding {
         (None, Own::Ours(cluster)) if hosted_cluster::uses_load_balancer(cluster) => {
             match view.refusal(Source::Services) {
                 Some(failure) => unwatched(Source::Services, failure),
-                None => load_balancer(view),
+                None => load_balancer(view, cluster),
             }
         }
         (None, Own::Ours(cluster)) => node_port(cluster),
@@ -39,7 +39,7 @@ pub fn judge(view: &View<'_>, unmet: &[Unmet]) -> Finding {
     Finding { condition: condition::SERVICE_EXPOSURE_READY, status, reason, message }
 }
 
-fn load_balancer(view: &View<'_>) -> (Status, &'static str, String) {
+fn load_balancer(view: &View<'_>, cluster: &Value) -> (Status, &'static str, String) {
     let title = service_title(view.key);
     let Some(service) = view.service() else {
         let message = format!("HyperShift has not made {title} yet");
@@ -52,12 +52,23 @@ fn load_balancer(view: &View<'_>) -> (Status, &'static str, String) {
     if let Some(address) = found {
         return (Status::True, reason::LOAD_BALANCER_READY, format!("API server exposed at {address}:6443"));
     }
-    if let Some((wanted, user)) = wanted.and_then(|wanted| Some((wanted, vip::user(view, wanted)?))) {
-        let message = format!("{title} waits for Service {user} to release {wanted}");
-        return (Status::False, reason::LOAD_BALANCER_PENDING, message);
-    }
-    let address = wanted.map_or_else(|| "an address".to_owned(), |wanted| wanted.to_string());
-    (Status::False, reason::LOAD_BALANCER_PENDING, format!("{title} waits for MetalLB to give it {address}"))
+    // Until it has the new address, a cluster serves at the one that it had.
+    let former = given.iter().find(|given| is_at(cluster, **given));
+    let (reason, title) = match former {
+        Some(former) => (reason::ADDRESS_CHANGE_PENDING, format!("{title}, exposed at {former}:6443,")),
+        None => (reason::LOAD_BALANCER_PENDING, title),
+    };
+    let message = match wanted.map(|wanted| (wanted, vip::user(view, wanted))) {
+        Some((wanted, Some(user))) => format!("{title} waits for Service {user} to release {wanted}"),
+        Some((wanted, None)) => format!("{title} waits for MetalLB to give it {wanted}"),
+        None => format!("{title} waits for MetalLB to give it an address"),
+    };
+    (Status::False, reason, message)
+}
+
+/// Whether a HostedCluster says that its API server is at this address.
+fn is_at(cluster: &Value, address: IpAddr) -> bool {
+    host(cluster).is_some_and(|host| host.parse() == Ok(address))
 }
 
 fn node_port(cluster: &Value) -> (Status, &'static str, String) {
@@ -80,7 +91,7 @@ pub fn has_endpoint(cluster: &Value) -> bool {
     endpoint(cluster).is_some()
 }
 
-/// The host at which a HostedCluster tells that its API server is.
+/// The host of the API server, as the HostedCluster reports it.
 pub fn host(cluster: &Value) -> Option<&str> {
     endpoint(cluster).map(|(host, _)| host)
 }

@@ -69,7 +69,7 @@ pub fn judge(view: &View<'_>) -> Finding {
                  DPFHCPBridge for another DPUCluster"
             ),
             None => format!(
-                "the DPUCluster uses the kubeconfig {theirs}, which no DPFHCPBridge has written; remove spec.kubeconfig of the \
+                "the DPUCluster uses the kubeconfig {theirs}, which belongs to no existing DPFHCPBridge; remove spec.kubeconfig of the \
                  DPUCluster only if no other control plane serves it"
             ),
         };

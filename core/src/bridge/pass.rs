@@ -215,7 +215,7 @@ impl Controller {
 
     fn report(&mut self, key: &Name, pass: Pass, now: Now) -> Next<Stage> {
         // As soon as the address is free, MetalLB is to be asked again.
-        if self.with_view(key, &pass, now, address::is_refused) == Some(true)
+        if self.with_view(key, &pass, now, address::is_over) == Some(true)
             && let Some(memory) = self.world.memories.get_mut(key)
         {
             memory.asked = None;

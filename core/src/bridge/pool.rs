@@ -17,7 +17,7 @@ use crate::object::{Name, label};
 const NAMED_MAX: usize = 5;
 
 /// The namespaces of the pools that MetalLB has loaded: it writes a status to those, and reads none outside its own namespace.
-/// Empty where nothing tells, as an older MetalLB writes none.
+/// Empty where no pool has one, as an older MetalLB writes none.
 fn namespaces(world: &World) -> BTreeSet<&str> {
     let loaded = world.all(Source::Pools).filter(|(_, pool)| pool[kept::LOADED] == true);
     loaded.map(|(name, _)| &*name.namespace).collect()
@@ -37,6 +37,15 @@ pub fn gives(world: &World, address: IpAddr, namespace: &str, service: Option<&V
 
 /// Why no pool gives an address, and how to change that.
 pub fn refusal(world: &World, address: IpAddr, namespace: &str) -> String {
+    let holding: Vec<&Name> =
+        counted(world).filter(|(_, pool)| holds(pool, address)).map(|(name, _)| name).collect();
+    if !holding.is_empty() {
+        return format!(
+            "address {address} of spec.metalLBVirtualIP is in IPAddressPool {}, whose serviceAllocation leaves out Service \
+             {namespace}/kube-apiserver; choose another address, or allow it there",
+            listed(&holding)
+        );
+    }
     let outside = world
         .all(Source::Pools)
         .find(|(name, pool)| holds(pool, address) && !counted(world).any(|(counted, _)| counted == *name));
@@ -45,15 +54,6 @@ pub fn refusal(world: &World, address: IpAddr, namespace: &str) -> String {
         return format!(
             "address {address} of spec.metalLBVirtualIP is only in IPAddressPool {name}, which MetalLB does not use; create \
              the pool in namespace {own}, where MetalLB runs"
-        );
-    }
-    let holding: Vec<&Name> =
-        counted(world).filter(|(_, pool)| holds(pool, address)).map(|(name, _)| name).collect();
-    if !holding.is_empty() {
-        return format!(
-            "address {address} of spec.metalLBVirtualIP is in IPAddressPool {}, whose serviceAllocation leaves out Service \
-             {namespace}/kube-apiserver; choose another address, or allow it there",
-            listed(&holding)
         );
     }
     let all: Vec<&Name> = counted(world).map(|(name, _)| name).collect();

@@ -77,6 +77,14 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
         }
         unless(condition::KUBECONFIG_INJECTED, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
     };
+    let exposure = || {
+        let finding = find(condition::SERVICE_EXPOSURE_READY)?;
+        // A cluster that is to get another address is reached at the one that it has.
+        if finding.reason == reason::ADDRESS_CHANGE_PENDING {
+            return None;
+        }
+        unless(condition::SERVICE_EXPOSURE_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
+    };
     let nodes = || {
         // Nodes that have to wait for a release keep no cluster from working.
         let finding = find(condition::NODE_POOL_READY)?;
@@ -88,9 +96,7 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
         .or_else(prerequisites)
         .or_else(creation)
         .or_else(|| control_plane(view, view.hosted_cluster().ours()?))
-        .or_else(|| {
-            unless(condition::SERVICE_EXPOSURE_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
-        })
+        .or_else(exposure)
         .or_else(injected)
         .or_else(nodes)
         .or_else(|| degraded(view))
@@ -104,6 +110,11 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
         if let Some(cluster) = view.hosted_cluster().ours().filter(|cluster| upgrade::is_blocked(cluster)) {
             message =
                 format!("{message}, but HyperShift can't change it now: {}", words(cluster, "Progressing"));
+        }
+        if let Some(exposure) = find(condition::SERVICE_EXPOSURE_READY)
+            && exposure.reason == reason::ADDRESS_CHANGE_PENDING
+        {
+            message = format!("{message}; {}", exposure.message);
         }
         (Status::True, reason::CLUSTER_READY, message)
     });

@@ -160,7 +160,10 @@ impl Controller {
     /// Whoever waits for what this bridge has.
     fn wake_rivals(&mut self, bridge: Option<&Bridge>) {
         for index in bridge.map(Bridge::indexes).unwrap_or_default() {
-            if matches!(index, Index::DpuCluster(_) | Index::Vip(_) | Index::ControlPlane(_)) {
+            if let Index::Vip(address) = &index {
+                // Those who can't have it keep what they hold, which others may want.
+                self.wake_wanting(address.parse::<IpAddr>().into_iter().collect());
+            } else if matches!(index, Index::DpuCluster(_) | Index::ControlPlane(_)) {
                 self.wake_by(&index);
             }
         }

@@ -62,7 +62,7 @@ impl World {
 }
 
 impl Controller {
-    /// Reports that a sync is ended: its hook is stopped wherever it stands. The Application is as the server has answered: the watch may
+    /// Reports that a sync is ended: its hook is stopped wherever it is. The Application is as the server has answered: the watch may
     /// have shown more by then. One that is removed is not worth an Event.
     pub(super) fn report_ended(&mut self, service: &Name, application: &Name, app: &App, now: Now) {
         let world = &self.world;

@@ -12,6 +12,7 @@ pub(super) const TRAITS: Traits = Traits {
         include_str!("cluster.rs"),
         include_str!("kubeconfig.rs"),
         include_str!("names.rs"),
+        include_str!("outdated.rs"),
         include_str!("project.rs"),
         include_str!("removal.rs"),
         include_str!("report.rs"),

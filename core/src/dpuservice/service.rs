@@ -334,7 +334,9 @@ impl Controller {
     fn report(&mut self, key: &Name, pass: &Pass, now: Now) -> Next<super::Stage> {
         let Some(service) = self.world.services.get(key) else { return Next::Done(Verdict::Converged) };
         let (wanted, changed) = status::wanted(&self.world, key, service, pass, now);
-        let failed = pass.failures.iter().next();
+        // What users have to correct is no failure of the controller, unless something else has failed.
+        let failures = || pass.failures.iter();
+        let failed = failures().find(|(_, failure)| failure.class != Class::Invalid).or(failures().next());
         let verdict = match failed {
             Some((cluster, failure)) => {
                 Verdict::retry_for_user(&format!("the Application of DPUCluster {cluster}"), failure)

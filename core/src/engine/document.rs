@@ -8,7 +8,6 @@
 //! What is kept means the same to a parser as the whole document, as far as it looks at the fields that were named: a document
 //! that breaks off or is no JSON between these fields stays one. Values that are left out are not checked.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -139,7 +138,14 @@ impl Condenser {
     }
 
     /// What was kept; none if it is not UTF-8.
-    pub fn finish(self) -> Option<String> {
+    pub fn finish(mut self) -> Option<String> {
+        // The beginning may have been cut within a character.
+        if let (State::Beginning, Err(error)) = (&self.state, std::str::from_utf8(&self.kept))
+            && error.error_len().is_none()
+        {
+            let end = error.valid_up_to();
+            self.kept.truncate(end);
+        }
         String::from_utf8(self.kept).ok()
     }
 
@@ -235,13 +241,20 @@ impl Condenser {
 
     /// The fields that are kept of the member whose key has been read; none if it is left out.
     fn member(&mut self) -> Option<Arc<Fields>> {
-        // A key that was cut is no text, and names nothing.
-        let name: Cow<'_, str> = if self.key.contains(&b'\\') {
-            Cow::Owned(serde_json::from_slice(&self.key).ok()?)
+        // It was cut, or is as long: it names nothing.
+        if self.key.len() == KEY_MAX_BYTES {
+            return None;
+        }
+        let fields = if self.key.contains(&b'\\') {
+            match serde_json::from_slice::<String>(&self.key) {
+                Ok(name) => Arc::clone(self.open.last()?.fields.0.get(&name)?),
+                // A parser refuses it, and so should one of what is kept.
+                Err(_) => Arc::default(),
+            }
         } else {
-            Cow::Borrowed(std::str::from_utf8(self.key.strip_suffix(b"\"")?.get(1..)?).ok()?)
+            let name = std::str::from_utf8(self.key.strip_suffix(b"\"")?.get(1..)?).ok()?;
+            Arc::clone(self.open.last()?.fields.0.get(name)?)
         };
-        let fields = Arc::clone(self.open.last()?.fields.0.get(&*name)?);
         self.separate();
         self.kept.extend_from_slice(&self.key);
         self.kept.push(b':');

@@ -504,7 +504,7 @@ fn applies(name: &str, work: &Work) -> Vec<Action> {
 
 /// Tries again if that may help any of the troubles.
 fn verdict(troubles: &[Trouble], recheck: Option<Duration>) -> Verdict {
-    // What users have to correct is a failure of nobody else's, unless something else has failed.
+    // What users have to correct is no failure of the operator, unless something else has failed.
     let retried = || troubles.iter().filter(|trouble| trouble.retry);
     match retried().find(|trouble| !trouble.is_users()).or(retried().next()) {
         Some(first) => Verdict::Retry {

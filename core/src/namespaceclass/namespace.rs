@@ -200,7 +200,13 @@ impl Controller {
     fn annotated(&mut self, name: &str, verdict: Verdict, outcomes: Vec<Outcome>) -> Next<super::Stage> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
-                self.world.namespaces.absorb(name.to_owned(), Namespace::read(&object));
+                let namespace = Namespace::read(&object);
+                let known = self.world.namespaces.get(&name.to_owned());
+                let is_same = known.is_some_and(|known| known.is_same(&namespace));
+                // What the answer has shown is no news when the watch shows it: another label wakes nothing else.
+                if self.world.namespaces.absorb(name.to_owned(), namespace) && !is_same {
+                    self.outbox.woken.push(Key::Namespace(name.to_owned()));
+                }
                 self.world.is_annotating_refused = false;
                 Next::Done(verdict)
             }

@@ -105,7 +105,7 @@ impl Trouble {
         ORDER.iter().position(|reason| *reason == self.reason).unwrap_or(ORDER.len())
     }
 
-    /// Whether it is for users to correct or to finish. A permission that is missing is for whoever runs the operator.
+    /// Whether it is for users to correct or to finish. A missing permission is for the administrator of the operator.
     pub fn is_users(&self) -> bool {
         matches!(
             self.reason,
@@ -423,7 +423,7 @@ impl Work {
         }
     }
 
-    /// Keeps a resource in the list where it stands. What only the watch has shown does exist.
+    /// Keeps a resource in the list that has it. What only the watch has shown does exist.
     pub fn keep(&mut self, resource: AppliedResource) {
         let status = &self.binding.status;
         let is_applied = status.applied_resources.contains(&resource);

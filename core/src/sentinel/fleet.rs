@@ -45,10 +45,11 @@ pub enum Dialect {
 pub struct ResourceType(String);
 
 impl ResourceType {
-    /// Reads a plural: small letters, digits and hyphens.
+    /// Reads a plural: small letters, digits and hyphens, none of them at the end. It is a label of what the chart installs.
     pub fn read(plural: &str) -> Option<Self> {
         let is_plural = plural.len() <= NAME_MAX
             && plural.starts_with(|c: char| c.is_ascii_lowercase())
+            && !plural.ends_with('-')
             && plural.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
         is_plural.then(|| Self(plural.to_owned()))
     }
@@ -267,7 +268,7 @@ fn encode(text: &str, into: &mut String) {
 /// Reads a page. Items that can't be understood are told apart and spoil nothing else; an error says why there is no page
 /// at all.
 pub fn read(text: &str, dialect: Dialect, selector: &Selector) -> Result<Page, String> {
-    let trimmed = text.trim_start();
+    let trimmed = text.trim_start_matches([' ', '\t', '\r', '\n']);
     let begins = || trimmed.chars().take(40).collect::<String>();
     let mut page = Page::default();
     let reading = match trimmed.as_bytes().first() {

@@ -199,9 +199,7 @@ fn check_match(request: &Request<'_>, version: &str, rule: &str, token: &str) ->
     };
     let field = "resourceVersionMatch";
     let mut causes = Vec::new();
-    if request.query.get("sendInitialEvents").is_some() {
-        causes.push(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
-    } else if !rule.is_empty() {
+    if !rule.is_empty() {
         if version.is_empty() {
             let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
             causes.push(forbidden(field, why));
@@ -221,6 +219,9 @@ fn check_match(request: &Request<'_>, version: &str, rule: &str, token: &str) ->
                 message: format!("Unsupported value: {}: {supported}", quote(rule)),
             });
         }
+    }
+    if request.query.get("sendInitialEvents").is_some() {
+        causes.push(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
     }
     if causes.is_empty() {
         return Ok(());

@@ -40,7 +40,7 @@ impl Query {
         self.get(key).map(|value| !matches!(value, "0" | "false" | "False" | "FALSE"))
     }
 
-    /// A whole number; an empty value is none.
+    /// A whole number; an empty value is refused.
     pub(crate) fn number(&self, key: &str) -> Result<Option<i64>, Status> {
         let Some(text) = self.get(key) else { return Ok(None) };
         text.parse().map(Some).map_err(|error: ParseIntError| {

@@ -316,7 +316,11 @@ pub(super) fn encode(
         Answer::Watch(_) => 200,
     };
     if negotiated.yaml {
-        let value: Value = serde_json::from_slice(&body).expect("encoded just above");
+        // In a list, an object lies deeper than where it came in.
+        let Ok(value) = serde_json::from_slice::<Value>(&body) else {
+            let status = Status::internal("what is nested too deeply can't be written as YAML");
+            return failure(&status, warnings);
+        };
         let text = yaml::write(&value).expect("values with string keys are always YAML");
         return response(code, "application/yaml", text.into(), warnings);
     }

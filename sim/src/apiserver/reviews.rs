@@ -6,7 +6,7 @@ use super::registry::Resource;
 use super::request::Request;
 use super::respond::Answer;
 use super::scope::{Scope, WriteOptions};
-use super::status::{Qualified, Status};
+use super::status::{Qualified, Status, quote};
 use super::write::{self, Tracking};
 use super::{ApiServer, meta, object_of, registry, store};
 use crate::builtin::field::Path;
@@ -98,7 +98,6 @@ impl ApiServer {
         let kind = Scope { resource: registry::token_request(), version: 0, ..scope.clone() };
         let mut object = object_of(&kind, request, options)?;
         kind.settle_namespace(&mut object)?;
-        let account = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
         let seconds = object.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(3600);
         object["spec"]["expirationSeconds"] = seconds.into();
         write::track(&kind, None, &mut object, options, Tracking::Update);
@@ -108,6 +107,14 @@ impl ApiServer {
         if !name.is_empty() && name != scope.name {
             let why = "must match the service account name if specified";
             return refused(&scope.name, Path::root("metadata").child("name").invalid(name, why));
+        }
+        let account = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
+        let (given, uid) = (meta::uid(&object), meta::uid(account));
+        if !given.is_empty() && given != uid {
+            let why = format!(
+                "the UID in the token request ({given}) does not match the UID of the service account ({uid})"
+            );
+            return Err(Status::conflict(kind.resource.qualified_kind(), &scope.name, &why));
         }
         if let Some(cause) = judge_duration(seconds) {
             return refused("", cause);
@@ -131,7 +138,7 @@ impl ApiServer {
         Ok(Answer::Json(201, object))
     }
 
-    /// A token can be bound to a Pod, a Secret or a Node that is there.
+    /// A token can be bound to a Pod of the account, to a Secret or to a Node.
     fn check_bound(&self, scope: &Scope, bound: &Value) -> Result<(), Status> {
         let text = |key: &str| bound.get(key).and_then(Value::as_str).unwrap_or_default();
         let (plural, namespace) = match (text("apiVersion"), text("kind")) {
@@ -146,8 +153,22 @@ impl ApiServer {
             }
         };
         let name = text("name");
-        if self.find("", plural, &store::key(namespace, name)).is_none() {
+        let Some(found) = self.find("", plural, &store::key(namespace, name)) else {
             return Err(Status::not_found(Qualified { group: "", name: plural }, name));
+        };
+        let account = found.pointer("/spec/serviceAccountName").and_then(Value::as_str).unwrap_or_default();
+        if plural == "pods" && account != scope.name {
+            return Err(Status::bad_request(format!(
+                "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
+                quote(&scope.name)
+            )));
+        }
+        let uid = text("uid");
+        if !uid.is_empty() && uid != meta::uid(found) {
+            let why = format!(
+                "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
+            );
+            return Err(Status::conflict(Qualified { group: "", name: text("kind") }, name, &why));
         }
         Ok(())
     }

@@ -80,8 +80,9 @@ impl ApiServer {
         let live = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
         let live = Arc::clone(live);
         let paths = Paths::of(scope);
-        let missing = scope.resource.is_custom() && live.pointer(&paths.spec).is_none();
-        let current = scale(scope, &live);
+        let shown = scope.resource.view(scope.version(), &live);
+        let missing = scope.resource.is_custom() && shown.pointer(&paths.spec).is_none();
+        let current = scale(scope, &shown);
         let wanted = match *request.method {
             Method::GET if missing => {
                 let field = paths.spec.replace('/', ".");
@@ -111,7 +112,7 @@ impl ApiServer {
             let kind = super::status::Qualified { group: "autoscaling", name: "Scale" };
             return Err(Status::invalid(kind, &scope.name, &[cause]));
         }
-        let mut object = (*scope.resource.view(scope.version(), &live)).clone();
+        let mut object = (*shown).clone();
         set(&mut object, &paths.spec, replicas);
         let version = meta::resource_version(&wanted);
         let version = if version.is_empty() { meta::resource_version(&live) } else { version }.to_owned();

@@ -38,17 +38,22 @@ impl Labels {
         let tokens = tokens(text);
         let mut tokens = tokens.iter().peekable();
         let mut requirements = Vec::new();
-        if tokens.peek() == Some(&&Token::Symbol(",")) {
-            return Err(Status::bad_request("found ',', expected: !, identifier, or 'end of string'"));
+        if let Some(token) = tokens.peek().filter(|token| !token.begins_requirement()) {
+            let message = format!("found '{}', expected: !, identifier, or 'end of string'", token.text());
+            return Err(Status::bad_request(message));
         }
         while tokens.peek().is_some() {
             requirements.push(requirement(&mut tokens).map_err(unable)?);
             match tokens.next() {
                 None => break,
-                Some(Token::Symbol(",")) if tokens.peek().is_some() => {}
-                Some(Token::Symbol(",")) => {
-                    return Err(Status::bad_request("found '', expected: identifier after ','"));
-                }
+                Some(Token::Symbol(",")) => match tokens.peek() {
+                    Some(token) if token.begins_requirement() => {}
+                    other => {
+                        let found = other.map_or("", |token| token.text());
+                        let message = format!("found '{found}', expected: identifier after ','");
+                        return Err(Status::bad_request(message));
+                    }
+                },
                 Some(token) => {
                     let message = format!("found '{}', expected: ',' or 'end of string'", token.text());
                     return Err(Status::bad_request(message));
@@ -96,6 +101,10 @@ impl Requirement {
 }
 
 impl Token {
+    fn begins_requirement(&self) -> bool {
+        matches!(self, Self::Word(_) | Self::Symbol("!"))
+    }
+
     fn text(&self) -> &str {
         match self {
             Self::Word(word) => word,
@@ -129,10 +138,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
     let key = match tokens.next() {
         Some(Token::Word(word)) => word.clone(),
         other => {
-            return Err(format!(
-                "found '{}', expected: !, identifier, or ','",
-                other.map_or("", Token::text)
-            ));
+            return Err(format!("found '{}', expected: identifier", other.map_or("", Token::text)));
         }
     };
     let problems = super::names::qualified_name(&key);
@@ -181,21 +187,22 @@ fn set(tokens: &mut Tokens<'_>, key: String, operator: Operator) -> Result<Requi
         return Err(format!("found '{}' expected: '('", tokens.peek().map_or("", |token| token.text())));
     }
     let mut values = vec![String::new()];
+    let mut expected = "',', ')' or identifier";
     loop {
         match tokens.next() {
             Some(Token::Word(word)) => {
                 check_value(&key, word)?;
                 values.last_mut().expect("starts with one element").clone_from(word);
+                let next = tokens.peek().map_or("", |token| token.text());
+                if !matches!(next, "," | ")") {
+                    return Err(format!("found '{next}', expected: ',' or ')'"));
+                }
             }
             Some(Token::Symbol(",")) => values.push(String::new()),
             Some(Token::Symbol(")")) => return Ok(Requirement { key, operator, values }),
-            other => {
-                return Err(format!(
-                    "found '{}', expected: ',', ')' or identifier",
-                    other.map_or("", Token::text)
-                ));
-            }
+            other => return Err(format!("found '{}', expected: {expected}", other.map_or("", Token::text))),
         }
+        expected = "',', or identifier";
     }
 }
 
@@ -347,7 +354,20 @@ mod tests {
 
     #[test]
     fn malformed_label_selectors_are_refused() {
-        for selector in ["=x", "a in b", "a in (b", "a b", "a,", "a=b c", "!", "-a=b", "a=b$", "a>x"] {
+        for selector in [
+            "=x",
+            "a in b",
+            "a in (b",
+            "a in (b c)",
+            "a b",
+            "a,",
+            "a,=b",
+            "a=b c",
+            "!",
+            "-a=b",
+            "a=b$",
+            "a>x",
+        ] {
             assert_eq!(Labels::parse(selector).unwrap_err().code, 400, "{selector}");
         }
     }

@@ -238,11 +238,11 @@ impl Watch {
             let event = match (was, is) {
                 (Some(_), true) => self.event("MODIFIED", &change.object, now),
                 (None, true) => self.event("ADDED", &change.object, now),
-                (Some(_), false) if change.deleted => self.event("DELETED", &change.object, now),
                 (Some(old), false) => {
-                    let mut last = (**old).clone();
+                    // The new revision says nothing about the definition by which the object was stored.
+                    let mut last = (*self.scope.resource.view(self.scope.version(), old)).clone();
                     super::meta::set(&mut last, "resourceVersion", change.revision.to_string());
-                    self.event("DELETED", &Arc::new(last), now)
+                    self.shown("DELETED", Arc::new(last), now)
                 }
                 (None, false) => continue,
             };
@@ -253,6 +253,11 @@ impl Watch {
 
     fn event(&mut self, kind: &'static str, object: &Arc<Value>, now: Timestamp) -> WatchEvent {
         let object = self.scope.resource.view(self.scope.version(), object);
+        self.shown(kind, object, now)
+    }
+
+    /// An event about an object that is in the scope's version already.
+    fn shown(&mut self, kind: &'static str, object: Arc<Value>, now: Timestamp) -> WatchEvent {
         if let Form::Table(version, include) = &self.form {
             let mut rendered = table::render(&self.scope, &[Arc::clone(&object)], version, *include, now);
             rendered["metadata"] = json!({"resourceVersion": super::meta::resource_version(&object)});

@@ -161,7 +161,7 @@ fn check_type(scope: &Scope, object: &Value, raw: &[u8]) -> Result<(), Status> {
     )))
 }
 
-/// Why an object is not of the built-in kind that the path stands for; what it leaves out is as it should be.
+/// Why an object is not of the built-in kind of the path; what it leaves out is as it should be.
 pub(super) fn wrong_kind(scope: &Scope, object: &Value) -> Option<String> {
     let resource = &scope.resource;
     let (kind, api_version) = (&resource.kind, resource.api_version(scope.version()));

@@ -99,7 +99,7 @@ impl Stream {
         let version = list["metadata"]["resourceVersion"].as_str().unwrap_or("0");
         let path = format!("{path}&watch=true&resourceVersion={version}");
         match ask(server, &path, now) {
-            // A state from before the kind was served can be listed, but not watched from: clients list anew, without a version.
+            // A state from before the kind was served can be listed, but not watched from: clients list again, without a version.
             Some(Response::Watch(_, id)) if lag > 0 && server.is_watch_refused(id) => {
                 server.cancel_watch(id);
                 return self.list(server, now, 0);

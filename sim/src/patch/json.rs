@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::PatchError;
 use crate::cause::text;
+use crate::schema::DEPTH_MAX;
 
 /// The most operations that one patch may hold.
 const OPERATIONS_MAX: usize = 10_000;
@@ -74,6 +75,7 @@ impl Operation<'_> {
         let (container, key) = find(document, path).ok_or_else(|| {
             format!("add operation does not apply: doc is missing path: \"{path}\": missing value")
         })?;
+        check_depth(path, &self.value())?;
         insert(container, &key, self.value())
             .map_err(|error| format!("error in add for path: '{path}': {error}"))
     }
@@ -103,6 +105,7 @@ impl Operation<'_> {
         let (container, key) = find(document, path).ok_or_else(|| {
             format!("replace operation does not apply: doc is missing path: {path}: missing value")
         })?;
+        check_depth(path, &self.value())?;
         match container {
             Value::Object(map) => {
                 map.insert(key, self.value());
@@ -132,6 +135,7 @@ impl Operation<'_> {
         let (container, key) = find(document, path).ok_or_else(|| {
             format!("move operation does not apply: doc is missing destination path: {path}: missing value")
         })?;
+        check_depth(path, &value)?;
         insert(container, &key, value).map_err(|error| format!("error in move for path: '{path}': {error}"))
     }
 
@@ -170,8 +174,25 @@ impl Operation<'_> {
                 "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {COPIED_BYTES_MAX}"
             ));
         }
+        check_depth(path, &value)?;
         insert(container, &key, value)
             .map_err(|error| format!("error while adding value during copy: {error}"))
+    }
+}
+
+/// Refuses a value that would lie too deep. Operations can double the depth of a document, and every walk over one needs stack.
+fn check_depth(path: &str, value: &Value) -> Result<(), String> {
+    if path.matches('/').count() + depth(value) > DEPTH_MAX {
+        return Err("exceeded max depth".to_owned());
+    }
+    Ok(())
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or_default(),
+        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or_default(),
+        _ => 0,
     }
 }
 

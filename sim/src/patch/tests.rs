@@ -154,3 +154,11 @@ fn merge_patch_deletes_nulls_and_keeps_those_in_new_lists() {
     let patch = json!({"a": {"b": null}, "d": [{"x": null}, null], "e": {"f": null}});
     assert_eq!(merge(&current, &patch), json!({"a": {"c": 2}, "d": [{}, null], "e": {}}));
 }
+
+#[test]
+fn operations_do_not_nest_without_end() {
+    let deeper = json!({"op": "copy", "from": "/a", "path": "/a/a"});
+    let patch = |times: usize| Value::Array(vec![deeper.clone(); times]);
+    assert!(json(&json!({"a": {}}), &patch(100)).is_ok());
+    assert!(matches!(json(&json!({"a": {}}), &patch(300)), Err(PatchError::Unprocessable(_))));
+}

@@ -241,7 +241,7 @@ fn forget(times: &mut VecDeque<Duration>, now: Duration, after: Duration) {
 }
 
 impl Life {
-    /// Whether an event, which is not taken in yet, tells that an object is gone.
+    /// Whether an event, which is not taken in yet, shows that an object is gone.
     pub(super) fn loses(&self, object: &ObjectRef, event: &Event) -> bool {
         match event {
             Event::ListCompleted { kind } => {

@@ -72,7 +72,8 @@ fn a_bridge_that_can_not_move_wakes_who_waits_for_its_address() {
     bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
     bench.cluster.advance(Duration::from_mins(1));
     let (exposed, message) = bench.condition("stage", "ServiceExposureReady");
-    assert_eq!(exposed, "False/LoadBalancerPending");
+    assert_eq!(exposed, "False/AddressChangePending");
+    assert_eq!(bench.phase("stage"), "Ready");
     assert!(
         message
             .ends_with("waits for Service dpf-hcp-bridge-system-prod/kube-apiserver to release 192.0.2.10"),
@@ -99,12 +100,39 @@ fn three_bridges_can_pass_their_addresses_on() {
     }
 }
 
+/// Two can't swap while an older bridge wants what one of them would get; when it gives way, they do.
+#[test]
+fn an_older_bridge_that_gives_way_lets_two_others_swap() {
+    let mut bench = Bench::ready();
+    another(&mut bench, "stage", "192.0.2.20");
+    another(&mut bench, "dev", "192.0.2.30");
+    for (name, address) in [("prod", "192.0.2.20"), ("stage", "192.0.2.30"), ("dev", "192.0.2.20")] {
+        bench.change(name, &json!({ "metalLBVirtualIP": address }));
+    }
+    bench.settle();
+    for (name, address) in [("prod", "192.0.2.10"), ("stage", "192.0.2.20"), ("dev", "192.0.2.30")] {
+        assert_eq!(given(&mut bench, name), address, "{name}");
+        assert_eq!(bench.condition(name, "ServiceExposureReady").0, "False/VIPConflict", "{name}");
+    }
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
+    // Less than a resync.
+    bench.cluster.advance(Duration::from_mins(1));
+    for (name, address) in [("prod", "192.0.2.10"), ("stage", "192.0.2.30"), ("dev", "192.0.2.20")] {
+        assert_eq!(given(&mut bench, name), address, "{name}");
+        assert_eq!(bench.phase(name), "Ready", "{:#}", bench.bridge(name)["status"]);
+    }
+}
+
 /// A Service that has, or asks for, an address.
 fn web(address: &str) -> Value {
+    service("web", address)
+}
+
+fn service(name: &str, address: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": { "namespace": NAMESPACE, "name": "web", "annotations": { "metallb.io/loadBalancerIPs": address } },
+        "metadata": { "namespace": NAMESPACE, "name": name, "annotations": { "metallb.io/loadBalancerIPs": address } },
         "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] },
     })
 }
@@ -158,6 +186,24 @@ fn a_cluster_that_lost_its_address_gets_it_back() {
     bench.delete("Service", NAMESPACE, "web");
     bench.settle();
     assert_eq!(given(&mut bench, "prod"), "192.0.2.20");
+}
+
+/// Another Service was faster with both addresses: the cluster gets its own back when that is free.
+#[test]
+fn a_cluster_whose_address_another_has_gets_it_back_when_it_is_free() {
+    let mut bench = Bench::ready();
+    bench.create(&web("192.0.2.20"));
+    bench.create(&service("waits", "192.0.2.10"));
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
+    bench.settle();
+    let asks = json!({ "metadata": { "annotations": { "metallb.io/loadBalancerIPs": "192.0.2.20" } } });
+    bench.merge("Service", &format!("{NAMESPACE}-prod"), "kube-apiserver", &asks);
+    bench.cluster.advance(Duration::from_mins(1));
+    assert_eq!(given(&mut bench, "prod"), Value::Null);
+    bench.delete("Service", NAMESPACE, "waits");
+    // Less than a resync.
+    bench.cluster.advance(Duration::from_mins(1));
+    assert_eq!(given(&mut bench, "prod"), "192.0.2.10");
 }
 
 /// One that changes its mind in the middle of a swap.
@@ -223,6 +269,10 @@ fn a_pool_for_other_services_does_not_count() {
     selective["spec"]["serviceAllocation"] =
         json!({ "serviceSelectors": [{ "matchLabels": { "app": "web" } }] });
     bench.create(&selective);
+    // One that MetalLB does not use is not the cause where another one is.
+    let mut foreign = pool("foreign", "198.51.100.0/24");
+    foreign["metadata"]["namespace"] = json!(DPF);
+    bench.create(&foreign);
     bench.change("prod", &json!({ "metalLBVirtualIP": "198.51.100.1" }));
     bench.settle();
     let message = bench.condition("prod", "PrerequisitesMet").1;

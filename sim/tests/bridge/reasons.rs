@@ -245,6 +245,13 @@ const TABLE: &[Line] = &[
     ),
     line(
         "ServiceExposureReady",
+        "False/AddressChangePending",
+        "Ready",
+        "MetalLB does not give a ready cluster its new address",
+        when::new_address_pending,
+    ),
+    line(
+        "ServiceExposureReady",
         "False/VIPConflict",
         "Failed",
         "another Service has the address",
@@ -343,8 +350,8 @@ const TABLE: &[Line] = &[
         "Ready",
         "False/WaitingForInfrastructure",
         "Failed",
-        "MetalLB does not give a ready cluster its new address",
-        when::new_address_pending,
+        "the NodePool reports that something is invalid",
+        when::node_pool_invalid,
     ),
     line(
         "Ready",

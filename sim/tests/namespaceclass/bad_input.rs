@@ -226,7 +226,7 @@ fn a_label_that_names_no_class_is_said_on_the_namespace_for_as_long_as_it_does()
     assert_eq!(problem(&mut bench, "team"), None);
 }
 
-/// Whoever does not grant the permission has the Event, the log and the metric.
+/// Without the permission there still are the Event, the log and the metric.
 #[test]
 fn a_namespace_that_may_not_be_annotated_holds_up_nothing() {
     let mut bench = Bench::new();
@@ -262,7 +262,7 @@ fn results(bench: &Bench) -> BTreeSet<&'static str> {
     of_binding.collect()
 }
 
-/// The alert about failing reconciles is for whoever runs the operator.
+/// The alert about failing reconciles is for the administrator of the operator.
 #[test]
 fn what_users_have_to_correct_is_no_failure_of_the_operator() {
     let foreign = json!({
@@ -271,7 +271,7 @@ fn what_users_have_to_correct_is_no_failure_of_the_operator() {
             { "apiVersion": "apps/v1", "kind": "Deployment", "name": "theirs", "uid": "u1", "controller": true },
         ] },
     });
-    // Refused as invalid; somebody else's; a permission that is missing; a server that is down; both of the first and the last.
+    // Refused as invalid; owned by another; a permission that is missing; a server that is down; both of the first and the last.
     for (entries, class, expected) in [
         (vec![settings("No Name", "1")], None, "user_error"),
         (vec![settings("taken", "ours")], None, "user_error"),

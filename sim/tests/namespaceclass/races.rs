@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Class};
+use lockstep_core::namespaceclass::names::PROBLEM_ANNOTATION;
 use lockstep_core::object::Kind;
 use lockstep_sim::cluster::{Fate, Hop, Weather};
 
@@ -113,6 +114,38 @@ impl Weather for Slow {
             _ => Duration::ZERO,
         }
     }
+}
+
+/// The annotation of a namespace is long under way.
+struct SlowAnnotation;
+
+impl Weather for SlowAnnotation {
+    fn delay(&mut self, _: Duration, _: usize, hop: Hop<'_>) -> Duration {
+        match hop {
+            Hop::Request(Action::Patch { target, .. }) if target.kind.kind == "Namespace" => {
+                Duration::from_secs(10)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// The answer shows the new label before the watch does, for which it is no news any more.
+#[test]
+fn a_label_in_the_answer_to_the_annotation_is_reconciled_though_the_watch_lags() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "1")]);
+    bench.namespace("team", None);
+    bench.settle();
+    bench.cluster.weather = Box::new(SlowAnnotation);
+    bench.label("team", Some("missing"));
+    bench.cluster.advance(Duration::from_secs(1));
+    bench.cluster.weather = Box::new(Slow("Namespace", 0));
+    bench.label("team", Some("web"));
+    bench.cluster.advance(Duration::from_secs(30));
+    assert!(bench.config_map("team", "a").is_some());
+    let namespace = bench.get("/api/v1/namespaces/team").expect("exists");
+    assert_eq!(namespace["metadata"]["annotations"][PROBLEM_ANNOTATION], serde_json::Value::Null);
 }
 
 fn uid(bench: &mut Bench, config_map: &str) -> serde_json::Value {

@@ -124,23 +124,21 @@ fn follow(job: &Job, tier: Tier, progress: &Progress, outcome: &mut Outcome) -> 
     let (lines, events) = mpsc::channel();
     let stdout = child.stdout.take().map(BufReader::new);
     let stderr = child.stderr.take();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            for line in stdout.into_iter().flat_map(BufReader::lines).map_while(Result::ok) {
-                if lines.send(line).is_err() {
-                    return;
-                }
+    // Nothing waits for these two where a test hangs: what the binary has started keeps its pipes open.
+    thread::spawn(move || {
+        for line in stdout.into_iter().flat_map(BufReader::lines).map_while(Result::ok) {
+            if lines.send(line).is_err() {
+                return;
             }
-        });
-        let errors = scope.spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut bytes));
-            String::from_utf8_lossy(&bytes).into_owned()
-        });
-        let read = read_events(job, progress, &events, &mut child, outcome);
-        outcome.stderr = errors.join().unwrap_or_default();
-        read
-    })?;
+        }
+    });
+    let errors = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut bytes));
+        String::from_utf8_lossy(&bytes).into_owned()
+    });
+    read_events(job, progress, &events, &mut child, outcome)?;
+    outcome.stderr.push_str(&errors.join().unwrap_or_default());
     let status = child.wait()?;
     let failed = outcome.tests.iter().any(|test| !test.passed);
     if !status.success() && !failed {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use lockstep_shell::fetch::Fetcher;
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

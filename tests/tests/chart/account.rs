@@ -20,8 +20,8 @@ const UNUSED: [&str; 2] =
 
 /// How often a namespace changes into each of two classes.
 const ROUNDS: u64 = 3;
-/// How long an Event may wait at most until all that happened is counted: longer than half a minute.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// How long an Event may wait at most until all that happened is counted: half a minute, and what a busy machine adds.
+const PATIENCE: Duration = Duration::from_mins(3);
 /// How often that is looked at.
 const PAUSE: Duration = Duration::from_secs(1);
 

@@ -197,9 +197,11 @@ pub(super) const ROWS: &[Row] = &[
         name: "pools that overlap are invalid",
         steps: &[
             (POOL, &[]),
-            (Step::Pool("again", "{addresses: [192.0.2.3-192.0.2.4]}"), &[]),
-            (Step::Service("a", Some("192.0.2.4")), &[("a", None)]),
-            (Step::Service("b", Some(Z)), &[("a", None), ("b", Some(Z))]),
+            // That it has its address tells that the pool is loaded.
+            (Step::Service("loaded", Some(X)), &[("loaded", Some(X))]),
+            (Step::Pool("again", "{addresses: [192.0.2.3-192.0.2.4]}"), &[("loaded", Some(X))]),
+            (Step::Service("a", Some("192.0.2.4")), &[("a", None), ("loaded", Some(X))]),
+            (Step::Service("b", Some(Z)), &[("a", None), ("b", Some(Z)), ("loaded", Some(X))]),
         ],
     },
     Row {

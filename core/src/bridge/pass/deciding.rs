@@ -67,6 +67,7 @@ pub(super) fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
         delays.push(readiness::remaining(cluster, view.now));
     }
     delays.extend(address::again_after(view));
+    delays.extend(address::look_again_after(view));
     let next = delays.into_iter().filter(|delay| !delay.is_zero()).min();
     next.map_or(Verdict::Converged, Verdict::Requeue)
 }

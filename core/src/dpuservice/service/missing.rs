@@ -80,7 +80,7 @@ pub(super) fn missing(world: &World, key: &Name, spec: &DPUServiceSpec, pass: &P
     missing
 }
 
-/// The ends of syncs that have held up a change for too long. What is about to be written anew is not what they are compared with.
+/// The ends of syncs that have held up a change for too long. What is about to be written again is not what they are compared with.
 pub(super) fn ends<'a>(
     world: &'a World,
     key: &Name,

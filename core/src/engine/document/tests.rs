@@ -81,6 +81,9 @@ fn without_names_everything_is_kept() {
 fn of_what_is_no_list_the_beginning_is_kept() {
     let page = format!("<!DOCTYPE html>{}", "x".repeat(100_000));
     assert_eq!(condensed(page.as_bytes(), &[1000]), page[..BEGINNING_BYTES]);
+    // The last character would be cut.
+    let page = format!("<{}", "ü".repeat(BEGINNING_BYTES));
+    assert_eq!(condensed(page.as_bytes(), &[1000]), page[..BEGINNING_BYTES - 1]);
     assert_eq!(condensed(b"null", &[1]), "null");
     assert_eq!(condensed(b" \n", &[1]), "");
 }
@@ -110,6 +113,8 @@ fn mistakes_stay_mistakes() {
         "{id:1}",
         "[{\"id\":tru}]",
         "{\"spec\"",
+        "{\"\\ud800\":1}",
+        "{\"\\x\":1}",
     ] {
         assert!(serde_json::from_str::<Value>(text).is_err(), "{text}");
         let kept = condensed(text.as_bytes(), &[1]);

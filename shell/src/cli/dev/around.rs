@@ -20,8 +20,8 @@ pub(super) fn systems(sets: &[CrdSet]) -> Vec<System> {
     around.copied().collect::<BTreeSet<System>>().into_iter().collect()
 }
 
-/// Their controllers, at a pace that suits those who watch. What nobody could deploy is not deployed here either: of charts there are
-/// those of the examples.
+/// Their controllers, at a pace that suits those who watch. Of charts, only those of the
+/// examples can be deployed: any other is unknown to Argo CD.
 pub(super) fn controllers(systems: &[System], seed: u64) -> anyhow::Result<Vec<Box<dyn Machine + Send>>> {
     let charts = dpus::charts()?;
     let controller = |system: &System| -> Box<dyn Machine + Send> {

@@ -31,7 +31,7 @@ impl Grace {
         if meta::is_deleting(live) {
             let left = meta::field(live, "deletionGracePeriodSeconds").and_then(Value::as_i64);
             return match (left.map(at_least), asked) {
-                (None, _) => Self::None,
+                (None | Some(0), _) => Self::None,
                 (Some(left), Some(asked)) if asked < left => Self::Seconds(asked),
                 (Some(_), _) => Self::Pending,
             };
@@ -62,10 +62,17 @@ impl Grace {
                 meta::set(object, "generation", generation + 1);
             }
         }
-        // The period begins with the first deletion.
-        let start = before.map_or(now, |before| later(before, -left));
-        meta::set(object, "deletionTimestamp", meta::timestamp(later(start, self.seconds())));
-        meta::set(object, "deletionGracePeriodSeconds", self.seconds());
+        let (end, seconds) = match (self, before) {
+            (Self::Seconds(seconds), Some(before)) => {
+                // The period begins with the first deletion, but does not end before this one.
+                let end = later(before, seconds - at_least(left));
+                if end < now { (now, seconds.min(1)) } else { (end, seconds) }
+            }
+            (Self::Seconds(seconds), None) => (later(now, seconds), seconds),
+            (Self::None | Self::Pending, before) => (before.map_or(now, |before| before.min(now)), 0),
+        };
+        meta::set(object, "deletionTimestamp", meta::timestamp(end));
+        meta::set(object, "deletionGracePeriodSeconds", seconds);
     }
 }
 
@@ -77,4 +84,49 @@ fn at_least(seconds: i64) -> i64 {
 fn later(time: Timestamp, seconds: i64) -> Timestamp {
     time.saturating_add(SignedDuration::from_secs(seconds))
         .expect("a duration in seconds is no calendar unit")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::apiserver::registry::Registry;
+
+    /// A Pod that is being deleted with this period.
+    fn ending(seconds: i64) -> Value {
+        let end = "2026-01-01T00:00:30Z";
+        json!({"metadata": {"deletionTimestamp": end, "deletionGracePeriodSeconds": seconds}})
+    }
+
+    #[test]
+    fn a_period_can_be_shortened_until_it_is_over() {
+        let registry = Registry::new();
+        let pods = registry.get("", "pods").expect("a built-in kind");
+        let again = |left: i64, asked: Option<i64>| {
+            let options =
+                DeleteOptions { grace_seconds: asked, ..DeleteOptions::background(Timestamp::UNIX_EPOCH) };
+            Grace::of(pods, &ending(left), &options)
+        };
+        assert_eq!(again(30, None), Grace::Pending);
+        assert_eq!(again(30, Some(30)), Grace::Pending);
+        assert_eq!(again(30, Some(5)), Grace::Seconds(5));
+        // What only finalizers hold can still be deleted in another way.
+        assert_eq!(again(0, None), Grace::None);
+        assert_eq!(again(0, Some(5)), Grace::None);
+    }
+
+    #[test]
+    fn a_shorter_period_does_not_end_in_the_past() {
+        let marked = |grace: Grace, now: &str| {
+            let mut pod = ending(30);
+            grace.mark(&mut pod, now.parse().expect("a time"));
+            let metadata = &pod["metadata"];
+            (metadata["deletionTimestamp"].clone(), metadata["deletionGracePeriodSeconds"].clone())
+        };
+        let expected = |time: &str, seconds: i64| (json!(time), json!(seconds));
+        assert_eq!(marked(Grace::Seconds(5), "2026-01-01T00:00:01Z"), expected("2026-01-01T00:00:05Z", 5));
+        assert_eq!(marked(Grace::Seconds(5), "2026-01-01T00:00:20Z"), expected("2026-01-01T00:00:20Z", 1));
+        assert_eq!(marked(Grace::Seconds(0), "2026-01-01T00:00:20Z"), expected("2026-01-01T00:00:20Z", 0));
+    }
 }

@@ -114,6 +114,11 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<status::DegradedFails>,
     ),
     bug(
+        "takes_a_move_for_a_failure",
+        "A cluster that is to get another address is called Failed until it has it.",
+        plant::<status::MoveFails>,
+    ),
+    bug(
         "gives_the_ingress_at_once",
         "The ingress endpoint is given as soon as there is a HostedCluster.",
         plant::<status::EarlyIngress>,

@@ -17,7 +17,7 @@ use crate::conformance::scenario::{Step, Variables};
 use crate::control_plane::ControlPlane;
 
 /// How long to wait for what happens by itself: events of a watch, and what a step awaits.
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// How long to wait for events that do not come.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -81,7 +81,10 @@ impl Arm for RealArm {
         let start = Instant::now();
         loop {
             let answer = self.once(step, variables).await?;
-            if step.is_answered(&answer) || start.elapsed() > PATIENCE {
+            // Until the watch cache of a definition is filled, which takes a moment after each change of it, the server puts
+            // requests off.
+            let is_put_off = answer.code == 429;
+            if (!is_put_off && step.is_answered(&answer)) || start.elapsed() > PATIENCE {
                 return Ok(answer);
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -133,6 +133,28 @@ impl Flaw for DegradedFails {
 }
 
 #[derive(Default)]
+pub(super) struct MoveFails;
+
+impl Flaw for MoveFails {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (_, patch) = status_patch(&mut request.action)?;
+        let mut changed = Value::clone(patch);
+        let status = &mut changed["status"];
+        let conditions = status["conditions"].as_array_mut()?;
+        let moves = conditions.iter().any(|condition| condition["reason"] == "AddressChangePending");
+        for condition in conditions.iter_mut().filter(|condition| moves && condition["type"] == "Ready") {
+            condition["status"] = json!("False");
+            condition["reason"] = json!("WaitingForInfrastructure");
+        }
+        if moves && status["phase"] == "Ready" {
+            status["phase"] = json!("Failed");
+        }
+        *patch = Arc::new(changed);
+        None
+    }
+}
+
+#[derive(Default)]
 pub(super) struct EarlyIngress;
 
 impl Flaw for EarlyIngress {

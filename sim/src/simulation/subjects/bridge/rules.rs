@@ -2,13 +2,14 @@
 
 use lockstep_core::bridge::names::{self, BRIDGE_NAME, FINALIZER, condition, reason};
 use lockstep_core::bridge::phase::Phase;
+use lockstep_core::bridge::vip;
 use lockstep_core::bridge::world::control_plane_namespace;
 use lockstep_core::object::{Name, ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
 use serde_json::{Value, json};
 
 use crate::apiserver::ApiServer;
 use crate::cluster::{Change, What};
-use crate::simulation::history::History;
+use crate::simulation::history::{History, Life};
 use crate::simulation::invariant::{Invariant, Moment, is_deletion};
 use crate::worlds::hypershift;
 
@@ -52,7 +53,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "an_available_cluster_is_not_failed",
-        sentence: "What HyperShift says of an upgrade, a pause or its registry makes no bridge Failed whose HostedCluster is available.",
+        sentence: "What HyperShift says of an upgrade, a pause or its registry, and another address to come, make no bridge Failed whose HostedCluster is available.",
         holds: an_available_cluster_is_not_failed,
     },
     Invariant {
@@ -302,7 +303,7 @@ fn ready_means_available(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn an_available_cluster_is_not_failed(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
         return Ok(());
     };
     let phase = |object: &Value| object["status"]["phase"].as_str().and_then(Phase::read);
@@ -335,10 +336,27 @@ fn an_available_cluster_is_not_failed(moment: &Moment<'_>) -> Result<(), String>
         && [condition::HOSTED_CLUSTER_CREATED, condition::PROVISIONED]
             .iter()
             .all(|name| conditions(new, name, "True"));
-    if is_by_nodes || is_by_block || is_by_degradation {
+    let is_by_address = because(condition::READY, reason::WAITING_FOR_INFRASTRUCTURE)
+        && !conditions(new, condition::SERVICE_EXPOSURE_READY, "True")
+        && moment.history.life(process).is_some_and(|life| is_reachable(life, new));
+    if is_by_nodes || is_by_block || is_by_degradation || is_by_address {
         return Err(format!("{object} is called Failed for {}", new["status"]["message"]));
     }
     Ok(())
+}
+
+/// Whether a process was told, for as long as it remembers, that the Service of a bridge has the address at which the bridge says
+/// that its cluster is.
+fn is_reachable(life: &Life, bridge: &Value) -> bool {
+    let namespace = control_plane_namespace(&Name::of(bridge));
+    let service = ObjectRef::namespaced(&names::service(), &namespace, names::API_SERVICE);
+    let has_it = |service: &Value| {
+        let mut given = vip::assigned(service);
+        let endpoint = bridge["status"]["apiEndpoint"].as_str();
+        given.any(|address| endpoint == Some(&format!("https://{address}:6443")))
+    };
+    let before = life.told_before.get(&service).map(|(_, before)| before);
+    life.told.get(&service).is_some_and(|now| std::iter::once(now).chain(before).all(|service| has_it(service)))
 }
 
 fn the_nodepool_follows(moment: &Moment<'_>) -> Result<(), String> {

@@ -81,7 +81,7 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
             }
             None => {}
         }
-        // Only a label in vain is a problem.
+        // Only a label that names a missing class is a problem.
         let is_problem = label(&namespace, CLASS_LABEL).is_some() && class_of(server, name).is_none();
         let said = annotation(&namespace, names::PROBLEM_ANNOTATION);
         if said.is_some() != is_problem && !is_deleting(&namespace) {

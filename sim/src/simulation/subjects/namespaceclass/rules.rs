@@ -273,7 +273,7 @@ fn applied_means_existed(moment: &Moment<'_>) -> Result<(), String> {
     let Some(binding) = change.new.as_deref().filter(|_| change.object.kind == names::binding()) else {
         return Ok(());
     };
-    // Whoever may write a status may list what they want, as applied or as pending.
+    // Clients that may write a status may list what they want, as applied or as pending.
     let by_users = moment.history.versions(&change.object).iter();
     let by_users = by_users.filter(|version| matches!(version.by, Author::Client(_)));
     let said: BTreeSet<(&str, &str)> =
