@@ -2,6 +2,7 @@
 
 #[path = "bridge/addresses.rs"]
 mod addresses;
+mod allocator;
 #[path = "bridge/bench.rs"]
 mod bench;
 mod bystanders;

@@ -1,5 +1,6 @@
 //! The DPUService controller in a world where nothing goes wrong but what a test lets go wrong.
 
+mod allocator;
 #[path = "dpuservice/bench.rs"]
 mod bench;
 mod bystanders;

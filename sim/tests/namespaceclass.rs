@@ -1,5 +1,6 @@
 //! The NamespaceClass operator in a simulated cluster: its flows, killed and failed at every action.
 
+mod allocator;
 mod bystanders;
 mod refusal;
 

@@ -6,6 +6,7 @@ use lockstep_sim::simulation::{Search, Simulation};
 
 use self::search::Searched;
 
+mod allocator;
 mod search;
 
 /// Within how many seeds each planted bug must be found.

@@ -5,10 +5,11 @@ use lockstep_sim::simulation::{Search, Simulation};
 
 use self::search::Searched;
 
+mod allocator;
 mod search;
 
 /// Within how many seeds each planted bug must be found.
-const HUNT_MAX: u64 = 200;
+const HUNT_MAX: u64 = 400;
 
 static BRIDGE: Searched = Searched::new(&Bridge, 200, &[167_238_906]);
 

@@ -10,6 +10,7 @@ use lockstep_sim::simulation::{Plan, Search, Simulation, bugs};
 
 use self::search::Searched;
 
+mod allocator;
 mod search;
 
 /// Within how many seeds each planted bug must be found.

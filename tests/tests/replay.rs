@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -84,7 +84,9 @@ impl Site {
         let shown = String::from_utf8(output.stdout)?;
         ensure!(output.status.success(), "{}{shown}", String::from_utf8_lossy(&output.stderr));
         let last = shown.lines().last().unwrap_or_default();
-        let count = last.strip_suffix(" steps replayed, all as recorded").context(last.to_owned())?;
+        let (count, how) = last.split_once(' ').unwrap_or_default();
+        let is_as_recorded = ["step replayed, as recorded", "steps replayed, all as recorded"].contains(&how);
+        ensure!(is_as_recorded, "{last}");
         Ok(count.parse()?)
     }
 

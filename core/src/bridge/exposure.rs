@@ -66,6 +66,14 @@ fn load_balancer(view: &View<'_>, cluster: &Value) -> (Status, &'static str, Str
     (Status::False, reason, message)
 }
 
+/// Whether the load balancer has the address at which the HostedCluster says that its API server is.
+pub fn is_reached(view: &View<'_>) -> bool {
+    let (service, cluster) = (view.service(), view.hosted_cluster().ours());
+    service
+        .zip(cluster)
+        .is_some_and(|(service, cluster)| vip::assigned(service).any(|given| is_at(cluster, given)))
+}
+
 /// Whether a HostedCluster says that its API server is at this address.
 fn is_at(cluster: &Value, address: IpAddr) -> bool {
     host(cluster).is_some_and(|host| host.parse() == Ok(address))

@@ -78,12 +78,12 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
         unless(condition::KUBECONFIG_INJECTED, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
     };
     let exposure = || {
-        let finding = find(condition::SERVICE_EXPOSURE_READY)?;
-        // A cluster that is to get another address is reached at the one that it has.
-        if finding.reason == reason::ADDRESS_CHANGE_PENDING {
-            return None;
-        }
-        unless(condition::SERVICE_EXPOSURE_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
+        // A cluster that is to get another address is reached at the one that it has, though it can't be asked for.
+        (!super::exposure::is_reached(view))
+            .then(|| {
+                unless(condition::SERVICE_EXPOSURE_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
+            })
+            .flatten()
     };
     let nodes = || {
         // Nodes that have to wait for a release keep no cluster from working.
@@ -112,7 +112,7 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
                 format!("{message}, but HyperShift can't change it now: {}", words(cluster, "Progressing"));
         }
         if let Some(exposure) = find(condition::SERVICE_EXPOSURE_READY)
-            && exposure.reason == reason::ADDRESS_CHANGE_PENDING
+            && exposure.status == Status::False
         {
             message = format!("{message}; {}", exposure.message);
         }

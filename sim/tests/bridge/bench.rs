@@ -31,8 +31,8 @@ pub(crate) struct Bench {
     pub(crate) operator: usize,
     /// All that it told.
     pub(crate) notes: Vec<Note>,
-    /// When each of its passes began and ended, and whether it failed.
-    pub(crate) passes: Vec<(Duration, Duration, bool)>,
+    /// When each of its passes began and ended, and after how long it is to be tried again if it failed.
+    pub(crate) passes: Vec<(Duration, Duration, Option<Duration>)>,
     /// All that it took in.
     pub(crate) taken: Vec<(Now, Event)>,
     /// From which phase to which other bridges went.
@@ -377,8 +377,11 @@ impl Bench {
                     let at = entry.at;
                     self.passes.extend(step.notes.iter().filter_map(|note| match note {
                         Note::Reconciled { result, took, .. } => {
-                            let has_failed = matches!(result, ReconcileResult::Failed { .. });
-                            Some((at.saturating_sub(*took), at, has_failed))
+                            let retry_after = match result {
+                                ReconcileResult::Failed { retry_after, .. } => Some(*retry_after),
+                                _ => None,
+                            };
+                            Some((at.saturating_sub(*took), at, retry_after))
                         }
                         _ => None,
                     }));

@@ -118,12 +118,14 @@ fn a_hosted_cluster_that_is_deleted_while_it_cannot_be_watched_is_missed() {
 }
 
 #[test]
-fn an_hour_that_is_over_stays_so_while_nothing_can_be_watched() {
+fn an_hour_that_is_over_stays_so_while_hosted_clusters_cannot_be_watched() {
     let mut bench = scenarios::timed_out();
     assert_eq!(bench.condition("prod", "Provisioned").0, "False/TimedOut");
     bench.forbid_watch("HostedCluster");
     bench.cluster.advance(Duration::from_mins(1));
-    assert_eq!(bench.condition("prod", "Ready").0, "Unknown/WatchFailed");
+    // That the NodePool waits is known.
+    assert_eq!(bench.condition("prod", "Ready").0, "False/WaitingForInfrastructure");
+    assert_eq!(bench.condition("prod", "HostedClusterCreated").0, "Unknown/WatchFailed");
     assert_eq!(bench.condition("prod", "Provisioned").0, "False/TimedOut");
     assert_eq!(bench.phase("prod"), "Failed");
 }

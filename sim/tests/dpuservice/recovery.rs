@@ -23,7 +23,7 @@ fn seeds() -> u64 {
     match std::env::var("LOCKSTEP_TIER").as_deref() {
         Ok("quick") => 5,
         Ok("nightly") => 1000,
-        _ => 25,
+        _ => 10,
     }
 }
 

@@ -2,14 +2,13 @@
 
 use lockstep_core::bridge::names::{self, BRIDGE_NAME, FINALIZER, condition, reason};
 use lockstep_core::bridge::phase::Phase;
-use lockstep_core::bridge::vip;
 use lockstep_core::bridge::world::control_plane_namespace;
 use lockstep_core::object::{Name, ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
 use serde_json::{Value, json};
 
 use crate::apiserver::ApiServer;
 use crate::cluster::{Change, What};
-use crate::simulation::history::{History, Life};
+use crate::simulation::history::History;
 use crate::simulation::invariant::{Invariant, Moment, is_deletion};
 use crate::worlds::hypershift;
 
@@ -319,11 +318,12 @@ fn an_available_cluster_is_not_failed(moment: &Moment<'_>) -> Result<(), String>
         let all = new["status"]["conditions"].as_array().into_iter().flatten();
         all.into_iter().any(|condition| condition["type"] == name && condition["reason"] == reason)
     };
+    let is_injected = conditions(new, condition::KUBECONFIG_INJECTED, "True")
+        || because(condition::KUBECONFIG_INJECTED, reason::DPU_CLUSTER_HAS_ITS_OWN);
     let is_by_nodes = because(condition::READY, reason::WAITING_FOR_INFRASTRUCTURE)
         && because(condition::NODE_POOL_READY, reason::NODES_UNHEALTHY)
         && conditions(new, condition::SERVICE_EXPOSURE_READY, "True")
-        && (conditions(new, condition::KUBECONFIG_INJECTED, "True")
-            || because(condition::KUBECONFIG_INJECTED, reason::DPU_CLUSTER_HAS_ITS_OWN));
+        && is_injected;
     let is_by_block = because(condition::READY, reason::VALIDATION_FAILED)
         && because(condition::HOSTED_CLUSTER_PROGRESSING, reason::BLOCKED)
         && !because(condition::PREREQUISITES_MET, reason::INVALID)
@@ -337,26 +337,14 @@ fn an_available_cluster_is_not_failed(moment: &Moment<'_>) -> Result<(), String>
             .iter()
             .all(|name| conditions(new, name, "True"));
     let is_by_address = because(condition::READY, reason::WAITING_FOR_INFRASTRUCTURE)
-        && !conditions(new, condition::SERVICE_EXPOSURE_READY, "True")
-        && moment.history.life(process).is_some_and(|life| is_reachable(life, new));
+        && conditions(new, condition::SERVICE_EXPOSURE_READY, "False")
+        && conditions(new, condition::NODE_POOL_READY, "True")
+        && is_injected
+        && judged::is_reachable(moment, process, new);
     if is_by_nodes || is_by_block || is_by_degradation || is_by_address {
         return Err(format!("{object} is called Failed for {}", new["status"]["message"]));
     }
     Ok(())
-}
-
-/// Whether a process was told, for as long as it remembers, that the Service of a bridge has the address at which the bridge says
-/// that its cluster is.
-fn is_reachable(life: &Life, bridge: &Value) -> bool {
-    let namespace = control_plane_namespace(&Name::of(bridge));
-    let service = ObjectRef::namespaced(&names::service(), &namespace, names::API_SERVICE);
-    let has_it = |service: &Value| {
-        let mut given = vip::assigned(service);
-        let endpoint = bridge["status"]["apiEndpoint"].as_str();
-        given.any(|address| endpoint == Some(&format!("https://{address}:6443")))
-    };
-    let before = life.told_before.get(&service).map(|(_, before)| before);
-    life.told.get(&service).is_some_and(|now| std::iter::once(now).chain(before).all(|service| has_it(service)))
 }
 
 fn the_nodepool_follows(moment: &Moment<'_>) -> Result<(), String> {

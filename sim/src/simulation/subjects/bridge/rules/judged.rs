@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use lockstep_core::bridge::names::{self, condition, reason};
+use lockstep_core::bridge::vip;
+use lockstep_core::bridge::world::control_plane_namespace;
 use lockstep_core::engine::machine::{Note, ReconcileResult};
-use lockstep_core::object::{Kind, ObjectRef, is_deleting, metadata};
+use lockstep_core::object::{Kind, Name, ObjectRef, is_deleting, metadata};
 use serde_json::Value;
 
 use crate::cluster::{Change, What};
@@ -144,6 +146,23 @@ fn was(moment: &Moment<'_>, object: &ObjectRef, is_so: impl Fn(&Value) -> bool) 
     let since = moment.entry.at.saturating_sub(STALE);
     let mut recent = versions.iter().zip(ends).filter(|(_, end)| *end >= since);
     recent.any(|(version, _)| version.object.as_deref().is_some_and(&is_so))
+}
+
+/// Whether the Service of a bridge has the address at which the bridge says that its cluster is, as a process was told, and
+/// neither has changed for a while.
+pub(super) fn is_reachable(moment: &Moment<'_>, process: usize, bridge: &Value) -> bool {
+    let namespace = control_plane_namespace(&Name::of(bridge));
+    let service = ObjectRef::namespaced(&names::service(), &namespace, names::API_SERVICE);
+    let endpoint = bridge["status"]["apiEndpoint"].as_str();
+    let lacks_it = |service: &Value| {
+        !vip::assigned(service).any(|address| endpoint == Some(&format!("https://{address}:6443")))
+    };
+    let Some(life) = moment.history.life(process) else { return false };
+    // A watch that lists an older state may have hidden it for a moment.
+    let since = moment.entry.at.saturating_sub(STALE);
+    let is_told = life.told.get(&service).is_some_and(|service| !lacks_it(service))
+        && life.told_before.get(&service).is_none_or(|(until, _)| *until < since);
+    is_told && !was(moment, &service, lacks_it)
 }
 
 /// The HostedCluster of a bridge that a process has changed, with what the bridge was before and is now.
