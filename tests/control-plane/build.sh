@@ -7,6 +7,9 @@
 #   build.sh pubsub  lockstep-pubsub
 #   build.sh clients lockstep-clients
 #   build.sh metallb metallb-controller, and the definitions of its kinds
+#   build.sh argocd  lockstep-argocd, and the definitions of its kinds
+#
+# build.sh --if-built WHAT builds nothing: it prints the directory if it is there, else nothing.
 #
 # KUBEBUILDER_ASSETS, if set, names a directory with etcd and kube-apiserver to use instead of building these.
 # LOCKSTEP_CACHE names the cache; the default is ~/.cache/lockstep.
@@ -89,6 +92,24 @@ build_metallb() {
   )
 }
 
+# Argo CD says its version in its log.
+build_argocd() {
+  (
+    cd argocd
+    module=github.com/argoproj/argo-cd/v3
+    version="$(go list -m -f '{{.Version}}' "$module")"
+    go_build -ldflags "-s -w -X $module/common.version=${version#v}" -o "$1/lockstep-argocd" .
+    mkdir "$1/definitions"
+    cp "$(go list -m -f '{{.Dir}}' "$module")"/manifests/crds/app{lication,project}-crd.yaml "$1/definitions"
+    chmod u+w "$1"/definitions/*
+  )
+}
+
+builds=yes
+if [ "${1:-}" = --if-built ]; then
+  builds=
+  shift
+fi
 what="${1:-control-plane}"
 tags=""
 case "$what" in
@@ -97,7 +118,8 @@ case "$what" in
   pubsub) sources=(pubsub/go.mod pubsub/go.sum pubsub/*.go) ;;
   clients) sources=(clients/go.mod clients/go.sum clients/*.go) ;;
   metallb) sources=(metallb/go.mod metallb/go.sum metallb/frrk8s/*.go) ;;
-  *) fail "what is '$what'? Give nothing, helm, pubsub, clients or metallb" ;;
+  argocd) sources=(argocd/go.mod argocd/go.sum argocd/*.go) ;;
+  *) fail "what is '$what'? Give nothing, helm, pubsub, clients, metallb or argocd" ;;
 esac
 if [ -n "$tags" ]; then
   for program in etcd kube-apiserver; do
@@ -112,6 +134,7 @@ key="$({ cat "${sources[@]}" build.sh; go env GOVERSION GOOS GOARCH; echo "${tag
 built="$cache/$what-$key"
 
 if [ ! -d "$built" ]; then
+  [ -n "$builds" ] || exit 0
   mkdir -p "$cache"
   exec 9>"$cache/$what.lock"
   flock 9

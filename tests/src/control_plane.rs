@@ -171,6 +171,13 @@ pub fn metallb() -> anyhow::Result<PathBuf> {
     build(&["metallb"])
 }
 
+/// The directory with Argo CD's application controller and repo-server and the definitions of its kinds; none if it is not built.
+///
+/// To build it takes too long for a test: `tests/run --nightly` does.
+pub fn argocd_if_built() -> anyhow::Result<Option<PathBuf>> {
+    Ok(Some(build(&["--if-built", "argocd"])?).filter(|built| !built.as_os_str().is_empty()))
+}
+
 /// Runs `build.sh`, whose progress goes to standard error, and returns the directory that it names. It runs once in a process for each
 /// of its arguments: it reads all sources and asks Go for its version.
 fn build(arguments: &[&str]) -> anyhow::Result<PathBuf> {

@@ -80,7 +80,10 @@ impl Operation {
         let owned = |pointer: &str| text(state, pointer).map(steady).unwrap_or_default();
         let results = state.pointer("/syncResult/resources").and_then(Value::as_array);
         let results = || results.into_iter().flatten();
-        let failures: Vec<String> = results().filter_map(failure).take(FAILURES_MAX).collect();
+        // Argo CD lists them in another order at each attempt.
+        let mut failures: Vec<String> = results().filter_map(failure).collect();
+        failures.sort_unstable();
+        failures.truncate(FAILURES_MAX);
         let phase = owned("/phase");
         let message = owned("/message");
         let cause = match &failures[..] {
@@ -98,7 +101,8 @@ impl Operation {
             is_partial: resources.is_some_and(|resources| !resources.is_empty()),
             source: source.unwrap_or_default(),
             cause: Some(cause).filter(|cause| !cause.is_empty()),
-            hook: results().find(|result| result["hookPhase"] == "Running").and_then(hook),
+            // Objects that are no hooks have a phase too, and no type.
+            hook: results().filter(|result| result["hookPhase"] == "Running").find_map(hook),
         }
     }
 
@@ -293,10 +297,11 @@ fn short(text: &str) -> String {
     cut(text.replace(is_odd, " "), TEXT_MAX_BYTES)
 }
 
-/// A message, with a star for what differs each time: random names, such as those of the files into which charts are loaded.
+/// A message, with a star for what differs each time: random names, such as those of the files into which charts are loaded, and the
+/// ports from which a connection was made.
 fn steady(message: &str) -> String {
     let words = message.split_inclusive(char::is_whitespace).map(|word| {
-        let word = without_uuids(word);
+        let word = without_local_port(&without_uuids(word));
         if word.contains('/') { without_long_numbers(&word) } else { word }
     });
     short(&words.collect::<String>())
@@ -332,6 +337,16 @@ fn without_uuids(word: &str) -> String {
         }
     }
     kept.join("-")
+}
+
+/// Go names a connection by both of its ends, as in `read tcp 10.0.0.1:41234->10.0.0.2:6443`.
+fn without_local_port(word: &str) -> String {
+    let is_port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = word.split_once("->").and_then(|(from, to)| Some((from.rsplit_once(':')?, to)));
+    match parts {
+        Some(((host, port), to)) if is_port(port) => format!("{host}:*->{to}"),
+        _ => word.to_owned(),
+    }
 }
 
 /// From how many digits on a number in a path is taken for a random one.
@@ -649,6 +664,11 @@ mod tests {
                 "https://10.0.0.1:6443/api/v1 after 12345678 ns".to_owned(),
                 "https://10.0.0.1:6443/api/v1 after 12345678 ns",
             ),
+            (
+                "read tcp 10.0.0.1:41234->10.0.0.2:6443: reset, [::1]:5->[::1]:6".to_owned(),
+                "read tcp 10.0.0.1:*->10.0.0.2:6443: reset, [::1]:*->[::1]:6",
+            ),
+            ("a->b :->c".to_owned(), "a->b :->c"),
             ("chart a-b-c-d-e-f 1.2.3-rc-1".to_owned(), "chart a-b-c-d-e-f 1.2.3-rc-1"),
             (
                 "é-é-é-é-é zzzzzzzz-0a1b-4c3d-8e9f-0123456789ab".to_owned(),
@@ -673,6 +693,7 @@ mod tests {
         let mut report = first.clone();
         for next in [
             read("Retrying operation. Attempt #1", 1, None),
+            read("Retrying operation with latest revisions. Attempt #1", 1, None),
             read("waiting for completion of hook batch/Job/check", 1, None),
             read("denied. Retrying attempt #2 at 9:05AM.", 2, Some("2026-01-01T00:01:00Z")),
         ] {
@@ -681,6 +702,21 @@ mod tests {
             assert_eq!(next, first);
             report = next;
         }
+    }
+
+    #[test]
+    fn failures_are_named_in_one_order_and_hooks_among_objects() {
+        let read = |results: Value| {
+            let state =
+                json!({ "phase": "Running", "retryCount": 1, "syncResult": { "resources": results } });
+            Operation::read(&state)
+        };
+        let object = |name: &str| json!({ "kind": "ConfigMap", "name": name, "status": "SyncFailed", "message": "no route to host" });
+        let ordered = read(json!([object("a"), object("b"), object("c"), object("d")]));
+        assert_eq!(ordered, read(json!([object("d"), object("c"), object("b"), object("a")])));
+        let applied = json!({ "kind": "Namespace", "name": "a", "status": "Synced", "hookPhase": "Running" });
+        let job = json!({ "kind": "Job", "name": "check", "hookType": "PreSync", "hookPhase": "Running" });
+        assert_eq!(read(json!([applied, job])).hook.as_deref(), Some("PreSync hook Job check"));
     }
 
     proptest::proptest! {

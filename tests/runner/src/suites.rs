@@ -82,6 +82,8 @@ const SUITES: &[Suite] = &[
     computes("lockstep-sim-tests/simulated_bridge", Quick::Only(&["every_seed"])),
     computes("lockstep-sim-tests/simulated_dpuservice", Quick::Only(&["every_seed"])),
     computes("lockstep-sim-tests/simulation", Quick::Only(&["every_seed", "without_faults", "leadership"])),
+    // Only where Argo CD is built, which `--nightly` does.
+    waits("lockstep-tests/argocd", Quick::Nothing),
     waits("lockstep-tests/bridge_chart", Quick::Nothing),
     waits("lockstep-shell/cli", Quick::All),
     waits("lockstep-tests/dpuservice_chart", Quick::Nothing),

@@ -1,0 +1,492 @@
+//! The DPUService controller with a real Argo CD, which deploys charts from a chart repository to real API servers.
+//!
+//! The tests are skipped where Argo CD is not built, because that takes minutes.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use kube::{Client, Config};
+use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
+use lockstep_shell::clock::Clock;
+use lockstep_shell::manager::Manager;
+use lockstep_shell::metrics::Metrics;
+use lockstep_shell::shutdown::{self, Trigger};
+use lockstep_sim::worlds::dpu_clusters::UNREACHABLE;
+use lockstep_sim::worlds::{self, Pace, System};
+use lockstep_tests::argocd::{self, ArgoCd, CHART, Charts, DpuCluster};
+use lockstep_tests::chart::apply;
+use lockstep_tests::control_plane::ControlPlane;
+use lockstep_tests::dpuservice::{self, DPF, in_argo};
+use lockstep_tests::ground::eventually;
+use lockstep_tests::user::User;
+use lockstep_tests::watched::Watched;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+
+/// The namespace of services, here and on the clusters.
+const SERVICES: &str = "dpu-services";
+const FIRST: &str = "dpu-cluster-01";
+const SECOND: &str = "dpu-cluster-02";
+
+/// The longest time from the return of a cluster until it has the change that it missed.
+const CATCH_UP: Duration = Duration::from_mins(2);
+
+/// The longest time that a sync may block a change, and some more.
+const BLOCKED: Duration = Duration::from_mins(7);
+
+/// A management cluster with DPF, Argo CD and the controller, and two DPU clusters.
+struct Environment {
+    user: User,
+    config: Config,
+    controller: Option<Watched>,
+    argo: ArgoCd,
+    charts: Charts,
+    clusters: [DpuCluster; 2],
+    _dpf: Trigger,
+    _plane: ControlPlane,
+}
+
+impl Environment {
+    /// Starts everything; none if Argo CD is not built.
+    async fn start() -> anyhow::Result<Option<Self>> {
+        let Some(built) = argocd::built()? else { return Ok(None) };
+        let (plane, first, second) = tokio::join!(
+            spawn_blocking(ControlPlane::start),
+            DpuCluster::start(FIRST),
+            DpuCluster::start(SECOND)
+        );
+        let (plane, clusters) = (plane??, [first?, second?]);
+        let config = plane.config().await?;
+        let client = Client::try_from(config.clone())?;
+        let argo = ArgoCd::start(&plane, &built).await?;
+        dpuservice::prepare(&client, &dpuservice::own_definitions()?).await?;
+        dpuservice::prepare(&client, &worlds::definitions(&[System::Dpf])).await?;
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SERVICES } });
+        apply(&client, &namespace).await?;
+        let clock = Clock::start(jiff::Timestamp::now);
+        let mut manager = Manager::new(client.clone(), clock, 1, Metrics::new(prometheus::Registry::new())?);
+        manager.add(System::Dpf.controller(Pace::BRISK, 1));
+        let (dpf, stopping) = shutdown::channel();
+        tokio::spawn(manager.run(stopping));
+        let controller = Some(Watched::start("dpuservice", config.clone())?);
+        let charts = Charts::serve(&["1.0.0", "1.1.0", "1.2.0"]).await?;
+        let user = User { client };
+        for object in clusters.iter().flat_map(DpuCluster::objects) {
+            user.create(&object).await?;
+        }
+        Ok(Some(Self { user, config, controller, argo, charts, clusters, _dpf: dpf, _plane: plane }))
+    }
+
+    /// Replaces the controller by a new one with an empty cache.
+    fn restart_controller(&mut self) -> anyhow::Result<()> {
+        self.controller = None;
+        self.controller = Some(Watched::start("dpuservice", self.config.clone())?);
+        Ok(())
+    }
+
+    /// Creates a service of version 1.0.0 with these values.
+    async fn create_service(&self, name: &str, values: &Value) -> anyhow::Result<()> {
+        let source = json!({ "repoURL": self.charts.url(), "chart": CHART, "version": "1.0.0" });
+        let service = json!({
+            "apiVersion": "svc.dpu.nvidia.com/v1alpha1",
+            "kind": "DPUService",
+            "metadata": { "namespace": SERVICES, "name": name },
+            "spec": { "source": source, "values": values },
+        });
+        self.user.create(&service).await
+    }
+
+    async fn change(&self, name: &str, spec: &Value) -> anyhow::Result<()> {
+        self.user.merge("DPUService", SERVICES, name, &json!({ "spec": spec })).await
+    }
+
+    async fn condition(&self, name: &str, condition: &str, state: &str) -> anyhow::Result<String> {
+        self.user.told(("DPUService", SERVICES, name), condition, state).await
+    }
+
+    async fn is_ready(&self, name: &str) -> anyhow::Result<()> {
+        self.condition(name, "Ready", "True/Success").await.map(drop)
+    }
+
+    /// Waits until a release on a cluster has this version and this value.
+    async fn runs(
+        &self,
+        cluster: &DpuCluster,
+        name: &str,
+        version: &str,
+        greeting: &str,
+    ) -> anyhow::Result<()> {
+        eventually(&format!("{name} {version} runs on {} with {greeting}", cluster.name), async || {
+            let (found, values) = cluster.release(SERVICES, name).await?;
+            ensure!(found == version && values["greeting"] == greeting, "{found} {values}");
+            Ok(())
+        })
+        .await
+    }
+
+    async fn runs_everywhere(&self, name: &str, version: &str, greeting: &str) -> anyhow::Result<()> {
+        for cluster in &self.clusters {
+            self.runs(cluster, name, version, greeting).await?;
+        }
+        self.is_ready(name).await
+    }
+
+    async fn delete_service(&self, name: &str) -> anyhow::Result<()> {
+        self.user.delete("DPUService", SERVICES, name).await?;
+        self.user.gone("DPUService", SERVICES, name).await
+    }
+
+    /// Makes a cluster unreachable. DPF reports it as not ready.
+    async fn cut(&self, cluster: &DpuCluster) -> anyhow::Result<()> {
+        cluster.cut();
+        self.note(cluster, &json!("true")).await
+    }
+
+    async fn restore(&self, cluster: &DpuCluster) -> anyhow::Result<()> {
+        cluster.restore();
+        self.note(cluster, &Value::Null).await
+    }
+
+    async fn note(&self, cluster: &DpuCluster, is_unreachable: &Value) -> anyhow::Result<()> {
+        let patch = json!({ "metadata": { "annotations": { UNREACHABLE: is_unreachable } } });
+        self.user.merge("DPUCluster", DPF, &cluster.name, &patch).await
+    }
+
+    /// Waits until Argo CD has retried the sync of an Application so many times.
+    async fn is_retried(&self, application: &str, times: u64) -> anyhow::Result<Value> {
+        within(BLOCKED, &format!("{application} is retried {times} times"), async || {
+            let found = self.application(application).await?;
+            ensure!(found["status"]["operationState"]["retryCount"].as_u64() >= Some(times), "{found:#}");
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn application(&self, name: &str) -> anyhow::Result<Value> {
+        self.user
+            .get("Application", ARGO_NAMESPACE, name)
+            .await?
+            .with_context(|| format!("there is no {name}"))
+    }
+
+    /// All writes of the controller, except Events.
+    fn writes(&self) -> Vec<String> {
+        let writes = |within| self.controller.iter().flat_map(move |controller| controller.writes(within));
+        writes(ARGO_NAMESPACE).chain(writes(SERVICES)).filter(|line| !line.contains("/events")).collect()
+    }
+
+    async fn nothing_runs(&self, cluster: &DpuCluster) -> anyhow::Result<()> {
+        let left = cluster.objects_in(SERVICES).await?;
+        ensure!(left.is_empty(), "on {}: {left:?}", cluster.name);
+        Ok(())
+    }
+}
+
+/// Retries until the probe succeeds, as [`eventually`] does, with a limit of its own.
+async fn within<T>(
+    limit: Duration,
+    what: &str,
+    probe: impl AsyncFn() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let start = Instant::now();
+    loop {
+        match probe().await {
+            Ok(value) => return Ok(value),
+            Err(error) if start.elapsed() > limit => {
+                return Err(error.context(format!("not within {limit:?}: {what}")));
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+fn is_nightly() -> bool {
+    std::env::var("LOCKSTEP_TIER").is_ok_and(|tier| tier == "nightly")
+}
+
+/// Each test takes all processors.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_are_deployed_by_argo_cd() -> anyhow::Result<()> {
+    let _alone = ALONE.lock().await;
+    let Some(mut environment) = Environment::start().await? else { return Ok(()) };
+    let result = run(&mut environment).await;
+    result.with_context(|| format!("last errors of Argo CD:\n{}", environment.argo.recent_errors()))
+}
+
+/// Cases in which the controller or Argo CD waits for minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_outages_and_hooks_come_to_an_end() -> anyhow::Result<()> {
+    if !is_nightly() {
+        return Ok(());
+    }
+    let _alone = ALONE.lock().await;
+    let Some(environment) = Environment::start().await? else { return Ok(()) };
+    let result = run_long(&environment).await;
+    result.with_context(|| format!("last errors of Argo CD:\n{}", environment.argo.recent_errors()))
+}
+
+async fn run_long(environment: &Environment) -> anyhow::Result<()> {
+    step("a_service_is_rolled_out", a_service_is_rolled_out(environment)).await?;
+    step("a_change_ends_a_sync", a_change_ends_a_sync(environment)).await?;
+    // By itself, Argo CD gives up after five attempts.
+    step("a_cluster_catches_up", a_cluster_catches_up(environment, 6)).await?;
+    step("nothing_is_left", nothing_is_left(environment)).await
+}
+
+async fn run(environment: &mut Environment) -> anyhow::Result<()> {
+    // The first sync on a cluster: it creates the namespace, which Argo CD lists before the hook.
+    step(
+        "a_hanging_hook_is_reported_and_ended_by_deletion",
+        a_hanging_hook_is_reported_and_ended_by_deletion(environment),
+    )
+    .await?;
+    step("a_service_is_rolled_out", a_service_is_rolled_out(environment)).await?;
+    step("a_change_is_deployed", a_change_is_deployed(environment)).await?;
+    step("drift_is_corrected", drift_is_corrected(environment)).await?;
+    step("a_failed_hook_is_reported", a_failed_hook_is_reported(environment)).await?;
+    step("a_cluster_catches_up", a_cluster_catches_up(environment, 1)).await?;
+    step("a_cluster_leaves_and_joins", a_cluster_leaves_and_joins(environment)).await?;
+    step("restarts_lose_no_change", restarts_lose_no_change(environment)).await?;
+    step("at_rest_nothing_is_written", at_rest_nothing_is_written(environment)).await?;
+    step("nothing_is_left", nothing_is_left(environment)).await
+}
+
+/// Runs a step and names it in its error.
+async fn step(name: &str, step: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    step.await.with_context(|| name.to_owned())
+}
+
+async fn a_service_is_rolled_out(environment: &Environment) -> anyhow::Result<()> {
+    environment.create_service("hbn", &json!({ "greeting": "first", "dropped": 1 })).await?;
+    environment.is_ready("hbn").await?;
+    environment.runs_everywhere("hbn", "1.0.0", "first").await?;
+    ensure!(in_argo(&environment.user, "Application").await? == ["hbn-01", "hbn-02"]);
+    for cluster in &environment.clusters {
+        let objects = cluster.objects_in(SERVICES).await?;
+        ensure!(objects == ["DaemonSet hbn", "ConfigMap hbn-settings"], "{objects:?}");
+    }
+    Ok(())
+}
+
+/// Changes the version and the values, and removes one of these.
+async fn a_change_is_deployed(environment: &Environment) -> anyhow::Result<()> {
+    let values = json!({ "greeting": "second", "dropped": null });
+    environment.change("hbn", &json!({ "source": { "version": "1.1.0" }, "values": values })).await?;
+    environment.runs_everywhere("hbn", "1.1.0", "second").await?;
+    let (_, values) = environment.clusters[0].release(SERVICES, "hbn").await?;
+    ensure!(values.get("dropped").is_none(), "{values}");
+    Ok(())
+}
+
+/// An object that is deleted on a cluster is created again.
+async fn drift_is_corrected(environment: &Environment) -> anyhow::Result<()> {
+    environment.clusters[1].delete_settings(SERVICES, "hbn").await?;
+    environment.runs_everywhere("hbn", "1.1.0", "second").await
+}
+
+async fn a_failed_hook_is_reported(environment: &Environment) -> anyhow::Result<()> {
+    environment.create_service("checked", &json!({ "greeting": "first", "failingHook": true })).await?;
+    let message = environment.condition("checked", "ApplicationsReady", "False/Failure").await?;
+    let expected = "PostSync hook Job checked-check failed: Job has reached the specified backoff limit";
+    ensure!(message.contains(expected), "{message}");
+    environment.condition("checked", "Ready", "False/Failure").await?;
+    // The cause of the failure is fixed on the clusters: the next attempt succeeds.
+    for cluster in &environment.clusters {
+        cluster.let_jobs_complete(Some(true));
+    }
+    environment.runs_everywhere("checked", "1.0.0", "first").await?;
+    for cluster in &environment.clusters {
+        cluster.let_jobs_complete(None);
+    }
+    environment.delete_service("checked").await
+}
+
+async fn a_hanging_hook_is_reported_and_ended_by_deletion(environment: &Environment) -> anyhow::Result<()> {
+    let hooks =
+        [("early", "PreSync", "pre-install,pre-upgrade"), ("late", "PostSync", "post-install,post-upgrade")];
+    for (name, kind, events) in hooks {
+        // One by one: of two that create the namespace at once, one fails, and its retry is reported instead of its hook.
+        environment.create_service(name, &json!({ "hangingHook": true, "hookEvents": events })).await?;
+        let hook = format!("waits for {kind} hook Job {name}-check");
+        eventually(&hook, async || {
+            let message = environment.condition(name, "ApplicationsReady", "False/Pending").await?;
+            ensure!(message.contains(&hook), "{message}");
+            Ok(())
+        })
+        .await?;
+    }
+    for (name, _, _) in hooks {
+        environment.delete_service(name).await?;
+        for cluster in &environment.clusters {
+            let objects = cluster.objects_in(SERVICES).await?;
+            ensure!(!objects.iter().any(|object| object.contains(name)), "{objects:?}");
+        }
+    }
+    Ok(())
+}
+
+async fn a_cluster_catches_up(environment: &Environment, attempts: u64) -> anyhow::Result<()> {
+    let [up, down] = &environment.clusters;
+    environment.cut(down).await?;
+    let message = environment.condition("hbn", "DPUClustersReady", "False/NotReady").await?;
+    ensure!(message.contains(SECOND), "{message}");
+    environment
+        .change("hbn", &json!({ "source": { "version": "1.2.0" }, "values": { "greeting": "third" } }))
+        .await?;
+    environment.runs(up, "hbn", "1.2.0", "third").await?;
+    environment.is_retried("hbn-02", attempts.min(2)).await?;
+    eventually("the failure on the cluster is reported, and no other", async || {
+        let message = environment.condition("hbn", "ApplicationsReady", "False/Failure").await?;
+        ensure!(message.contains(SECOND) && !message.contains(FIRST), "{message}");
+        Ok(())
+    })
+    .await?;
+    // Attempts that fail alike are not reported one by one.
+    let before = environment.writes();
+    environment.is_retried("hbn-02", attempts).await?;
+    let after = environment.writes();
+    ensure!(after.len() == before.len(), "{:#?}", &after[before.len()..]);
+    environment.restore(down).await?;
+    let what = "the cluster has the change that it missed";
+    within(CATCH_UP, what, async || {
+        let (version, values) = down.release(SERVICES, "hbn").await?;
+        ensure!(version == "1.2.0" && values["greeting"] == "third", "{version} {values}");
+        Ok(())
+    })
+    .await?;
+    environment.is_ready("hbn").await
+}
+
+async fn a_cluster_leaves_and_joins(environment: &Environment) -> anyhow::Result<()> {
+    let cluster = &environment.clusters[1];
+    let found = environment.user.get("DPUCluster", DPF, SECOND).await?.unwrap_or_default();
+    let mut finalizers = found["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    finalizers.push(json!("example.com/drained"));
+    environment
+        .user
+        .merge("DPUCluster", DPF, SECOND, &json!({ "metadata": { "finalizers": finalizers } }))
+        .await?;
+    environment.user.delete("DPUCluster", DPF, SECOND).await?;
+    environment.user.gone("Application", ARGO_NAMESPACE, "hbn-02").await?;
+    environment.nothing_runs(cluster).await?;
+    environment.user.merge("DPUCluster", DPF, SECOND, &json!({ "metadata": { "finalizers": null } })).await?;
+    environment.user.gone("Secret", ARGO_NAMESPACE, "dpu-cluster-02-argocd").await?;
+    environment.user.gone("DPUCluster", DPF, SECOND).await?;
+    environment.is_ready("hbn").await?;
+    let [_, dpu_cluster] = cluster.objects();
+    environment.user.create(&dpu_cluster).await?;
+    environment.runs_everywhere("hbn", "1.2.0", "third").await
+}
+
+/// Kills each process in the middle of a change and starts it again.
+async fn restarts_lose_no_change(environment: &mut Environment) -> anyhow::Result<()> {
+    for (number, restart) in [
+        |environment: &mut Environment| environment.argo.restart_controller(),
+        |environment: &mut Environment| environment.argo.restart_repo_server(),
+        |environment: &mut Environment| environment.argo.restart_redis(),
+        |environment: &mut Environment| environment.restart_controller(),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let greeting = format!("after restart {number}");
+        environment.change("hbn", &json!({ "values": { "greeting": greeting } })).await?;
+        restart(environment)?;
+        environment.runs_everywhere("hbn", "1.2.0", &greeting).await.with_context(|| greeting.clone())?;
+    }
+    Ok(())
+}
+
+/// Argo CD goes on writing: one chart does not exist, and its error message differs at each comparison.
+async fn at_rest_nothing_is_written(environment: &Environment) -> anyhow::Result<()> {
+    environment.create_service("missing", &json!({})).await?;
+    environment.change("missing", &json!({ "source": { "version": "9.9.9" } })).await?;
+    let message = environment.condition("missing", "ApplicationsReady", "False/Failure").await?;
+    ensure!(message.contains("9.9.9"), "{message}");
+    let names = in_argo(&environment.user, "Application").await?;
+    ensure!(names.len() == 4, "{names:?}");
+    // The controller has reported the result of the first comparison when the second one ends.
+    are_compared(environment, &names).await?;
+    let before = environment.writes();
+    for _ in 0..if is_nightly() { 3 } else { 1 } {
+        are_compared(environment, &names).await?;
+    }
+    let after = environment.writes();
+    ensure!(after.len() == before.len(), "{:#?}", &after[before.len()..]);
+    environment.delete_service("missing").await
+}
+
+/// Waits until Argo CD has compared each Application again.
+async fn are_compared(environment: &Environment, names: &[String]) -> anyhow::Result<()> {
+    let times = async || {
+        let mut times = Vec::new();
+        for name in names {
+            times.push(environment.application(name).await?["status"]["reconciledAt"].clone());
+        }
+        anyhow::Ok(times)
+    };
+    let before = times().await?;
+    eventually("all Applications are compared again", async || {
+        let now = times().await?;
+        ensure!(now.iter().zip(&before).all(|(now, before)| now != before), "{now:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// A sync whose hook hangs, or that fails at each attempt, is terminated some time after the spec has changed: Argo CD retries only with
+/// the source that the sync began with.
+async fn a_change_ends_a_sync(environment: &Environment) -> anyhow::Result<()> {
+    environment.create_service("held", &json!({ "greeting": "first", "hangingHook": true })).await?;
+    environment.create_service("failed", &json!({ "greeting": "first", "failingHook": true })).await?;
+    let waits = |application: &Value| {
+        let message = &application["status"]["operationState"]["message"];
+        message.as_str().is_some_and(|message| message.contains("waiting for completion of hook"))
+    };
+    for name in ["held-01", "held-02"] {
+        environment
+            .user
+            .until("the sync waits for its hook", ("Application", ARGO_NAMESPACE, name), waits)
+            .await?;
+    }
+    for name in ["failed-01", "failed-02"] {
+        environment.is_retried(name, 1).await?;
+    }
+    let hooks = json!({ "greeting": "second", "hangingHook": null, "failingHook": null });
+    for name in ["held", "failed"] {
+        environment.change(name, &json!({ "values": hooks })).await?;
+    }
+    for (name, cluster) in ["held", "failed"].into_iter().zip(&environment.clusters) {
+        within(BLOCKED, "the change is deployed", async || {
+            let (_, values) = cluster.release(SERVICES, name).await?;
+            ensure!(values["greeting"] == "second", "{values}");
+            Ok(())
+        })
+        .await?;
+    }
+    for name in ["held", "failed"] {
+        environment.runs_everywhere(name, "1.0.0", "second").await?;
+        let events = environment.user.events(SERVICES, name).await?;
+        ensure!(events.iter().any(|event| event.contains("SyncTerminated")), "{events:?}");
+        environment.delete_service(name).await?;
+    }
+    Ok(())
+}
+
+async fn nothing_is_left(environment: &Environment) -> anyhow::Result<()> {
+    environment.delete_service("hbn").await?;
+    environment.user.gone("AppProject", ARGO_NAMESPACE, PROJECT).await?;
+    for kind in ["Application", "Secret"] {
+        let left = in_argo(&environment.user, kind).await?;
+        ensure!(left.is_empty(), "{kind}: {left:?}");
+    }
+    for cluster in &environment.clusters {
+        environment.nothing_runs(cluster).await?;
+    }
+    let services = environment.user.list("DPUService", SERVICES).await?;
+    ensure!(services.is_empty(), "{services:#?}");
+    Ok(())
+}
