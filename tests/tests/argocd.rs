@@ -230,7 +230,8 @@ async fn long_outages_and_hooks_come_to_an_end() -> anyhow::Result<()> {
 
 async fn run_long(environment: &Environment) -> anyhow::Result<()> {
     step("a_service_is_rolled_out", a_service_is_rolled_out(environment)).await?;
-    step("a_change_ends_a_sync", a_change_ends_a_sync(environment)).await?;
+    let ends = a_change_ends_a_sync(environment, "hangingHook", BLOCKED);
+    step("a_change_ends_a_sync that waits for a hook", ends).await?;
     // By itself, Argo CD gives up after five attempts.
     step("a_cluster_catches_up", a_cluster_catches_up(environment, 6)).await?;
     step("nothing_is_left", nothing_is_left(environment)).await
@@ -247,6 +248,8 @@ async fn run(environment: &mut Environment) -> anyhow::Result<()> {
     step("a_change_is_deployed", a_change_is_deployed(environment)).await?;
     step("drift_is_corrected", drift_is_corrected(environment)).await?;
     step("a_failed_hook_is_reported", a_failed_hook_is_reported(environment)).await?;
+    let ends = a_change_ends_a_sync(environment, "failingHook", CATCH_UP);
+    step("a_change_ends_a_sync that is tried again", ends).await?;
     step("a_cluster_catches_up", a_cluster_catches_up(environment, 1)).await?;
     step("a_cluster_leaves_and_joins", a_cluster_leaves_and_joins(environment)).await?;
     step("restarts_lose_no_change", restarts_lose_no_change(environment)).await?;
@@ -307,9 +310,11 @@ async fn a_failed_hook_is_reported(environment: &Environment) -> anyhow::Result<
 async fn a_hanging_hook_is_reported_and_ended_by_deletion(environment: &Environment) -> anyhow::Result<()> {
     let hooks =
         [("early", "PreSync", "pre-install,pre-upgrade"), ("late", "PostSync", "post-install,post-upgrade")];
-    for (name, kind, events) in hooks {
-        // One by one: of two that create the namespace at once, one fails, and its retry is reported instead of its hook.
+    // Of two that create the namespace at once, one fails, and is tried again.
+    for (name, _, events) in hooks {
         environment.create_service(name, &json!({ "hangingHook": true, "hookEvents": events })).await?;
+    }
+    for (name, kind, _) in hooks {
         let hook = format!("waits for {kind} hook Job {name}-check");
         eventually(&hook, async || {
             let message = environment.condition(name, "ApplicationsReady", "False/Pending").await?;
@@ -437,43 +442,36 @@ async fn are_compared(environment: &Environment, names: &[String]) -> anyhow::Re
     .await
 }
 
-/// A sync whose hook hangs, or that fails at each attempt, is terminated some time after the spec has changed: Argo CD retries only with
-/// the source that the sync began with.
-async fn a_change_ends_a_sync(environment: &Environment) -> anyhow::Result<()> {
-    environment.create_service("held", &json!({ "greeting": "first", "hangingHook": true })).await?;
-    environment.create_service("failed", &json!({ "greeting": "first", "failingHook": true })).await?;
-    let waits = |application: &Value| {
-        let message = &application["status"]["operationState"]["message"];
-        message.as_str().is_some_and(|message| message.contains("waiting for completion of hook"))
-    };
-    for name in ["held-01", "held-02"] {
-        environment
-            .user
-            .until("the sync waits for its hook", ("Application", ARGO_NAMESPACE, name), waits)
-            .await?;
+/// A sync is terminated when the spec has changed, because Argo CD retries only with the source that it began with: between two attempts at
+/// once, and one whose hook hangs some time later.
+async fn a_change_ends_a_sync(environment: &Environment, hook: &str, limit: Duration) -> anyhow::Result<()> {
+    let name = "changed";
+    environment.create_service(name, &json!({ "greeting": "first", hook: true })).await?;
+    for application in ["changed-01", "changed-02"] {
+        if hook == "failingHook" {
+            environment.is_retried(application, 1).await?;
+            continue;
+        }
+        let waits = |application: &Value| {
+            let message = &application["status"]["operationState"]["message"];
+            message.as_str().is_some_and(|message| message.contains("waiting for completion of hook"))
+        };
+        let application = ("Application", ARGO_NAMESPACE, application);
+        environment.user.until("the sync waits for its hook", application, waits).await?;
     }
-    for name in ["failed-01", "failed-02"] {
-        environment.is_retried(name, 1).await?;
-    }
-    let hooks = json!({ "greeting": "second", "hangingHook": null, "failingHook": null });
-    for name in ["held", "failed"] {
-        environment.change(name, &json!({ "values": hooks })).await?;
-    }
-    for (name, cluster) in ["held", "failed"].into_iter().zip(&environment.clusters) {
-        within(BLOCKED, "the change is deployed", async || {
+    environment.change(name, &json!({ "values": { "greeting": "second", hook: null } })).await?;
+    for cluster in &environment.clusters {
+        within(limit, "the change is deployed", async || {
             let (_, values) = cluster.release(SERVICES, name).await?;
             ensure!(values["greeting"] == "second", "{values}");
             Ok(())
         })
         .await?;
     }
-    for name in ["held", "failed"] {
-        environment.runs_everywhere(name, "1.0.0", "second").await?;
-        let events = environment.user.events(SERVICES, name).await?;
-        ensure!(events.iter().any(|event| event.contains("SyncTerminated")), "{events:?}");
-        environment.delete_service(name).await?;
-    }
-    Ok(())
+    environment.runs_everywhere(name, "1.0.0", "second").await?;
+    let events = environment.user.events(SERVICES, name).await?;
+    ensure!(events.iter().any(|event| event.contains("SyncTerminated")), "{events:?}");
+    environment.delete_service(name).await
 }
 
 async fn nothing_is_left(environment: &Environment) -> anyhow::Result<()> {

@@ -105,9 +105,11 @@ fn is_moving(world: &World, service: &Name, address: IpAddr, passed: &mut Vec<Na
 
 /// Whether MetalLB may be asked for an address that nothing stands against. A Service that asks for what another has loses its
 /// own at once and gets nothing, so that the other has to let go first. Only where bridges wait for each other in a circle,
-/// one has to begin: the oldest of them does.
+/// one has to begin: the oldest of them does. A Service without an address has none to lose, and an earlier request of its
+/// own may be what the other waits for.
 pub fn may_ask(view: &View<'_>, address: IpAddr) -> bool {
-    user(view, address).is_none() || opens_circle(view, address)
+    let has_none = view.service().is_some_and(|service| assigned(service).next().is_none());
+    has_none || user(view, address).is_none() || opens_circle(view, address)
 }
 
 fn opens_circle(view: &View<'_>, address: IpAddr) -> bool {

@@ -30,7 +30,7 @@ const NAME_MAX_BYTES: usize = 63;
 /// The longest name of a Helm release.
 const RELEASE_MAX_BYTES: usize = 53;
 
-/// Whether an operation that is tried again takes the revision that is wanted by then.
+/// Whether an operation that is tried again looks up its revision again.
 const REFRESH: &str = "/syncPolicy/retry/refresh";
 
 /// An Application that was made for a service.
@@ -133,8 +133,12 @@ impl App {
     pub fn words(&self) -> String {
         let words = self.report.words(self.unfinished());
         let Some(operation) = self.outdated() else { return words };
-        let minutes = GRACE.as_secs() / 60;
-        format!("{words}; {}: it is terminated {minutes} minutes after the change", operation.holds_up())
+        let when = if operation.is_between_attempts {
+            "now".to_owned()
+        } else {
+            format!("{} minutes after the change", GRACE.as_secs() / 60)
+        };
+        format!("{words}; {}: it is terminated {when}", operation.holds_up())
     }
 
     /// Whether it lacks anything of what it should be.
@@ -279,7 +283,7 @@ pub fn manifest(service: &Name, spec: &DPUServiceSpec, cluster: &Name, server: &
                 "automated": { "prune": true, "selfHeal": true },
                 "syncOptions": ["CreateNamespace=true"],
                 // By itself, Argo CD gives a source up after five attempts: a cluster that is down for longer would never get it.
-                // A revision that is wanted by then is taken for the next attempt.
+                // The next attempt takes the newest version within a range; of a changed spec it knows nothing.
                 "retry": {
                     "limit": -1,
                     "refresh": true,

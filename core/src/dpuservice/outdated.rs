@@ -1,7 +1,8 @@
 //! Syncs of what is not wanted any more, which hold up what is.
 //!
-//! Argo CD has one operation of an Application under way at a time, and a hook may never end. As it can't be known how long one may
-//! take, it has [`GRACE`] after the change; then its operation is ended, and Argo CD begins with what is wanted.
+//! Argo CD has one operation of an Application under way at a time, and tries one that fails again with the source that it began with.
+//! Between two attempts nothing runs: then the operation is ended at once, and Argo CD begins with what is wanted. A hook may
+//! never end, and it can't be known how long one may take: it has [`GRACE`] after the change.
 
 use std::time::Duration;
 
@@ -44,11 +45,15 @@ impl World {
         }
     }
 
-    /// The Applications of a service whose syncs have held up a change for too long.
+    /// The Applications of a service whose syncs are to be ended, because they hold up a change.
     pub fn overdue(&self, service: &Name, now: Now) -> impl Iterator<Item = (&Name, &App)> {
         let held_up = self.held_up.get(service).into_iter().flatten();
-        let overdue = held_up.filter(move |held| now.monotonic.since(held.since) >= GRACE);
-        overdue.filter_map(|held| Some((&held.application, self.applications.get(&held.application)?)))
+        held_up.filter_map(move |held| {
+            let app = self.applications.get(&held.application)?;
+            let is_idle = app.outdated().is_some_and(|operation| operation.is_between_attempts);
+            let is_overdue = is_idle || now.monotonic.since(held.since) >= GRACE;
+            is_overdue.then_some((&held.application, app))
+        })
     }
 
     /// When the next of them will have. What could not be ended is tried again as long after.

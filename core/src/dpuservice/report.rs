@@ -65,6 +65,8 @@ pub struct Operation {
     pub started_at: String,
     /// Whether it is tried again.
     pub is_retried: bool,
+    /// Whether it waits for its next attempt. Until then nothing of it runs.
+    pub is_between_attempts: bool,
     /// Whether it syncs single objects. Then it runs no hooks, so that a comparison shows all that it did not bring about.
     pub is_partial: bool,
     /// What it syncs, in the form of a comparison; null, until it says so.
@@ -95,6 +97,7 @@ impl Operation {
         let source = state.pointer("/syncResult/source").map(|source| compared(&json!({ "source": source })));
         let resources = state.pointer("/operation/sync/resources").and_then(Value::as_array);
         Self {
+            is_between_attempts: phase == "Running" && state["finishedAt"].is_string(),
             phase,
             started_at: owned("/startedAt"),
             is_retried: state["retryCount"].as_u64().is_some_and(|retries| retries > 0),
@@ -110,6 +113,7 @@ impl Operation {
     pub fn holds_up(&self) -> String {
         let began = format!("the sync of the spec before, which began at {},", self.started_at);
         match &self.hook {
+            _ if self.is_between_attempts => format!("{began} has failed and waits for its next attempt"),
             Some(hook) => format!("{began} waits for {hook}"),
             None => format!("{began} has not ended"),
         }
@@ -265,8 +269,12 @@ impl Report {
         if operation.phase != "Running" || !operation.is_retried || before.phase != "Running" {
             return;
         }
-        if operation.cause.is_none() && before.cause.is_some() {
-            operation.cause.clone_from(&before.cause);
+        // Once it runs a hook of which the attempt before did not say that it failed, it is past what that failed of.
+        let is_past = |cause: &str| operation.hook.as_ref().is_some_and(|hook| !cause.contains(&**hook));
+        if operation.cause.is_none()
+            && let Some(cause) = before.cause.as_ref().filter(|cause| !is_past(cause))
+        {
+            operation.cause = Some(cause.clone());
             operation.hook = None;
         }
         if operation.source.is_null() {
@@ -699,9 +707,41 @@ mod tests {
         ] {
             let mut next = next;
             next.remember(&report);
+            report = next.clone();
+            // This decides whether a change ends it, and is not shown.
+            for operation in next.operation.iter_mut().zip(&first.operation) {
+                operation.0.is_between_attempts = operation.1.is_between_attempts;
+            }
             assert_eq!(next, first);
-            report = next;
         }
+    }
+
+    #[test]
+    fn a_hook_that_hangs_is_named_after_an_attempt_that_failed_of_something_else() {
+        let read = |message: &str, results: Value| {
+            let state = json!({
+                "phase": "Running", "message": message, "retryCount": 1, "syncResult": { "resources": results },
+            });
+            Report::read(&json!({ "operationState": state }))
+        };
+        let hook = |phase: &str| json!({ "kind": "Job", "name": "check", "hookType": "PreSync", "hookPhase": phase });
+        let failed = read("namespaces \"a\" already exists. Retrying attempt #1 at 9:04AM.", json!([]));
+        let mut next = read("Retrying operation. Attempt #1", json!([]));
+        next.remember(&failed);
+        let mut waits = read("waiting for completion of hook batch/Job/check", json!([hook("Running")]));
+        waits.remember(&next);
+        let operation = waits.operation.unwrap();
+        assert_eq!((operation.cause, operation.hook.as_deref()), (None, Some("PreSync hook Job check")));
+
+        // A hook that runs again has not got past what it failed of.
+        let failed = read("failed. Retrying attempt #1 at 9:04AM.", json!([hook("Failed")]));
+        let mut again = read("waiting for completion of hook batch/Job/check", json!([hook("Running")]));
+        again.remember(&failed);
+        let operation = again.operation.unwrap();
+        assert_eq!(
+            (operation.cause.as_deref(), operation.hook),
+            (Some("PreSync hook Job check failed"), None)
+        );
     }
 
     #[test]

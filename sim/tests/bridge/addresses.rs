@@ -225,6 +225,31 @@ fn a_swap_that_is_given_up_leaves_both_their_addresses() {
     assert_eq!((bench.phase("prod").as_str(), bench.phase("stage").as_str()), ("Ready", "Ready"));
 }
 
+/// The older one has lost its address and the other has it, and both want back what they had. The older one's Service still asks for what
+/// the other is to get: while it does, neither is free.
+#[test]
+fn a_swap_that_is_turned_back_half_way_leaves_no_request_behind() {
+    let mut bench = Bench::ready();
+    another(&mut bench, "stage", "192.0.2.20");
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
+    bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
+    until_lost(&mut bench, "prod");
+    for _ in 0..200 {
+        if given(&mut bench, "stage") == "192.0.2.10" {
+            break;
+        }
+        bench.cluster.advance(Duration::from_millis(10));
+    }
+    let held = (given(&mut bench, "prod"), given(&mut bench, "stage"));
+    assert_eq!(held, (Value::Null, json!("192.0.2.10")));
+    bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
+    bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
+    bench.settle();
+    let held = (given(&mut bench, "prod"), given(&mut bench, "stage"));
+    assert_eq!(held, (json!("192.0.2.10"), json!("192.0.2.20")));
+    assert_eq!((bench.phase("prod").as_str(), bench.phase("stage").as_str()), ("Ready", "Ready"));
+}
+
 /// A bridge that can't act, because its DPUCluster is gone, releases nothing.
 #[test]
 fn nobody_gives_up_an_address_for_a_bridge_that_cannot_move() {

@@ -157,6 +157,39 @@ fn clusters_that_were_down_during_a_roll_out_are_deployed_within_two_minutes_of_
     }
 }
 
+/// Each attempt has the source that its operation began with. Between two of them a change ends it, and does not wait for what may
+/// take long.
+#[test]
+fn a_change_during_an_outage_is_deployed_within_two_minutes_of_its_end() {
+    let unreachable = |value: Value| json!({ "metadata": { "annotations": { UNREACHABLE: value } } });
+    for minutes in [1, 4, 20] {
+        let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+        bench.cluster.merge("DPUCluster", DPF, "dpu-02", &unreachable(json!("true")));
+        for version in ["v2.0.0", "v3.0.0"] {
+            let change = json!({ "spec": { "source": { "version": version } } });
+            bench.cluster.merge("DPUService", "default", "hbn", &change);
+            bench.cluster.advance(Duration::from_mins(minutes));
+        }
+        bench.cluster.merge("DPUCluster", DPF, "dpu-02", &unreachable(Value::Null));
+        bench.cluster.advance(Duration::from_mins(2));
+        well(&mut bench, &[1, 2]);
+        assert_eq!(bench.ready("hbn"), "True/Success", "{minutes}: {}", bench.conditions("hbn"));
+    }
+}
+
+/// A chart that fails is tried again each minute: its fix does not wait for longer.
+#[test]
+fn the_fix_of_a_chart_that_fails_is_deployed_at_once() {
+    let mut bench = Bench::serving(&["dpu-01"]);
+    let values = |fails: Value| json!({ "spec": { "values": { "failingHook": fails } } });
+    bench.cluster.merge("DPUService", "default", "hbn", &values(json!(true)));
+    bench.cluster.advance(Duration::from_mins(10));
+    assert_eq!(bench.ready("hbn"), "False/Failure", "{}", bench.conditions("hbn"));
+    bench.cluster.merge("DPUService", "default", "hbn", &values(Value::Null));
+    bench.cluster.advance(Duration::from_mins(1));
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
 /// Argo CD removes nothing while an operation is under way, and this one is tried again without end.
 #[test]
 fn what_can_not_be_deployed_can_be_removed() {

@@ -1,7 +1,7 @@
 //! Operations: what an Application says is brought to its cluster, because somebody asked for it or by itself.
 //!
 //! An operation stands in the field `operation` while it goes on, and in `status.operationState` ever after. An attempt that fails
-//! is followed by another, later each time, until its `retry.limit` is reached; then the same source is never tried again.
+//! is followed by another of the same source, later each time, until its `retry.limit` is reached; then that is never tried again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +30,11 @@ pub(super) fn begin(look: &mut Look<'_>, target: &ObjectRef, application: &Value
     if !is_wanted || failure(application, found).is_some() {
         return;
     }
+    let source = &application["spec"]["source"];
     let mut sync = json!({
         "prune": automated["prune"] == true,
-        "revision": application["spec"]["source"]["targetRevision"],
+        "revision": source["targetRevision"],
+        "source": repeated(source),
     });
     if let Some(options) = policy["syncOptions"].as_array() {
         sync["syncOptions"] = json!(options);
@@ -79,15 +81,14 @@ pub(super) fn go_on(
     }
     if let Some(at) = next_attempt(look, application) {
         let is_endless = limit(application) < 0;
-        let is_due = look.put_off_until(target, "try again", at, is_endless);
-        if is_due || has_newer_revision(application) {
+        if look.put_off_until(target, "try again", at, is_endless) {
             begin_attempt(&mut wanted);
             look.keep(target, application, &wanted);
             return false;
         }
         return true;
     }
-    // Whatever the Application says by now: it is about the revision that it began with.
+    // Whatever the Application says by now: it is about the source that it began with.
     if waits_for_hook(application) && !matches!(compared, Compared::Invalid(_)) {
         return true;
     }
@@ -106,9 +107,12 @@ pub(super) fn go_on(
                 if !look.after(target, "attempt") {
                     return true;
                 }
-                fail(look, &mut wanted, "Error", why, Some(no_result(application)));
+                let refused = "one or more synchronization tasks are not valid";
+                fail(look, &mut wanted, "Failed", refused, Some(refused_by(application, found, why)));
             } else if let Some(trouble) = unmet(application, found) {
-                fail(look, &mut wanted, "Failed", &trouble, Some(sync_result(application, found, &[])));
+                let result = Some(refused_by(application, found, &trouble));
+                let failed = format!("one or more objects failed to apply, reason: {trouble}");
+                fail(look, &mut wanted, "Failed", &failed, result);
             } else if !found.is_synced() {
                 put(look, found);
                 return false;
@@ -153,15 +157,13 @@ fn fail(look: &Look<'_>, application: &mut Value, phase: &str, why: &str, result
         return end(look, application, phase, &why, result);
     }
     let tries = tries + 1;
-    let at =
-        (look.now.wall.timestamp_seconds() + backoff(&application["operation"]["retry"], tries)).to_string();
+    let at = look.now.wall.timestamp_seconds() + backoff(&application["operation"]["retry"], tries);
     let state = &mut application["status"]["operationState"];
     state["finishedAt"] = time(look);
     state["retryCount"] = tries.into();
-    state["message"] = format!("{why}. Retrying attempt #{tries} at {}.", &at[11..16]).into();
-    match result {
-        Some(result) => state["syncResult"] = result,
-        None => drop(state.as_object_mut().map(|state| state.remove("syncResult"))),
+    state["message"] = format!("{why}. Retrying attempt #{tries} at {}.", at.strftime("%-I:%M%p")).into();
+    if let Some(result) = result {
+        state["syncResult"] = result;
     }
 }
 
@@ -204,35 +206,26 @@ fn seconds(text: &str) -> Option<u64> {
     number.is_empty().then_some(all)
 }
 
-/// Whether there is a newer revision, which an operation takes at once if its `retry.refresh` says so.
-fn has_newer_revision(application: &Value) -> bool {
-    let operation = &application["operation"];
-    let (revision, wanted) =
-        (&operation["sync"]["revision"], &application["spec"]["source"]["targetRevision"]);
-    // That there is one it knows from its last comparison.
-    let is_known = application["status"]["sync"]["revision"] == *wanted;
-    operation["retry"]["refresh"] == true && revision.is_string() && revision != wanted && is_known
-}
-
-/// Begins the next attempt, which does not say why the one before failed.
+/// Begins the next attempt, which does not say why the one before failed. It is about the same source: `retry.refresh` has the
+/// revision looked up again, and a version of a chart stays what it is.
 fn begin_attempt(application: &mut Value) {
-    if has_newer_revision(application) {
-        let revision = application["spec"]["source"]["targetRevision"].clone();
-        application["operation"]["sync"]["revision"] = revision.clone();
-        application["status"]["operationState"]["operation"]["sync"]["revision"] = revision;
-    }
+    let what = match application["operation"]["retry"]["refresh"] == true {
+        true => "operation with latest revisions",
+        false => "operation",
+    };
     let state = &mut application["status"]["operationState"];
-    state["message"] = format!("Retrying operation. Attempt #{}", state["retryCount"]).into();
-    for field in ["finishedAt", "syncResult"] {
-        state.as_object_mut().map(|state| state.remove(field));
-    }
+    state["message"] = format!("Retrying {what}. Attempt #{}", state["retryCount"]).into();
+    state.as_object_mut().map(|state| state.remove("finishedAt"));
 }
 
-/// What an operation is about: the revision that it began with, whatever the Application says now.
+/// What an operation is about: the source that it began with, whatever the Application says now.
 fn of_operation<'a>(application: &Value, found: &Found<'a>) -> Found<'a> {
     let mut found = found.clone();
-    if let Some(revision) = application["operation"]["sync"]["revision"].as_str() {
-        found.wanted["version"] = revision.into();
+    let source = &application["operation"]["sync"]["source"];
+    if source.is_object() {
+        let mut began_with = application.clone();
+        began_with["spec"]["source"] = source.clone();
+        found.wanted = release::data(&began_with);
     }
     found
 }
@@ -269,7 +262,10 @@ fn run_hook(application: &Value, found: &Found<'_>) -> Hook {
         })
     };
     match found.live().and_then(|live| live["data"]["health"].as_str()) {
-        Some("Healthy") if hangs => Hook::Running(result("Running", "")),
+        Some("Healthy") if hangs => {
+            let created = format!("job.batch/{}-check created", text(&found.wanted["release"]));
+            Hook::Running(result("Running", &created))
+        }
         Some("Healthy" | "Degraded") => {
             Hook::Failed(result("Failed", "Job has reached the specified backoff limit"))
         }
@@ -280,7 +276,8 @@ fn run_hook(application: &Value, found: &Found<'_>) -> Hook {
 /// Whether an operation waits for a hook. The only ones that run for long here never end.
 fn waits_for_hook(application: &Value) -> bool {
     let results = application["status"]["operationState"]["syncResult"]["resources"].as_array();
-    results.into_iter().flatten().any(|result| result["hookPhase"] == "Running")
+    let is_hook = |result: &&Value| result["hookType"].is_string();
+    results.into_iter().flatten().filter(is_hook).any(|result| result["hookPhase"] == "Running")
 }
 
 /// Why the last operation makes it useless to try the same again by itself.
@@ -308,8 +305,7 @@ fn unmet(application: &Value, found: &Found<'_>) -> Option<String> {
     let may_create = options.into_iter().flatten().any(|option| option == "CreateNamespace=true");
     let namespace = &found.wanted["namespace"];
     let is_missing = !may_create && *namespace != "default";
-    is_missing
-        .then(|| format!("one or more objects failed to apply, reason: namespaces {namespace} not found"))
+    is_missing.then(|| format!("namespaces {namespace} not found"))
 }
 
 /// Puts the release on the cluster. One that is still going is waited for.
@@ -342,8 +338,12 @@ fn end(look: &Look<'_>, application: &mut Value, phase: &str, message: &str, res
 
 /// What an operation says of itself that did not get to any object. It keeps the source that it has named once.
 fn no_result(application: &Value) -> Value {
-    let named = &application["status"]["operationState"]["syncResult"]["source"];
-    let source = if named.is_null() { repeated(&application["spec"]["source"]) } else { named.clone() };
+    let named = [
+        &application["status"]["operationState"]["syncResult"]["source"],
+        &application["operation"]["sync"]["source"],
+        &application["spec"]["source"],
+    ];
+    let source = named.into_iter().find(|source| !source.is_null()).map(repeated).unwrap_or_default();
     let begun_with = &application["operation"]["sync"]["revision"];
     let revision = if begun_with.is_string() { begun_with } else { &source["targetRevision"] };
     json!({ "revision": revision, "source": source })
@@ -351,11 +351,27 @@ fn no_result(application: &Value) -> Value {
 
 /// What a sync did, with the hooks that it ran.
 fn sync_result(application: &Value, found: &Found<'_>, hooks: &[Value]) -> Value {
+    let message = format!("daemonset.apps/{} configured", text(&found.wanted["release"]));
     let mut result = no_result(application);
-    let mut resource = resource(found);
-    resource["syncPhase"] = "Sync".into();
-    resource["status"] = if found.is_synced() { "Synced" } else { "SyncFailed" }.into();
-    result["resources"] = [resource].into_iter().chain(hooks.iter().cloned()).collect();
+    let applied = applied(found, "Synced", "Succeeded", &message);
+    result["resources"] = [applied].into_iter().chain(hooks.iter().cloned()).collect();
+    result
+}
+
+/// What a sync says of which every object was refused.
+fn refused_by(application: &Value, found: &Found<'_>, why: &str) -> Value {
+    let mut result = no_result(application);
+    result["resources"] = json!([applied(found, "SyncFailed", "Failed", why)]);
+    result
+}
+
+/// What a sync says of an object. It has the phase of a hook, without being one.
+fn applied(found: &Found<'_>, status: &str, phase: &str, message: &str) -> Value {
+    let mut result = resource(found);
+    result["syncPhase"] = "Sync".into();
+    result["status"] = status.into();
+    result["hookPhase"] = phase.into();
+    result["message"] = message.into();
     result
 }
 

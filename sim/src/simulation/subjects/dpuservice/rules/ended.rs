@@ -23,7 +23,9 @@ pub(super) fn a_sync_is_ended_when_it_holds_up_a_change(moment: &Moment<'_>) -> 
         return Ok(());
     }
     let held_up = lasts(moment, object, |application| is_terminating(application) || is_held_up(application));
-    if is_held_up(old) && held_up >= GRACE {
+    // Between two attempts nothing runs that could be stopped half-way.
+    let is_idle = old["status"]["operationState"]["finishedAt"].is_string();
+    if is_held_up(old) && (is_idle || held_up >= GRACE) {
         return Ok(());
     }
     Err(format!("the sync of {object} was ended, which had held up a change for {held_up:?}"))
