@@ -73,18 +73,18 @@ impl Fetcher {
         answer.and_then(|()| text(document)).or_else(|error| match error {
             Error::Late if came >= LARGE_BYTES => {
                 let came = came >> 20;
-                Ok(Success::Oversized(format!(
-                    "{came} MiB of the answer came within {timeout:?}, and not all of it"
-                )))
+                let why = format!("{came} MiB of the answer came within {timeout:?}, and not all of it");
+                Ok(Success::Oversized { why, is_late: true })
             }
             Error::Late => Err(Failure::new(Class::Unknown, format!("no whole answer within {timeout:?}"))),
             Error::TooLong => {
                 let (document, kept) = (DOCUMENT_MAX_BYTES >> 20, KEPT_MAX_BYTES >> 20);
-                Ok(Success::Oversized(if came > DOCUMENT_MAX_BYTES {
+                let why = if came > DOCUMENT_MAX_BYTES {
                     format!("the answer is longer than {document} MiB")
                 } else {
                     format!("what is read of the answer is longer than {kept} MiB")
-                }))
+                };
+                Ok(Success::Oversized { why, is_late: false })
             }
             Error::Failed(failure) => {
                 let message = match &token {

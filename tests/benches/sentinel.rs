@@ -62,11 +62,15 @@ async fn measure(program: &Path, broker: &RabbitMq, sizes: &[usize]) -> anyhow::
         for batch in BATCHES {
             bare = bare.min(publish(broker, size, batch).await?);
         }
-        let (took, peak) = cycle(program, broker, &cluster, &client, size, None).await?;
-        println!("  ratio to the bare publisher: {:.2}", bare.as_secs_f64() / took.as_secs_f64());
+        let environment = Environment { program, broker, cluster: &cluster, client: &client };
+        let ratio = |took: Duration| bare.as_secs_f64() / took.as_secs_f64();
+        let (took, _) = environment.cycle(Dialect::Documented, size, None).await?;
+        println!("  ratio to the bare publisher: {:.2}", ratio(took));
+        let (took, peak) = environment.cycle(Dialect::Released, size, None).await?;
+        println!("  ratio to the bare publisher: {:.2}", ratio(took));
         peaks.insert(size, peak);
         let collector = Collector::start().await?;
-        let (traced, traced_peak) = cycle(program, broker, &cluster, &client, size, Some(&collector)).await?;
+        let (traced, traced_peak) = environment.cycle(Dialect::Released, size, Some(&collector)).await?;
         println!(
             "  with spans exported: {:.2} of the rate, {:.2} of the memory; {} of {size} spans came, the rest found no room",
             took.as_secs_f64() / traced.as_secs_f64(),
@@ -156,68 +160,79 @@ fn message() -> (Vec<u8>, BasicProperties) {
     (serde_json::Value::Object(body).to_string().into_bytes(), properties)
 }
 
-/// One cycle of a Sentinel over clusters that are all due, with its spans exported where there is a collector: how long it
-/// took, and the most memory that it had, in MiB.
-async fn cycle(
-    program: &Path,
-    broker: &RabbitMq,
-    cluster: &Host,
-    client: &Client,
-    count: usize,
-    collector: Option<&Collector>,
-) -> anyhow::Result<(Duration, f64)> {
-    let name = format!("{}-{count}", if collector.is_some() { "traced" } else { "cycle" });
-    let queue = Queue::bind(broker, &name).await?;
-    let mut fleet = HyperFleet::new(Dialect::Released, 1);
-    let labels = Arc::new(Labels::new());
-    fleet.populate(count, |_| Arc::clone(&labels), an_hour_ago()?);
-    let fleet = FleetHost::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), fleet).await?;
-    let (first_page, asked) = std::sync::mpsc::channel();
-    fleet.state().set_weather(Some(Box::new(move |_| {
-        let _ = first_page.send(Instant::now());
-        Mishap::default()
-    })));
-    sentinel::Config::new(client, "default", &name)
-        .create(&json!({
-            "resourceType": "clusters",
-            "hyperfleetAPI": {"url": fleet.url(), "dialect": "search"},
-            "broker": {"type": "rabbitmq", "topic": name, "url": broker.url()},
-            "pollInterval": "1h",
-        }))
-        .await?;
-    let mut command = Command::new(program);
-    command.args(["sentinel", "--namespace=default", "--config", &name]);
-    command.args(["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]);
-    command.env("LOCKSTEP_LOG_FORMAT", "json");
-    if let Some(collector) = collector {
-        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url());
-    }
-    let mut arrivals = queue.arrivals().await?;
-    let sentinel = Program::start(command, &cluster.kubeconfig_yaml()).await?;
-    arrivals.next().await?;
-    let first_event = Instant::now();
-    drop(arrivals);
-    let metrics = loop {
-        let metrics = sentinel.metrics().await?;
-        if sum(&metrics, CYCLES, "") >= 1 {
-            break metrics;
+/// What a Sentinel runs in.
+struct Environment<'e> {
+    program: &'e Path,
+    broker: &'e RabbitMq,
+    cluster: &'e Host,
+    client: &'e Client,
+}
+
+impl Environment<'_> {
+    /// Runs one cycle of a Sentinel over clusters that are all due, with its spans exported where there is a collector. Returns how long it
+    /// took, and the most memory that it had, in MiB.
+    async fn cycle(
+        &self,
+        spoken: Dialect,
+        count: usize,
+        collector: Option<&Collector>,
+    ) -> anyhow::Result<(Duration, f64)> {
+        let Self { program, broker, cluster, client } = *self;
+        let dialect = if spoken == Dialect::Released { "search" } else { "labels" };
+        let name = format!("{dialect}-{}-{count}", if collector.is_some() { "traced" } else { "cycle" });
+        let queue = Queue::bind(broker, &name).await?;
+        let mut fleet = HyperFleet::new(spoken, 1);
+        let labels = Arc::new(Labels::new());
+        fleet.populate(count, |_| Arc::clone(&labels), an_hour_ago()?);
+        let fleet = FleetHost::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), fleet).await?;
+        let (first_page, asked) = std::sync::mpsc::channel();
+        fleet.state().set_weather(Some(Box::new(move |_| {
+            let _ = first_page.send(Instant::now());
+            Mishap::default()
+        })));
+        sentinel::Config::new(client, "default", &name)
+            .create(&json!({
+                "resourceType": "clusters",
+                "hyperfleetAPI": {"url": fleet.url(), "dialect": dialect},
+                "broker": {"type": "rabbitmq", "topic": name, "url": broker.url()},
+                "pollInterval": "1h",
+            }))
+            .await?;
+        let mut command = Command::new(program);
+        command.args(["sentinel", "--namespace=default", "--config", &name]);
+        command.args(["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]);
+        command.env("LOCKSTEP_LOG_FORMAT", "json");
+        if let Some(collector) = collector {
+            command.env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url());
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
-    ensure!(sum(&metrics, PUBLISHED, "") == count as u64, "not all were published: {metrics}");
-    let took = metrics.lines().find(|line| line.starts_with(TOOK)).and_then(|line| line.rsplit(' ').next());
-    let took = Duration::from_secs_f64(took.context("the cycle was measured")?.parse()?);
-    report(&format!("the Sentinel's first cycle ({name})"), count, took);
-    let first = first_event.duration_since(asked.recv()?);
-    println!(
-        "  from the first page's answer to the first event's arrival: {:.1} ms",
-        first.as_secs_f64() * 1e3
-    );
-    let cpu = cost::processor_time(sentinel.id())?;
-    println!("  the Sentinel itself: {:.2} s of processor time", cpu.as_secs_f64());
-    let (now, peak) = cost::resident_mib(sentinel.id())?;
-    println!("  resident after it: {now:.1} MiB, {peak:.1} MiB at the peak");
-    Ok((took, peak))
+        let mut arrivals = queue.arrivals().await?;
+        let sentinel = Program::start(command, &cluster.kubeconfig_yaml()).await?;
+        arrivals.next().await?;
+        let first_event = Instant::now();
+        drop(arrivals);
+        let metrics = loop {
+            let metrics = sentinel.metrics().await?;
+            if sum(&metrics, CYCLES, "") >= 1 {
+                break metrics;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        ensure!(sum(&metrics, PUBLISHED, "") == count as u64, "not all were published: {metrics}");
+        let took =
+            metrics.lines().find(|line| line.starts_with(TOOK)).and_then(|line| line.rsplit(' ').next());
+        let took = Duration::from_secs_f64(took.context("the cycle was measured")?.parse()?);
+        report(&format!("the Sentinel's first cycle ({name})"), count, took);
+        let first = first_event.duration_since(asked.recv()?);
+        println!(
+            "  from the first page's answer to the first event's arrival: {:.1} ms",
+            first.as_secs_f64() * 1e3
+        );
+        let cpu = cost::processor_time(sentinel.id())?;
+        println!("  the Sentinel itself: {:.2} s of processor time", cpu.as_secs_f64());
+        let (now, peak) = cost::resident_mib(sentinel.id())?;
+        println!("  resident after it: {now:.1} MiB, {peak:.1} MiB at the peak");
+        Ok((took, peak))
+    }
 }
 
 fn report(what: &str, count: usize, took: Duration) {

@@ -386,6 +386,11 @@ impl DpuCluster {
         dpu_cluster(&self.name, &self.access)
     }
 
+    /// How it is reached.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
     /// Refuses all connections, and ends those that there are.
     pub fn cut(&self) {
         self.gate.is_open.send_replace(false);

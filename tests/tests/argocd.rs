@@ -1,6 +1,12 @@
 //! The DPUService controller with a real Argo CD, which deploys charts from a chart repository to real API servers.
 //!
-//! The tests are skipped where Argo CD is not built, because that takes minutes.
+//! The tests are skipped where Argo CD is not built, because that takes minutes. One table of states of Applications runs on Argo CD and on
+//! its model; the model needs nothing that is built.
+
+#[path = "argocd/alike.rs"]
+mod alike;
+#[path = "argocd/table.rs"]
+mod table;
 
 use std::time::{Duration, Instant};
 
@@ -214,6 +220,19 @@ async fn services_are_deployed_by_argo_cd() -> anyhow::Result<()> {
     let Some(mut environment) = Environment::start().await? else { return Ok(()) };
     let result = run(&mut environment).await;
     result.with_context(|| format!("last errors of Argo CD:\n{}", environment.argo.recent_errors()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn argo_cd_does_what_the_table_says() -> anyhow::Result<()> {
+    let _alone = ALONE.lock().await;
+    let Some(built) = argocd::built()? else { return Ok(()) };
+    alike::Bench::real(&built).await?.passes_the_table().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_does_what_the_table_says() -> anyhow::Result<()> {
+    let _alone = ALONE.lock().await;
+    alike::Bench::model().await?.passes_the_table().await
 }
 
 /// Cases in which the controller or Argo CD waits for minutes.

@@ -33,7 +33,7 @@ async fn failure(fetcher: &Fetcher, url: &str, timeout: Duration) -> Failure {
 /// Why an answer is too large.
 async fn oversized(fetcher: &Fetcher, url: &str, keep: &Arc<Fields>, timeout: Duration) -> String {
     match fetcher.fetch(url, &BTreeMap::new(), keep, timeout).await {
-        Ok(Success::Oversized(why)) => why,
+        Ok(Success::Oversized { why, is_late: false }) => why,
         other => panic!("{url}: {other:?}"),
     }
 }

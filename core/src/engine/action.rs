@@ -237,8 +237,13 @@ pub enum Success {
     Done,
     /// The document, of which what should be kept is left; it may be no JSON at all (fetch).
     Document(Arc<str>),
-    /// The document is longer than what is read, or than what comes in time: why it was not read to its end (fetch).
-    Oversized(String),
+    /// The document is longer than what is read, or than what comes in time (fetch).
+    Oversized {
+        /// Why it was not read to its end.
+        why: String,
+        /// Whether its time was over first: a later attempt may get all of it.
+        is_late: bool,
+    },
     /// The image as the registry has it (find image). [`Class::Forbidden`] stands for credentials that the registry does
     /// not accept, [`Class::NotFound`] for an image that it does not have.
     Image(FoundImage),

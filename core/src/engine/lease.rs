@@ -233,7 +233,7 @@ impl Election {
                 | Success::Kinds(_)
                 | Success::Objects(_)
                 | Success::Document(_)
-                | Success::Oversized(_)
+                | Success::Oversized { .. }
                 | Success::Image(_)
                 | Success::Published(_),
             ) => {}

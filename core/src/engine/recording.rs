@@ -29,7 +29,7 @@ mod secrets;
 mod stand_in;
 
 /// The version of the format that is written and read here.
-pub const FORMAT: u64 = 1;
+pub const FORMAT: u64 = 2;
 
 /// A machine whose run can be recorded: its whole state can be stored, and it tells what a recording must know to keep
 /// secrets out and yet lead to the same decisions.

@@ -113,6 +113,9 @@ impl Controller {
                          or grant the permission"
                     );
                     self.complain(name, reason::BINDING_REFUSED, note, now);
+                } else {
+                    // There is a class by now, whatever was said before.
+                    self.world.complaints.remove(name);
                 }
                 self.annotate(name, Verdict::retry_for_user("writing the binding", &failure))
             }
@@ -216,9 +219,13 @@ impl Controller {
             {
                 if !self.world.is_annotating_refused {
                     self.world.is_annotating_refused = true;
+                    let advice = match failure.class {
+                        FailureClass::Forbidden => "grant the verb patch on namespaces",
+                        _ => "correct the namespace, or what refuses its changes",
+                    };
                     let message = format!(
-                        "Namespace {name} can't be annotated ({failure}); grant the verb patch on namespaces to have there what \
-                         keeps a namespace from its class"
+                        "Namespace {name} can't be annotated ({failure}); {advice} to have there what keeps a namespace from \
+                         its class"
                     );
                     self.outbox.notes.push(Note::Warning { message });
                 }

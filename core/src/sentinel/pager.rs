@@ -357,14 +357,20 @@ impl Pager {
         self.pass_over(is_whole_list)
     }
 
-    /// Takes in that a page is too large to be read.
-    pub fn oversized(&mut self) -> Setback {
+    /// Takes in that a page is too large to be read, or to come in time. A single item that is late is a failure like any other; one that is
+    /// too large is skipped.
+    pub fn oversized(&mut self, failure: &Failure, now: Monotonic, random: &mut Random) -> Setback {
+        // Whatever else is wrong with it, the API answers.
+        self.has_read = true;
         let is_divisible = self.widest <= PAGE_SIZE as u64;
-        let Some(smaller) = self.place.smaller().filter(|_| is_divisible) else {
-            return self.pass_over(false);
-        };
-        self.resize(smaller);
-        Setback::Smaller
+        match self.place.smaller().filter(|_| is_divisible) {
+            Some(smaller) => {
+                self.resize(smaller);
+                Setback::Smaller
+            }
+            None if failure.class == Class::Unknown => self.failed(failure, now, random),
+            None => self.pass_over(false),
+        }
     }
 
     /// Goes on without a page, or gives the list up.

@@ -50,7 +50,10 @@ impl Sentinel {
                 });
                 page.map_err(|problem| (Some("InvalidAnswer"), Failure::new(Class::Unknown, problem)))
             }
-            Ok(Success::Oversized(why)) => Err((Some(TOO_LARGE), Failure::new(Class::Invalid, why))),
+            Ok(Success::Oversized { why, is_late }) => {
+                let class = if is_late { Class::Unknown } else { Class::Invalid };
+                Err((Some(TOO_LARGE), Failure::new(class, why)))
+            }
             Ok(_) => Err((Some("InvalidAnswer"), Failure::new(Class::Unknown, "the answer is no document"))),
             Err(failure) => Err((None, failure)),
         };
@@ -114,7 +117,7 @@ impl Sentinel {
         let setback = if cycle.pager.is_done() {
             Setback::GivenUp
         } else if reason == Some(TOO_LARGE) {
-            cycle.pager.oversized()
+            cycle.pager.oversized(failure, now.monotonic, &mut self.random)
         } else {
             cycle.pager.failed(failure, now.monotonic, &mut self.random)
         };

@@ -226,6 +226,28 @@ fn a_label_that_names_no_class_is_said_on_the_namespace_for_as_long_as_it_does()
     assert_eq!(problem(&mut bench, "team"), None);
 }
 
+/// Once there is a class, the namespace does not say otherwise, though its binding can't be written yet.
+#[test]
+fn a_class_that_exists_is_not_called_missing_while_the_server_fails() {
+    let mut bench = Bench::new();
+    bench.namespace("team", Some("web"));
+    bench.settle();
+    assert!(
+        problem(&mut bench, "team").is_some_and(|problem| problem.contains("there is no NamespaceClass web"))
+    );
+    bench.cluster.interfere(|_, action| {
+        let is_bad = action.is_write()
+            && action.target().is_some_and(|target| target.kind.kind == "NamespaceClassBinding");
+        if is_bad { Fate::failed(Class::Unavailable) } else { Fate::Served }
+    });
+    bench.define("web", &[settings("found", "1")]);
+    bench.cluster.advance(Duration::from_mins(5));
+    assert_eq!((problem(&mut bench, "team"), bench.binding("team")), (None, None));
+    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.advance(Duration::from_mins(10));
+    assert!(bench.config_map("team", "found").is_some());
+}
+
 /// Without the permission there still are the Event, the log and the metric.
 #[test]
 fn a_namespace_that_may_not_be_annotated_holds_up_nothing() {

@@ -129,7 +129,7 @@ impl Learner {
                     Ok(
                         Success::Done
                         | Success::Document(_)
-                        | Success::Oversized(_)
+                        | Success::Oversized { .. }
                         | Success::Image(_)
                         | Success::Published(_),
                     )

@@ -200,13 +200,54 @@ fn read_large(dialect: Dialect, fleet: &Fleet, large: &[usize], most: usize) -> 
         assert!(asked < 10_000, "it never ends");
         let mut page = fleet.page(dialect, place);
         if page.resources.iter().filter(|resource| large.contains(&resource.id)).count() > most {
-            pager.oversized();
+            oversized(&mut pager);
             continue;
         }
         pager.took(&mut page).unwrap();
         found.extend(page.resources.into_iter().map(|resource| resource.id));
     }
     (found, asked, pager.is_complete())
+}
+
+fn oversized(pager: &mut Pager) -> Setback {
+    let failure = Failure::new(Class::Invalid, "longer than 64 MiB");
+    pager.oversized(&failure, NOW, &mut Random::from_seed(1))
+}
+
+#[test]
+fn a_single_item_that_is_late_is_requested_again() {
+    let late = Failure::new(Class::Unknown, "2 MiB of the answer came within 5s, and not all of it");
+    let (mut pager, mut random) = (Pager::new(Dialect::Search), Random::from_seed(1));
+    while pager.place.smaller().is_some() {
+        assert_eq!(pager.oversized(&late, NOW, &mut random), Setback::Smaller);
+    }
+    let setbacks = [0; 3].map(|_| pager.oversized(&late, NOW, &mut random));
+    assert_eq!(setbacks, [Setback::Again, Setback::Again, Setback::PassedOver]);
+}
+
+/// However many they are: the API answers, so that the next poll goes on where this one has ended.
+#[test]
+fn items_that_are_too_large_at_the_head_of_a_list_hide_no_other() {
+    for dialect in [Dialect::Search, Dialect::Labels] {
+        for large in [6, 20] {
+            let fleet = Fleet::of(110);
+            let (mut progress, mut found) = (Progress::default(), Set::new());
+            for _ in 0..5 {
+                let mut pager = Pager::resumed(dialect, progress);
+                while let Some((place, _)) = pager.next() {
+                    let mut page = fleet.page(dialect, place);
+                    if page.resources.iter().any(|resource| fleet.ids[..large].contains(&resource.id)) {
+                        oversized(&mut pager);
+                        continue;
+                    }
+                    pager.took(&mut page).unwrap();
+                    found.extend(page.resources.into_iter().map(|resource| resource.id));
+                }
+                progress = pager.progress();
+            }
+            assert_eq!(found.len(), 110 - large, "{dialect:?} {large}");
+        }
+    }
 }
 
 #[test]
@@ -253,7 +294,7 @@ fn a_row_that_is_too_large_alone_hides_no_other() {
 #[test]
 fn an_api_that_gives_the_whole_list_is_asked_for_no_part() {
     let mut pager = Pager::resumed(Dialect::Labels, Progress { size: 250, ..Progress::default() });
-    assert_eq!(pager.oversized(), Setback::PassedOver);
+    assert_eq!(oversized(&mut pager), Setback::PassedOver);
 }
 
 /// Else rows might be left out without a word.
@@ -262,7 +303,7 @@ fn an_api_that_ignores_the_size_leads_nowhere() {
     let mut pager = Pager::new(Dialect::Labels);
     let fleet = Fleet { page: 50, ..Fleet::of(500) };
     pager.took(&mut fleet.page(Dialect::Labels, &Place::default())).unwrap();
-    assert_eq!(pager.oversized(), Setback::Smaller);
+    assert_eq!(oversized(&mut pager), Setback::Smaller);
     let place = Place { size: PAGE_SIZE, ..pager.next().unwrap().0.clone() };
     let error = pager.took(&mut fleet.page(Dialect::Labels, &place)).unwrap_err();
     assert!(error.contains("size=") && !pager.is_complete(), "{error}");

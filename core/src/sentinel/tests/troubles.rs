@@ -257,7 +257,10 @@ fn what_is_left_out_because_it_is_too_large_is_never_said_to_be_published() {
                 let page: Vec<usize> = all.iter().copied().skip(size * (page - 1)).take(size).collect();
                 let is_whole = large.iter().all(|row| page.contains(row));
                 if is_whole || is_huge.borrow().is_some_and(|row| page.contains(&row)) {
-                    return Ok(Success::Oversized("the answer is longer than 64 MiB".to_owned()));
+                    return Ok(Success::Oversized {
+                        why: "the answer is longer than 64 MiB".to_owned(),
+                        is_late: false,
+                    });
                 }
                 let item = |row| json!({ "id": format!("{row:06}"), "labels": { "region": "us-east" } });
                 let items: Vec<Value> = page.into_iter().map(item).collect();

@@ -387,7 +387,7 @@ struct SkipsWhatIsTooLarge;
 impl Flaw for SkipsWhatIsTooLarge {
     fn event(&mut self, mut event: Event) -> Option<Event> {
         if let Event::Finished { outcome, .. } = &mut event
-            && let Ok(Success::Oversized(why)) = outcome
+            && let Ok(Success::Oversized { why, .. }) = outcome
         {
             *outcome = Err(Failure::new(Class::Invalid, std::mem::take(why)));
         }

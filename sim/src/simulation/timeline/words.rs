@@ -51,7 +51,7 @@ pub(super) fn answer(request: &str, outcome: &Outcome) -> String {
         Ok(Success::Done) => format!("{request}: done"),
         Ok(Success::Image(found)) => format!("{request}: {}", found.digest),
         Ok(Success::Document(text)) => format!("{request}: {} bytes", text.len()),
-        Ok(Success::Oversized(why)) => format!("{request}: {why}"),
+        Ok(Success::Oversized { why, .. }) => format!("{request}: {why}"),
         Ok(Success::Published(results)) => {
             let confirmed = results.iter().filter(|result| result.is_ok()).count();
             format!("{request}: {confirmed} of {} confirmed", results.len())

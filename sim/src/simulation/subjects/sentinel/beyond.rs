@@ -221,7 +221,9 @@ impl Beyond {
         };
         match answer.status().as_u16() {
             200 if HOSTS[index].largest_page.is_some() && answer.body().len() > PAGE_MAX_BYTES => {
-                Ok(Success::Oversized("the answer is too long".to_owned()))
+                // Some come slowly.
+                let is_late = answer.body().len().is_multiple_of(2);
+                Ok(Success::Oversized { why: "the answer is too long".to_owned(), is_late })
             }
             200 => {
                 let mut document = Condenser::new(keep);

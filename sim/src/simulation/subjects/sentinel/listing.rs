@@ -111,7 +111,7 @@ impl Listing {
     /// Takes in what came of a page, which is none if the answer is no page.
     pub(super) fn answered(&mut self, url: &str, page: Option<&Page>, outcome: &Outcome) {
         let (number, range) = page_of(url);
-        let is_oversized = matches!(outcome, Ok(Success::Oversized(_)));
+        let is_oversized = matches!(outcome, Ok(Success::Oversized { .. }));
         self.oversized = Some(size_of(url)).filter(|size| is_oversized && *size > 1);
         if self.oversized.is_some() {
             // Its parts come instead of it.

@@ -113,10 +113,10 @@ impl Troubles {
     fn came(&mut self, url: String, outcome: &Outcome) {
         match outcome {
             // Its parts come instead of it.
-            Ok(Success::Oversized(_)) if size_of(&url) > 1 => {
+            Ok(Success::Oversized { .. }) if size_of(&url) > 1 => {
                 self.missing.remove(&url);
             }
-            Ok(Success::Oversized(_)) | Err(_) => {
+            Ok(Success::Oversized { .. }) | Err(_) => {
                 self.missing.insert(url);
             }
             Ok(_) => {
