@@ -1,0 +1,193 @@
+//! What holds for all pages of the documentation: links lead somewhere, and the words are those of Kubernetes engineers.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// Words that the pages do without, as CONTRIBUTING.md says, each with one that is usual.
+const UNUSUAL: [(&str, &str); 35] = [
+    ("tell", "report"),
+    ("tells", "reports"),
+    ("told", "reported"),
+    ("telling", "reporting"),
+    ("mend", "fix"),
+    ("mends", "fixes"),
+    ("mended", "fixed"),
+    ("anew", "again"),
+    ("await", "wait for"),
+    ("awaits", "waits for"),
+    ("awaited", "pending"),
+    ("stands", "is"),
+    ("whoever", "a client that"),
+    ("whose", "with"),
+    ("whom", "for which"),
+    ("somebody", "another client"),
+    ("nobody", "no client"),
+    ("befalls", "affects"),
+    ("strays", "objects on the wrong server"),
+    ("comes to", "reaches"),
+    ("goes by", "uses"),
+    ("bring about", "cause"),
+    ("brings about", "causes"),
+    ("in vain", "without success"),
+    ("for want of", "because of missing"),
+    ("at growing distances", "with exponential backoff"),
+    ("definitions of kinds", "CRDs"),
+    ("worlds", "external systems"),
+    ("hand", "client"),
+    ("life", "lifetime"),
+    ("news", "changes"),
+    ("thing", "object"),
+    ("things", "objects"),
+    ("sight", "view"),
+    ("luck", "chance"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// All pages, as paths from the root.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = Vec::new();
+    let mut folders = vec![PathBuf::from("docs"), PathBuf::from("deploy")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder)).expect("a folder of the project") {
+            let path = folder.join(entry.expect("an entry of a folder").file_name());
+            match root().join(&path).is_dir() {
+                true => folders.push(path),
+                false => pages.push(path),
+            }
+        }
+    }
+    pages.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from));
+    pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
+    pages.sort();
+    pages
+}
+
+fn read(page: &Path) -> String {
+    fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{}: {error}", page.display()))
+}
+
+/// The lines of a page that are no code, each with its number.
+fn lines(text: &str) -> Vec<(usize, &str)> {
+    let mut is_code = false;
+    let mut kept = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code {
+            kept.push((number + 1, line));
+        }
+    }
+    kept
+}
+
+/// A line without what stands between two of these characters.
+fn without(line: &str, between: [char; 2]) -> String {
+    let [open, close] = between;
+    let (mut kept, mut rest) = (String::new(), line);
+    while let Some((before, after)) = rest.split_once(open) {
+        kept.push_str(before);
+        let Some((_, after)) = after.split_once(close) else {
+            kept.push_str(after);
+            return kept;
+        };
+        rest = after;
+    }
+    kept + rest
+}
+
+/// The targets of links in a line.
+fn links(line: &str) -> Vec<&str> {
+    let after = line.split("](").skip(1);
+    after.filter_map(|rest| Some(rest.split_once(')')?.0)).filter(|link| !link.contains("://")).collect()
+}
+
+/// The anchor of a heading, as hosts of repositories make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    let kept = kept.chars().filter(|letter| letter.is_alphanumeric() || "-_ ".contains(*letter));
+    kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+}
+
+fn anchors(page: &Path) -> BTreeSet<String> {
+    let text = read(page);
+    let headings = lines(&text).into_iter().filter_map(|(_, line)| {
+        let heading = line.trim_start_matches('#');
+        (heading.len() < line.len()).then(|| anchor(heading))
+    });
+    headings.collect()
+}
+
+/// A path without `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+#[test]
+fn links_lead_to_files_and_headings_that_exist() {
+    let mut broken = Vec::new();
+    for page in pages() {
+        let text = read(&page);
+        for (number, line) in lines(&text) {
+            for link in links(line) {
+                let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+                let target = match file {
+                    "" => page.clone(),
+                    file => plain(&page.parent().unwrap_or(Path::new("")).join(file)),
+                };
+                let is_page = target.extension().is_some_and(|extension| extension == "md");
+                let is_there = root().join(&target).exists()
+                    && (heading.is_empty() || !is_page || anchors(&target).contains(heading));
+                if !is_there {
+                    broken.push(format!("{}:{number}: {link}", page.display()));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// Outside of code and quotations.
+#[test]
+fn pages_use_usual_words() {
+    let mut found = Vec::new();
+    for page in pages() {
+        let text = read(&page);
+        for (number, line) in lines(&text) {
+            let prose = without(&without(line, ['`', '`']), ['"', '"']);
+            // Targets of links are no prose.
+            let prose: Vec<&str> = prose
+                .split("](")
+                .enumerate()
+                .map(
+                    |(at, text)| {
+                        if at == 0 { text } else { text.split_once(')').map_or(text, |link| link.1) }
+                    },
+                )
+                .collect();
+            let prose = prose.join(" ");
+            let words = prose.to_lowercase();
+            let words: Vec<&str> = words
+                .split(|letter: char| !(letter.is_alphanumeric() || letter == '-' || letter == '_'))
+                .collect();
+            let words = format!(" {} ", words.join(" "));
+            for (word, better) in UNUSUAL {
+                if words.contains(&format!(" {word} ")) {
+                    found.push(format!("{}:{number}: {word:?}, better {better:?}", page.display()));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{} words:\n{}", found.len(), found.join("\n"));
+}
