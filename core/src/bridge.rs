@@ -69,7 +69,7 @@ mod watches;
 pub mod world;
 
 use names::{condition, reason};
-use pass::News;
+use pass::StatusDelta;
 use world::{World, bridge_ref};
 
 /// How long a failing bridge is left alone, where what failed has no delays of its own ("Rate Limiting").
@@ -123,7 +123,7 @@ impl Reconcile for Controller {
 
 impl Controller {
     /// Tells in the log, and as events, what a status tells that was written.
-    fn announce(&mut self, key: &Name, news: &News, now: Now) {
+    fn announce(&mut self, key: &Name, news: &StatusDelta, now: Now) {
         if news.phase {
             self.tell_phase(key);
         }
@@ -171,7 +171,7 @@ impl Controller {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let (phase, message) = (text(&bridge.status.phase), text(&bridge.status.message));
         let message = format!("DPFHCPBridge {key} is {phase}: {message}");
-        self.outbox.notes.push(Note::Told { debug: false, message });
+        self.outbox.notes.push(Note::Log { debug: false, message });
     }
 
     fn tell_condition(&mut self, key: &Name, changed: &Condition, now: Now) {

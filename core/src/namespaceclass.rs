@@ -30,13 +30,13 @@ use crate::time::Now;
 
 pub mod binding;
 pub mod class;
-pub mod content;
 pub mod drift;
+pub mod drift_backoff;
 pub mod names;
 pub mod namespace;
 pub mod plan;
 mod recording;
-pub mod repair;
+pub mod resolved_class;
 pub mod status;
 mod watches;
 pub mod world;

@@ -240,7 +240,7 @@ impl Sentinel {
         );
         // Cycles in which nothing happens come every few seconds.
         let is_quiet = tally.published == 0 && tally.failed == 0 && tally.malformed == 0;
-        step.notes.push(Note::Told { debug: is_quiet, message });
+        step.notes.push(Note::Log { debug: is_quiet, message });
         self.tell_cycle(tally);
     }
 }
@@ -270,13 +270,13 @@ impl Machine for Sentinel {
             }
             Event::ListStarted { .. } => self.list_started(),
             Event::ListCompleted { .. } => self.list_completed(now, &mut step),
-            Event::Observed { object, .. } => self.observe(&object, now, &mut step),
-            Event::Vanished { .. } => self.missing(now, &mut step),
+            Event::Applied { object, .. } => self.observe(&object, now, &mut step),
+            Event::Deleted { .. } => self.missing(now, &mut step),
             Event::WatchFailed { .. } => {
                 step.notes.push(self.shard().count_of(metrics::API_ERRORS, operation::CONFIG_LOAD, 1));
             }
             Event::Finished { id, outcome } => self.finished(id, outcome, now, &mut step),
-            Event::Woke => {}
+            Event::TimerFired => {}
         }
         // At the end nothing new is begun; what is in flight is still counted.
         if self.is_acting {

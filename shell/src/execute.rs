@@ -64,7 +64,7 @@ impl Executor {
             Action::Fetch { url, headers, timeout, keep } => {
                 self.fetcher.fetch(url, headers, keep, *timeout).await
             }
-            Action::FindImage { image, credentials } => {
+            Action::ResolveImage { image, credentials } => {
                 self.registries.find(image, credentials.as_ref(), registry::TIMEOUT).await
             }
             Action::Connect { broker } => self.publisher.connect(broker).await,

@@ -19,7 +19,7 @@ use reqwest::{Response, Url, redirect};
 use tokio::time::{Instant, timeout_at};
 
 use self::token::Token;
-use crate::web::{self, LastingClient, REDIRECTS, read, unanswered};
+use crate::web::{self, REDIRECTS, ReloadingClient, read, unanswered};
 
 mod token;
 
@@ -35,7 +35,7 @@ pub const TOKEN_FILE: &str = "HYPERFLEET_API_TOKEN_FILE";
 /// Reads documents. Clones share their connections, which are kept open.
 #[derive(Debug, Clone)]
 pub struct Fetcher {
-    client: Arc<LastingClient>,
+    client: Arc<ReloadingClient>,
     token: Option<PathBuf>,
 }
 
@@ -54,7 +54,7 @@ impl Fetcher {
 
     /// Sends the bearer token in a file, which may be replaced at any time.
     pub fn with_token_file(token: Option<PathBuf>) -> Self {
-        Self { client: Arc::new(LastingClient::new(within_origin)), token }
+        Self { client: Arc::new(ReloadingClient::new(within_origin)), token }
     }
 
     /// Reads these fields of one document, with these headers beyond its own. The whole answer may take as long as `timeout`.

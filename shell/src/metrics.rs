@@ -144,7 +144,7 @@ impl Metrics {
             Action::Watch { kind, .. } | Action::Unwatch { kind } | Action::List { kind, .. } => {
                 kind.to_string()
             }
-            Action::Discover { .. } | Action::Fetch { .. } | Action::FindImage { .. } => String::new(),
+            Action::Discover { .. } | Action::Fetch { .. } | Action::ResolveImage { .. } => String::new(),
             Action::Connect { broker } | Action::Publish { broker, .. } => broker.name().to_owned(),
             Action::Get { target, .. }
             | Action::Apply { target, .. }

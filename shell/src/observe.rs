@@ -71,8 +71,8 @@ impl Observer {
             }
             Note::Error { message } => error!(controller, "{message}"),
             Note::Warning { message } => warn!(controller, "{message}"),
-            Note::Told { debug: true, message } => debug!(controller, "{message}"),
-            Note::Told { debug: false, message } => info!(controller, "{message}"),
+            Note::Log { debug: true, message } => debug!(controller, "{message}"),
+            Note::Log { debug: false, message } => info!(controller, "{message}"),
             Note::Measured(measure) => self.metrics.measured(measure),
             Note::Traced(span) => {
                 if let Some(spans) = &self.spans {

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use lockstep_core::engine::machine::{Deadline, Event, Machine, Metric, Step};
-use lockstep_core::engine::recording::learn::{Learner, News};
-use lockstep_core::engine::recording::{FORMAT, Header, Recordable, Taken};
+use lockstep_core::engine::recording::learn::{News, SecretTracker};
+use lockstep_core::engine::recording::{FORMAT, Header, Recordable, RecordedStep};
 use lockstep_core::time::Now;
 use serde_json::Value;
 use tracing::warn;
@@ -68,7 +68,7 @@ pub fn start(
 ) -> anyhow::Result<(Recorded, Recording)> {
     let mut key = [0; 32];
     getrandom::fill(&mut key).context("the system gives no random bytes to hide secrets with")?;
-    let learner = Learner::new(key, machine.traits());
+    let learner = SecretTracker::new(key, machine.traits());
     let header = Header {
         format: FORMAT,
         program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -105,7 +105,7 @@ impl Recording {
 
 /// Hands steps on to the writer.
 struct Tap {
-    learner: Learner,
+    learner: SecretTracker,
     messages: SyncSender<Message>,
     /// Set by the writer when a new segment should begin.
     full: Arc<AtomicBool>,
@@ -149,7 +149,7 @@ impl Machine for Recorded {
         let Some(tap) = &mut self.tap else { return self.machine.step(event, now) };
         let gave = self.machine.step(event.clone(), now);
         tap.taken += 1;
-        let taken = Taken { number: tap.taken, now, event, gave: gave.clone() };
+        let taken = RecordedStep { number: tap.taken, now, event, gave: gave.clone() };
         if !tap.send(Message::Step(Box::new(taken))) {
             self.tap = None;
         }

@@ -20,13 +20,13 @@ use std::time::Duration;
 
 use http::Method;
 use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
-use lockstep_core::engine::broker::Confidential;
+use lockstep_core::engine::broker::SecretString;
 use lockstep_core::engine::image::{FoundImage, ImageReference, is_digest};
 use lockstep_core::engine::wire::cut;
 use reqwest::Response;
 
 use self::session::Session;
-use crate::web::LastingClient;
+use crate::web::ReloadingClient;
 
 mod challenge;
 mod manifest;
@@ -45,18 +45,18 @@ const CONTENT_DIGEST: &str = "docker-content-digest";
 /// Asks container registries. Clones share their connections, which are kept open.
 #[derive(Debug, Clone)]
 pub struct Registries {
-    client: Arc<LastingClient>,
+    client: Arc<ReloadingClient>,
 }
 
 impl Default for Registries {
     fn default() -> Self {
-        Self { client: Arc::new(LastingClient::new(origin::safely)) }
+        Self { client: Arc::new(ReloadingClient::new(origin::safely)) }
     }
 }
 
 impl Registries {
     /// Asks for an image; credentials are `user:password`. All of it may take as long as `timeout`.
-    pub async fn find(&self, image: &str, credentials: Option<&Confidential>, timeout: Duration) -> Outcome {
+    pub async fn find(&self, image: &str, credentials: Option<&SecretString>, timeout: Duration) -> Outcome {
         let image = ImageReference::parse(image).map_err(|problem| Failure::new(Class::Invalid, problem))?;
         let client = self.client.get()?;
         let session = Session::new(&client, &image, credentials)?;

@@ -137,11 +137,11 @@ impl Driver {
             let event = tokio::select! {
                 biased;
                 () = shutdown.requested() => break,
-                () = std::future::ready(()), if overdue => Event::Woke,
+                () = std::future::ready(()), if overdue => Event::TimerFired,
                 event = self.inbox.next(&mut self.watches) => event,
-                () = sleep_until(wake_at) => Event::Woke,
+                () = sleep_until(wake_at) => Event::TimerFired,
             };
-            woke = event == Event::Woke;
+            woke = event == Event::TimerFired;
             if let (true, Some(deadline)) = (woke, deadline) {
                 debug!(controller = name, reason = deadline.reason, "woke");
             }
@@ -162,11 +162,11 @@ impl Driver {
             | Event::LeadershipChanged { .. }
             | Event::ListStarted { .. }
             | Event::ListCompleted { .. }
-            | Event::Observed { .. }
-            | Event::Vanished { .. }
-            | Event::Woke => {}
+            | Event::Applied { .. }
+            | Event::Deleted { .. }
+            | Event::TimerFired => {}
         }
-        let is_observed = matches!(event, Event::Observed { .. });
+        let is_observed = matches!(event, Event::Applied { .. });
         let Step { requests, notes } = self.machine.step(event, now);
         for note in notes {
             self.observer.note(name, note);
@@ -202,7 +202,7 @@ impl Driver {
             | Action::Patch { .. }
             | Action::Delete { .. }
             | Action::Fetch { .. }
-            | Action::FindImage { .. }
+            | Action::ResolveImage { .. }
             | Action::Connect { .. }
             | Action::Publish { .. } => return self.requests.push(Request { id, action }),
         }
@@ -233,10 +233,10 @@ impl Driver {
                 | Event::LeadershipChanged { .. }
                 | Event::ListStarted { .. }
                 | Event::ListCompleted { .. }
-                | Event::Observed { .. }
-                | Event::Vanished { .. }
+                | Event::Applied { .. }
+                | Event::Deleted { .. }
                 | Event::WatchFailed { .. }
-                | Event::Woke => {}
+                | Event::TimerFired => {}
             }
         }
     }

@@ -9,7 +9,7 @@ use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource};
 use lockstep_core::engine::action::{Class, Failure, Scope};
-use lockstep_core::engine::backoff::{Backoff, WISH_MAX};
+use lockstep_core::engine::backoff::{Backoff, RETRY_AFTER_MAX};
 use lockstep_core::engine::machine::Event;
 use lockstep_core::object::Kind;
 use lockstep_core::random::Random;
@@ -33,12 +33,12 @@ const FORGIVEN_AFTER: Duration = Duration::from_mins(2);
 const RUNS_AFTER: Duration = Duration::from_secs(5);
 
 /// Where a watch sends its events, wrapped so that the receiver can tell a watch from one that it replaced.
-pub(crate) struct Outlet<T> {
+pub(crate) struct EventSink<T> {
     pub(crate) events: Sender<T>,
     pub(crate) wrap: Box<dyn Fn(Event) -> T + Send + Sync>,
 }
 
-impl<T> Outlet<T> {
+impl<T> EventSink<T> {
     /// Sends one event; false once nobody listens any more.
     async fn send(&self, event: Event) -> bool {
         self.events.send((self.wrap)(event)).await.is_ok()
@@ -65,7 +65,7 @@ impl Pause {
         }
         self.last = Some(Instant::now());
         self.failures = self.failures.saturating_add(1);
-        let wish = wish.unwrap_or_default().min(WISH_MAX);
+        let wish = wish.unwrap_or_default().min(RETRY_AFTER_MAX);
         tokio::time::sleep(BACKOFF.delay(self.failures, &mut self.random).max(wish)).await;
     }
 }
@@ -75,7 +75,7 @@ pub(crate) async fn follow<T: Send>(
     client: Client,
     kind: Arc<Kind>,
     scope: Scope,
-    outlet: Outlet<T>,
+    outlet: EventSink<T>,
     mut pause: Pause,
 ) {
     loop {
@@ -96,7 +96,7 @@ async fn follow_soundly<T: Send>(
     client: Client,
     kind: &Arc<Kind>,
     scope: &Scope,
-    outlet: &Outlet<T>,
+    outlet: &EventSink<T>,
     pause: &mut Pause,
 ) {
     let resource = ApiResource {
@@ -132,7 +132,7 @@ async fn keep_watching<K, T>(
     api: Api<K>,
     config: watcher::Config,
     kind: &Arc<Kind>,
-    outlet: &Outlet<T>,
+    outlet: &EventSink<T>,
     pause: &mut Pause,
     to_value: impl Fn(K) -> Value,
 ) where
@@ -189,9 +189,9 @@ fn translate<K>(event: watcher::Event<K>, kind: &Arc<Kind>, to_value: &impl Fn(K
         watcher::Event::Init => Event::ListStarted { kind },
         watcher::Event::InitDone => Event::ListCompleted { kind },
         watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
-            Event::Observed { kind, object: Arc::new(to_value(object)) }
+            Event::Applied { kind, object: Arc::new(to_value(object)) }
         }
-        watcher::Event::Delete(object) => Event::Vanished { kind, object: Arc::new(to_value(object)) },
+        watcher::Event::Delete(object) => Event::Deleted { kind, object: Arc::new(to_value(object)) },
     }
 }
 

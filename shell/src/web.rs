@@ -25,12 +25,12 @@ pub(crate) type Redirects = fn(redirect::Attempt<'_>) -> redirect::Action;
 /// The client of who reads as long as the process lives. It is made when it is first needed, and anew when the file of
 /// trusted certificates has changed: authorities are replaced, too.
 #[derive(Debug)]
-pub(crate) struct LastingClient {
+pub(crate) struct ReloadingClient {
     redirects: Redirects,
     made: Mutex<Option<(Option<SystemTime>, Client)>>,
 }
 
-impl LastingClient {
+impl ReloadingClient {
     pub(crate) fn new(redirects: Redirects) -> Self {
         Self { redirects, made: Mutex::default() }
     }

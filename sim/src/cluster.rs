@@ -2,7 +2,7 @@
 //!
 //! Everything that is under way (requests, answers, what watches have seen) lies in one queue by the time at which it
 //! arrives; the clock jumps from one arrival or deadline to the next. Everything follows from the inputs, so the same
-//! calls give the same run. What goes wrong, and how long things take, is decided by a [`Weather`].
+//! calls give the same run. What goes wrong, and how long things take, is decided by a [`FaultModel`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use lockstep_core::object::Kind;
 use crate::apiserver::{Actors, ApiServer, Options, Response};
 
 mod engine;
+mod external_systems;
+mod faults;
 mod journal;
-mod outside;
 mod process;
 mod stream;
-mod weather;
 
+pub use self::external_systems::ExternalSystems;
+pub use self::faults::{FaultModel, FaultVerdict, Interference, NoFaults, Transit};
 pub use self::journal::{Author, Carried, Change, Entry, What};
-pub use self::outside::Outside;
 pub use self::process::Program;
-pub use self::weather::{Calm, Fate, Hop, Interference, Weather};
 
 use self::engine::Arrival;
 use self::process::Process;
@@ -42,7 +42,7 @@ pub struct Restless {
 }
 
 /// The cluster.
-pub struct Cluster<W: Weather = Box<dyn Weather>> {
+pub struct Cluster<W: FaultModel = Box<dyn FaultModel>> {
     /// The API server.
     pub server: ApiServer,
     /// The rest of the control plane.
@@ -52,7 +52,7 @@ pub struct Cluster<W: Weather = Box<dyn Weather>> {
     /// What goes wrong.
     pub weather: W,
     /// What lies beyond Kubernetes, if anything does.
-    pub outside: Option<Box<dyn Outside>>,
+    pub outside: Option<Box<dyn ExternalSystems>>,
     /// Kinds that processes of the controller may not list and watch.
     unwatchable: BTreeSet<Kind>,
     processes: Vec<Process>,
@@ -69,17 +69,17 @@ pub struct Cluster<W: Weather = Box<dyn Weather>> {
 impl Cluster {
     /// A cluster without processes, in which nothing goes wrong.
     pub fn new(seed: u64) -> Self {
-        Self::with_weather(seed, Box::new(Calm))
+        Self::with_weather(seed, Box::new(NoFaults))
     }
 
     /// Lets things go wrong from now on.
-    pub fn interfere(&mut self, fate: impl FnMut(u64, &Action) -> Fate + 'static) {
+    pub fn interfere(&mut self, fate: impl FnMut(u64, &Action) -> FaultVerdict + 'static) {
         self.weather = Box::new(Interference(fate));
         self.carried = 0;
     }
 }
 
-impl<W: Weather> Cluster<W> {
+impl<W: FaultModel> Cluster<W> {
     /// A cluster without processes.
     pub fn with_weather(seed: u64, weather: W) -> Self {
         let start = Timestamp::from_second(1_700_000_000).unwrap_or(Timestamp::UNIX_EPOCH);

@@ -63,7 +63,7 @@ fn what_one_step_asks_about_a_watch_is_done_in_its_order() {
         let observed = cluster
             .journal
             .iter()
-            .filter(|entry| matches!(entry.what, What::Stepped { event: Event::Observed { .. }, .. }));
+            .filter(|entry| matches!(entry.what, What::Stepped { event: Event::Applied { .. }, .. }));
         let observed = observed.count();
         assert_eq!(observed, usize::from(watched_at_last));
     }

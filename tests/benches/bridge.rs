@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use kube::Client;
-use lockstep_sim::worlds;
+use lockstep_sim::external;
 use lockstep_tests::bridge::objects::{dpu_cluster, pool};
 use lockstep_tests::bridge::{Surroundings, Tenant};
 use lockstep_tests::control_plane::ControlPlane;
@@ -36,7 +36,7 @@ fn main() -> anyhow::Result<()> {
 async fn measure(plane: &ControlPlane) -> anyhow::Result<()> {
     let client = plane.client().await?;
     install_crds(&client).await?;
-    let surroundings = Surroundings::start(client.clone(), worlds::definitions(&worlds::BRIDGE)).await?;
+    let surroundings = Surroundings::start(client.clone(), external::definitions(&external::BRIDGE)).await?;
     let bridge = Watched::start("bridge", plane.config().await?)?;
     let tenant = set_up(client, &surroundings).await?;
     roll_out(&tenant, &bridge).await?;

@@ -16,8 +16,8 @@ use lockstep_core::dpuservice::application::manifest;
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, CLUSTER, SERVICE_NAME};
 use lockstep_core::dpuservice::world::Service;
 use lockstep_core::object::{Name, annotation, label, metadata};
-use lockstep_sim::worlds;
-use lockstep_sim::worlds::dpu_clusters::Access;
+use lockstep_sim::external;
+use lockstep_sim::external::dpu_clusters::Access;
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::dpuservice::{self, DPF, SERVICES, join, server, service};
 use lockstep_tests::user::User;
@@ -43,7 +43,7 @@ fn main() -> anyhow::Result<()> {
 async fn measure(plane: &ControlPlane) -> anyhow::Result<()> {
     let client = plane.client().await?;
     dpuservice::prepare(&client, &dpuservice::own_definitions()?).await?;
-    dpuservice::prepare(&client, &worlds::definitions(&worlds::DPUSERVICE)).await?;
+    dpuservice::prepare(&client, &external::definitions(&external::DPUSERVICE)).await?;
     let user = User { client };
     for number in 0..COUNT {
         join(&user, &format!("dpu-{number:02}")).await?;

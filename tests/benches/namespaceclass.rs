@@ -72,7 +72,7 @@ fn core_steps() -> anyhow::Result<()> {
         let object = json!({ "metadata": {
             "name": format!("ns-{}", number % 1000), "uid": "u", "resourceVersion": (number + 1).to_string(),
         } });
-        let event = Event::Observed { kind: names::namespace(), object: object.into() };
+        let event = Event::Applied { kind: names::namespace(), object: object.into() };
         told += operator.step(event, now).notes.len();
     }
     let rate = f64::from(STEPS) / began.elapsed().as_secs_f64();

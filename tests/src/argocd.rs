@@ -21,7 +21,7 @@ use kube::config::Kubeconfig;
 use kube::{Api, Client, ResourceExt as _};
 use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
 use lockstep_core::yaml;
-use lockstep_sim::worlds::dpu_clusters::Access;
+use lockstep_sim::external::dpu_clusters::Access;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;

@@ -15,8 +15,8 @@ use lockstep_shell::clock::Clock;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::shutdown::{self, Trigger};
+use lockstep_sim::external::{self, Pace, hypershift};
 use lockstep_sim::host::{Host, Options};
-use lockstep_sim::worlds::{self, Pace, hypershift};
 use prometheus::Registry;
 use serde_json::Value;
 
@@ -61,7 +61,7 @@ impl Surroundings {
         user.create(&node("worker", NODE_ADDRESS)).await?;
         let clock = Clock::start(jiff::Timestamp::now);
         let mut manager = Manager::new(client, clock, 1, Metrics::new(Registry::new())?);
-        for world in worlds::controllers(&worlds::BRIDGE, Pace::BRISK, 1) {
+        for world in external::controllers(&external::BRIDGE, Pace::BRISK, 1) {
             manager.add(world);
         }
         let (trigger, stopping) = shutdown::channel();
@@ -100,7 +100,8 @@ impl Site {
                     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
                     let host = Host::bind(any_port, Options::default()).await.expect("a free port");
                     let config = Config::new(host.url().parse().expect("a URL"));
-                    let site = Self::prepare(config, worlds::definitions(&worlds::BRIDGE), Some(host)).await;
+                    let site =
+                        Self::prepare(config, external::definitions(&external::BRIDGE), Some(host)).await;
                     site.expect("the embedded site")
                 })
             })
@@ -115,7 +116,7 @@ impl Site {
                 let plane = ControlPlane::shared();
                 runtime.block_on(async {
                     let config = plane.config().await.expect("its kubeconfig");
-                    let definitions = definitions(&worlds::BRIDGE).expect("definitions");
+                    let definitions = definitions(&external::BRIDGE).expect("definitions");
                     Self::prepare(config, definitions, None).await.expect("the real site")
                 })
             })

@@ -9,9 +9,9 @@ use lockstep_shell::clock::Clock;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::shutdown::{self, Trigger};
+use lockstep_sim::external::dpu_clusters::Access;
+use lockstep_sim::external::{self, Pace};
 use lockstep_sim::host::{Host, Options};
-use lockstep_sim::worlds::dpu_clusters::Access;
-use lockstep_sim::worlds::{self, Pace};
 use prometheus::Registry;
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ pub fn own_definitions() -> anyhow::Result<Vec<Value>> {
 pub fn surround(client: Client) -> anyhow::Result<Trigger> {
     let clock = Clock::start(jiff::Timestamp::now);
     let mut manager = Manager::new(client, clock, 1, Metrics::new(Registry::new())?);
-    for world in worlds::controllers(&worlds::DPUSERVICE, Pace::BRISK, 1) {
+    for world in external::controllers(&external::DPUSERVICE, Pace::BRISK, 1) {
         manager.add(world);
     }
     let (trigger, stopping) = shutdown::channel();

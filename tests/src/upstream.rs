@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use lockstep_core::yaml;
-use lockstep_sim::worlds::{self, System};
+use lockstep_sim::external::{self, System};
 use serde_json::Value;
 
 /// Names a folder with them.
@@ -13,7 +13,7 @@ const UPSTREAM: &str = "LOCKSTEP_UPSTREAM_CRDS";
 
 /// Upstream's definitions of the kinds that the worlds serve, if they are at hand; else the worlds' own.
 pub fn definitions(systems: &[System]) -> anyhow::Result<Vec<Value>> {
-    let ours = worlds::definitions(systems);
+    let ours = external::definitions(systems);
     let Some(folder) = std::env::var_os(UPSTREAM) else {
         // Not the macro, whose output is kept back from tests that pass.
         let told = "SKIPPED: upstream's definitions, of which";

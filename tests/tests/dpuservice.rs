@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use kube::{Client, Config};
 use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
-use lockstep_sim::worlds;
+use lockstep_sim::external;
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::dpuservice::{self, DPF, SERVICES, life};
 use lockstep_tests::ground::eventually;
@@ -22,7 +22,7 @@ const A_WHILE: Duration = Duration::from_secs(3);
 #[tokio::test]
 async fn a_service_lives_on_the_embedded_server() -> anyhow::Result<()> {
     let (host, config) = dpuservice::embedded().await?;
-    a_service_lives(config, worlds::definitions(&worlds::DPUSERVICE)).await?;
+    a_service_lives(config, external::definitions(&external::DPUSERVICE)).await?;
     drop(host);
     Ok(())
 }
@@ -30,14 +30,14 @@ async fn a_service_lives_on_the_embedded_server() -> anyhow::Result<()> {
 #[tokio::test]
 async fn a_service_lives_on_a_real_server_with_its_garbage_collector() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;
-    a_service_lives(plane.config().await?, definitions(&worlds::DPUSERVICE)?).await
+    a_service_lives(plane.config().await?, definitions(&external::DPUSERVICE)?).await
 }
 
 async fn a_service_lives(config: Config, definitions: Vec<Value>) -> anyhow::Result<()> {
     let client = Client::try_from(config.clone())?;
     dpuservice::prepare(&client, &dpuservice::own_definitions()?).await?;
     dpuservice::prepare(&client, &definitions).await?;
-    let worlds = dpuservice::surround(client.clone())?;
+    let external = dpuservice::surround(client.clone())?;
     let controller = Watched::start("dpuservice", config)?;
     let user = User { client };
     life::comes(&user).await?;
@@ -53,7 +53,7 @@ async fn a_service_lives(config: Config, definitions: Vec<Value>) -> anyhow::Res
     life::goes(&user).await?;
     life::hushed(&life::shown(&user).await?)?;
     life::hushed(&controller.told()?)?;
-    drop(worlds);
+    drop(external);
     Ok(())
 }
 

@@ -18,7 +18,7 @@ use lockstep_shell::clock::Clock;
 use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::shutdown;
-use lockstep_sim::worlds::{Pace, System};
+use lockstep_sim::external::{Pace, System};
 use lockstep_tests::chart::install_crd;
 use lockstep_tests::control_plane::{self, ControlPlane};
 use lockstep_tests::ground::eventually;

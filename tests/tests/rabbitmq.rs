@@ -10,7 +10,7 @@ use amqprs::channel::{
 };
 use amqprs::connection::{Connection, OpenConnectionArguments};
 use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
-use lockstep_core::engine::broker::{Broker, CloudEvent, Confidential, Exchange, ExchangeType};
+use lockstep_core::engine::broker::{Broker, CloudEvent, Exchange, ExchangeType, SecretString};
 use lockstep_shell::publish::Publisher;
 use lockstep_tests::rabbitmq::{ENCODED_PASSWORD, PASSWORD, RESTRICTED_USER, RabbitMq, USER};
 use serde_json::json;
@@ -24,7 +24,7 @@ fn to(url: &str, exchange: &str) -> Arc<Broker> {
 
 fn of_type(url: &str, exchange: &str, r#type: ExchangeType, routing_key: &str) -> Arc<Broker> {
     let exchange = Exchange { name: exchange.to_owned(), r#type, routing_key: routing_key.to_owned() };
-    Arc::new(Broker::RabbitMq { url: Confidential::new(url), exchange })
+    Arc::new(Broker::RabbitMq { url: SecretString::new(url), exchange })
 }
 
 fn event(number: usize) -> CloudEvent {

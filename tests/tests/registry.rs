@@ -14,7 +14,7 @@ mod redirects;
 use std::time::Duration;
 
 use lockstep_core::engine::action::{Class, Failure, Success};
-use lockstep_core::engine::broker::Confidential;
+use lockstep_core::engine::broker::SecretString;
 use lockstep_core::engine::image::FoundImage;
 use lockstep_shell::registry::Registries;
 use lockstep_tests::{raw, registry as stand_in};
@@ -25,11 +25,11 @@ use self::stand_in::{BASIC, TOKEN};
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// What the stand-in accepts.
-fn user() -> Confidential {
-    Confidential::new("user:hunter2")
+fn user() -> SecretString {
+    SecretString::new("user:hunter2")
 }
 
-async fn found(image: &str, credentials: Option<Confidential>) -> FoundImage {
+async fn found(image: &str, credentials: Option<SecretString>) -> FoundImage {
     match Registries::default().find(image, credentials.as_ref(), PATIENCE).await {
         Ok(Success::Image(image)) => image,
         other => panic!("{image}: {other:?}"),
@@ -37,7 +37,7 @@ async fn found(image: &str, credentials: Option<Confidential>) -> FoundImage {
 }
 
 /// No failure ever shows a secret.
-async fn failure(image: &str, credentials: Option<Confidential>, timeout: Duration) -> Failure {
+async fn failure(image: &str, credentials: Option<SecretString>, timeout: Duration) -> Failure {
     let failure = Registries::default().find(image, credentials.as_ref(), timeout).await.unwrap_err();
     for secret in ["hunter2", BASIC, TOKEN] {
         assert!(!failure.message.contains(secret), "{failure}");
@@ -45,6 +45,6 @@ async fn failure(image: &str, credentials: Option<Confidential>, timeout: Durati
     failure
 }
 
-async fn class(image: &str, credentials: Option<Confidential>) -> Class {
+async fn class(image: &str, credentials: Option<SecretString>) -> Class {
     failure(image, credentials, PATIENCE).await.class
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use lockstep_sim::simulation::plan::Range;
 use lockstep_sim::simulation::subjects::namespaceclass::NamespaceClass;
 use lockstep_sim::simulation::timeline::Kind;
-use lockstep_sim::simulation::{Simulation, Subject as _, Timeline, Violation};
+use lockstep_sim::simulation::{Simulation, SystemUnderTest as _, Timeline, Violation};
 use lockstep_tests::browser::Browser;
 use serde_json::Value;
 

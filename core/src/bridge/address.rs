@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::names::{self, ASKED_AGAIN, REQUESTED_IPS};
-use super::view::View;
+use super::view::BridgeSnapshot;
 use super::{exposure, hosted_cluster, pool, vip};
 use crate::engine::action::Action;
 use crate::engine::backoff::Backoff;
@@ -40,7 +40,7 @@ impl Asked {
 
 /// The write that asks MetalLB for the address, or asks again; none if it has been asked, can't give it, or there is no
 /// Service yet.
-pub fn write(view: &View<'_>) -> Option<Action> {
+pub fn write(view: &BridgeSnapshot<'_>) -> Option<Action> {
     let (service, text) = (view.service()?, wanted(view)?);
     let [request, older] = REQUESTED_IPS;
     let address = text.parse::<IpAddr>().ok()?;
@@ -67,7 +67,7 @@ pub fn write(view: &View<'_>) -> Option<Action> {
 }
 
 /// The address that the load balancer should have, if there is one.
-pub fn wanted<'a>(view: &View<'a>) -> Option<&'a str> {
+pub fn wanted<'a>(view: &BridgeSnapshot<'a>) -> Option<&'a str> {
     let uses_load_balancer = view.hosted_cluster().ours().is_some_and(hosted_cluster::uses_load_balancer);
     let address = view.spec.metal_lb_virtual_ip.as_str();
     (uses_load_balancer && !address.is_empty()).then_some(address)
@@ -75,7 +75,7 @@ pub fn wanted<'a>(view: &View<'a>) -> Option<&'a str> {
 
 /// The address that the cluster had, if MetalLB has taken it for a request that it can't grant. A Service that was
 /// faster, or a bridge that gives up a swap half-way, must not leave a cluster without any.
-fn lost(view: &View<'_>) -> Option<IpAddr> {
+fn lost(view: &BridgeSnapshot<'_>) -> Option<IpAddr> {
     let (address, service) = (outstanding(view)?, view.service()?);
     let before = exposure::host(view.hosted_cluster().ours()?)?.parse::<IpAddr>().ok()?;
     let is_free = vip::assigned(service).next().is_none() && vip::user(view, before).is_none();
@@ -89,14 +89,14 @@ fn is_asked(service: &Value, address: &str) -> bool {
 }
 
 /// The address that MetalLB was asked for and has not given.
-fn outstanding(view: &View<'_>) -> Option<IpAddr> {
+fn outstanding(view: &BridgeSnapshot<'_>) -> Option<IpAddr> {
     let (service, text) = (view.service()?, wanted(view)?);
     let address = text.parse::<IpAddr>().ok().filter(|_| is_asked(service, text))?;
     (!vip::assigned(service).any(|given| given == address)).then_some(address)
 }
 
 /// In what time MetalLB is to be asked again; none if it has given the address, or can't.
-pub fn again_after(view: &View<'_>) -> Option<Duration> {
+pub fn again_after(view: &BridgeSnapshot<'_>) -> Option<Duration> {
     let address = outstanding(view).filter(|_| vip::check(view).is_none())?;
     if vip::user(view, address).is_some() {
         return None;
@@ -107,7 +107,7 @@ pub fn again_after(view: &View<'_>) -> Option<Duration> {
 
 /// What is to be remembered after MetalLB was asked; nothing if it must refuse, so that it is asked again as soon as the
 /// address is free.
-pub fn asked(view: &View<'_>) -> Option<Asked> {
+pub fn asked(view: &BridgeSnapshot<'_>) -> Option<Asked> {
     let address = outstanding(view).filter(|address| vip::user(view, *address).is_none())?;
     let before = view.memory.asked.as_ref().filter(|asked| asked.address == address);
     let times = before.map_or(0, |asked| asked.times).saturating_add(1);
@@ -115,13 +115,13 @@ pub fn asked(view: &View<'_>) -> Option<Asked> {
 }
 
 /// Whether what is remembered of the last request is outdated: the address was given, or another has it.
-pub fn is_over(view: &View<'_>) -> bool {
+pub fn is_over(view: &BridgeSnapshot<'_>) -> bool {
     outstanding(view).is_none_or(|address| vip::user(view, address).is_some())
 }
 
 /// In what time a cluster is looked at again that has lost its address and can have neither: no watch wakes its bridge when
 /// the former one is free.
-pub fn look_again_after(view: &View<'_>) -> Option<Duration> {
+pub fn look_again_after(view: &BridgeSnapshot<'_>) -> Option<Duration> {
     let (service, cluster) = (view.service()?, view.hosted_cluster().ours()?);
     outstanding(view)?;
     let is_lost = exposure::has_endpoint(cluster) && vip::assigned(service).next().is_none();

@@ -25,7 +25,7 @@ use super::dpucluster::{self, Lookup};
 use super::names::{self, FINALIZER, condition, reason};
 use super::pass::{self, lookup, write_status};
 use super::phase::Phase;
-use super::secrets::{self, Role};
+use super::secrets::{self, SecretRole};
 use super::world::{Bridge, bridge_ref};
 use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::conditions::{self, Finding, Status};
@@ -57,15 +57,15 @@ pub enum Stage {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Removal {
     /// What is to be done, with what it is about.
-    steps: VecDeque<(Thing, Action)>,
+    steps: VecDeque<(CleanupTarget, Action)>,
     /// What is still there.
-    left: Vec<Thing>,
-    failures: Vec<(Thing, Failure)>,
+    left: Vec<CleanupTarget>,
+    failures: Vec<(CleanupTarget, Failure)>,
 }
 
 /// What is removed, in the order of its removal ("Cleanup Operations").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Thing {
+pub enum CleanupTarget {
     /// The HostedCluster.
     HostedCluster,
     /// The NodePool.
@@ -76,7 +76,7 @@ pub enum Thing {
     Kubeconfig,
 }
 
-impl Thing {
+impl CleanupTarget {
     const ALL: [Self; 4] = [Self::HostedCluster, Self::NodePool, Self::Reference, Self::Kubeconfig];
 
     fn title(self, key: &Name) -> String {
@@ -147,7 +147,7 @@ impl Controller {
         if let Some(dpu_cluster) = &bridge.dpu_cluster {
             targets.push(dpu_cluster.object(&names::dpu_cluster()));
         }
-        if let Some(copy) = Role::Kubeconfig.copy(key, bridge.dpu_cluster.as_ref()) {
+        if let Some(copy) = SecretRole::Kubeconfig.copy(key, bridge.dpu_cluster.as_ref()) {
             targets.push(copy.object(&names::secret()));
         }
         let gets = targets.into_iter().map(|target| {
@@ -161,7 +161,7 @@ impl Controller {
     fn surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<pass::Stage> {
         let Some(bridge) = self.world.bridges.get(key) else { return Next::Done(Verdict::Converged) };
         let mut removal = Removal::default();
-        for (thing, outcome) in Thing::ALL.into_iter().zip(outcomes) {
+        for (thing, outcome) in CleanupTarget::ALL.into_iter().zip(outcomes) {
             removal.plan(thing, key, bridge, lookup(outcome));
         }
         self.remove_next(key, removal, now)
@@ -185,7 +185,7 @@ impl Controller {
         if let (Some((thing, _)), Some(outcome)) = (removal.steps.pop_front(), outcomes.into_iter().next()) {
             match outcome {
                 // It is still going.
-                Ok(Success::Object(_)) if thing != Thing::Reference => {}
+                Ok(Success::Object(_)) if thing != CleanupTarget::Reference => {}
                 Ok(_) => removal.left.retain(|left| *left != thing),
                 // It was there a moment ago, so that it is read once more before that is believed.
                 Err(failure) if failure.class == Class::NotFound => {}
@@ -199,14 +199,15 @@ impl Controller {
     fn sum_up(
         &mut self,
         key: &Name,
-        left: &[Thing],
-        failures: Vec<(Thing, Failure)>,
+        left: &[CleanupTarget],
+        failures: Vec<(CleanupTarget, Failure)>,
         now: Now,
     ) -> Next<pass::Stage> {
-        let is_let_be =
-            |(thing, failure): &(Thing, Failure)| thing.is_optional() && failure.class == Class::Forbidden;
+        let is_let_be = |(thing, failure): &(CleanupTarget, Failure)| {
+            thing.is_optional() && failure.class == Class::Forbidden
+        };
         let (let_be, failures): (Vec<_>, Vec<_>) = failures.into_iter().partition(is_let_be);
-        let left: Vec<Thing> =
+        let left: Vec<CleanupTarget> =
             left.iter().copied().filter(|thing| let_be.iter().all(|(other, _)| other != thing)).collect();
         let Some(bridge) = self.world.bridges.get(key) else { return Next::Done(Verdict::Converged) };
         if left.is_empty() && failures.is_empty() {
@@ -245,7 +246,7 @@ impl Controller {
 
 impl Removal {
     /// What has to be done about one thing, by what was found.
-    fn plan(&mut self, thing: Thing, key: &Name, bridge: &Bridge, found: Lookup<Arc<Value>>) {
+    fn plan(&mut self, thing: CleanupTarget, key: &Name, bridge: &Bridge, found: Lookup<Arc<Value>>) {
         let object = match found {
             Ok(Some(object)) => object,
             Ok(None) => return,
@@ -255,13 +256,15 @@ impl Removal {
                 return;
             }
         };
-        let copy = Role::Kubeconfig.copy(key, bridge.dpu_cluster.as_ref());
+        let copy = SecretRole::Kubeconfig.copy(key, bridge.dpu_cluster.as_ref());
         let is_ours = match thing {
-            Thing::HostedCluster | Thing::NodePool => controller_uid(&object) == Some(&bridge.uid),
-            Thing::Reference => {
+            CleanupTarget::HostedCluster | CleanupTarget::NodePool => {
+                controller_uid(&object) == Some(&bridge.uid)
+            }
+            CleanupTarget::Reference => {
                 text(&object, "/spec/kubeconfig") == copy.as_ref().map(|copy| copy.name.as_str())
             }
-            Thing::Kubeconfig => secrets::is_ours(Role::Kubeconfig, key, bridge, &object),
+            CleanupTarget::Kubeconfig => secrets::is_ours(SecretRole::Kubeconfig, key, bridge, &object),
         };
         if !is_ours {
             return;
@@ -270,20 +273,20 @@ impl Removal {
         let uid = metadata(&object, "uid").to_owned();
         let version = metadata(&object, "resourceVersion").to_owned();
         let step = match thing {
-            Thing::Reference => {
+            CleanupTarget::Reference => {
                 let Some(name) = &bridge.dpu_cluster else { return };
                 let precondition = json!({ "uid": uid, "resourceVersion": version });
                 let patch = Arc::new(json!({ "metadata": precondition, "spec": { "kubeconfig": null } }));
                 Action::Patch { target: name.object(&names::dpu_cluster()), subresource: None, patch }
             }
             _ if is_deleting(&object) => return,
-            Thing::HostedCluster => {
+            CleanupTarget::HostedCluster => {
                 Action::Delete { target: key.object(&names::hosted_cluster()), uid, resource_version: None }
             }
-            Thing::NodePool => {
+            CleanupTarget::NodePool => {
                 Action::Delete { target: key.object(&names::node_pool()), uid, resource_version: None }
             }
-            Thing::Kubeconfig => {
+            CleanupTarget::Kubeconfig => {
                 let Some(copy) = copy else { return };
                 Action::Delete { target: copy.object(&names::secret()), uid, resource_version: Some(version) }
             }

@@ -98,7 +98,7 @@ pub fn result<T>(bridge: &Bridge, lookup: &Lookup<T>) -> &'static str {
 
 /// The lines of the log that go with a validation ("Logging").
 pub fn log<T>(key: &Name, bridge: &Bridge, lookup: &Lookup<T>) -> [Note; 2] {
-    let info = |message| Note::Told { debug: false, message };
+    let info = |message| Note::Log { debug: false, message };
     let line = match (&bridge.dpu_cluster, lookup) {
         (None, _) => info(format!("DPUCluster reference not specified: DPFHCPBridge {key}")),
         (Some(name), Ok(Some(_))) => {
@@ -114,7 +114,7 @@ pub fn log<T>(key: &Name, bridge: &Bridge, lookup: &Lookup<T>) -> [Note; 2] {
     };
     let result = result(bridge, lookup);
     let message = format!("DPUCluster validation result: {result}, DPFHCPBridge {key}");
-    [line, Note::Told { debug: true, message }]
+    [line, Note::Log { debug: true, message }]
 }
 
 fn words(failure: &Failure) -> String {

@@ -7,39 +7,39 @@ use std::net::{IpAddr, Ipv6Addr};
 use serde_json::Value;
 
 use super::names::{condition, reason};
-use super::prerequisites::{Remedy, Unmet, service_title};
+use super::prerequisites::{Resolution, Unmet, service_title};
 use super::source::Source;
-use super::view::{Own, View, is, unwatched, words};
+use super::view::{BridgeSnapshot, OwnedObject, is, unwatched, words};
 use super::{address, hosted_cluster, vip};
 use crate::engine::conditions::{Finding, Status};
 use crate::object::text;
 
 /// The finding about `ServiceExposureReady`, where no write of this pass has told otherwise.
-pub fn judge(view: &View<'_>, unmet: &[Unmet]) -> Finding {
-    let taken = unmet.iter().find(|unmet| unmet.remedy == Remedy::FreeAddress);
+pub fn judge(view: &BridgeSnapshot<'_>, unmet: &[Unmet]) -> Finding {
+    let taken = unmet.iter().find(|unmet| unmet.remedy == Resolution::FreeAddress);
     let (status, reason, message) = match (taken, view.hosted_cluster()) {
         (Some(taken), _) => (Status::False, reason::VIP_CONFLICT, taken.message.clone()),
-        (None, Own::Unknown(failure)) => unwatched(Source::HostedClusters, failure),
-        (None, Own::Absent | Own::Foreign | Own::Going) => (
+        (None, OwnedObject::Unknown(failure)) => unwatched(Source::HostedClusters, failure),
+        (None, OwnedObject::Absent | OwnedObject::Foreign | OwnedObject::Going) => (
             Status::Unknown,
             reason::WAITING_FOR_HOSTED_CLUSTER,
             "nothing is exposed before the HostedCluster exists".to_owned(),
         ),
-        (None, Own::Ours(cluster)) if is(cluster, "ValidConfiguration", "False") => {
+        (None, OwnedObject::Ours(cluster)) if is(cluster, "ValidConfiguration", "False") => {
             (Status::False, reason::SERVICE_CREATION_FAILED, words(cluster, "ValidConfiguration"))
         }
-        (None, Own::Ours(cluster)) if hosted_cluster::uses_load_balancer(cluster) => {
+        (None, OwnedObject::Ours(cluster)) if hosted_cluster::uses_load_balancer(cluster) => {
             match view.refusal(Source::Services) {
                 Some(failure) => unwatched(Source::Services, failure),
                 None => load_balancer(view, cluster),
             }
         }
-        (None, Own::Ours(cluster)) => node_port(cluster),
+        (None, OwnedObject::Ours(cluster)) => node_port(cluster),
     };
     Finding { condition: condition::SERVICE_EXPOSURE_READY, status, reason, message }
 }
 
-fn load_balancer(view: &View<'_>, cluster: &Value) -> (Status, &'static str, String) {
+fn load_balancer(view: &BridgeSnapshot<'_>, cluster: &Value) -> (Status, &'static str, String) {
     let title = service_title(view.key);
     let Some(service) = view.service() else {
         let message = format!("HyperShift has not made {title} yet");
@@ -67,7 +67,7 @@ fn load_balancer(view: &View<'_>, cluster: &Value) -> (Status, &'static str, Str
 }
 
 /// Whether the load balancer has the address at which the HostedCluster says that its API server is.
-pub fn is_reached(view: &View<'_>) -> bool {
+pub fn is_reached(view: &BridgeSnapshot<'_>) -> bool {
     let (service, cluster) = (view.service(), view.hosted_cluster().ours());
     service
         .zip(cluster)
@@ -117,14 +117,14 @@ fn authority(host: &str, port: i64) -> String {
 }
 
 /// The URL of the hosted API server.
-pub fn api_endpoint(view: &View<'_>) -> Option<String> {
+pub fn api_endpoint(view: &BridgeSnapshot<'_>) -> Option<String> {
     let (host, port) = endpoint(view.hosted_cluster().ours()?)?;
     Some(format!("https://{}", authority(host, port)))
 }
 
 /// The names under which applications are reached, once the ingress controller of the hosted cluster has been there. It runs on
 /// nodes, as an operator without which no version of the whole cluster completes.
-pub fn ingress_endpoint(view: &View<'_>) -> Option<String> {
+pub fn ingress_endpoint(view: &BridgeSnapshot<'_>) -> Option<String> {
     let history = view.hosted_cluster().ours()?["status"]["version"]["history"].as_array()?;
     let has_ingress = history.iter().any(|entry| entry["state"] == "Completed");
     has_ingress.then(|| format!("*.apps.{}.{}", view.key.name, view.spec.base_domain))

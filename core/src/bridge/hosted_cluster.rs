@@ -11,10 +11,10 @@ use lockstep_crds::bridge::DPFHCPBridgeSpec;
 use serde_json::{Value, json};
 
 use super::names::{self, CLUSTER_TYPE, condition, reason};
-use super::secrets::Role;
+use super::secrets::SecretRole;
 use super::source::Source;
 use super::upgrade;
-use super::view::{Own, View, is, unwatched, words};
+use super::view::{BridgeSnapshot, OwnedObject, is, unwatched, words};
 use super::world::{Bridge, World};
 use crate::engine::action::Action;
 use crate::engine::conditions::{Finding, Status};
@@ -25,13 +25,13 @@ use crate::object::{Kind, controller_reference, metadata};
 const SERVICES: [&str; 4] = ["APIServer", "OAuthServer", "Konnectivity", "Ignition"];
 
 /// The write that brings the HostedCluster to what it should be; none if it is so.
-pub fn write(view: &View<'_>) -> Option<Action> {
+pub fn write(view: &BridgeSnapshot<'_>) -> Option<Action> {
     let existing = view.hosted_cluster().ours();
     bring(view, &names::hosted_cluster(), existing, &spec(view, existing)?)
 }
 
 /// The write that brings the NodePool to what it should be; none if it is so.
-pub fn write_node_pool(view: &View<'_>) -> Option<Action> {
+pub fn write_node_pool(view: &BridgeSnapshot<'_>) -> Option<Action> {
     let spec = json!({
         "clusterName": view.key.name,
         // Without machines to manage, nodes join by themselves.
@@ -44,7 +44,12 @@ pub fn write_node_pool(view: &View<'_>) -> Option<Action> {
 }
 
 /// The write that brings an object of the bridge's name to what it should be, if it lacks anything of that.
-fn bring(view: &View<'_>, kind: &Arc<Kind>, existing: Option<&Value>, spec: &Value) -> Option<Action> {
+fn bring(
+    view: &BridgeSnapshot<'_>,
+    kind: &Arc<Kind>,
+    existing: Option<&Value>,
+    spec: &Value,
+) -> Option<Action> {
     let mut labels = names::labels(view.key);
     labels[CLUSTER_TYPE] = json!(view.spec.cluster_type);
     let is_as_wanted = existing.is_some_and(|existing| {
@@ -66,11 +71,12 @@ fn bring(view: &View<'_>, kind: &Arc<Kind>, existing: Option<&Value>, spec: &Val
     })
 }
 
-fn spec(view: &View<'_>, existing: Option<&Value>) -> Option<Value> {
+fn spec(view: &BridgeSnapshot<'_>, existing: Option<&Value>) -> Option<Value> {
     let wanted = view.spec;
     let kept = |pointer: &str| existing.and_then(|object| object.pointer(pointer)).cloned();
-    let copy =
-        |role: Role| Some(json!({ "name": role.copy(view.key, view.bridge.dpu_cluster.as_ref())?.name }));
+    let copy = |role: SecretRole| {
+        Some(json!({ "name": role.copy(view.key, view.bridge.dpu_cluster.as_ref())?.name }))
+    };
     let availability = kept("/spec/controllerAvailabilityPolicy")
         .unwrap_or_else(|| json!(wanted.control_plane_availability_policy));
     let storage_class = kept("/spec/etcd/managed/storage/persistentVolume/storageClassName")
@@ -81,8 +87,8 @@ fn spec(view: &View<'_>, existing: Option<&Value>) -> Option<Value> {
     };
     Some(json!({
         "release": { "image": wanted.ocp_release_image },
-        "pullSecret": copy(Role::Pull)?,
-        "sshKey": copy(Role::Ssh)?,
+        "pullSecret": copy(SecretRole::Pull)?,
+        "sshKey": copy(SecretRole::Ssh)?,
         "dns": { "baseDomain": wanted.base_domain },
         "platform": { "type": "None" },
         "controllerAvailabilityPolicy": availability,
@@ -139,15 +145,17 @@ pub fn uses_load_balancer(hosted_cluster: &Value) -> bool {
 }
 
 /// The finding about `SpecApplied`: which fields have changed that HyperShift can't change.
-pub fn spec_applied(view: &View<'_>) -> Option<Finding> {
+pub fn spec_applied(view: &BridgeSnapshot<'_>) -> Option<Finding> {
     let finding =
         |(status, reason, message)| Finding { condition: condition::SPEC_APPLIED, status, reason, message };
     let existing = match view.hosted_cluster() {
-        Own::Ours(existing) => existing,
-        Own::Unknown(failure) if view.is_out_of_sight() => {
+        OwnedObject::Ours(existing) => existing,
+        OwnedObject::Unknown(failure) if view.is_out_of_sight() => {
             return Some(finding(unwatched(Source::HostedClusters, failure)));
         }
-        Own::Unknown(_) | Own::Absent | Own::Foreign | Own::Going => return None,
+        OwnedObject::Unknown(_) | OwnedObject::Absent | OwnedObject::Foreign | OwnedObject::Going => {
+            return None;
+        }
     };
     let (spec, wanted) = (&existing["spec"], view.spec);
     let storage_class = &spec["etcd"]["managed"]["storage"]["persistentVolume"]["storageClassName"];
@@ -173,14 +181,14 @@ pub fn spec_applied(view: &View<'_>) -> Option<Finding> {
 }
 
 /// Whether a HostedCluster, and its NodePool, are as the spec says, where nothing of that is immutable.
-fn applied(view: &View<'_>, existing: &Value) -> (Status, &'static str, String) {
+fn applied(view: &BridgeSnapshot<'_>, existing: &Value) -> (Status, &'static str, String) {
     let pending = || {
         let message = "the HostedCluster or the NodePool is not as the spec says yet".to_owned();
         (Status::Unknown, reason::UPDATE_PENDING, message)
     };
     if write(view).is_some() {
         pending()
-    } else if let Own::Unknown(failure) = view.node_pool() {
+    } else if let OwnedObject::Unknown(failure) = view.node_pool() {
         unwatched(Source::NodePools, failure)
     } else if write_node_pool(view).is_some() {
         pending()
@@ -208,27 +216,29 @@ fn upgrading(cluster: &Value, progress: String) -> (Status, &'static str, String
 }
 
 /// The finding about `HostedClusterCreated`, where no write of this pass has told otherwise.
-pub fn created(view: &View<'_>) -> Finding {
+pub fn created(view: &BridgeSnapshot<'_>) -> Finding {
     let key = view.key;
     let before = view.bridge.condition(condition::HOSTED_CLUSTER_CREATED);
     let existed = existed(view.bridge) || before.is_some_and(|before| before.reason == reason::DELETED);
     let (status, reason, message) = match view.hosted_cluster() {
-        Own::Ours(_) => {
+        OwnedObject::Ours(_) => {
             (Status::True, reason::CREATED, format!("HostedCluster '{key}' created successfully"))
         }
-        Own::Going => (Status::False, reason::DELETED, format!("HostedCluster '{key}' is being deleted")),
-        Own::Foreign => (
+        OwnedObject::Going => {
+            (Status::False, reason::DELETED, format!("HostedCluster '{key}' is being deleted"))
+        }
+        OwnedObject::Foreign => (
             Status::False,
             reason::CREATION_FAILED,
             format!(
                 "HostedCluster '{key}' exists and does not belong to this DPFHCPBridge; create the DPFHCPBridge under another name"
             ),
         ),
-        Own::Unknown(failure) => unwatched(Source::HostedClusters, failure),
-        Own::Absent if existed => {
+        OwnedObject::Unknown(failure) => unwatched(Source::HostedClusters, failure),
+        OwnedObject::Absent if existed => {
             (Status::False, reason::DELETED, format!("HostedCluster '{key}' was deleted"))
         }
-        Own::Absent => {
+        OwnedObject::Absent => {
             (Status::Unknown, reason::NOT_CREATED, "the HostedCluster is not created yet".to_owned())
         }
     };

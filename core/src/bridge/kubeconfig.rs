@@ -10,17 +10,17 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::names::{self, condition, reason};
-use super::secrets::{Role, Standing};
+use super::secrets::{SecretRole, SecretState};
 use super::source::Source;
-use super::view::{Own, View, unwatched};
+use super::view::{BridgeSnapshot, OwnedObject, unwatched};
 use super::world::Index;
 use crate::engine::action::Action;
 use crate::engine::conditions::{Finding, Status};
 use crate::object::{Name, metadata, text};
 
 /// Whether HyperShift has made the kubeconfig: the Secret belongs to the HostedCluster, which names it.
-pub fn is_made(view: &View<'_>) -> bool {
-    let source = Role::Kubeconfig.source(view.key, view.spec);
+pub fn is_made(view: &BridgeSnapshot<'_>) -> bool {
+    let source = SecretRole::Kubeconfig.source(view.key, view.spec);
     let Some(cluster) = view.hosted_cluster().ours() else { return false };
     let Ok(Some(secret)) = view.world.find(Source::Secrets, &source) else { return false };
     let owners = secret["metadata"]["ownerReferences"].as_array();
@@ -30,28 +30,28 @@ pub fn is_made(view: &View<'_>) -> bool {
 }
 
 /// The name of a kubeconfig that the DPUCluster has from somebody else.
-pub fn of_others<'a>(view: &View<'a>) -> Option<&'a str> {
-    let ours = Role::Kubeconfig.copy(view.key, view.bridge.dpu_cluster.as_ref())?;
+pub fn of_others<'a>(view: &BridgeSnapshot<'a>) -> Option<&'a str> {
+    let ours = SecretRole::Kubeconfig.copy(view.key, view.bridge.dpu_cluster.as_ref())?;
     text(view.dpu_cluster()?, "/spec/kubeconfig").filter(|name| *name != ours.name)
 }
 
 /// The other bridge that gave the DPUCluster its kubeconfig, if one did. Without it the cluster of that bridge is cut off.
-fn other_bridge<'a>(view: &View<'a>) -> Option<&'a Name> {
+fn other_bridge<'a>(view: &BridgeSnapshot<'a>) -> Option<&'a Name> {
     let (theirs, dpu_cluster) = (of_others(view)?, view.bridge.dpu_cluster.as_ref()?);
     let mut bridges = view.world.bridges.keys_by(&Index::DpuCluster(dpu_cluster.clone()));
     bridges.find(|bridge| {
-        Role::Kubeconfig.copy(bridge, Some(dpu_cluster)).is_some_and(|copy| copy.name == theirs)
+        SecretRole::Kubeconfig.copy(bridge, Some(dpu_cluster)).is_some_and(|copy| copy.name == theirs)
     })
 }
 
 /// The write that tells the DPUCluster of its kubeconfig; none if it knows, or has another.
-pub fn write(view: &View<'_>) -> Option<Action> {
+pub fn write(view: &BridgeSnapshot<'_>) -> Option<Action> {
     let (object, name) = (view.dpu_cluster()?, view.bridge.dpu_cluster.as_ref()?);
     let is_free = text(object, "/spec/kubeconfig").is_none();
-    if !is_free || view.secret(Role::Kubeconfig) != Standing::Copied || !is_made(view) {
+    if !is_free || view.secret(SecretRole::Kubeconfig) != SecretState::Copied || !is_made(view) {
         return None;
     }
-    let copy = Role::Kubeconfig.copy(view.key, Some(name))?;
+    let copy = SecretRole::Kubeconfig.copy(view.key, Some(name))?;
     let patch =
         json!({ "metadata": { "uid": metadata(object, "uid") }, "spec": { "kubeconfig": copy.name } });
     let target = name.object(&names::dpu_cluster());
@@ -59,8 +59,8 @@ pub fn write(view: &View<'_>) -> Option<Action> {
 }
 
 /// The finding about `KubeconfigInjected`, where no write of this pass has told otherwise.
-pub fn judge(view: &View<'_>) -> Finding {
-    let copy = Role::Kubeconfig.copy(view.key, view.bridge.dpu_cluster.as_ref());
+pub fn judge(view: &BridgeSnapshot<'_>) -> Finding {
+    let copy = SecretRole::Kubeconfig.copy(view.key, view.bridge.dpu_cluster.as_ref());
     let injected = view.dpu_cluster().and_then(|object| text(object, "/spec/kubeconfig"));
     let (status, reason, message) = if let Some(theirs) = of_others(view) {
         let message = match other_bridge(view) {
@@ -74,23 +74,23 @@ pub fn judge(view: &View<'_>) -> Finding {
             ),
         };
         (Status::False, reason::DPU_CLUSTER_HAS_ITS_OWN, message)
-    } else if let Own::Unknown(failure) = view.hosted_cluster() {
+    } else if let OwnedObject::Unknown(failure) = view.hosted_cluster() {
         unwatched(Source::HostedClusters, failure)
     } else if let Some(failure) = view.refusal(Source::Secrets) {
         unwatched(Source::Secrets, failure)
     } else {
-        match view.secret(Role::Kubeconfig) {
+        match view.secret(SecretRole::Kubeconfig) {
             _ if !is_made(view) => (
                 Status::False,
                 reason::KUBECONFIG_PENDING,
                 "HyperShift has not made the cluster's kubeconfig yet".to_owned(),
             ),
-            Standing::Bad(complaint) => (Status::False, reason::INJECTION_FAILED, complaint.to_owned()),
-            Standing::Copied if injected.is_some() => {
+            SecretState::Bad(complaint) => (Status::False, reason::INJECTION_FAILED, complaint.to_owned()),
+            SecretState::Copied if injected.is_some() => {
                 let name = copy.map(|copy| copy.name).unwrap_or_default();
                 (Status::True, reason::INJECTED, format!("the DPUCluster uses the kubeconfig {name}"))
             }
-            Standing::Missing | Standing::Unknown(_) | Standing::Unread | Standing::Copied => (
+            SecretState::Missing | SecretState::Unknown(_) | SecretState::Unread | SecretState::Copied => (
                 Status::False,
                 reason::KUBECONFIG_PENDING,
                 "the DPUCluster has not been given the kubeconfig yet".to_owned(),

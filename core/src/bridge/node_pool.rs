@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::names::{condition, reason};
 use super::source::Source;
 use super::upgrade;
-use super::view::{Own, View, condition as find, is, unwatched, words};
+use super::view::{BridgeSnapshot, OwnedObject, condition as find, is, unwatched, words};
 use crate::engine::conditions::{Finding, Status};
 
 /// The conditions of a NodePool that tell that it can't work as it is.
@@ -25,22 +25,22 @@ const VALIDITY: [&str; 7] = [
 ];
 
 /// The finding about `NodePoolReady`, where no write of this pass has told otherwise.
-pub fn judge(view: &View<'_>) -> Finding {
+pub fn judge(view: &BridgeSnapshot<'_>) -> Finding {
     let key = view.key;
     let (status, reason, message) = match view.node_pool() {
-        Own::Ours(pool) => nodes(pool),
-        Own::Foreign => (
+        OwnedObject::Ours(pool) => nodes(pool),
+        OwnedObject::Foreign => (
             Status::False,
             reason::NODE_POOL_CREATION_FAILED,
             format!(
                 "NodePool '{key}' exists and does not belong to this DPFHCPBridge; create the DPFHCPBridge under another name"
             ),
         ),
-        Own::Going => {
+        OwnedObject::Going => {
             (Status::False, reason::WAITING_FOR_NODES, format!("NodePool '{key}' is being deleted"))
         }
-        Own::Unknown(failure) => unwatched(Source::NodePools, failure),
-        Own::Absent => {
+        OwnedObject::Unknown(failure) => unwatched(Source::NodePools, failure),
+        OwnedObject::Absent => {
             (Status::Unknown, reason::WAITING_FOR_NODES, "the NodePool is not created yet".to_owned())
         }
     };

@@ -25,9 +25,9 @@ use serde_json::{Value, json};
 use super::deletion;
 use super::dpucluster::{self, Lookup};
 use super::names::FINALIZER;
-use super::secrets::Role;
+use super::secrets::SecretRole;
 use super::source::Source;
-use super::view::View;
+use super::view::BridgeSnapshot;
 use super::world::{Bridge, Memory, bridge_ref};
 use super::{Controller, address, metrics, status};
 use crate::engine::action::{Action, Failure, Outcome, Subresource, Success};
@@ -42,7 +42,7 @@ mod deciding;
 mod looking;
 
 use self::deciding::{next_write, verdict};
-pub use self::looking::{Handed, Read, lookup};
+pub use self::looking::{PendingCopy, Read, lookup};
 
 /// How status writes are tried again ("Requeue Strategy").
 const STATUS_BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
@@ -56,25 +56,25 @@ pub enum Stage {
     /// The finalizer is being entered.
     Entering,
     /// What no watch shows is being read.
-    Looking(Pass, Vec<Read>),
+    Looking(ReconcileProgress, Vec<Read>),
     /// Secrets are being handed on, and the registry is asked.
-    Copying(Pass, Vec<Handed>),
+    Copying(ReconcileProgress, Vec<PendingCopy>),
     /// One write is under way.
-    Acting(Pass, Part),
+    Acting(ReconcileProgress, ManagedObject),
     /// The status is being written.
-    Reporting(Pass, News),
+    Reporting(ReconcileProgress, StatusDelta),
     /// The bridge is being deleted.
     Removing(deletion::Stage),
 }
 
 /// What a pass has found out.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Pass {
+pub struct ReconcileProgress {
     began: Monotonic,
     /// The DPUCluster, where it had to be read.
     dpu_cluster: Option<Lookup<Value>>,
-    failures: Vec<(Part, Failure)>,
-    written: BTreeSet<Part>,
+    failures: Vec<(ManagedObject, Failure)>,
+    written: BTreeSet<ManagedObject>,
     reports: u32,
 }
 
@@ -83,7 +83,7 @@ type Judged = (DPFHCPBridgeStatus, Vec<Condition>, bool, Verdict);
 
 /// What a status tells that the one before did not.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct News {
+pub struct StatusDelta {
     /// The conditions whose status or reason is another.
     pub conditions: Vec<Condition>,
     /// Whether the phase is another.
@@ -94,9 +94,9 @@ pub struct News {
 
 /// Something that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Part {
+pub enum ManagedObject {
     /// A Secret's copy.
-    Secret(Role),
+    Secret(SecretRole),
     /// The HostedCluster.
     HostedCluster,
     /// The NodePool.
@@ -107,12 +107,12 @@ pub enum Part {
     DpuCluster,
 }
 
-impl Part {
+impl ManagedObject {
     const fn title(self) -> &'static str {
         match self {
-            Self::Secret(Role::Pull) => "the pull secret",
-            Self::Secret(Role::Ssh) => "the SSH keys",
-            Self::Secret(Role::Kubeconfig) => "the kubeconfig",
+            Self::Secret(SecretRole::Pull) => "the pull secret",
+            Self::Secret(SecretRole::Ssh) => "the SSH keys",
+            Self::Secret(SecretRole::Kubeconfig) => "the kubeconfig",
             Self::HostedCluster => "the HostedCluster",
             Self::NodePool => "the NodePool",
             Self::Service => "the API server's Service",
@@ -121,9 +121,9 @@ impl Part {
     }
 }
 
-impl Pass {
+impl ReconcileProgress {
     /// What a part has met in this pass.
-    pub fn failure(&self, part: Part) -> Option<&Failure> {
+    pub fn failure(&self, part: ManagedObject) -> Option<&Failure> {
         self.failures.iter().find(|(failed, _)| *failed == part).map(|(_, failure)| failure)
     }
 }
@@ -179,7 +179,7 @@ impl Controller {
     }
 
     /// The next write that is missing.
-    fn act(&mut self, key: &Name, pass: Pass, now: Now) -> Next<Stage> {
+    fn act(&mut self, key: &Name, pass: ReconcileProgress, now: Now) -> Next<Stage> {
         let next = self.with_view(key, &pass, now, |view| next_write(view, &pass)).flatten();
         match next {
             Some((part, action)) => wait(vec![action], Stage::Acting(pass, part)),
@@ -190,19 +190,19 @@ impl Controller {
     fn acted(
         &mut self,
         key: &Name,
-        mut pass: Pass,
-        part: Part,
+        mut pass: ReconcileProgress,
+        part: ManagedObject,
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
         pass.written.insert(part);
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
-                if let (Part::DpuCluster, Some(_)) = (part, &pass.dpu_cluster) {
+                if let (ManagedObject::DpuCluster, Some(_)) = (part, &pass.dpu_cluster) {
                     pass.dpu_cluster = Some(Ok(Source::DpuClusters.trim(&object)));
                 }
                 self.absorb(key, source_of(part), &object);
-                if part == Part::Service {
+                if part == ManagedObject::Service {
                     let asked = self.with_view(key, &pass, now, address::asked).flatten();
                     self.world.memories.entry(key.clone()).or_default().asked = asked;
                 }
@@ -213,7 +213,7 @@ impl Controller {
         self.act(key, pass, now)
     }
 
-    fn report(&mut self, key: &Name, pass: Pass, now: Now) -> Next<Stage> {
+    fn report(&mut self, key: &Name, pass: ReconcileProgress, now: Now) -> Next<Stage> {
         // As soon as the address is free, MetalLB is to be asked again.
         if self.with_view(key, &pass, now, address::is_over) == Some(true)
             && let Some(memory) = self.world.memories.get_mut(key)
@@ -231,7 +231,7 @@ impl Controller {
             return Next::Done(verdict);
         }
         let Some(bridge) = self.world.bridges.get(key) else { return Next::Done(Verdict::Converged) };
-        let news = News {
+        let news = StatusDelta {
             conditions: changed,
             phase: wanted.phase != bridge.status.phase,
             spec: wanted.observed_generation != bridge.status.observed_generation,
@@ -240,7 +240,7 @@ impl Controller {
     }
 
     /// What follows for a bridge whose spec can't be read: to be told, and nothing else.
-    fn judge_unreadable(&self, key: &Name, pass: &Pass, now: Now) -> Option<Judged> {
+    fn judge_unreadable(&self, key: &Name, pass: &ReconcileProgress, now: Now) -> Option<Judged> {
         let bridge = self.world.bridges.get(key)?;
         let problem = bridge.spec.as_ref().err()?;
         let (wanted, changed) = status::unreadable(bridge, &self.dpu_cluster(bridge, pass), problem, now);
@@ -249,7 +249,7 @@ impl Controller {
     }
 
     /// Measures and logs what looking at the DPUCluster came to, once in a pass.
-    fn measure(&mut self, key: &Name, pass: &Pass, now: Now) {
+    fn measure(&mut self, key: &Name, pass: &ReconcileProgress, now: Now) {
         let Some(bridge) = self.world.bridges.get(key) else { return };
         let lookup = self.dpu_cluster(bridge, pass);
         let result = dpucluster::result(bridge, &lookup);
@@ -261,8 +261,8 @@ impl Controller {
     fn reported(
         &mut self,
         key: &Name,
-        mut pass: Pass,
-        news: &News,
+        mut pass: ReconcileProgress,
+        news: &StatusDelta,
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
@@ -303,20 +303,28 @@ impl Controller {
     pub(super) fn with_view<T>(
         &self,
         key: &Name,
-        pass: &Pass,
+        pass: &ReconcileProgress,
         now: Now,
-        look: impl FnOnce(&View<'_>) -> T,
+        look: impl FnOnce(&BridgeSnapshot<'_>) -> T,
     ) -> Option<T> {
         let bridge = self.world.bridges.get(key)?;
         let spec = bridge.spec.as_ref().ok()?;
         let nothing = Memory::default();
         let memory = self.world.memories.get(key).unwrap_or(&nothing);
         let dpu_cluster = self.dpu_cluster(bridge, pass);
-        Some(look(&View { key, bridge, spec, world: &self.world, memory, dpu_cluster: &dpu_cluster, now }))
+        Some(look(&BridgeSnapshot {
+            key,
+            bridge,
+            spec,
+            world: &self.world,
+            memory,
+            dpu_cluster: &dpu_cluster,
+            now,
+        }))
     }
 
     /// The DPUCluster of a bridge, as it was read in this pass or is watched.
-    fn dpu_cluster(&self, bridge: &Bridge, pass: &Pass) -> Lookup<Value> {
+    fn dpu_cluster(&self, bridge: &Bridge, pass: &ReconcileProgress) -> Lookup<Value> {
         match (&pass.dpu_cluster, &bridge.dpu_cluster) {
             (Some(read), _) => read.clone(),
             (None, None) => Ok(None),
@@ -327,13 +335,13 @@ impl Controller {
     }
 }
 
-fn source_of(part: Part) -> Source {
+fn source_of(part: ManagedObject) -> Source {
     match part {
-        Part::Secret(_) => Source::Secrets,
-        Part::HostedCluster => Source::HostedClusters,
-        Part::NodePool => Source::NodePools,
-        Part::Service => Source::Services,
-        Part::DpuCluster => Source::DpuClusters,
+        ManagedObject::Secret(_) => Source::Secrets,
+        ManagedObject::HostedCluster => Source::HostedClusters,
+        ManagedObject::NodePool => Source::NodePools,
+        ManagedObject::Service => Source::Services,
+        ManagedObject::DpuCluster => Source::DpuClusters,
     }
 }
 

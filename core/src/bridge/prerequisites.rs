@@ -8,9 +8,9 @@
 
 use super::image::{self, Checked};
 use super::names::{API_SERVICE, HYPERSHIFT, HYPERSHIFT_OPERATOR, SUPPORTED_VERSIONS, condition, reason};
-use super::secrets::{Role, Standing};
+use super::secrets::{SecretRole, SecretState};
 use super::source::Source;
-use super::view::{Own, View, unwatched};
+use super::view::{BridgeSnapshot, OwnedObject, unwatched};
 use super::world::{Index, control_plane_namespace};
 use super::{hosted_cluster, kubeconfig, readiness, upgrade, vip};
 use crate::engine::action::{Class, Failure};
@@ -23,16 +23,16 @@ pub struct Unmet {
     /// What, where and how to mend it.
     pub message: String,
     /// Who has to do something.
-    pub remedy: Remedy,
+    pub remedy: Resolution,
 }
 
 /// What an unmet prerequisite needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Remedy {
+pub enum Resolution {
     /// It may still appear.
-    Wait,
+    Retry,
     /// The input has to be changed.
-    Mend,
+    UserAction,
     /// Another has the address that is asked for.
     FreeAddress,
 }
@@ -40,23 +40,24 @@ pub enum Remedy {
 impl Unmet {
     /// Something that may still appear.
     pub fn wait(message: impl Into<String>) -> Self {
-        Self { message: message.into(), remedy: Remedy::Wait }
+        Self { message: message.into(), remedy: Resolution::Retry }
     }
 
     /// Something that has to be changed.
     pub fn mend(message: impl Into<String>) -> Self {
-        Self { message: message.into(), remedy: Remedy::Mend }
+        Self { message: message.into(), remedy: Resolution::UserAction }
     }
 }
 
 /// Everything that is unmet.
-pub fn check(view: &View<'_>) -> Vec<Unmet> {
-    let is_new = matches!(view.hosted_cluster(), Own::Absent | Own::Unknown(_) | Own::Going)
-        && !view.is_out_of_sight();
+pub fn check(view: &BridgeSnapshot<'_>) -> Vec<Unmet> {
+    let is_new =
+        matches!(view.hosted_cluster(), OwnedObject::Absent | OwnedObject::Unknown(_) | OwnedObject::Going)
+            && !view.is_out_of_sight();
     let mut unmet: Vec<Unmet> = Vec::new();
     unmet.extend(in_use(view));
-    unmet.extend(secret(view, Role::Pull));
-    unmet.extend(secret(view, Role::Ssh));
+    unmet.extend(secret(view, SecretRole::Pull));
+    unmet.extend(secret(view, SecretRole::Ssh));
     if is_new {
         unmet.extend(name(view.key));
         unmet.extend(shared_namespace(view));
@@ -75,7 +76,7 @@ pub fn check(view: &View<'_>) -> Vec<Unmet> {
 }
 
 /// Whether the registry has to be asked for the release image: HyperShift has yet to be given it, or was given it unchecked.
-pub fn image_matters(view: &View<'_>) -> bool {
+pub fn image_matters(view: &BridgeSnapshot<'_>) -> bool {
     if view.is_out_of_sight() {
         return false;
     }
@@ -86,13 +87,13 @@ pub fn image_matters(view: &View<'_>) -> bool {
 }
 
 /// Whether HyperShift was given the release image.
-fn has_image(view: &View<'_>, cluster: &Value) -> bool {
+fn has_image(view: &BridgeSnapshot<'_>, cluster: &Value) -> bool {
     cluster["spec"]["release"]["image"] == view.spec.ocp_release_image
 }
 
 /// Whether the status says that the release image, which HyperShift has, was checked. After a change of the spec it may
 /// speak of another image, unless HyperShift runs this one.
-fn was_checked(view: &View<'_>, cluster: &Value) -> bool {
+fn was_checked(view: &BridgeSnapshot<'_>, cluster: &Value) -> bool {
     view.bridge.condition(condition::PREREQUISITES_MET).is_some_and(|before| {
         let is_current = before.observed_generation == Some(view.bridge.generation);
         before.reason == reason::ALL_MET
@@ -101,13 +102,13 @@ fn was_checked(view: &View<'_>, cluster: &Value) -> bool {
 }
 
 /// Whether HyperShift may be given the release image: it has it, or the registry was asked, whatever it answered.
-pub fn may_give_image(view: &View<'_>) -> bool {
+pub fn may_give_image(view: &BridgeSnapshot<'_>) -> bool {
     let has_image = view.hosted_cluster().ours().is_some_and(|cluster| has_image(view, cluster));
     has_image || view.checked_image().is_some()
 }
 
 /// What is said of a release image that could not be checked. That it is yet to be checked matters only if nothing is unmet.
-pub fn doubt(view: &View<'_>, unmet: &[Unmet]) -> Option<String> {
+pub fn doubt(view: &BridgeSnapshot<'_>, unmet: &[Unmet]) -> Option<String> {
     if !image_matters(view) {
         return None;
     }
@@ -145,7 +146,7 @@ fn name(key: &Name) -> Option<Unmet> {
 }
 
 /// `a-b/c` and `a/b-c` would have the same namespace for their control planes.
-fn shared_namespace(view: &View<'_>) -> Option<Unmet> {
+fn shared_namespace(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let namespace = control_plane_namespace(view.key);
     let rival = view.world.rival(&Index::ControlPlane(namespace.clone()), view.key)?;
     Some(Unmet::mend(format!(
@@ -154,7 +155,7 @@ fn shared_namespace(view: &View<'_>) -> Option<Unmet> {
 }
 
 /// One DPUCluster has one control plane.
-fn in_use(view: &View<'_>) -> Option<Unmet> {
+fn in_use(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let dpu_cluster = view.bridge.dpu_cluster.clone()?;
     let rival = view.world.rival(&Index::DpuCluster(dpu_cluster.clone()), view.key)?;
     Some(Unmet::wait(format!(
@@ -164,7 +165,7 @@ fn in_use(view: &View<'_>) -> Option<Unmet> {
 }
 
 /// A DPUCluster that waits for our kubeconfig can't be ready; one that has another can.
-fn dpu_cluster(view: &View<'_>) -> Option<Unmet> {
+fn dpu_cluster(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let (object, name) = (view.dpu_cluster()?, view.bridge.dpu_cluster.as_ref()?);
     if is_deleting(object) {
         return Some(Unmet::wait(format!("DPUCluster {name} is being deleted")));
@@ -178,7 +179,7 @@ fn dpu_cluster(view: &View<'_>) -> Option<Unmet> {
     })
 }
 
-fn hypershift(view: &View<'_>) -> Option<Unmet> {
+fn hypershift(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     for (source, what) in [(Source::HostedClusters, "HostedClusters"), (Source::NodePools, "NodePools")] {
         if let Some(failure) = view.world.refusal(source) {
             return Some(unknown(what, failure, "install HyperShift"));
@@ -196,14 +197,14 @@ fn hypershift(view: &View<'_>) -> Option<Unmet> {
 }
 
 /// What of a cluster that exists can't be watched.
-fn out_of_sight(view: &View<'_>) -> Option<Unmet> {
+fn out_of_sight(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let refused = |source| Some((source, view.refusal(source)?));
     let (source, failure) = [Source::HostedClusters, Source::NodePools].into_iter().find_map(refused)?;
     let (_, _, message) = unwatched(source, failure);
     Some(Unmet::wait(message))
 }
 
-fn storage_class(view: &View<'_>) -> Option<Unmet> {
+fn storage_class(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let name = &view.spec.etcd_storage_class;
     match view.world.find(Source::StorageClasses, &Name::new("", name)) {
         Err(failure) => Some(unknown(&format!("StorageClass {name}"), failure, "grant access to it")),
@@ -221,7 +222,7 @@ fn storage_class(view: &View<'_>) -> Option<Unmet> {
     }
 }
 
-fn node_address(view: &View<'_>) -> Option<Unmet> {
+fn node_address(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     if view.spec.expose_through_load_balancer || hosted_cluster::node_address(view.world).is_some() {
         return None;
     }
@@ -231,38 +232,38 @@ fn node_address(view: &View<'_>) -> Option<Unmet> {
     Some(Unmet::wait("no Node has an address at which node ports could be reached"))
 }
 
-fn secret(view: &View<'_>, role: Role) -> Option<Unmet> {
+fn secret(view: &BridgeSnapshot<'_>, role: SecretRole) -> Option<Unmet> {
     let (field, key) = match role {
-        Role::Pull => ("spec.pullSecretRef", role.source_key()),
-        Role::Ssh | Role::Kubeconfig => ("spec.sshKeySecretRef", role.source_key()),
+        SecretRole::Pull => ("spec.pullSecretRef", role.source_key()),
+        SecretRole::Ssh | SecretRole::Kubeconfig => ("spec.sshKeySecretRef", role.source_key()),
     };
     let source = role.source(view.key, view.spec);
     if source.name.is_empty() {
         return Some(Unmet::mend(format!("{field}.name is empty; name the Secret with the key {key:?}")));
     }
     match view.secret(role) {
-        Standing::Missing => Some(Unmet::wait(format!(
+        SecretState::Missing => Some(Unmet::wait(format!(
             "Secret {source} of {field} does not exist; create it with the key {key:?}"
         ))),
-        Standing::Unknown(failure) => Some(unknown("Secrets", failure, "grant access to them")),
+        SecretState::Unknown(failure) => Some(unknown("Secrets", failure, "grant access to them")),
         // A change that came in during this pass has its copy brought up to date in the next one.
-        Standing::Unread if is_copied(view, role) => None,
+        SecretState::Unread if is_copied(view, role) => None,
         // It is copied once there is a DPUCluster to make a cluster for.
-        Standing::Unread if view.dpu_cluster().is_none() => None,
-        Standing::Unread => {
+        SecretState::Unread if view.dpu_cluster().is_none() => None,
+        SecretState::Unread => {
             Some(Unmet::wait(format!("Secret {source} of {field} is not read and copied yet")))
         }
-        Standing::Bad(complaint) => Some(Unmet::mend(complaint)),
-        Standing::Copied => None,
+        SecretState::Bad(complaint) => Some(Unmet::mend(complaint)),
+        SecretState::Copied => None,
     }
 }
 
-fn is_copied(view: &View<'_>, role: Role) -> bool {
+fn is_copied(view: &BridgeSnapshot<'_>, role: SecretRole) -> bool {
     let copy = role.copy(view.key, view.bridge.dpu_cluster.as_ref());
     copy.is_some_and(|copy| matches!(view.world.find(Source::Secrets, &copy), Ok(Some(_))))
 }
 
-fn release_image(view: &View<'_>) -> Option<Unmet> {
+fn release_image(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let checked = view.checked_image();
     let given = view.hosted_cluster().ours().filter(|cluster| has_image(view, cluster));
     if let Some(message) = checked.and_then(Checked::refusal) {

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::names::{condition, reason};
-use super::prerequisites::{Remedy, Unmet};
+use super::prerequisites::{Resolution, Unmet};
 use super::upgrade;
-use super::view::{Own, View, is, words};
+use super::view::{BridgeSnapshot, OwnedObject, is, words};
 use crate::engine::conditions::{Finding, Status};
 use crate::object::metadata;
 use crate::time::Now;
@@ -22,14 +22,14 @@ pub const PROVISIONING_MAX: Duration = Duration::from_hours(1);
 pub fn prerequisites(unmet: &[Unmet], doubt: Option<&str>) -> Finding {
     let (status, reason) = if unmet.is_empty() {
         (Status::True, if doubt.is_some() { reason::IMAGE_UNCHECKED } else { reason::ALL_MET })
-    } else if unmet.iter().all(|unmet| unmet.remedy == Remedy::Wait) {
+    } else if unmet.iter().all(|unmet| unmet.remedy == Resolution::Retry) {
         (Status::False, reason::WAITING)
     } else {
         (Status::False, reason::INVALID)
     };
     // What has to be mended comes before what may appear by itself.
     let (wait, mend): (Vec<&Unmet>, Vec<&Unmet>) =
-        unmet.iter().partition(|unmet| unmet.remedy == Remedy::Wait);
+        unmet.iter().partition(|unmet| unmet.remedy == Resolution::Retry);
     let messages = mend.into_iter().chain(wait).map(|unmet| unmet.message.as_str());
     let messages: Vec<&str> = messages.chain(doubt).collect();
     let message =
@@ -38,7 +38,7 @@ pub fn prerequisites(unmet: &[Unmet], doubt: Option<&str>) -> Finding {
 }
 
 /// The finding about `Ready`, from all others.
-pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
+pub fn ready(view: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
     // What can't be watched hides nothing that is known to be in the way.
     let is_known = |finding: &&Finding| finding.reason != reason::WATCH_FAILED;
     let find = |name: &str| findings.iter().filter(is_known).find(|finding| finding.condition == name);
@@ -46,7 +46,7 @@ pub fn ready(view: &View<'_>, findings: &[Finding]) -> Finding {
         let finding = find(name).filter(|finding| finding.status != Status::True)?;
         Some((status, reason, finding.message.clone()))
     };
-    let is_new = !matches!(view.hosted_cluster(), Own::Ours(_)) && !view.is_out_of_sight();
+    let is_new = !matches!(view.hosted_cluster(), OwnedObject::Ours(_)) && !view.is_out_of_sight();
     let is_invalid = find(condition::PREREQUISITES_MET).is_some_and(|it| it.reason == reason::INVALID);
     let prerequisites = || {
         // A cluster that runs does without what it was made from.
@@ -127,7 +127,7 @@ pub fn serves(cluster: &Value) -> bool {
 }
 
 /// What is in the way of a HostedCluster's control plane.
-fn control_plane(view: &View<'_>, cluster: &Value) -> Option<(Status, &'static str, String)> {
+fn control_plane(view: &BridgeSnapshot<'_>, cluster: &Value) -> Option<(Status, &'static str, String)> {
     // A control plane serves though HyperShift is paused, or can't go on with a change.
     if serves(cluster) {
         return None;
@@ -161,7 +161,7 @@ fn control_plane(view: &View<'_>, cluster: &Value) -> Option<(Status, &'static s
 
 /// That not all components of a control plane are healthy, though it serves. A rollout takes replicas down one by one, which is
 /// no news of its health.
-fn degraded(view: &View<'_>) -> Option<(Status, &'static str, String)> {
+fn degraded(view: &BridgeSnapshot<'_>) -> Option<(Status, &'static str, String)> {
     let cluster = view.hosted_cluster().ours().filter(|cluster| is(cluster, "Degraded", "True"))?;
     let newest = &cluster["status"]["controlPlaneVersion"]["history"][0]["state"];
     let is_rolling = newest == "Partial" || upgrade::progress(view).is_some();
@@ -176,7 +176,7 @@ fn is_installed(cluster: &Value) -> bool {
 
 /// The finding about `Provisioned`: once true, it stays so for as long as the HostedCluster exists. Time runs out only where
 /// nothing but time is needed.
-pub fn provisioned(view: &View<'_>, ready: &Finding) -> Finding {
+pub fn provisioned(view: &BridgeSnapshot<'_>, ready: &Finding) -> Finding {
     let before = view.bridge.condition(condition::PROVISIONED);
     let has_timed_out = before.is_some_and(|before| before.reason == reason::TIMED_OUT);
     let was = before.is_some_and(|before| {
@@ -186,22 +186,23 @@ pub fn provisioned(view: &View<'_>, ready: &Finding) -> Finding {
         before.status == "True" && created.is_none_or(|created| before.last_transition_time.0 >= created)
     });
     let (status, reason, message) = match view.hosted_cluster() {
-        Own::Absent | Own::Foreign => {
+        OwnedObject::Absent | OwnedObject::Foreign => {
             (Status::False, reason::IN_PROGRESS, "the cluster is not provisioned yet")
         }
         _ if was || ready.status == Status::True => {
             (Status::True, reason::COMPLETED, "the cluster has been ready")
         }
-        Own::Ours(cluster) if is_waiting(ready.reason) && remaining(cluster, view.now).is_zero() => {
+        OwnedObject::Ours(cluster) if is_waiting(ready.reason) && remaining(cluster, view.now).is_zero() => {
             (Status::False, reason::TIMED_OUT, "the cluster is not ready an hour after its creation")
         }
-        hosted_cluster @ (Own::Ours(_) | Own::Unknown(_))
+        hosted_cluster @ (OwnedObject::Ours(_) | OwnedObject::Unknown(_))
             if has_timed_out
-                && (matches!(hosted_cluster, Own::Unknown(_)) || ready.reason == reason::WATCH_FAILED) =>
+                && (matches!(hosted_cluster, OwnedObject::Unknown(_))
+                    || ready.reason == reason::WATCH_FAILED) =>
         {
             (Status::False, reason::TIMED_OUT, "the cluster was not ready an hour after its creation")
         }
-        Own::Ours(_) | Own::Going | Own::Unknown(_) => {
+        OwnedObject::Ours(_) | OwnedObject::Going | OwnedObject::Unknown(_) => {
             (Status::False, reason::IN_PROGRESS, "the cluster is being provisioned")
         }
     };

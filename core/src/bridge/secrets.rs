@@ -21,7 +21,7 @@ use super::source::Source;
 
 /// What a Secret is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Role {
+pub enum SecretRole {
     /// Pulls images (`spec.pullSecretRef`).
     Pull,
     /// Lets in to nodes (`spec.sshKeySecretRef`).
@@ -30,7 +30,7 @@ pub enum Role {
     Kubeconfig,
 }
 
-impl Role {
+impl SecretRole {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Pull, Self::Ssh, Self::Kubeconfig];
 
@@ -104,7 +104,7 @@ pub fn marker(object: &Value) -> String {
 
 /// How a Secret stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing<'a> {
+pub enum SecretState<'a> {
     /// It does not exist.
     Missing,
     /// Nobody knows.
@@ -123,12 +123,12 @@ pub fn standing<'a>(
     memory: &'a Memory,
     key: &Name,
     bridge: &'a Bridge,
-    role: Role,
-) -> Standing<'a> {
-    let Ok(spec) = &bridge.spec else { return Standing::Missing };
+    role: SecretRole,
+) -> SecretState<'a> {
+    let Ok(spec) = &bridge.spec else { return SecretState::Missing };
     let source = match world.find(Source::Secrets, &role.source(key, spec)) {
-        Err(failure) => return Standing::Unknown(failure),
-        Ok(None) => return Standing::Missing,
+        Err(failure) => return SecretState::Unknown(failure),
+        Ok(None) => return SecretState::Missing,
         Ok(Some(source)) => source,
     };
     let copy = role.copy(key, bridge.dpu_cluster.as_ref());
@@ -136,18 +136,18 @@ pub fn standing<'a>(
     match memory.secrets.get(&role) {
         Some(known) if known.source == marker(source) && known.copy == copy.map(marker) => {
             match &known.complaint {
-                Some(complaint) => Standing::Bad(complaint),
-                None if copy.is_some() => Standing::Copied,
-                None => Standing::Unread,
+                Some(complaint) => SecretState::Bad(complaint),
+                None if copy.is_some() => SecretState::Copied,
+                None => SecretState::Unread,
             }
         }
-        _ => Standing::Unread,
+        _ => SecretState::Unread,
     }
 }
 
 /// What is to be done about a Secret that was read.
 #[derive(Debug)]
-pub enum Examined {
+pub enum CopyComparison {
     /// It can't be used as it is.
     Bad(String),
     /// Its copy is as it should be.
@@ -158,15 +158,15 @@ pub enum Examined {
 
 /// Compares a Secret with its copy.
 pub fn examine(
-    role: Role,
+    role: SecretRole,
     key: &Name,
     bridge: &Bridge,
     source: &Value,
     copy: Option<&Value>,
-) -> Option<Examined> {
+) -> Option<CopyComparison> {
     let target = role.copy(key, bridge.dpu_cluster.as_ref())?;
     if copy.is_some_and(|copy| !is_ours(role, key, bridge, copy)) {
-        return Some(Examined::Bad(format!(
+        return Some(CopyComparison::Bad(format!(
             "Secret {target} exists and does not belong to this DPFHCPBridge; remove it if nothing uses it, or create the \
              DPFHCPBridge under another name"
         )));
@@ -175,11 +175,11 @@ pub fn examine(
         Ok(content) => content,
         Err(complaint) => {
             let place = format!("key {:?} of Secret {}", role.source_key(), Name::of(source));
-            return Some(Examined::Bad(format!("{place}: {complaint}")));
+            return Some(CopyComparison::Bad(format!("{place}: {complaint}")));
         }
     };
     if copy.is_some_and(|copy| copy["data"][role.copy_key()] == *content) {
-        return Some(Examined::Same);
+        return Some(CopyComparison::Same);
     }
     let mut manifest = json!({
         "apiVersion": "v1",
@@ -193,19 +193,19 @@ pub fn examine(
         "data": { role.copy_key(): content },
     });
     // An owner in another namespace would be none: the garbage collector would delete the copy.
-    if role != Role::Kubeconfig {
+    if role != SecretRole::Kubeconfig {
         let owner = controller_reference(&names::bridge(), &key.name, &bridge.uid);
         manifest["metadata"]["ownerReferences"] = json!([owner]);
     }
     let seen = copy.map(|copy| metadata(copy, "uid"));
-    Some(Examined::Differs(create_or_apply(target.object(&names::secret()), manifest, seen)))
+    Some(CopyComparison::Differs(create_or_apply(target.object(&names::secret()), manifest, seen)))
 }
 
 /// Whether a copy was made for this bridge.
-pub fn is_ours(role: Role, key: &Name, bridge: &Bridge, copy: &Value) -> bool {
+pub fn is_ours(role: SecretRole, key: &Name, bridge: &Bridge, copy: &Value) -> bool {
     match role {
-        Role::Pull | Role::Ssh => controller_uid(copy) == Some(&bridge.uid),
-        Role::Kubeconfig => {
+        SecretRole::Pull | SecretRole::Ssh => controller_uid(copy) == Some(&bridge.uid),
+        SecretRole::Kubeconfig => {
             label(copy, BRIDGE_NAME) == Some(&key.name)
                 && label(copy, BRIDGE_NAMESPACE) == Some(&key.namespace)
         }
@@ -213,23 +213,23 @@ pub fn is_ours(role: Role, key: &Name, bridge: &Bridge, copy: &Value) -> bool {
 }
 
 /// What is handed on, as a Secret holds it. An error says what is wrong, and shows nothing of it.
-fn content(role: Role, source: &Value) -> Result<&Value, String> {
+fn content(role: SecretRole, source: &Value) -> Result<&Value, String> {
     let data = &source["data"][role.source_key()];
     let Some(text) = data.as_str() else {
         return Err("the key is missing; add it".to_owned());
     };
     let bytes = STANDARD.decode(text).map_err(|_| "it is not base64".to_owned())?;
     match role {
-        Role::Pull => DockerConfig::parse(&bytes).map(|_| ())?,
-        Role::Ssh => ssh_key::check(&bytes).map(|_| ())?,
-        Role::Kubeconfig if bytes.is_empty() => return Err("it is empty".to_owned()),
-        Role::Kubeconfig => {}
+        SecretRole::Pull => DockerConfig::parse(&bytes).map(|_| ())?,
+        SecretRole::Ssh => ssh_key::check(&bytes).map(|_| ())?,
+        SecretRole::Kubeconfig if bytes.is_empty() => return Err("it is empty".to_owned()),
+        SecretRole::Kubeconfig => {}
     }
     Ok(data)
 }
 
 /// The credentials of registries in a pull secret that was read.
 pub fn docker_config(source: &Value) -> Option<DockerConfig> {
-    let bytes = STANDARD.decode(source["data"][Role::Pull.source_key()].as_str()?).ok()?;
+    let bytes = STANDARD.decode(source["data"][SecretRole::Pull.source_key()].as_str()?).ok()?;
     DockerConfig::parse(&bytes).ok()
 }

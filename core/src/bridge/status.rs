@@ -9,13 +9,13 @@ use super::hosted_cluster;
 use super::kubeconfig;
 use super::names::{condition, reason};
 use super::node_pool;
-use super::pass::{Part, Pass};
+use super::pass::{ManagedObject, ReconcileProgress};
 use super::phase::{self, Phase};
 use super::prerequisites::{self, Unmet};
 use super::readiness;
-use super::secrets::Role;
+use super::secrets::SecretRole;
 use super::source::Source;
-use super::view::{self, Own, View};
+use super::view::{self, BridgeSnapshot, OwnedObject};
 use super::world::Bridge;
 use crate::engine::action::{Class, Failure};
 use crate::engine::conditions::{self, Finding, Status};
@@ -30,7 +30,7 @@ const MIRRORED: [(&str, &str); 3] = [
 ];
 
 /// What the status should be, and which of its conditions that changes.
-pub fn wanted(view: &View<'_>, pass: &Pass) -> (DPFHCPBridgeStatus, Vec<Condition>) {
+pub fn wanted(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> (DPFHCPBridgeStatus, Vec<Condition>) {
     let generation = view.bridge.generation;
     let mut status = view.bridge.status.clone();
     let mut changed = Vec::new();
@@ -47,16 +47,17 @@ pub fn wanted(view: &View<'_>, pass: &Pass) -> (DPFHCPBridgeStatus, Vec<Conditio
     let own = || Some(ObjectReference { name: view.key.name.clone(), namespace: view.key.namespace.clone() });
     let is_created = view.hosted_cluster().ours().is_some();
     // What can't be watched keeps what was known.
-    if !matches!(view.hosted_cluster(), Own::Unknown(_)) {
+    if !matches!(view.hosted_cluster(), OwnedObject::Unknown(_)) {
         status.hosted_cluster_ref = is_created.then(own).flatten();
         status.api_endpoint = exposure::api_endpoint(view);
         status.ingress_endpoint = exposure::ingress_endpoint(view);
         if view.refusal(Source::Secrets).is_none() {
-            status.kubeconfig_secret_ref = kubeconfig::is_made(view)
-                .then(|| LocalObjectReference { name: Role::Kubeconfig.source(view.key, view.spec).name });
+            status.kubeconfig_secret_ref = kubeconfig::is_made(view).then(|| LocalObjectReference {
+                name: SecretRole::Kubeconfig.source(view.key, view.spec).name,
+            });
         }
     }
-    if !matches!(view.node_pool(), Own::Unknown(_)) {
+    if !matches!(view.node_pool(), OwnedObject::Unknown(_)) {
         status.node_pool_ref = view.node_pool().ours().and_then(|_| own());
     }
     status.observed_generation = generation;
@@ -99,10 +100,10 @@ pub fn unreadable<T>(
 }
 
 /// What is unmet, with what this pass has met.
-pub fn unmet(view: &View<'_>, pass: &Pass) -> Vec<Unmet> {
+pub fn unmet(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Vec<Unmet> {
     let mut unmet = prerequisites::check(view);
-    for role in [Role::Pull, Role::Ssh] {
-        if let Some(failure) = pass.failure(Part::Secret(role)) {
+    for role in [SecretRole::Pull, SecretRole::Ssh] {
+        if let Some(failure) = pass.failure(ManagedObject::Secret(role)) {
             let source = role.source(view.key, view.spec);
             unmet.push(Unmet::wait(format!("Secret {source} can't be handed on ({})", failure.message)));
         }
@@ -110,7 +111,7 @@ pub fn unmet(view: &View<'_>, pass: &Pass) -> Vec<Unmet> {
     unmet
 }
 
-fn findings(view: &View<'_>, pass: &Pass) -> Vec<Finding> {
+fn findings(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Vec<Finding> {
     let unmet = unmet(view, pass);
     let mut findings = vec![
         dpucluster::validate(view.bridge, view.dpu_cluster),
@@ -125,14 +126,15 @@ fn findings(view: &View<'_>, pass: &Pass) -> Vec<Finding> {
 }
 
 /// A failure that does not pass by itself.
-fn refusal(pass: &Pass, part: Part) -> Option<&Failure> {
+fn refusal(pass: &ReconcileProgress, part: ManagedObject) -> Option<&Failure> {
     let failure = pass.failure(part)?;
     matches!(failure.class, Class::Forbidden | Class::Invalid | Class::NotFound).then_some(failure)
 }
 
-fn created(view: &View<'_>, pass: &Pass) -> Finding {
+fn created(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Finding {
     let mut finding = hosted_cluster::created(view);
-    if let (Some(failure), None) = (refusal(pass, Part::HostedCluster), view.hosted_cluster().ours()) {
+    if let (Some(failure), None) = (refusal(pass, ManagedObject::HostedCluster), view.hosted_cluster().ours())
+    {
         finding.status = Status::False;
         finding.reason = reason::CREATION_FAILED;
         finding.message = format!("the HostedCluster can't be created: {}", failure.message);
@@ -140,9 +142,11 @@ fn created(view: &View<'_>, pass: &Pass) -> Finding {
     finding
 }
 
-fn applied(view: &View<'_>, pass: &Pass) -> Option<Finding> {
+fn applied(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Option<Finding> {
     let mut finding = hosted_cluster::spec_applied(view)?;
-    for (part, what) in [(Part::HostedCluster, "HostedCluster"), (Part::NodePool, "NodePool")] {
+    for (part, what) in
+        [(ManagedObject::HostedCluster, "HostedCluster"), (ManagedObject::NodePool, "NodePool")]
+    {
         if let Some(failure) = refusal(pass, part) {
             finding.status = Status::False;
             finding.reason = reason::UPDATE_REFUSED;
@@ -152,9 +156,9 @@ fn applied(view: &View<'_>, pass: &Pass) -> Option<Finding> {
     Some(finding)
 }
 
-fn pool(view: &View<'_>, pass: &Pass) -> Finding {
+fn pool(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Finding {
     let mut finding = node_pool::judge(view);
-    if let (Some(failure), None) = (refusal(pass, Part::NodePool), view.node_pool().ours()) {
+    if let (Some(failure), None) = (refusal(pass, ManagedObject::NodePool), view.node_pool().ours()) {
         finding.status = Status::False;
         finding.reason = reason::NODE_POOL_CREATION_FAILED;
         finding.message = format!("the NodePool can't be created: {}", failure.message);
@@ -162,9 +166,9 @@ fn pool(view: &View<'_>, pass: &Pass) -> Finding {
     finding
 }
 
-fn exposed(view: &View<'_>, pass: &Pass, unmet: &[Unmet]) -> Finding {
+fn exposed(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress, unmet: &[Unmet]) -> Finding {
     let mut finding = exposure::judge(view, unmet);
-    if let Some(failure) = refusal(pass, Part::Service) {
+    if let Some(failure) = refusal(pass, ManagedObject::Service) {
         finding.status = Status::False;
         finding.reason = reason::SERVICE_CREATION_FAILED;
         finding.message = format!(
@@ -176,9 +180,10 @@ fn exposed(view: &View<'_>, pass: &Pass, unmet: &[Unmet]) -> Finding {
     finding
 }
 
-fn injected(view: &View<'_>, pass: &Pass) -> Finding {
+fn injected(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Finding {
     let mut finding = kubeconfig::judge(view);
-    let failure = refusal(pass, Part::Secret(Role::Kubeconfig)).or_else(|| refusal(pass, Part::DpuCluster));
+    let failure = refusal(pass, ManagedObject::Secret(SecretRole::Kubeconfig))
+        .or_else(|| refusal(pass, ManagedObject::DpuCluster));
     if let Some(failure) = failure {
         finding.status = Status::False;
         finding.reason = reason::INJECTION_FAILED;
@@ -188,7 +193,12 @@ fn injected(view: &View<'_>, pass: &Pass) -> Finding {
 }
 
 /// Says of what HyperShift said of a HostedCluster that it is not known any more.
-fn hide(view: &View<'_>, failure: &Failure, conditions: &mut Vec<Condition>, changed: &mut Vec<Condition>) {
+fn hide(
+    view: &BridgeSnapshot<'_>,
+    failure: &Failure,
+    conditions: &mut Vec<Condition>,
+    changed: &mut Vec<Condition>,
+) {
     for (_, condition) in MIRRORED {
         if view.bridge.condition(condition).is_some() {
             let (status, reason, message) = view::unwatched(Source::HostedClusters, failure);
@@ -199,11 +209,11 @@ fn hide(view: &View<'_>, failure: &Failure, conditions: &mut Vec<Condition>, cha
 }
 
 /// Shows what HyperShift says; nothing, where there is no HostedCluster to say anything.
-fn mirror(view: &View<'_>, conditions: &mut Vec<Condition>, changed: &mut Vec<Condition>) {
+fn mirror(view: &BridgeSnapshot<'_>, conditions: &mut Vec<Condition>, changed: &mut Vec<Condition>) {
     let cluster = match view.hosted_cluster() {
-        Own::Ours(cluster) => cluster,
-        Own::Unknown(failure) => return hide(view, failure, conditions, changed),
-        Own::Absent | Own::Foreign | Own::Going => {
+        OwnedObject::Ours(cluster) => cluster,
+        OwnedObject::Unknown(failure) => return hide(view, failure, conditions, changed),
+        OwnedObject::Absent | OwnedObject::Foreign | OwnedObject::Going => {
             let is_mirrored = |name: &str| MIRRORED.iter().any(|(_, mirrored)| *mirrored == name);
             conditions.retain(|entry| !is_mirrored(&entry.type_) && entry.type_ != condition::SPEC_APPLIED);
             return;

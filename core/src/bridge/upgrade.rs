@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use super::names::reason;
 use super::parse::version::{is_release, named_by};
-use super::view::{View, condition};
+use super::view::{BridgeSnapshot, condition};
 use crate::engine::image::ImageReference;
 use crate::object::{generation, text};
 
 /// The release that the NodePool should have now: that of the spec, once the HostedCluster runs it.
-pub fn node_pool_release<'a>(view: &View<'a>) -> &'a str {
+pub fn node_pool_release<'a>(view: &BridgeSnapshot<'a>) -> &'a str {
     let wanted = view.spec.ocp_release_image.as_str();
     let current = view.node_pool().ours().and_then(|pool| text(pool, "/spec/release/image"));
     match (current, view.hosted_cluster().ours()) {
@@ -25,7 +25,7 @@ pub fn node_pool_release<'a>(view: &View<'a>) -> &'a str {
 }
 
 /// What an upgrade that is under way waits for; none if the HostedCluster and the NodePool have the release of the spec.
-pub fn progress(view: &View<'_>) -> Option<String> {
+pub fn progress(view: &BridgeSnapshot<'_>) -> Option<String> {
     let wanted = view.spec.ocp_release_image.as_str();
     let current = node_pool_release(view);
     let cluster = view.hosted_cluster().ours().filter(|_| current != wanted)?;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::dpucluster::Lookup;
 use super::image::Checked;
 use super::names::reason;
-use super::secrets::{self, Role, Standing};
+use super::secrets::{self, SecretRole, SecretState};
 use super::source::Source;
 use super::world::{Bridge, Memory, World, control_plane_namespace};
 use crate::engine::action::{Class, Failure};
@@ -16,7 +16,7 @@ use crate::time::Now;
 
 /// A bridge in its world.
 #[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
+pub struct BridgeSnapshot<'a> {
     /// The bridge's name.
     pub key: &'a Name,
     /// The bridge.
@@ -35,7 +35,7 @@ pub struct View<'a> {
 
 /// How an object of the bridge's name stands to it.
 #[derive(Debug, Clone, Copy)]
-pub enum Own<'a> {
+pub enum OwnedObject<'a> {
     /// There is none.
     Absent,
     /// Nobody knows.
@@ -48,26 +48,26 @@ pub enum Own<'a> {
     Ours(&'a Value),
 }
 
-impl<'a> View<'a> {
+impl<'a> BridgeSnapshot<'a> {
     /// The HostedCluster.
-    pub fn hosted_cluster(&self) -> Own<'a> {
+    pub fn hosted_cluster(&self) -> OwnedObject<'a> {
         self.own(Source::HostedClusters)
     }
 
     /// The NodePool.
-    pub fn node_pool(&self) -> Own<'a> {
+    pub fn node_pool(&self) -> OwnedObject<'a> {
         self.own(Source::NodePools)
     }
 
-    fn own(&self, source: Source) -> Own<'a> {
+    fn own(&self, source: Source) -> OwnedObject<'a> {
         match self.world.find(source, self.key) {
             // There is no such kind, and so no such object.
-            Err(failure) if failure.class == Class::NotFound => Own::Absent,
-            Err(failure) => Own::Unknown(failure),
-            Ok(None) => Own::Absent,
-            Ok(Some(object)) if controller_uid(object) != Some(&self.bridge.uid) => Own::Foreign,
-            Ok(Some(object)) if is_deleting(object) => Own::Going,
-            Ok(Some(object)) => Own::Ours(object),
+            Err(failure) if failure.class == Class::NotFound => OwnedObject::Absent,
+            Err(failure) => OwnedObject::Unknown(failure),
+            Ok(None) => OwnedObject::Absent,
+            Ok(Some(object)) if controller_uid(object) != Some(&self.bridge.uid) => OwnedObject::Foreign,
+            Ok(Some(object)) if is_deleting(object) => OwnedObject::Going,
+            Ok(Some(object)) => OwnedObject::Ours(object),
         }
     }
 
@@ -78,7 +78,7 @@ impl<'a> View<'a> {
     }
 
     /// How a Secret stands.
-    pub fn secret(&self, role: Role) -> Standing<'a> {
+    pub fn secret(&self, role: SecretRole) -> SecretState<'a> {
         secrets::standing(self.world, self.memory, self.key, self.bridge, role)
     }
 
@@ -94,7 +94,8 @@ impl<'a> View<'a> {
 
     /// Whether the bridge had a HostedCluster when HostedClusters could be watched last, and they can't be watched now.
     pub fn is_out_of_sight(&self) -> bool {
-        self.bridge.status.hosted_cluster_ref.is_some() && matches!(self.hosted_cluster(), Own::Unknown(_))
+        self.bridge.status.hosted_cluster_ref.is_some()
+            && matches!(self.hosted_cluster(), OwnedObject::Unknown(_))
     }
 
     /// The DPUCluster, if it is known to exist.
@@ -103,7 +104,7 @@ impl<'a> View<'a> {
     }
 }
 
-impl<'a> Own<'a> {
+impl<'a> OwnedObject<'a> {
     /// The object, if it is the bridge's.
     pub fn ours(self) -> Option<&'a Value> {
         match self {

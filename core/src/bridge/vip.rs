@@ -7,16 +7,16 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::names::{API_SERVICE, REQUESTED_IPS};
-use super::prerequisites::{Remedy, Unmet};
+use super::prerequisites::{Resolution, Unmet};
 use super::source::Source;
-use super::view::View;
+use super::view::BridgeSnapshot;
 use super::world::{Index, World, control_plane_namespace};
 use super::{hosted_cluster, pool};
 use crate::engine::action::Class;
 use crate::object::{Name, annotation, controller_uid, is_deleting};
 
 /// What keeps the address from being used, where one is. Once the API server's Service has it, nothing does.
-pub fn check(view: &View<'_>) -> Option<Unmet> {
+pub fn check(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let is_used = match view.hosted_cluster().ours() {
         Some(cluster) => hosted_cluster::uses_load_balancer(cluster),
         None => view.spec.expose_through_load_balancer,
@@ -41,7 +41,7 @@ pub fn check(view: &View<'_>) -> Option<Unmet> {
     conflict(view, address).or_else(|| membership(view, address))
 }
 
-fn conflict(view: &View<'_>, address: IpAddr) -> Option<Unmet> {
+fn conflict(view: &BridgeSnapshot<'_>, address: IpAddr) -> Option<Unmet> {
     let mut passed = vec![view.key.clone()];
     let mut stays = |name: &&Name| !is_moving(view.world, name, address, &mut passed);
     let service = users(view.world, view.key, address).find(&mut stays).map(|name| format!("Service {name}"));
@@ -50,7 +50,7 @@ fn conflict(view: &View<'_>, address: IpAddr) -> Option<Unmet> {
     let user = service.or_else(rival)?;
     let message =
         format!("address {address} of spec.metalLBVirtualIP is in use by {user}; choose another, or free it");
-    Some(Unmet { message, remedy: Remedy::FreeAddress })
+    Some(Unmet { message, remedy: Resolution::FreeAddress })
 }
 
 /// The API server's Service of a bridge.
@@ -65,7 +65,7 @@ fn users<'a>(world: &'a World, bridge: &Name, address: IpAddr) -> impl Iterator<
 }
 
 /// A Service that has an address, or asks for it, where it is not free for a bridge.
-pub fn user<'a>(view: &View<'a>, address: IpAddr) -> Option<&'a Name> {
+pub fn user<'a>(view: &BridgeSnapshot<'a>, address: IpAddr) -> Option<&'a Name> {
     users(view.world, view.key, address).next()
 }
 
@@ -107,12 +107,12 @@ fn is_moving(world: &World, service: &Name, address: IpAddr, passed: &mut Vec<Na
 /// own at once and gets nothing, so that the other has to let go first. Only where bridges wait for each other in a circle,
 /// one has to begin: the oldest of them does. A Service without an address has none to lose, and an earlier request of its
 /// own may be what the other waits for.
-pub fn may_ask(view: &View<'_>, address: IpAddr) -> bool {
+pub fn may_ask(view: &BridgeSnapshot<'_>, address: IpAddr) -> bool {
     let has_none = view.service().is_some_and(|service| assigned(service).next().is_none());
     has_none || user(view, address).is_none() || opens_circle(view, address)
 }
 
-fn opens_circle(view: &View<'_>, address: IpAddr) -> bool {
+fn opens_circle(view: &BridgeSnapshot<'_>, address: IpAddr) -> bool {
     let world = view.world;
     let (mut circle, mut wanted) = (vec![view.key], address);
     loop {
@@ -135,7 +135,7 @@ fn opens_circle(view: &View<'_>, address: IpAddr) -> bool {
     others.into_iter().all(|other| view.bridge.is_older(other))
 }
 
-fn membership(view: &View<'_>, address: IpAddr) -> Option<Unmet> {
+fn membership(view: &BridgeSnapshot<'_>, address: IpAddr) -> Option<Unmet> {
     if let Some(failure) = view.world.refusal(Source::Pools) {
         return Some(Unmet::wait(match failure.class {
             Class::NotFound => "MetalLB is not installed: IPAddressPools are not served here".to_owned(),

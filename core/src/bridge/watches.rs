@@ -204,7 +204,7 @@ impl Controller {
                 let bridges: Vec<Name> = self.world.bridges.keys_by(&index).cloned().collect();
                 let found = bridges.len();
                 let message = format!("Field index lookup for DPUCluster {name}: {found} DPFHCPBridges");
-                self.outbox.notes.push(Note::Told { debug: true, message });
+                self.outbox.notes.push(Note::Log { debug: true, message });
                 self.wake_by(&index);
                 for bridge in bridges {
                     self.wake_waiting_for(&bridge);

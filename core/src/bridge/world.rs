@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::address::Asked;
 use super::image::Checked;
 use super::names::{self, FINALIZER};
-use super::secrets::{Role, Verified};
+use super::secrets::{SecretRole, Verified};
 use super::source::Source;
 use super::vip;
 use crate::engine::action::{Class, Failure};
@@ -48,7 +48,7 @@ pub struct Watched {
 pub struct Memory {
     /// Secrets that were read and compared with their copies.
     #[serde(with = "pairs")]
-    pub secrets: BTreeMap<Role, Verified>,
+    pub secrets: BTreeMap<SecretRole, Verified>,
     /// What the registry said of the release image.
     pub image: Option<Checked>,
     /// The address that MetalLB was asked for while it was free.
@@ -179,7 +179,7 @@ impl Cached for Bridge {
             if !spec.metal_lb_virtual_ip.is_empty() {
                 indexes.push(Index::Vip(spec.metal_lb_virtual_ip.clone()));
             }
-            for role in Role::ALL {
+            for role in SecretRole::ALL {
                 indexes.push(Index::Secret(role.source(&self.name, spec)));
                 indexes.extend(role.copy(&self.name, self.dpu_cluster.as_ref()).map(Index::Secret));
             }

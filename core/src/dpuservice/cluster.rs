@@ -30,11 +30,11 @@ use crate::engine::write::create_or_apply;
 use crate::object::Name;
 use crate::time::Now;
 
-mod leaving;
+mod cluster_delete;
 mod secret;
 mod servers;
 
-pub use leaving::GIVES_UP_AFTER;
+pub use cluster_delete::GIVES_UP_AFTER;
 pub use secret::manifest;
 use secret::{is_applied, secret_name};
 pub use servers::{Claim, Rival};
@@ -50,7 +50,7 @@ pub struct Found {
     /// Who has that server already.
     pub rival: Option<Rival>,
     /// Why the Secret is not as it should be.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<Problem>,
     /// Whether the last try failed, which is told when the next one does too.
     failing: bool,
     /// The version of the kubeconfig that was read, and of the Secret that it was compared with.
@@ -59,14 +59,14 @@ pub struct Found {
 
 /// Why a Secret is not as it should be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Trouble {
+pub struct Problem {
     /// In words for people.
     pub words: String,
     /// Whether it may pass by itself.
     pub passes: bool,
 }
 
-impl Trouble {
+impl Problem {
     /// What somebody has to mend.
     fn lasting(words: String) -> Self {
         Self { words, passes: false }
@@ -99,7 +99,7 @@ impl Controller {
     pub(super) fn begin_cluster(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
         let is_wanted = self.world.is_wanted();
         // Nothing can be said of what can't be seen.
-        if is_wanted && self.world.blind_spot().is_some() {
+        if is_wanted && self.world.unwatchable_kind().is_some() {
             return Next::Done(Verdict::Converged);
         }
         // Argo CD has to get in as long as there is anything to remove.
@@ -107,7 +107,9 @@ impl Controller {
         let is_used = self.world.applications.keys_by(&index).next().is_some();
         let existing = self.world.clusters.get(key).filter(|_| !self.world.is_gone(key)).cloned();
         match existing {
-            Some(cluster) if is_used || (is_wanted && !cluster.deleting) => self.tend(key, &cluster),
+            Some(cluster) if is_used || (is_wanted && !cluster.deleting) => {
+                self.reconcile_secret(key, &cluster)
+            }
             _ => self.leave(key, now),
         }
     }
@@ -128,7 +130,7 @@ impl Controller {
         }
     }
 
-    fn tend(&mut self, key: &Name, cluster: &Cluster) -> Next<super::Stage> {
+    fn reconcile_secret(&mut self, key: &Name, cluster: &Cluster) -> Next<super::Stage> {
         self.world.stuck.remove(key);
         let Some(kubeconfig) = &cluster.kubeconfig else {
             return self.complain(key, "it has no kubeconfig (spec.kubeconfig is empty)".to_owned());
@@ -141,7 +143,7 @@ impl Controller {
         let found =
             self.world.found.get(key).filter(|found| found.uid == cluster.uid && found.compared == versions);
         if let Some(found) = found {
-            let rival = found.server.as_ref().and_then(|server| self.rival(key, server));
+            let rival = found.server.as_ref().and_then(|server| self.older_claimant(key, server));
             if rival == found.rival && (existing.is_some() || found.trouble.is_some()) {
                 return self.follow(key);
             }
@@ -191,19 +193,19 @@ impl Controller {
             Ok(connection) => connection,
             Err(complaint) => {
                 let trouble =
-                    Some(Trouble::lasting(format!("Secret {kubeconfig} can't be used: {complaint}")));
+                    Some(Problem::lasting(format!("Secret {kubeconfig} can't be used: {complaint}")));
                 return self.find(key, &Found { trouble, ..unclaimed(found) });
             }
         };
         let server = &connection.server;
-        if let Some(rival) = self.rival(key, server) {
-            let trouble = Some(Trouble::lasting(rival.words(server)));
+        if let Some(rival) = self.older_claimant(key, server) {
+            let trouble = Some(Problem::lasting(rival.words(server)));
             return self
                 .find(key, &Found { server: Some(server.clone()), rival: Some(rival), trouble, ..found });
         }
         let found = Found { server: Some(server.clone()), rival: None, trouble: None, ..found };
         // An older one that nobody has looked at yet may have the same. It wakes this one when it has been.
-        if existing.is_none() && self.has_unknown_elder(key) {
+        if existing.is_none() && self.has_unresolved_older(key) {
             return Next::Done(Verdict::Converged);
         }
         let name = match &existing {
@@ -250,7 +252,7 @@ impl Controller {
             return Next::Done(Verdict::Converged);
         };
         let patches: Vec<Action> = world
-            .strays(&Index::Cluster(key.clone()))
+            .on_stale_server(&Index::Cluster(key.clone()))
             .map(|(name, app)| {
                 let spec = json!({ "destination": { "server": server } });
                 let patch = Arc::new(json!({ "metadata": { "uid": app.uid }, "spec": spec }));
@@ -300,7 +302,7 @@ impl Controller {
 
     /// Nothing can be done until somebody mends it.
     fn complain(&mut self, key: &Name, complaint: String) -> Next<super::Stage> {
-        let trouble = Some(Trouble::lasting(complaint));
+        let trouble = Some(Problem::lasting(complaint));
         let found = Found { trouble, failing: false, compared: None, ..unclaimed(self.known(key)) };
         self.find(key, &found)
     }
@@ -312,7 +314,7 @@ impl Controller {
         let is_unknown = self.world.found.get(key).is_none_or(|found| found.uid != known.uid);
         let trouble = if is_unknown || known.failing || !failure.passes() {
             let words = format!("{what} ({})", failure.message);
-            Some(Trouble { words, passes: failure.passes() })
+            Some(Problem { words, passes: failure.passes() })
         } else {
             known.trouble.clone()
         };

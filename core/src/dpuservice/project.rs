@@ -50,8 +50,8 @@ fn servers(world: &World) -> BTreeSet<String> {
     let staying = world.staying().filter(|_| world.is_wanted());
     let mut servers: BTreeSet<String> =
         staying.filter_map(|(cluster, _)| world.server(cluster)).map(str::to_owned).collect();
-    let strays = world.strays(&Index::Deleting);
-    servers.extend(strays.filter_map(|(_, app)| world.server(&app.cluster)).map(str::to_owned));
+    let on_stale_server = world.on_stale_server(&Index::Deleting);
+    servers.extend(on_stale_server.filter_map(|(_, app)| world.server(&app.cluster)).map(str::to_owned));
     let is_used =
         |server: &&str| world.applications.keys_by(&Index::Server((*server).to_owned())).next().is_some();
     match world.project() {
@@ -132,7 +132,7 @@ pub fn has_settled(world: &World) -> bool {
 
 impl Controller {
     pub(super) fn begin_project(&mut self) -> Next<super::Stage> {
-        if self.world.is_wanted() && self.world.blind_spot().is_some() {
+        if self.world.is_wanted() && self.world.unwatchable_kind().is_some() {
             return Next::Done(Verdict::Converged);
         }
         let project = self.world.project().cloned();
@@ -268,8 +268,8 @@ impl Controller {
         self.wake_services();
         self.wake_leaving_services();
         self.wake_leaving_clusters();
-        let strays = self.world.strays(&Index::Deleting);
-        let left: Vec<Key> = strays.map(|(_, app)| Key::Cluster(app.cluster.clone())).collect();
+        let on_stale_server = self.world.on_stale_server(&Index::Deleting);
+        let left: Vec<Key> = on_stale_server.map(|(_, app)| Key::Cluster(app.cluster.clone())).collect();
         self.outbox.woken.extend(left);
     }
 }

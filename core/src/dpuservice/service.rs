@@ -65,9 +65,9 @@ pub enum Stage {
     /// The status is being written, which changes these conditions.
     Reporting(Verdict, Vec<Condition>),
     /// What is left of a service that is gone is being swept away.
-    Sweeping(sweep::Stage),
+    Sweeping(orphans::Stage),
     /// The service is being removed.
-    Removing(removal::Stage),
+    Removing(service_delete::Stage),
 }
 
 /// What a pass has found out and done.
@@ -96,7 +96,7 @@ impl Pass {
     }
 
     /// What failed on a cluster, and may pass by itself.
-    pub fn hitch(&self, cluster: &Name) -> Option<&Failure> {
+    pub fn transient_failure(&self, cluster: &Name) -> Option<&Failure> {
         self.failures.get(cluster).filter(|failure| failure.passes())
     }
 }
@@ -182,7 +182,7 @@ impl Controller {
 
     /// Reads the clusters that have an Application and seem to go, or to be gone.
     fn prove(&mut self, key: &Name, pass: Pass, now: Now) -> Next<super::Stage> {
-        if self.world.blind_spot().is_some() {
+        if self.world.unwatchable_kind().is_some() {
             return self.report(key, &pass, now);
         }
         // Before that nothing is known of what is permitted. The last cluster that is looked at wakes this one.

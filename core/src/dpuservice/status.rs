@@ -112,7 +112,7 @@ pub fn awaiting_applications(
 
 /// What a removal does not see, and what follows from that.
 fn unseen(world: &World) -> Option<String> {
-    let (source, failure) = world.blind_spot()?;
+    let (source, failure) = world.unwatchable_kind()?;
     if (source, failure.class) != (Source::Clusters, Class::NotFound) {
         return Some(unwatched(source, failure));
     }
@@ -165,7 +165,7 @@ fn going(service: &Service, message: &str, failed: bool, now: Now) -> (DPUServic
 
 /// What decisions start from can't be seen: everything stays as it is, and that is told.
 fn blind(world: &World) -> Option<Finding> {
-    let (source, failure) = world.blind_spot()?;
+    let (source, failure) = world.unwatchable_kind()?;
     let message = format!(
         "{}; install what defines them, or grant the permission. Until then everything stays as it is",
         unwatched(source, failure)
@@ -371,7 +371,7 @@ impl Seen<'_> {
             (_, Some(server)) if !service::is_prepared(self.world, cluster, server) => {
                 Some(format!("{title} (waiting for its Secret and the AppProject)"))
             }
-            (app, Some(_)) => match self.pass.hitch(cluster) {
+            (app, Some(_)) => match self.pass.transient_failure(cluster) {
                 Some(failure) => Some(format!("{title} (not written yet: {})", failure.message)),
                 None => app.is_none().then(|| format!("{title} (no Application yet)")),
             },

@@ -361,7 +361,7 @@ impl World {
     }
 
     /// The clusters that Argo CD knows by a server.
-    pub fn told_of(&self, server: &str) -> impl Iterator<Item = &Name> {
+    pub fn clusters_with_server(&self, server: &str) -> impl Iterator<Item = &Name> {
         let names = self.secrets.keys_by(&SecretIndex::Server(server.to_owned()));
         names.filter_map(|name| self.secrets.get(name)?.cluster.as_ref())
     }
@@ -374,7 +374,10 @@ impl World {
     }
 
     /// Of these Applications those that are being removed, and name a server that is not their cluster's any more.
-    pub fn strays<'a>(&'a self, among: &Index) -> impl Iterator<Item = (&'a Name, &'a App)> + use<'a> {
+    pub fn on_stale_server<'a>(
+        &'a self,
+        among: &Index,
+    ) -> impl Iterator<Item = (&'a Name, &'a App)> + use<'a> {
         let apps = self.applications.keys_by(among);
         let apps = apps.filter_map(|name| Some((name, self.applications.get(name)?)));
         apps.filter(|(_, app)| self.is_stray(app))
@@ -423,7 +426,7 @@ impl World {
     }
 
     /// What can't be seen of what decisions start from.
-    pub fn blind_spot(&self) -> Option<(Source, &Failure)> {
+    pub fn unwatchable_kind(&self) -> Option<(Source, &Failure)> {
         self.refused.iter().map(|(source, failure)| (*source, failure)).next()
     }
 

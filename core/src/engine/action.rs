@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::broker::{Broker, CloudEvent, Confidential};
+use super::broker::{Broker, CloudEvent, SecretString};
 use super::document::Fields;
 use super::image::FoundImage;
 use crate::object::{Kind, ObjectRef};
@@ -116,11 +116,11 @@ pub enum Action {
         keep: Arc<Fields>,
     },
     /// Asks a container registry for an image.
-    FindImage {
+    ResolveImage {
         /// The reference, by tag or digest.
         image: String,
         /// `user:password`, if the registry is to be told who asks.
-        credentials: Option<Confidential>,
+        credentials: Option<SecretString>,
     },
     /// Connects to a message broker, unless a connection to this very broker is open. Answered with [`Success::Done`]
     /// once events can be published.
@@ -154,7 +154,7 @@ impl Action {
             Self::Patch { subresource: Some(Subresource::Status), .. } => "patch_status",
             Self::Delete { .. } => "delete",
             Self::Fetch { .. } => "fetch",
-            Self::FindImage { .. } => "find_image",
+            Self::ResolveImage { .. } => "find_image",
             Self::Connect { .. } => "connect",
             Self::Publish { .. } => "publish",
         }
@@ -169,7 +169,7 @@ impl Action {
             | Self::Get { .. }
             | Self::List { .. }
             | Self::Fetch { .. }
-            | Self::FindImage { .. }
+            | Self::ResolveImage { .. }
             | Self::Connect { .. } => false,
             Self::Publish { .. }
             | Self::Apply { .. }
@@ -188,7 +188,7 @@ impl Action {
             | Self::Discover { .. }
             | Self::List { .. }
             | Self::Fetch { .. }
-            | Self::FindImage { .. }
+            | Self::ResolveImage { .. }
             | Self::Connect { .. }
             | Self::Publish { .. } => None,
             Self::Get { target, .. }

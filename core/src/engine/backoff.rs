@@ -10,7 +10,7 @@ use crate::random::Random;
 
 /// For how long at most a server's wish to be left alone is heeded. A proxy in maintenance may ask for hours, and be back in
 /// a minute.
-pub const WISH_MAX: Duration = Duration::from_mins(5);
+pub const RETRY_AFTER_MAX: Duration = Duration::from_mins(5);
 
 /// How delays grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ pub enum Broker {
     /// An AMQP 0-9-1 broker.
     RabbitMq {
         /// `amqp://` or `amqps://`, with the credentials.
-        url: Confidential,
+        url: SecretString,
         /// Where events are published.
         exchange: Exchange,
     },
@@ -68,9 +68,9 @@ impl Broker {
 /// A text that holds credentials: it is never shown, and never written.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub struct Confidential(String);
+pub struct SecretString(String);
 
-impl Confidential {
+impl SecretString {
     /// Hides a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
@@ -82,13 +82,13 @@ impl Confidential {
     }
 }
 
-impl fmt::Debug for Confidential {
+impl fmt::Debug for SecretString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
 }
 
-impl Serialize for Confidential {
+impl Serialize for SecretString {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str("***")
     }
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn credentials_are_never_shown() {
         let broker = Broker::RabbitMq {
-            url: Confidential::new("amqp://user:hunter2@broker"),
+            url: SecretString::new("amqp://user:hunter2@broker"),
             exchange: Exchange {
                 name: "events".to_owned(),
                 r#type: ExchangeType::Fanout,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::action::{Action, ActionId, Class, Failure, Outcome, Request};
-use super::backoff::{Backoff, Backoffs, WISH_MAX};
+use super::backoff::{Backoff, Backoffs, RETRY_AFTER_MAX};
 use super::machine::{Deadline, Note, ReconcileResult, Step};
 use super::pairs;
 use super::queue::Queue;
@@ -196,7 +196,7 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         let Some(Awaited { key, slot, from_kubernetes }) = self.ledger.remove(&id) else { return };
         let Some(flight) = self.flights.get_mut(&key) else { return };
         if let (Err(Failure { retry_after: Some(wish), .. }), true) = (&outcome, from_kubernetes) {
-            flight.pass.not_before = flight.pass.not_before.max(now.monotonic + (*wish).min(WISH_MAX));
+            flight.pass.not_before = flight.pass.not_before.max(now.monotonic + (*wish).min(RETRY_AFTER_MAX));
         }
         if let Some(awaited) = flight.outcomes.get_mut(slot) {
             *awaited = Some(outcome);
@@ -276,7 +276,7 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
                 Next::Await(actions, stage) => {
                     let outcomes = vec![None; actions.len()];
                     for (slot, action) in actions.into_iter().enumerate() {
-                        let from_kubernetes = !matches!(action, Action::FindImage { .. });
+                        let from_kubernetes = !matches!(action, Action::ResolveImage { .. });
                         let request = self.request(action);
                         self.ledger.insert(request.id, Awaited { key: key.clone(), slot, from_kubernetes });
                         step.requests.push(request);

@@ -257,7 +257,7 @@ impl Election {
         if self.behind != holder {
             holder.clone_into(&mut self.behind);
             let message = format!("standing by: {} is held by {holder:?}", self.name_of_lease());
-            step.notes.push(Note::Told { debug: false, message });
+            step.notes.push(Note::Log { debug: false, message });
         }
     }
 
@@ -321,12 +321,12 @@ impl Machine for Election {
             Event::Finished { id, outcome } => self.finished(id, outcome, now, &mut step),
             Event::LeadershipChanged { leading: false } => self.leave(now, &mut step),
             Event::Started
-            | Event::Woke
+            | Event::TimerFired
             | Event::LeadershipChanged { leading: true }
             | Event::ListStarted { .. }
             | Event::ListCompleted { .. }
-            | Event::Observed { .. }
-            | Event::Vanished { .. }
+            | Event::Applied { .. }
+            | Event::Deleted { .. }
             | Event::WatchFailed { .. } => {}
         }
         self.tick(now, &mut step);

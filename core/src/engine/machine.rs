@@ -22,7 +22,7 @@ pub enum Event {
         /// Whether it leads now.
         leading: bool,
     },
-    /// A watch lists its objects anew: [`Event::Observed`] follows for each, then [`Event::ListCompleted`].
+    /// A watch lists its objects anew: [`Event::Applied`] follows for each, then [`Event::ListCompleted`].
     ListStarted {
         /// The kind watched.
         kind: Arc<Kind>,
@@ -34,14 +34,14 @@ pub enum Event {
         kind: Arc<Kind>,
     },
     /// A watch saw an object: listed, added or changed.
-    Observed {
+    Applied {
         /// The kind watched.
         kind: Arc<Kind>,
         /// The object, or its metadata.
         object: Arc<Value>,
     },
     /// A watch saw an object go (or cease to match the selector).
-    Vanished {
+    Deleted {
         /// The kind watched.
         kind: Arc<Kind>,
         /// Its last state.
@@ -62,7 +62,7 @@ pub enum Event {
         outcome: Outcome,
     },
     /// The deadline has passed. Harmless at any other time.
-    Woke,
+    TimerFired,
 }
 
 /// What a step gives out.
@@ -134,7 +134,7 @@ pub enum Note {
         message: String,
     },
     /// What went on, for the log.
-    Told {
+    Log {
         /// Whether only those want to know who look for the reasons of decisions.
         debug: bool,
         /// What.
@@ -231,7 +231,7 @@ impl ReconcileResult {
     }
 }
 
-/// When a machine wants [`Event::Woke`] and why.
+/// When a machine wants [`Event::TimerFired`] and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     /// The instant.
@@ -247,7 +247,7 @@ pub struct Deadline {
 /// 2. carries out the requests of every step and delivers [`Event::Finished`] for each, in whatever order they end; what
 ///    is asked about the watch of one kind (`Watch`, `Unwatch`) takes effect in the order in which it was asked;
 /// 3. delivers what watches see, in the order of each watch;
-/// 4. reads [`Machine::deadline`] after every step and delivers [`Event::Woke`] once it has passed; early and spurious
+/// 4. reads [`Machine::deadline`] after every step and delivers [`Event::TimerFired`] once it has passed; early and spurious
 ///    wake-ups are harmless;
 /// 5. passes readings of `now` whose monotonic part never goes back.
 ///

@@ -71,10 +71,10 @@ pub trait Control: Reconcile {
     /// [`Event::ListCompleted`].
     fn list_completed(&mut self, kind: &Arc<Kind>);
 
-    /// [`Event::Observed`].
+    /// [`Event::Applied`].
     fn observed(&mut self, kind: &Arc<Kind>, object: &Arc<Value>);
 
-    /// [`Event::Vanished`].
+    /// [`Event::Deleted`].
     fn vanished(&mut self, kind: &Arc<Kind>, object: &Value);
 
     /// [`Event::WatchFailed`].
@@ -201,14 +201,14 @@ impl<C: Control> Machine for Operator<C> {
             }
             Event::ListStarted { kind } => self.controller.list_started(&kind),
             Event::ListCompleted { kind } => self.controller.list_completed(&kind),
-            Event::Observed { kind, object } => self.controller.observed(&kind, &object),
-            Event::Vanished { kind, object } => self.controller.vanished(&kind, &object),
+            Event::Applied { kind, object } => self.controller.observed(&kind, &object),
+            Event::Deleted { kind, object } => self.controller.vanished(&kind, &object),
             Event::WatchFailed { kind, failure } => self.controller.watch_failed(&kind, failure),
             Event::Finished { id, outcome } => {
                 self.controller.outbox().recorder.finished(id, &outcome, now.monotonic);
                 self.driver.finish(&mut self.controller, id, outcome, now, &mut step);
             }
-            Event::Woke => {}
+            Event::TimerFired => {}
         }
         if self.driver.is_resync_due(now) {
             self.controller.resync(now);

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::action::{Action, ActionId, Class, Failure, Outcome, Request};
-use super::backoff::WISH_MAX;
+use super::backoff::RETRY_AFTER_MAX;
 use super::conditions::cut;
 use super::pairs;
 use crate::object::{Kind, ObjectRef};
@@ -258,7 +258,7 @@ impl Series {
     /// The write of a count failed. Returns whether it is not tried again before the event happens again.
     fn failed(&mut self, failure: &Failure, count: u64, now: Monotonic) -> bool {
         self.failures += 1;
-        let wish = failure.retry_after.unwrap_or_default().min(WISH_MAX);
+        let wish = failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
         self.not_before = now + RETRY_PAUSE.max(wish);
         let is_refused = match failure.class {
             // An earlier try, whose answer was lost, has created it; no one knows with what count, unless there was one.

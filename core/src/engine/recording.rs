@@ -115,7 +115,7 @@ pub enum Line {
     /// The machine's state before the next step.
     Checkpoint(Value),
     /// A step.
-    Step(Taken),
+    Step(RecordedStep),
 }
 
 impl Line {
@@ -133,7 +133,7 @@ fn written(line: &impl Serialize) -> serde_json::Result<Vec<u8>> {
 
 /// One step that was taken.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct RecordedStep {
     /// Counts the steps of the run, from one.
     pub number: u64,
     /// When.
@@ -152,9 +152,9 @@ pub struct Replay<M> {
 
 /// A step that was taken again.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Again {
+pub struct ReplayedStep {
     /// As it was recorded.
-    pub taken: Taken,
+    pub taken: RecordedStep,
     /// What the machine gave out this time, if that is anything else.
     pub differs: Option<Step>,
 }
@@ -167,7 +167,7 @@ impl<E, M: FnMut(Origin<'_>) -> Result<Box<dyn Machine>, E>> Replay<M> {
     }
 
     /// Takes the next line. A step is run again; a checkpoint replaces the machine.
-    pub fn take(&mut self, line: Line) -> Result<Option<Again>, E> {
+    pub fn take(&mut self, line: Line) -> Result<Option<ReplayedStep>, E> {
         let taken = match line {
             Line::Checkpoint(state) => {
                 self.machine = (self.make)(Origin::Checkpoint(&state))?;
@@ -180,11 +180,11 @@ impl<E, M: FnMut(Origin<'_>) -> Result<Box<dyn Machine>, E>> Replay<M> {
         let is_same = given == taken.gave
             || serde_json::to_value(&given).ok() == serde_json::to_value(&taken.gave).ok();
         let differs = (!is_same).then_some(given);
-        Ok(Some(Again { taken, differs }))
+        Ok(Some(ReplayedStep { taken, differs }))
     }
 
     /// Takes lines up to the first step that gives out anything else, and returns that step.
-    pub fn run(&mut self, lines: impl IntoIterator<Item = Line>) -> Result<Option<Again>, E> {
+    pub fn run(&mut self, lines: impl IntoIterator<Item = Line>) -> Result<Option<ReplayedStep>, E> {
         for line in lines {
             if let Some(again) = self.take(line)?
                 && again.differs.is_some()

@@ -39,7 +39,10 @@ pub fn encode(action: &Action, field_manager: &str) -> Result<http::Request<Vec<
         Action::Watch { .. } | Action::Unwatch { .. } => {
             Err(Failure::new(Class::Invalid, "a watch is not a request"))
         }
-        Action::Fetch { .. } | Action::FindImage { .. } | Action::Connect { .. } | Action::Publish { .. } => {
+        Action::Fetch { .. }
+        | Action::ResolveImage { .. }
+        | Action::Connect { .. }
+        | Action::Publish { .. } => {
             Err(Failure::new(Class::Invalid, format!("{} is no request to Kubernetes", action.name())))
         }
         Action::Discover { api_version } => get(&path::api_version(api_version), JSON),
@@ -138,7 +141,7 @@ fn success(action: &Action, body: &[u8]) -> Outcome {
         Action::Watch { .. }
         | Action::Unwatch { .. }
         | Action::Fetch { .. }
-        | Action::FindImage { .. }
+        | Action::ResolveImage { .. }
         | Action::Connect { .. }
         | Action::Publish { .. } => Ok(Success::Done),
         Action::Delete { .. } => {

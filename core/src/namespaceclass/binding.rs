@@ -1,13 +1,13 @@
 //! The reconcile of a binding: the resources of its class, and no others, are in its namespace.
 //!
 //! ```text
-//!  begin ─┬─ class unknown ──▶ SeekingClass ──▶ the reconcile of the namespace removes the binding   (flow 6)
-//!         └─▶ Discovering ─▶ Surveying ─▶ Fencing ─▶ Pruning ─▶ Applying ─▶ Reporting
+//!  begin ─┬─ class unknown ──▶ ReadingClass ──▶ the reconcile of the namespace removes the binding   (flow 6)
+//!         └─▶ Discovering ─▶ ReadingLive ─▶ RecordingIntent ─▶ Pruning ─▶ Applying ─▶ Reporting
 //! ```
 //!
 //! Each stage is skipped when it has nothing to do, so a pass over a namespace that is as it should be asks for nothing.
-//! *Surveying* reads the metadata of objects that the cache doesn't show to be ours, and where something may be removed that
-//! of the class: if it is another one by now, the pass seeks it and begins anew. *Fencing* writes the status ahead,
+//! *ReadingLive* reads the metadata of objects that the cache doesn't show to be ours, and where something may be removed that
+//! of the class: if it is another one by now, the pass seeks it and begins anew. *RecordingIntent* writes the status ahead,
 //! with the binding's resource version as a precondition: nothing is created that isn't listed, and nothing is removed
 //! on an outdated view. Every removal carries the uid and resource version in which the object was seen to be ours.
 //!
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::names::{self, reason};
-use super::plan::{self, Apply, Found, Standing, Trouble, Work};
+use super::plan::{self, Apply, ConditionCause, Found, Ownership, Work};
 use super::world::{Binding, Class};
 use super::{Controller, Key, class, content, drift, lagging, status};
 use crate::engine::action::{Action, Class as FailureClass, Failure, Outcome, Subresource, Success};
@@ -35,13 +35,13 @@ use crate::time::Now;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
     /// This class is read, because the cache doesn't know it or turned out to know an older one.
-    SeekingClass(String),
+    ReadingClass(String),
     /// The kinds of listed resources that no class entry names any more.
     Discovering(Box<Work>, BTreeSet<String>),
     /// The metadata of objects: those of entries, then, if there are stale resources, that of the class and theirs.
-    Surveying(Box<Work>, Vec<(AppliedResource, Arc<Kind>)>),
+    ReadingLive(Box<Work>, Vec<(AppliedResource, Arc<Kind>)>),
     /// The status is being written ahead, with the condition that changes.
-    Fencing(Box<Work>, Option<Condition>),
+    RecordingIntent(Box<Work>, Option<Condition>),
     /// Stale resources are being removed.
     Pruning(Box<Work>),
     /// Entries are being applied.
@@ -57,7 +57,7 @@ fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
 /// Reads the class as it is.
 fn seek(class: String) -> Next<super::Stage> {
     let target = ObjectRef::cluster(&names::class(), &class);
-    wait(vec![Action::Get { target, metadata_only: false }], Stage::SeekingClass(class))
+    wait(vec![Action::Get { target, metadata_only: false }], Stage::ReadingClass(class))
 }
 
 fn binding_ref(namespace: &str) -> ObjectRef {
@@ -115,13 +115,15 @@ impl Controller {
             return Next::Done(Verdict::Converged);
         }
         match stage {
-            Stage::SeekingClass(asked) => self.class_sought(name, &asked, outcomes, now),
+            Stage::ReadingClass(asked) => self.class_sought(name, &asked, outcomes, now),
             Stage::Discovering(work, asked) => {
                 self.learn(&asked, outcomes);
                 self.survey(name, work, now)
             }
-            Stage::Surveying(work, left_over) => self.surveyed(name, work, left_over, outcomes, now),
-            Stage::Fencing(work, changed) => self.fenced(name, work, changed.as_slice(), outcomes, now),
+            Stage::ReadingLive(work, left_over) => self.surveyed(name, work, left_over, outcomes, now),
+            Stage::RecordingIntent(work, changed) => {
+                self.fenced(name, work, changed.as_slice(), outcomes, now)
+            }
             Stage::Pruning(work) => {
                 self.forget_removed(name, &work, &outcomes);
                 pruned(name, work, outcomes)
@@ -134,14 +136,14 @@ impl Controller {
     /// Sees to it that a fight over a resource does not spin. Objects that are in the way, or on their way out, have been
     /// told by then: only what would be applied waits.
     fn pace_repairs(&mut self, name: &str, work: &mut Work, now: Now) {
-        let Some(repairs) = self.world.repairs.get_mut(name) else { return };
-        if !repairs.settle(&work.resolved.content, now.monotonic) {
-            self.world.repairs.remove(name);
+        let Some(drift_backoff) = self.world.drift_backoff.get_mut(name) else { return };
+        if !drift_backoff.settle(&work.resolved.content, now.monotonic) {
+            self.world.drift_backoff.remove(name);
             return;
         }
-        work.postpone(repairs, now.monotonic);
-        for (entry, unsettled) in repairs.contested(now.monotonic) {
-            work.troubles.push(Trouble::contested(&plan::title(entry)));
+        work.postpone(drift_backoff, now.monotonic);
+        for (entry, unsettled) in drift_backoff.contested(now.monotonic) {
+            work.causes.push(ConditionCause::contested(&plan::title(entry)));
             work.recheck_within(unsettled);
         }
     }
@@ -201,13 +203,13 @@ impl Controller {
         for resource in std::mem::take(&mut work.stale) {
             let kinds = &self.world.kinds;
             let kind = kinds.find(&resource.api_version, &resource.kind);
-            if let Some(kind) = kind.filter(|kind| content::may_be_held(kind)) {
+            if let Some(kind) = kind.filter(|kind| resolved_class::may_be_held(kind)) {
                 // An earlier leader may still create it, when it has been seen to be gone.
                 self.watch_resources(&kind, now);
                 stale.push((resource, kind));
             } else if let Some(failure) = kinds.failure(&resource.api_version) {
                 let what = format!("{} {}: finding its kind", resource.kind, resource.name);
-                work.troubles.push(Trouble::failed(&what, reason::PRUNE_FAILED, failure));
+                work.causes.push(ConditionCause::failed(&what, reason::PRUNE_FAILED, failure));
                 work.keep(resource);
             }
             // A kind that is served no more has no objects left, and no object of a kind that classes can't hold is ours.
@@ -219,7 +221,7 @@ impl Controller {
         let listed = stale.iter().map(|(resource, kind)| object(kind, &resource.name));
         let targets = entries.chain(class).chain(listed);
         let reads = targets.map(|target| Action::Get { target, metadata_only: true });
-        wait(reads.collect(), Stage::Surveying(work, stale))
+        wait(reads.collect(), Stage::ReadingLive(work, stale))
     }
 
     fn surveyed(
@@ -237,7 +239,7 @@ impl Controller {
                 Err(failure) => {
                     let what = format!("{}: reading it", plan::title(&entry));
                     work.keep_if_listed(&entry);
-                    work.troubles.push(Trouble::failed(&what, reason::APPLY_FAILED, &failure));
+                    work.causes.push(ConditionCause::failed(&what, reason::APPLY_FAILED, &failure));
                 }
             }
         }
@@ -255,7 +257,7 @@ impl Controller {
                 Ok(found) => work.surveyed_stale(resource, &kind, found),
                 Err(failure) => {
                     let what = format!("{} {}: reading it", resource.kind, resource.name);
-                    work.troubles.push(Trouble::failed(&what, reason::PRUNE_FAILED, &failure));
+                    work.causes.push(ConditionCause::failed(&what, reason::PRUNE_FAILED, &failure));
                     work.keep(resource);
                 }
             }
@@ -274,19 +276,19 @@ impl Controller {
             Some(Ok(Success::Object(object))) => {
                 let resource = self.world.read_resource(&object);
                 let owner = plan::owner_title(&object);
-                let standing = match plan::standing(&resource, binding) {
+                let ownership = match plan::ownership(&resource, binding) {
                     // Left over from a binding of this namespace that is gone: the garbage collector is on its way.
-                    Standing::Foreign if owner == format!("{} {name}", names::binding().kind) => {
-                        Standing::Going
+                    Ownership::OwnedByOther if owner == format!("{} {name}", names::binding().kind) => {
+                        Ownership::Terminating
                     }
-                    standing => standing,
+                    ownership => ownership,
                 };
                 let class = label(&object, names::CLASS_LABEL).map(str::to_owned);
-                let adopted = match standing {
-                    Standing::Free { .. } => !resource.is_created(),
+                let adopted = match ownership {
+                    Ownership::Adoptable { .. } => !resource.is_created(),
                     _ => resource.is_adopted_by(binding),
                 };
-                Ok(Some(Found { standing, owner, class, adopted }))
+                Ok(Some(Found { ownership, owner, class, adopted }))
             }
             Some(Err(failure)) if failure.class != FailureClass::NotFound => Err(failure),
             _ => Ok(None),
@@ -353,17 +355,17 @@ impl Controller {
                     self.world.absorb_applied(&entry.kind, &object);
                     if apply.uid.is_none() && drift::has_other_writers(&object) {
                         let uid = Some(metadata(&object, "uid").to_owned());
-                        taken.push(Apply { entry, uid, version: None, repairs: false, adopted: true });
+                        taken.push(Apply { entry, uid, version: None, drift_backoff: false, adopted: true });
                         continue;
                     }
-                    repaired.extend(apply.repairs.then_some(entry));
+                    repaired.extend(apply.drift_backoff.then_some(entry));
                 }
                 Ok(_) => {}
                 Err(failure) => {
                     let what = format!("{}: applying it", plan::title(&entry));
-                    work.troubles.push(match apply.uid {
-                        Some(_) => Trouble::change_failed(&what, &failure),
-                        None => Trouble::failed(&what, reason::APPLY_FAILED, &failure),
+                    work.causes.push(match apply.uid {
+                        Some(_) => ConditionCause::change_failed(&what, &failure),
+                        None => ConditionCause::failed(&what, reason::APPLY_FAILED, &failure),
                     });
                     failed.push(entry);
                 }
@@ -377,11 +379,11 @@ impl Controller {
         }
         let is_bound =
             self.world.bindings.get(&name.to_owned()).is_some_and(|binding| binding.uid == work.binding.uid);
-        if is_bound && (!repaired.is_empty() || self.world.repairs.contains_key(name)) {
-            let repairs = self.world.repairs.entry(name.to_owned()).or_default();
-            repairs.take_in(repaired, &failed, now.monotonic);
+        if is_bound && (!repaired.is_empty() || self.world.drift_backoff.contains_key(name)) {
+            let drift_backoff = self.world.drift_backoff.entry(name.to_owned()).or_default();
+            drift_backoff.take_in(repaired, &failed, now.monotonic);
         }
-        let verdict = verdict(&work.troubles, work.recheck);
+        let verdict = verdict(&work.causes, work.recheck);
         let wanted = status::after_pass(&work, now);
         report(name, &work.binding, wanted, verdict)
     }
@@ -422,7 +424,7 @@ impl Controller {
 fn fence(name: &str, work: Box<Work>, now: Now) -> Next<super::Stage> {
     let (wanted, changed) = status::before_writing(&work, now);
     let write = status_write(name, &work.binding, &wanted);
-    wait(vec![write], Stage::Fencing(work, changed))
+    wait(vec![write], Stage::RecordingIntent(work, changed))
 }
 
 /// Writes the status if it says anything new.
@@ -474,13 +476,15 @@ fn pruned(name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>) -> Next<super
     for (removal, outcome) in std::mem::take(&mut work.removals).into_iter().zip(outcomes) {
         let what = format!("{} {}", removal.resource.kind, removal.resource.name);
         let trouble = match outcome {
-            Ok(Success::Object(object)) if is_deleting(&object) => Trouble::waiting(&what),
+            Ok(Success::Object(object)) if is_deleting(&object) => ConditionCause::waiting(&what),
             Ok(_) => continue,
             // It was there a moment ago: it is forgotten once a read has shown that it is gone.
-            Err(failure) if failure.class == FailureClass::NotFound => Trouble::waiting(&what),
-            Err(failure) => Trouble::failed(&format!("{what}: removing it"), reason::PRUNE_FAILED, &failure),
+            Err(failure) if failure.class == FailureClass::NotFound => ConditionCause::waiting(&what),
+            Err(failure) => {
+                ConditionCause::failed(&format!("{what}: removing it"), reason::PRUNE_FAILED, &failure)
+            }
         };
-        work.troubles.push(trouble);
+        work.causes.push(trouble);
         work.listed.insert(removal.resource);
     }
     let applies = applies(name, &work);
@@ -502,10 +506,10 @@ fn applies(name: &str, work: &Work) -> Vec<Action> {
     applies.collect()
 }
 
-/// Tries again if that may help any of the troubles.
-fn verdict(troubles: &[Trouble], recheck: Option<Duration>) -> Verdict {
+/// Tries again if that may help any of the causes.
+fn verdict(causes: &[ConditionCause], recheck: Option<Duration>) -> Verdict {
     // What users have to correct is no failure of the operator, unless something else has failed.
-    let retried = || troubles.iter().filter(|trouble| trouble.retry);
+    let retried = || causes.iter().filter(|trouble| trouble.retry);
     match retried().find(|trouble| !trouble.is_users()).or(retried().next()) {
         Some(first) => Verdict::Retry {
             reason: first.message.clone(),

@@ -10,8 +10,8 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::{Deserialize, Serialize};
 
-use super::content::{self, Content};
 use super::names;
+use super::resolved_class::{self, Content};
 use super::status;
 use super::world::{Class, Resolved};
 use super::{Controller, Key};
@@ -49,7 +49,7 @@ impl Controller {
             return Next::Done(Verdict::Converged);
         };
         self.announce_unconfirmed(&class_ref(name), &class.uid, &class.status.conditions, now);
-        let unknown = content::unknown_api_versions(class.resources(), &self.world.kinds);
+        let unknown = resolved_class::unknown_api_versions(class.resources(), &self.world.kinds);
         Next::Await(discoveries(&unknown), super::Stage::Class(Stage::Discovering(unknown)))
     }
 
@@ -66,14 +66,15 @@ impl Controller {
                 self.learn(&asked, outcomes);
                 let kinds = &self.world.kinds;
                 if let Some(failure) = asked.iter().find_map(|api_version| kinds.failure(api_version)) {
-                    let since = *self.world.stumbles.entry(name.to_owned()).or_insert(now.monotonic);
+                    let since =
+                        *self.world.discovery_failing_since.entry(name.to_owned()).or_insert(now.monotonic);
                     let patience = if failure.class == FailureClass::Throttled { BUSY } else { PATIENCE };
                     // Until then everything stays as it was judged before, unless nothing can be found out for longer.
                     if now.monotonic.since(since).max(wish) < patience {
                         return Next::Done(Verdict::retry("finding the kinds of the class", failure));
                     }
                 } else {
-                    self.world.stumbles.remove(name);
+                    self.world.discovery_failing_since.remove(name);
                 }
                 self.judge_class(name, now)
             }
@@ -116,7 +117,7 @@ impl Controller {
 
     fn forget_class(&mut self, name: &str) {
         self.world.resolved.remove(name);
-        self.world.stumbles.remove(name);
+        self.world.discovery_failing_since.remove(name);
         self.world.unconfirmed.remove(&class_ref(name));
         self.wake_bindings_of(name);
         self.wake_namespaces_of(name);
@@ -133,7 +134,7 @@ impl Controller {
             self.forget_class(name);
             return Next::Done(Verdict::Converged);
         };
-        let content = content::resolve(name, class.resources(), &self.world.kinds);
+        let content = resolved_class::resolve(name, class.resources(), &self.world.kinds);
         let may_pass = content.problems.iter().any(|problem| problem.may_pass);
         let content = self.enter(name, &class, content);
 

@@ -25,7 +25,7 @@ pub enum Stage {
     /// The binding is being written.
     Binding,
     /// The namespace, and the class that its label names, are read again before the binding is removed.
-    Doubting {
+    ConfirmingDeletion {
         /// The uid of the binding that seems unwanted.
         uid: String,
         /// Its resource version: who has changed it since may want it.
@@ -61,7 +61,7 @@ impl Controller {
         match &namespace.class {
             Some(class) if self.world.classes.get(class).is_some() => {
                 if binding.is_some_and(|binding| is_bound(binding, &namespace, class)) {
-                    self.world.complaints.remove(name);
+                    self.world.reported_events.remove(name);
                     return self.annotate(name, Verdict::Converged);
                 }
                 let manifest = Arc::new(manifest(name, &namespace, class));
@@ -74,7 +74,7 @@ impl Controller {
                     .map(|binding| doubt(name, binding, label.as_deref()));
                 match label.clone() {
                     Some(class) => self.tell_class_not_found(name, &class, now),
-                    None => drop(self.world.complaints.remove(name)),
+                    None => drop(self.world.reported_events.remove(name)),
                 }
                 doubt.unwrap_or_else(|| self.annotate(name, Verdict::Converged))
             }
@@ -90,7 +90,7 @@ impl Controller {
     ) -> Next<super::Stage> {
         match stage {
             Stage::Binding => self.bound(name, outcomes, now),
-            Stage::Doubting { uid, version, label } => {
+            Stage::ConfirmingDeletion { uid, version, label } => {
                 self.doubted(name, uid, version, label.as_deref(), outcomes)
             }
             Stage::Unbinding { version } => self.unbound(name, &version, outcomes),
@@ -101,7 +101,7 @@ impl Controller {
     fn bound(&mut self, name: &str, outcomes: Vec<Outcome>, now: Now) -> Next<super::Stage> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
-                self.world.complaints.remove(name);
+                self.world.reported_events.remove(name);
                 self.world.bindings.absorb(name.to_owned(), Binding::read(&object));
                 self.outbox.woken.push(Key::Binding(name.to_owned()));
                 self.annotate(name, Verdict::Converged)
@@ -115,7 +115,7 @@ impl Controller {
                     self.complain(name, reason::BINDING_REFUSED, note, now);
                 } else {
                     // There is a class by now, whatever was said before.
-                    self.world.complaints.remove(name);
+                    self.world.reported_events.remove(name);
                 }
                 self.annotate(name, Verdict::retry_for_user("writing the binding", &failure))
             }
@@ -168,7 +168,7 @@ impl Controller {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Done)) => {
                 self.world.bindings.removed(name.to_owned(), version.parse().unwrap_or(0));
-                self.world.repairs.remove(name);
+                self.world.drift_backoff.remove(name);
                 self.annotate(name, Verdict::Converged)
             }
             // Somebody's finalizer holds it. Its end wakes its namespace.
@@ -188,7 +188,7 @@ impl Controller {
         let namespace =
             self.world.namespaces.get(&name.to_owned()).filter(|namespace| !namespace.terminating);
         let Some(namespace) = namespace else { return Next::Done(verdict) };
-        let complaint = self.world.complaints.get(name).filter(|(uid, _)| *uid == namespace.uid);
+        let complaint = self.world.reported_events.get(name).filter(|(uid, _)| *uid == namespace.uid);
         let problem = complaint.map(|(_, note)| note);
         if namespace.problem.as_ref() == problem {
             return Next::Done(verdict);
@@ -263,10 +263,10 @@ impl Controller {
     fn complain(&mut self, name: &str, reason: &'static str, note: String, now: Now) {
         let Some(namespace) = self.world.namespaces.get(&name.to_owned()) else { return };
         let complaint = (namespace.uid.clone(), note);
-        if self.world.complaints.get(name) == Some(&complaint) {
+        if self.world.reported_events.get(name) == Some(&complaint) {
             return;
         }
-        self.world.complaints.insert(name.to_owned(), complaint.clone());
+        self.world.reported_events.insert(name.to_owned(), complaint.clone());
         let (uid, note) = complaint;
         self.outbox.notes.push(Note::Warning { message: format!("Namespace {name}: {note}") });
         let occurrence = Occurrence {
@@ -292,7 +292,7 @@ fn doubt(name: &str, binding: &Binding, label: Option<&str>) -> Next<super::Stag
     let reads = reads.map(|target| Action::Get { target, metadata_only: true }).collect();
     let (uid, version) = (binding.uid.clone(), binding.version.clone());
     let label = label.map(str::to_owned);
-    Next::Await(reads, super::Stage::Namespace(Stage::Doubting { uid, version, label }))
+    Next::Await(reads, super::Stage::Namespace(Stage::ConfirmingDeletion { uid, version, label }))
 }
 
 fn manifest(name: &str, namespace: &Namespace, class: &str) -> Value {

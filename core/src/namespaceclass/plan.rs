@@ -10,9 +10,9 @@ use lockstep_crds::namespaceclass::AppliedResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::content::{Entry, group_of};
+use super::drift_backoff::DriftBackoff;
 use super::names::reason::{self, Reason};
-use super::repair::Repairs;
+use super::resolved_class::{ClassResource, group_of};
 use super::world::{Binding, Resolved, Resource, World};
 use crate::engine::action::{Class, Failure};
 use crate::object::Kind;
@@ -20,39 +20,39 @@ use crate::time::Monotonic;
 
 /// To whom an existing object belongs, seen from a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum Ownership {
     /// The binding owns it.
-    Ours {
+    Owned {
         /// Its uid.
         uid: String,
         /// Its resource version.
         version: String,
     },
     /// It existed before the binding took it over, and has no owner: it is the binding's to change, but not to delete.
-    Kept {
+    Adopted {
         /// Its uid.
         uid: String,
         /// Its resource version.
         version: String,
     },
     /// Nobody controls it: it can be taken over.
-    Free {
+    Adoptable {
         /// Its uid.
         uid: String,
         /// Its resource version.
         version: String,
     },
     /// It is being deleted.
-    Going,
+    Terminating,
     /// Another controller or another binding owns it.
-    Foreign,
+    OwnedByOther,
 }
 
 /// An existing object that has been looked at.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// To whom it belongs.
-    pub standing: Standing,
+    pub ownership: Ownership,
     /// Its owner, for people.
     pub owner: String,
     /// The class that its label names.
@@ -62,23 +62,23 @@ pub struct Found {
 }
 
 /// Judges an existing object.
-pub fn standing(resource: &Resource, binding: &Binding) -> Standing {
+pub fn ownership(resource: &Resource, binding: &Binding) -> Ownership {
     let (uid, version) = (resource.uid.clone(), resource.version.clone());
     match &resource.controller {
-        Some(controller) if *controller != binding.uid => Standing::Foreign,
-        None if resource.bindings.iter().any(|other| *other != binding.uid) => Standing::Foreign,
-        _ if resource.deleting => Standing::Going,
+        Some(controller) if *controller != binding.uid => Ownership::OwnedByOther,
+        None if resource.bindings.iter().any(|other| *other != binding.uid) => Ownership::OwnedByOther,
+        _ if resource.deleting => Ownership::Terminating,
         None if resource.bindings.is_empty() && resource.is_adopted_by(binding) => {
-            Standing::Kept { uid, version }
+            Ownership::Adopted { uid, version }
         }
-        None if resource.bindings.is_empty() => Standing::Free { uid, version },
-        _ => Standing::Ours { uid, version },
+        None if resource.bindings.is_empty() => Ownership::Adoptable { uid, version },
+        _ => Ownership::Owned { uid, version },
     }
 }
 
 /// Something that keeps a binding from being ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trouble {
+pub struct ConditionCause {
     /// The condition's reason.
     #[serde(deserialize_with = "reason::read")]
     pub reason: Reason,
@@ -88,9 +88,9 @@ pub struct Trouble {
     pub retry: bool,
 }
 
-impl Trouble {
+impl ConditionCause {
     /// The lower, the more it deserves to be the condition's reason: what people have to mend, then what may pass, then what
-    /// repairs and deletions under way bring along.
+    /// drift_backoff and deletions under way bring along.
     pub fn rank(&self) -> usize {
         const ORDER: [&str; 8] = [
             reason::INVALID_RESOURCES,
@@ -178,13 +178,13 @@ impl Trouble {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Apply {
     /// What.
-    pub entry: Arc<Entry>,
+    pub entry: Arc<ClassResource>,
     /// The uid that the object must have, if it exists.
     pub uid: Option<String>,
     /// The resource version that it must have, where it isn't ours yet.
     pub version: Option<String>,
     /// Whether it puts right what the status says is applied already. What other entries come to has no say in this.
-    pub repairs: bool,
+    pub drift_backoff: bool,
     /// Whether the object existed before the binding came to it.
     pub adopted: bool,
 }
@@ -212,7 +212,7 @@ pub struct Work {
     /// What the class comes to.
     pub resolved: Resolved,
     /// Entries whose objects must be looked at first.
-    pub survey: Vec<Arc<Entry>>,
+    pub survey: Vec<Arc<ClassResource>>,
     /// What the status lists or the watch shows to be ours, and no class entry names any more.
     pub stale: Vec<AppliedResource>,
     /// What will be applied.
@@ -224,7 +224,7 @@ pub struct Work {
     /// What it will list as pending: nothing shows that it exists, and nothing that it does not.
     pub pending: BTreeSet<AppliedResource>,
     /// What keeps the binding from being ready.
-    pub troubles: Vec<Trouble>,
+    pub causes: Vec<ConditionCause>,
     /// When to look again although nothing is wrong.
     pub recheck: Option<Duration>,
     /// What existed before it was applied, in words for people; none while that is not known of some entry.
@@ -232,7 +232,7 @@ pub struct Work {
 }
 
 /// Names an entry for people.
-pub fn title(entry: &Entry) -> String {
+pub fn title(entry: &ClassResource) -> String {
     format!("spec.resources[{}]: {} {}", entry.index, entry.kind.kind, entry.name)
 }
 
@@ -250,7 +250,7 @@ impl Work {
         for (kind, name, resource) in world.resources_in(namespace) {
             let left = AppliedResource { api_version: kind.api_version(), kind: kind.kind.clone(), name };
             let is_ours =
-                matches!(standing(resource, binding), Standing::Ours { .. } | Standing::Kept { .. })
+                matches!(ownership(resource, binding), Ownership::Owned { .. } | Ownership::Adopted { .. })
                     && resource.is_applied();
             if is_ours && !is_named(&left) && !stale.contains(&left) {
                 stale.push(left);
@@ -265,14 +265,14 @@ impl Work {
             removals: Vec::new(),
             listed: BTreeSet::new(),
             pending: BTreeSet::new(),
-            troubles: Vec::new(),
+            causes: Vec::new(),
             recheck: None,
             adopted: Some(BTreeSet::new()),
         };
         for problem in &content.problems {
             let message = format!("spec.resources[{}]: {}", problem.index, problem.message);
             let reason = reason::INVALID_RESOURCES;
-            work.troubles.push(Trouble { reason, message, retry: false });
+            work.causes.push(ConditionCause { reason, message, retry: false });
         }
         for entry in &content.entries {
             work.plan_entry(namespace, entry, world);
@@ -288,13 +288,15 @@ impl Work {
         work
     }
 
-    fn plan_entry(&mut self, namespace: &str, entry: &Arc<Entry>, world: &World) {
+    fn plan_entry(&mut self, namespace: &str, entry: &Arc<ClassResource>, world: &World) {
         let Some(resources) = world.resources.get(&entry.kind) else { return };
         if let Some(failure) = &resources.refused {
             let what = format!("{}: watching the kind", title(entry));
             self.keep_if_listed(entry);
-            self.troubles
-                .push(Trouble { retry: false, ..Trouble::failed(&what, reason::APPLY_FAILED, failure) });
+            self.causes.push(ConditionCause {
+                retry: false,
+                ..ConditionCause::failed(&what, reason::APPLY_FAILED, failure)
+            });
             return;
         }
         let key = (namespace.to_owned(), entry.name.clone());
@@ -304,25 +306,27 @@ impl Work {
         };
         let adopted = resource.is_adopted_by(&self.binding);
         let is_kept = adopted && entry.keeps_adopted;
-        match standing(resource, &self.binding) {
+        match ownership(resource, &self.binding) {
             // Every binding has another uid: what owns the object is not among the fields that are compared.
-            Standing::Ours { .. }
+            Ownership::Owned { .. }
                 if resource.controller.is_some() && !is_kept && resource.is_intact(entry) =>
             {
                 self.is_applied(entry, adopted);
             }
-            Standing::Kept { .. } if is_kept && resource.is_intact(entry) => self.is_applied(entry, adopted),
-            Standing::Ours { uid, .. } | Standing::Kept { uid, .. } => {
+            Ownership::Adopted { .. } if is_kept && resource.is_intact(entry) => {
+                self.is_applied(entry, adopted)
+            }
+            Ownership::Owned { uid, .. } | Ownership::Adopted { uid, .. } => {
                 self.applies.push(self.apply(entry, Some(uid), None, adopted));
             }
-            Standing::Free { .. } | Standing::Going | Standing::Foreign => {
+            Ownership::Adoptable { .. } | Ownership::Terminating | Ownership::OwnedByOther => {
                 self.survey.push(Arc::clone(entry));
             }
         }
     }
 
     /// An entry's object is there. If it existed before, that is remembered.
-    pub fn is_applied(&mut self, entry: &Entry, adopted: bool) {
+    pub fn is_applied(&mut self, entry: &ClassResource, adopted: bool) {
         self.listed.insert(entry.applied());
         if let Some(known) = self.adopted.as_mut().filter(|_| adopted) {
             let end =
@@ -336,20 +340,20 @@ impl Work {
 
     fn apply(
         &self,
-        entry: &Arc<Entry>,
+        entry: &Arc<ClassResource>,
         uid: Option<String>,
         version: Option<String>,
         adopted: bool,
     ) -> Apply {
-        let repairs = self.binding.has_applied(&self.resolved)
+        let drift_backoff = self.binding.has_applied(&self.resolved)
             && self.binding.status.applied_resources.contains(&entry.applied());
-        Apply { entry: Arc::clone(entry), uid, version, repairs, adopted }
+        Apply { entry: Arc::clone(entry), uid, version, drift_backoff, adopted }
     }
 
     /// Leaves for later what must wait for its time to be repaired again.
-    pub fn postpone(&mut self, repairs: &Repairs, now: Monotonic) {
+    pub fn postpone(&mut self, drift_backoff: &DriftBackoff, now: Monotonic) {
         for apply in std::mem::take(&mut self.applies) {
-            match repairs.wait(&apply.entry, now).filter(|_| apply.repairs) {
+            match drift_backoff.wait(&apply.entry, now).filter(|_| apply.drift_backoff) {
                 Some(wait) => {
                     self.is_applied(&apply.entry, apply.adopted);
                     self.recheck_within(wait);
@@ -365,20 +369,22 @@ impl Work {
     }
 
     /// An entry's object has been looked at.
-    pub fn surveyed(&mut self, entry: &Arc<Entry>, found: Option<Found>) {
+    pub fn surveyed(&mut self, entry: &Arc<ClassResource>, found: Option<Found>) {
         let Some(found) = found else { return self.applies.push(self.apply(entry, None, None, false)) };
-        match found.standing {
-            Standing::Ours { uid, .. } | Standing::Kept { uid, .. } => {
+        match found.ownership {
+            Ownership::Owned { uid, .. } | Ownership::Adopted { uid, .. } => {
                 self.applies.push(self.apply(entry, Some(uid), None, found.adopted));
             }
-            Standing::Free { uid, version } => {
+            Ownership::Adoptable { uid, version } => {
                 self.applies.push(self.apply(entry, Some(uid), Some(version), found.adopted));
             }
-            Standing::Going => {
+            Ownership::Terminating => {
                 self.keep_if_listed(entry);
-                self.troubles.push(Trouble::waiting(&title(entry)));
+                self.causes.push(ConditionCause::waiting(&title(entry)));
             }
-            Standing::Foreign => self.troubles.push(Trouble::conflict(&title(entry), &found.owner)),
+            Ownership::OwnedByOther => {
+                self.causes.push(ConditionCause::conflict(&title(entry), &found.owner))
+            }
         }
     }
 
@@ -387,26 +393,26 @@ impl Work {
         // Gone: nothing to remove, nor to remember.
         let Some(found) = found else { return };
         let what = format!("{} {}", resource.kind, resource.name);
-        match found.standing {
+        match found.ownership {
             // The entry that named it may be the one with the mistake.
-            Standing::Ours { .. } | Standing::Kept { .. }
+            Ownership::Owned { .. } | Ownership::Adopted { .. }
                 if self.has_mistakes() && found.class.as_ref() == Some(&self.binding.class) =>
             {
-                self.troubles.push(Trouble::kept(&what));
+                self.causes.push(ConditionCause::kept(&what));
                 self.listed.insert(resource);
             }
-            Standing::Ours { uid, version } => {
+            Ownership::Owned { uid, version } => {
                 self.removals.push(Removal { resource, kind: Arc::clone(kind), uid, version, keeps: false });
             }
-            Standing::Kept { uid, version } => {
+            Ownership::Adopted { uid, version } => {
                 self.removals.push(Removal { resource, kind: Arc::clone(kind), uid, version, keeps: true });
             }
-            Standing::Going => {
-                self.troubles.push(Trouble::waiting(&what));
+            Ownership::Terminating => {
+                self.causes.push(ConditionCause::waiting(&what));
                 self.listed.insert(resource);
             }
             // No longer ours: not ours to remove, nor to remember.
-            Standing::Free { .. } | Standing::Foreign => {}
+            Ownership::Adoptable { .. } | Ownership::OwnedByOther => {}
         }
     }
 
@@ -415,7 +421,7 @@ impl Work {
     }
 
     /// Keeps an entry in the status list if it stands there, though nothing is done about it now, and nothing known of its object.
-    pub fn keep_if_listed(&mut self, entry: &Entry) {
+    pub fn keep_if_listed(&mut self, entry: &ClassResource) {
         self.adopted = None;
         let applied = entry.applied();
         if self.binding.status.remembered().any(|known| *known == applied) {
@@ -446,7 +452,7 @@ impl Work {
     /// nobody would remember what it creates again.
     pub fn needs_fence(&self) -> bool {
         let status = &self.binding.status;
-        let is_listed = |entry: &Entry| status.remembered().any(|known| *known == entry.applied());
+        let is_listed = |entry: &ClassResource| status.remembered().any(|known| *known == entry.applied());
         let creates = |apply: &Apply| apply.uid.is_none() || !is_listed(&apply.entry);
         !self.removals.is_empty() || self.applies.iter().any(creates)
     }
@@ -477,14 +483,14 @@ mod tests {
         let mut world = World::default();
         world.kinds.learn("v1", vec![Kind::known("", "v1", "ConfigMap", "configmaps", true)]);
         let resource = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } });
-        let content = Arc::new(content::resolve("web", &[resource], &world.kinds));
+        let content = Arc::new(resolved_class::resolve("web", &[resource], &world.kinds));
         let entry = Arc::clone(&content.entries[0]);
         let resolved = Resolved { uid: "class".to_owned(), generation: 1, content };
         let listed = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "a" }]);
         let binding = json!({ "metadata": { "uid": "binding" }, "status": { "appliedResources": listed } });
         let mut work = Work::plan("team", &Binding::read(&binding), &resolved, &world);
-        let ours = Standing::Ours { uid: "a".to_owned(), version: "1".to_owned() };
-        let found = Found { standing: ours, owner: String::new(), class: None, adopted: false };
+        let ours = Ownership::Owned { uid: "a".to_owned(), version: "1".to_owned() };
+        let found = Found { ownership: ours, owner: String::new(), class: None, adopted: false };
         work.surveyed(&entry, Some(found));
         assert!(!work.needs_fence(), "to change what is there, its uid is proof enough");
         work.surveyed(&entry, None);

@@ -6,7 +6,7 @@ use crate::engine::recording::{Mark, Traits};
 
 /// What a recording must know of the operator.
 pub(super) const TRAITS: Traits = Traits {
-    mark: Some(Mark { annotation: CONTENT_ANNOTATION, of: content::marks }),
+    mark: Some(Mark { annotation: CONTENT_ANNOTATION, of: resolved_class::marks }),
     words: &[
         include_str!("../namespaceclass.rs"),
         include_str!("binding.rs"),

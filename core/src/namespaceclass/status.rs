@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Controller;
-use super::content::Content;
 use super::names::{OBJECTS_ADOPTED, READY, VALID, reason};
 use super::plan::Work;
+use super::resolved_class::Content;
 use super::world::{Binding, Class, Resolved};
 use crate::engine::action::{Class as FailureClass, Failure};
 use crate::engine::conditions::{self, Finding, Status};
@@ -55,8 +55,8 @@ pub(super) fn before_writing(work: &Work, now: Now) -> (NamespaceClassBindingSta
     wanted.pending_resources = work.pending_ahead().into_iter().collect();
     // A further try at the same goal tells nothing new until it has ended, nor does the repair of what was applied.
     let is_told = wanted.conditions.iter().any(|c| c.type_ == READY && c.status == Status::False.as_str());
-    let repairs = wanted.pending_resources == binding.status.pending_resources;
-    if binding.has_applied(resolved) && (is_told || repairs) {
+    let drift_backoff = wanted.pending_resources == binding.status.pending_resources;
+    if binding.has_applied(resolved) && (is_told || drift_backoff) {
         return (wanted, None);
     }
     let message = format!("bringing the namespace to {}", class_title(&binding.class, resolved));
@@ -67,7 +67,7 @@ pub(super) fn before_writing(work: &Work, now: Now) -> (NamespaceClassBindingSta
 
 /// The status of a binding after a pass over its resources.
 pub(super) fn after_pass(work: &Work, now: Now) -> (NamespaceClassBindingStatus, Vec<Condition>) {
-    let Work { binding, resolved, listed, pending, troubles, adopted, .. } = work;
+    let Work { binding, resolved, listed, pending, causes, adopted, .. } = work;
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
     wanted.observed_class_name.clone_from(&binding.class);
@@ -76,7 +76,7 @@ pub(super) fn after_pass(work: &Work, now: Now) -> (NamespaceClassBindingStatus,
     let applied = listed.len();
     wanted.applied_resources = listed.iter().cloned().collect();
     wanted.pending_resources = pending.difference(listed).cloned().collect();
-    let finding = match troubles.iter().min_by_key(|trouble| trouble.rank()) {
+    let finding = match causes.iter().min_by_key(|trouble| trouble.rank()) {
         None => Finding {
             condition: READY,
             status: Status::True,
@@ -91,7 +91,7 @@ pub(super) fn after_pass(work: &Work, now: Now) -> (NamespaceClassBindingStatus,
             condition: READY,
             status: Status::False,
             reason: worst.reason,
-            message: troubles.iter().map(|trouble| trouble.message.as_str()).collect::<Vec<_>>().join("; "),
+            message: causes.iter().map(|trouble| trouble.message.as_str()).collect::<Vec<_>>().join("; "),
         },
     };
     let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);

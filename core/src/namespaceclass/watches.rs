@@ -87,7 +87,7 @@ impl Control for Controller {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 for (name, _) in self.world.namespaces.complete_list() {
-                    self.world.complaints.remove(&name);
+                    self.world.reported_events.remove(&name);
                     self.set_unresolved(&name, false);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
@@ -163,7 +163,7 @@ impl Control for Controller {
                 if self.world.namespaces.vanish(&name, version) {
                     self.set_unresolved(&name, false);
                 }
-                self.world.complaints.remove(&name);
+                self.world.reported_events.remove(&name);
             }
             Watched::Classes => {
                 if self.world.classes.vanish(&name, version) {
@@ -201,7 +201,7 @@ impl Control for Controller {
 
 impl Controller {
     fn forget_binding(&mut self, namespace: &str) {
-        self.world.repairs.remove(namespace);
+        self.world.drift_backoff.remove(namespace);
         self.world.unconfirmed.remove(&ObjectRef::namespaced(&names::binding(), namespace, namespace));
     }
 

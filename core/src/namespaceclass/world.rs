@@ -8,10 +8,10 @@ use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassS
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::content::{Content, Entry};
 use super::drift;
+use super::drift_backoff::DriftBackoff;
 use super::names::{self, ADOPTED_ANNOTATION, CLASS_LABEL, CONTENT_ANNOTATION, PROBLEM_ANNOTATION};
-use super::repair::Repairs;
+use super::resolved_class::{ClassResource, Content};
 use crate::engine::action::{Class as FailureClass, Failure};
 use crate::engine::cache::{Cache, Cached};
 use crate::engine::pairs;
@@ -42,11 +42,11 @@ pub struct World {
     /// The kinds that the cluster serves, as far as they were asked for.
     pub kinds: Kinds,
     /// Since when the kinds of a class can't be found, by class.
-    pub stumbles: BTreeMap<String, Monotonic>,
+    pub discovery_failing_since: BTreeMap<String, Monotonic>,
     /// The namespaces whose resources had to be repaired lately.
-    pub repairs: BTreeMap<String, Repairs>,
+    pub drift_backoff: BTreeMap<String, DriftBackoff>,
     /// The namespaces of which it was told what keeps them from their class: their uid and the words.
-    pub complaints: BTreeMap<String, (String, String)>,
+    pub reported_events: BTreeMap<String, (String, String)>,
     /// Whether the server has refused to let a namespace be annotated, which is reported once.
     pub is_annotating_refused: bool,
     /// The conditions of status writes that ended without an answer: whether they took effect is not known yet.
@@ -350,7 +350,7 @@ impl Resource {
     }
 
     /// Whether it still is what applying the entry made of it.
-    pub fn is_intact(&self, entry: &Entry) -> bool {
+    pub fn is_intact(&self, entry: &ClassResource) -> bool {
         let Some(fields) = &self.fields else { return false };
         self.content.as_deref() == Some(&entry.content)
             && (self.accepted
@@ -434,7 +434,7 @@ impl World {
 
     /// A watch failed. A refusal settles the kind, also where it has been listed, if it is refused again and again, and so does
     /// whatever keeps it from being listed again and again: what can't be watched must be told, not waited for, but a server that
-    /// stumbles once is no news. Returns whether this was.
+    /// discovery_failing_since once is no news. Returns whether this was.
     pub fn refuse(&mut self, kind: &Arc<Kind>, failure: Failure) -> bool {
         let Some(resources) = self.resources.get_mut(kind) else { return false };
         resources.is_missed |= failure.class == FailureClass::NotFound;

@@ -12,7 +12,7 @@ use super::decision::Backoffs;
 use super::fleet::{Dialect, ResourceType};
 use super::selector::Selector;
 use crate::duration;
-use crate::engine::broker::{Broker, Confidential, Exchange, ExchangeType};
+use crate::engine::broker::{Broker, Exchange, ExchangeType, SecretString};
 
 /// What one Sentinel watches, and where it publishes.
 #[derive(Debug, Clone, PartialEq)]
@@ -164,9 +164,9 @@ fn target(broker: BrokerSpec) -> Result<Target, String> {
 }
 
 /// Reads a broker's URL. The error does not show it, because it may hold a password.
-pub(super) fn broker_url(url: &str) -> Result<Confidential, String> {
+pub(super) fn broker_url(url: &str) -> Result<SecretString, String> {
     if is_url(url, &["amqp", "amqps"]) {
-        Ok(Confidential::new(url))
+        Ok(SecretString::new(url))
     } else {
         let form = "amqp://user:password@host:5672/vhost, or amqps://";
         Err(format!("is no URL of a RabbitMQ broker; write {form}"))

@@ -140,7 +140,7 @@ impl Sentinel {
         let Some(mut cycle) = self.cycle.take() else { return };
         step.notes.extend(cycle.told(now.monotonic, None));
         let message = format!("cycle {} was left, because the configuration {why}", cycle.number);
-        step.notes.push(Note::Told { debug: false, message });
+        step.notes.push(Note::Log { debug: false, message });
     }
 
     fn config_failed(&mut self, problem: String, now: Now, step: &mut Step) {
@@ -230,7 +230,7 @@ impl Sentinel {
             step.notes.push(loaded.shard.count(RELOADS, 1));
         }
         let message = format!("{} is in force, generation {generation}", self.object());
-        step.notes.push(Note::Told { debug: false, message });
+        step.notes.push(Note::Log { debug: false, message });
         if !is_same_target {
             self.broker = match &loaded.config.target {
                 Target::Known(broker) => Some(Arc::new(broker.clone())),

@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::fleet::{Dialect, PAGE_SIZE, Page, Place};
 use super::selector::quoted_id;
 use crate::engine::action::{Class, Failure};
-use crate::engine::backoff::{Backoff, WISH_MAX};
+use crate::engine::backoff::{Backoff, RETRY_AFTER_MAX};
 use crate::random::Random;
 use crate::time::Monotonic;
 
@@ -340,7 +340,7 @@ impl Pager {
 
     /// Takes in that a page failed.
     pub fn failed(&mut self, failure: &Failure, now: Monotonic, random: &mut Random) -> Setback {
-        let wish = failure.retry_after.unwrap_or_default().min(WISH_MAX);
+        let wish = failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
         if failure.class == Class::Throttled {
             // Nothing is wrong with the page.
             self.pleas = self.pleas.saturating_add(1);

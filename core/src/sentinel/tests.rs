@@ -85,7 +85,7 @@ impl Bench {
             }
             Note::Error { message } => format!("error: {message}"),
             Note::Warning { message } => format!("warning: {message}"),
-            Note::Told { message, .. } => message.clone(),
+            Note::Log { message, .. } => message.clone(),
             Note::Measured(measure) if matches!(measure.by, Amount::Add(0) | Amount::Forget) => return,
             Note::Measured(measure) => {
                 format!("{}{{{}}} {:?}", measure.metric, measure.labels.join(","), measure.by)
@@ -104,7 +104,7 @@ impl Bench {
             "metadata": { "uid": "u1", "generation": generation, "resourceVersion": (10 * generation).to_string() },
             "spec": spec,
         });
-        self.happens(Event::Observed { kind: load::kind(), object: Arc::new(object) });
+        self.happens(Event::Applied { kind: load::kind(), object: Arc::new(object) });
         self.happens(Event::ListCompleted { kind: load::kind() });
     }
 
@@ -113,7 +113,7 @@ impl Bench {
         let end = self.elapsed + time;
         while let Some(deadline) = self.sentinel.deadline().filter(|deadline| deadline.at.elapsed() <= end) {
             self.elapsed = self.elapsed.max(deadline.at.elapsed());
-            self.happens(Event::Woke);
+            self.happens(Event::TimerFired);
         }
         self.elapsed = end;
     }
@@ -178,7 +178,7 @@ fn unanswered(page: &Success, waits: fn(&Action) -> bool) -> (Sentinel, Now, Vec
     let now = Bench::new(confirmed).now();
     let object =
         json!({ "metadata": { "uid": "u1", "generation": 1, "resourceVersion": "1" }, "spec": spec() });
-    let first = sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now);
+    let first = sentinel.step(Event::Applied { kind: load::kind(), object: Arc::new(object) }, now);
     let (mut asked, mut notes) = (VecDeque::from(first.requests), first.notes);
     let mut waiting = VecDeque::new();
     while let Some(request) = asked.pop_front() {
@@ -222,7 +222,7 @@ fn a_configuration_that_is_missing_broken_mended_changed_and_gone() {
     let mut changed = spec();
     changed["pollInterval"] = json!("1m");
     bench.configured(4, &changed);
-    bench.happens(Event::Vanished { kind: load::kind(), object: Arc::default() });
+    bench.happens(Event::Deleted { kind: load::kind(), object: Arc::default() });
     bench.passes(Duration::from_secs(65));
     assert!(!bench.sentinel.is_synced(), "it is not ready without a configuration");
     bench.configured(5, &changed);
@@ -383,7 +383,7 @@ fn the_answer_about_one_secret_is_not_taken_for_another() {
         let metadata =
             json!({ "uid": "u1", "generation": generation, "resourceVersion": generation.to_string() });
         let object = Arc::new(json!({ "metadata": metadata, "spec": spec }));
-        sentinel.step(Event::Observed { kind: load::kind(), object }, now).requests
+        sentinel.step(Event::Applied { kind: load::kind(), object }, now).requests
     };
     let read = |requests: Vec<Request>| {
         let get = |request: &Request| matches!(request.action, Action::Get { .. });
@@ -426,7 +426,7 @@ fn the_next_page_is_asked_for_as_the_first_is_published() {
     let object =
         json!({ "metadata": { "uid": "u1", "generation": 1, "resourceVersion": "1" }, "spec": spec() });
     let mut asked: VecDeque<Request> =
-        sentinel.step(Event::Observed { kind: load::kind(), object: Arc::new(object) }, now).requests.into();
+        sentinel.step(Event::Applied { kind: load::kind(), object: Arc::new(object) }, now).requests.into();
     let (mut pages, mut publications, mut first) = (0, Vec::new(), None);
     while let Some(request) = asked.pop_front() {
         let outcome = match &request.action {

@@ -134,12 +134,12 @@ impl Sentinel {
         // It may take long until the API lets itself be asked again.
         let is_put_off = failure.class == Class::Throttled || failure.retry_after.is_some();
         if matches!(setback, Setback::Again | Setback::Smaller) && !is_put_off {
-            step.notes.push(Note::Told { debug: true, message });
+            step.notes.push(Note::Log { debug: true, message });
             return;
         }
         // A poll fails once, however many of its pages do (the specification's "Total API errors by operation").
         if std::mem::replace(&mut cycle.has_failed, true) {
-            step.notes.push(Note::Told { debug: true, message: message.clone() });
+            step.notes.push(Note::Log { debug: true, message: message.clone() });
         } else {
             step.notes.push(cycle.loaded.shard.count_of(metrics::API_ERRORS, operation::FETCH_RESOURCES, 1));
             step.notes.push(Note::Warning { message: message.clone() });
@@ -167,7 +167,7 @@ impl Sentinel {
             cycle.tally.resources += 1;
             let decision = decision::evaluate(&resource, &config.backoffs, now.wall);
             if self.settings.tells_decisions {
-                step.notes.push(Note::Told { debug: true, message: told(&resource, decision) });
+                step.notes.push(Note::Log { debug: true, message: told(&resource, decision) });
             }
             match decision {
                 Decision::Publish => {

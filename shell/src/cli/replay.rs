@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow, bail};
 use lockstep_core::engine::machine::{Machine, Step};
 use lockstep_core::engine::recording::read::{self, Lines};
-use lockstep_core::engine::recording::{Again, Header, Line, Replay};
+use lockstep_core::engine::recording::{Header, Line, Replay, ReplayedStep};
 use lockstep_shell::controllers;
 use similar::{ChangeTag, TextDiff};
 
@@ -108,7 +108,7 @@ where
         }
         let again = catch_unwind(AssertUnwindSafe(|| replay.take(line)));
         let again = again.map_err(|_| anyhow!("{file}: step {number} panics in this lockstep"))?;
-        if let Some(Again { taken, differs: Some(given) }) =
+        if let Some(ReplayedStep { taken, differs: Some(given) }) =
             again.map_err(|error| broken(header, &file, &error))?
         {
             return differs(args, header, number, &taken.gave, &given, out);

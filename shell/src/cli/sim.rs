@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use clap::builder::PossibleValuesParser;
-use lockstep_sim::simulation::{Plan, Search, Simulation, Subject, Summary, combine, plan, subjects};
+use lockstep_sim::simulation::{Plan, Search, Simulation, Summary, SystemUnderTest, combine, plan, subjects};
 use serde::Serialize;
 
 use self::failure::Failure;
@@ -151,7 +151,7 @@ fn tell<T: Serialize + std::fmt::Display>(args: &Args, result: &T) -> anyhow::Re
 }
 
 impl Args {
-    fn subjects(&self) -> Vec<&'static dyn Subject> {
+    fn subjects(&self) -> Vec<&'static dyn SystemUnderTest> {
         subjects::all().into_iter().filter(|subject| self.chose(subject.name())).collect()
     }
 
@@ -160,7 +160,7 @@ impl Args {
     }
 
     /// What is searched, where nobody has chosen the seeds these.
-    fn search(&self, seeds: Seeds, subject: &dyn Subject) -> Search {
+    fn search(&self, seeds: Seeds, subject: &dyn SystemUnderTest) -> Search {
         let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Search {
             seeds: self.seeds.clone().unwrap_or(seeds),

@@ -9,7 +9,7 @@ use lapin::options::BasicPublishOptions;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Confirmation};
 use lockstep_core::engine::action::Failure;
-use lockstep_core::engine::broker::{CloudEvent, Confidential, Exchange};
+use lockstep_core::engine::broker::{CloudEvent, Exchange, SecretString};
 
 use super::connection::answers::{CONNECT_TIMEOUT, settle};
 use super::connection::{self, Answer};
@@ -46,7 +46,7 @@ type Message = (Vec<u8>, BasicProperties);
 
 impl Connection {
     /// Connects, and declares the exchange.
-    pub(super) async fn open(url: &Confidential, to: &Exchange) -> Result<Self, Failure> {
+    pub(super) async fn open(url: &SecretString, to: &Exchange) -> Result<Self, Failure> {
         let server = Server::new(url)?;
         let exchange = server.short_string("exchange", &to.name)?;
         let routing_key = server.short_string("routing key", &to.routing_key)?;

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_core::engine::action::Class;
 use lockstep_core::engine::recording::{Line, Origin, read};
-use lockstep_sim::cluster::Fate;
+use lockstep_sim::cluster::FaultVerdict;
 use proptest::prelude::*;
 use serde_json::json;
 use tempfile::TempDir;
@@ -106,12 +106,12 @@ fn contents_from_before_the_recording_may_come_back() {
     bench.cluster.interfere(move |_, action| {
         let is_apply = action.name() == "apply";
         writes += u32::from(is_apply);
-        if is_apply && writes == 2 { Fate::CrashedBefore } else { Fate::Served }
+        if is_apply && writes == 2 { FaultVerdict::CrashedBefore } else { FaultVerdict::Served }
     });
     bench.redefine("web", &json!([secret("b", "something else")]));
     let died = (0..10_000).any(|_| {
         let now = bench.cluster.elapsed();
-        bench.cluster.step(now) && bench.cluster.carried().any(|(_, c)| c.fate == Fate::CrashedBefore)
+        bench.cluster.step(now) && bench.cluster.carried().any(|(_, c)| c.fate == FaultVerdict::CrashedBefore)
     });
     assert!(died);
     bench.redefine("web", &first);
@@ -170,8 +170,8 @@ fn eventful(bench: &mut Bench, values: &[String]) {
     let held =
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "held" }, "stringData": data });
     bench.cluster.interfere(|number, _| match usize::try_from(number).unwrap() {
-        number if number < 150 && number % 3 == 1 => Fate::failed(Class::ALL[number / 3 % 9]),
-        _ => Fate::Served,
+        number if number < 150 && number % 3 == 1 => FaultVerdict::failed(Class::ALL[number / 3 % 9]),
+        _ => FaultVerdict::Served,
     });
     bench.define("web", &json!([held, config_map("a", "1"), config_map("taken", "1"), { "apiVersion": "v1", "kind": "Node", "metadata": { "name": "x" } }]));
     bench.namespace("one", "web");

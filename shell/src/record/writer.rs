@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 
 use anyhow::Context as _;
 use lockstep_core::engine::recording::redact::Redactor;
-use lockstep_core::engine::recording::{Checkpoint, Header, Line, Taken};
+use lockstep_core::engine::recording::{Checkpoint, Header, Line, RecordedStep};
 use serde_json::Value;
 use tracing::warn;
 
@@ -21,7 +21,7 @@ pub(super) enum Message {
     /// A new segment begins with this state.
     Segment(Checkpoint),
     /// A step.
-    Step(Box<Taken>),
+    Step(Box<RecordedStep>),
 }
 
 /// Why the writer ended before the run did.

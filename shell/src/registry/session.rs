@@ -3,7 +3,7 @@
 use http::header::ACCEPT;
 use http::{HeaderMap, Method, StatusCode};
 use lockstep_core::engine::action::{Class, Failure};
-use lockstep_core::engine::broker::Confidential;
+use lockstep_core::engine::broker::SecretString;
 use lockstep_core::engine::image::ImageReference;
 use reqwest::{Client, RequestBuilder, Response, Url};
 use serde::Deserialize;
@@ -39,9 +39,9 @@ impl<'a> Session<'a> {
     pub(super) fn new(
         client: &'a Client,
         image: &'a ImageReference,
-        credentials: Option<&'a Confidential>,
+        credentials: Option<&'a SecretString>,
     ) -> Result<Self, Failure> {
-        let pair = |credentials: &'a Confidential| {
+        let pair = |credentials: &'a SecretString| {
             let text = credentials.reveal();
             text.split_once(':').unwrap_or((text, ""))
         };

@@ -11,7 +11,7 @@ use lockstep_core::random::Random;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::AbortHandle;
 
-use crate::watch::{self, Outlet, Pause};
+use crate::watch::{self, EventSink, Pause};
 
 /// How many events may wait; watches pause while the queue is full, so that lists don't pile up in memory.
 const CAPACITY: usize = 256;
@@ -104,7 +104,7 @@ impl Watches {
         self.stop(&kind);
         self.last_id += 1;
         let id = WatchId(self.last_id);
-        let outlet = Outlet {
+        let outlet = EventSink {
             events: self.sender.clone(),
             wrap: Box::new(move |event| Incoming { watch: Some(id), event }),
         };

@@ -36,7 +36,7 @@ async fn it_starts_and_wakes_at_the_deadline() {
     assert!(health.is_synced());
     trigger.pull();
     task.await.unwrap();
-    assert_eq!(*seen.lock().unwrap(), [(0, Event::Started), (5000, Event::Woke)]);
+    assert_eq!(*seen.lock().unwrap(), [(0, Event::Started), (5000, Event::TimerFired)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,7 +172,10 @@ async fn neither_events_nor_an_overdue_deadline_starve_the_other() {
     task.await.unwrap();
     let seen = seen.lock().unwrap();
     for pair in seen[1..100].chunks_exact(2) {
-        assert_eq!((&pair[0].1, &pair[1].1), (&Event::Woke, &Event::LeadershipChanged { leading: true }));
+        assert_eq!(
+            (&pair[0].1, &pair[1].1),
+            (&Event::TimerFired, &Event::LeadershipChanged { leading: true })
+        );
     }
 }
 
@@ -228,7 +231,7 @@ async fn a_watch_tells_its_list_in_order() {
             Event::Started,
             Event::Finished { id: ActionId(1), outcome: Ok(Success::Done) },
             Event::ListStarted { kind: Arc::clone(&kind) },
-            Event::Observed { kind: Arc::clone(&kind), object: Arc::new(object) },
+            Event::Applied { kind: Arc::clone(&kind), object: Arc::new(object) },
             Event::ListCompleted { kind },
         ]
     );
@@ -237,7 +240,7 @@ async fn a_watch_tells_its_list_in_order() {
 #[tokio::test(start_paused = true)]
 async fn whole_objects_carry_their_kind() {
     let events = watched(false).await;
-    let Event::Observed { object, .. } = &events[3] else { panic!("{:?}", events[3]) };
+    let Event::Applied { object, .. } = &events[3] else { panic!("{:?}", events[3]) };
     assert_eq!(object["apiVersion"], "v1");
     assert_eq!(object["kind"], "ConfigMap");
     assert_eq!(object["data"], json!({"k": "v"}));
@@ -286,7 +289,7 @@ async fn a_watch_that_was_replaced_tells_nothing_more() {
         match event {
             Event::Started => vec![(1, watch("old"))],
             // By now the first watch has told that it lists, and waits for room in the queue or for its list.
-            Event::Woke => {
+            Event::TimerFired => {
                 vec![(2, watch("new")), (3, Action::Unwatch { kind: Arc::clone(&kind) }), (4, watch("new"))]
             }
             _ => Vec::new(),
@@ -303,12 +306,12 @@ async fn a_watch_that_was_replaced_tells_nothing_more() {
     let (trigger, shutdown) = shutdown::channel();
     let task = tokio::spawn(driver.run(shutdown));
     sleep(SECOND / 2).await;
-    handle.send(Event::Woke).await;
+    handle.send(Event::TimerFired).await;
     sleep(SECOND * 5).await;
     trigger.pull();
     task.await.unwrap();
     let seen = seen.lock().unwrap();
-    let after = seen.iter().position(|(_, event)| *event == Event::Woke).unwrap();
+    let after = seen.iter().position(|(_, event)| *event == Event::TimerFired).unwrap();
     let started = |event: &Event| matches!(event, Event::ListStarted { .. });
     let completed = |event: &Event| matches!(event, Event::ListCompleted { .. });
     assert!(seen[..after].iter().any(|(_, event)| started(event)));

@@ -57,7 +57,7 @@ pub(super) fn span(
 #[cfg(test)]
 mod tests {
     use lockstep_core::engine::action::Class;
-    use lockstep_core::engine::broker::{Confidential, Exchange, ExchangeType};
+    use lockstep_core::engine::broker::{Exchange, ExchangeType, SecretString};
 
     use super::*;
     use crate::publish::example;
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn spans_of_both_brokers() {
         let rabbitmq = Broker::RabbitMq {
-            url: Confidential::new("amqp://user:hunter2@broker"),
+            url: SecretString::new("amqp://user:hunter2@broker"),
             exchange: Exchange {
                 name: "events".to_owned(),
                 r#type: ExchangeType::Fanout,

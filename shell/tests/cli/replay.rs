@@ -27,7 +27,7 @@ fn record(path: &Path) {
         Event::Started,
         Event::LeadershipChanged { leading: true },
         Event::ListStarted { kind: Arc::clone(&kind) },
-        Event::Observed {
+        Event::Applied {
             kind,
             object: Arc::new(serde_json::json!({ "metadata": { "name": "sh\u{1b}op" } })),
         },

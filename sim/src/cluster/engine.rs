@@ -12,10 +12,10 @@ use lockstep_core::object::Kind;
 use lockstep_core::time::{Monotonic, Now, Wall};
 
 use super::Cluster;
+use super::external_systems::is_outside;
+use super::faults::{FaultModel, FaultVerdict, Transit};
 use super::journal::{Author, Carried, Change, Entry, What};
-use super::outside::is_outside;
-use super::stream::{self, Sight, Stream};
-use super::weather::{Fate, Hop, Weather};
+use super::stream::{self, Stream, WatchBatch};
 
 /// Something that arrives somewhere.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Arrival {
     }
 }
 
-impl<W: Weather> Cluster<W> {
+impl<W: FaultModel> Cluster<W> {
     pub(super) fn next(&self, resyncs: bool) -> Option<(Duration, Next)> {
         let arrival = self.under_way.first_key_value().map(|((at, _), _)| (*at, Next::Arrival));
         let wake = self
@@ -74,7 +74,7 @@ impl<W: Weather> Cluster<W> {
                     self.arrive(key.1, arrival);
                 }
             }
-            Next::Wake(process) => self.deliver(process, Event::Woke),
+            Next::Wake(process) => self.deliver(process, Event::TimerFired),
             Next::Tick => {
                 let (now, before) = (self.timestamp(), self.server.revision());
                 self.actors.tick(&mut self.server, now);
@@ -170,7 +170,7 @@ impl<W: Weather> Cluster<W> {
             let delay = match &request.action {
                 // These ask the process itself, which asks the server.
                 Action::Watch { .. } | Action::Unwatch { .. } => Duration::ZERO,
-                action => self.delay(process, Hop::Request(action)),
+                action => self.delay(process, Transit::Request(action)),
             };
             self.send(delay, Arrival::Request { process, life, request });
         }
@@ -180,7 +180,7 @@ impl<W: Weather> Cluster<W> {
     }
 
     /// How long something of a process is under way.
-    fn delay(&mut self, process: usize, hop: Hop<'_>) -> Duration {
+    fn delay(&mut self, process: usize, hop: Transit<'_>) -> Duration {
         if self.processes[process].is_foreign() {
             return Duration::ZERO;
         }
@@ -239,16 +239,16 @@ impl<W: Weather> Cluster<W> {
         self.look();
     }
 
-    pub(super) fn show(&mut self, process: usize, kind: &Arc<Kind>, sight: Sight, retry: Duration) {
+    pub(super) fn show(&mut self, process: usize, kind: &Arc<Kind>, sight: WatchBatch, retry: Duration) {
         let life = self.processes[process].life;
         let foreign = self.processes[process].is_foreign();
-        let delay = self.delay(process, Hop::Watch(kind));
+        let delay = self.delay(process, Transit::Watch(kind));
         let Some(stream) = self.processes[process].streams.get_mut(kind) else { return };
         let at = stream.last_arrival.max(self.clock + delay);
         stream.last_arrival = at;
         let stream = stream.id;
         for event in sight.events {
-            let is_change = matches!(event, Event::Observed { .. } | Event::Vanished { .. });
+            let is_change = matches!(event, Event::Applied { .. } | Event::Deleted { .. });
             let twice = is_change && !foreign && self.weather.repeats(self.clock, process, kind);
             self.send_at(at, Arrival::Seen { process, life, stream, event: event.clone() });
             if twice {
@@ -299,28 +299,33 @@ impl<W: Weather> Cluster<W> {
     pub(super) fn serve_as_fated(&mut self, process: usize, life: u32, id: ActionId, action: &Action) {
         let lives = self.lives(process, life);
         // Nobody is left whom anything could befall.
-        let fate =
-            if lives { self.weather.fate(self.carried, self.clock, process, action) } else { Fate::Served };
+        let fate = if lives {
+            self.weather.fate(self.carried, self.clock, process, action)
+        } else {
+            FaultVerdict::Served
+        };
         self.carried += 1;
         let outcome = match &fate {
-            Fate::Served | Fate::AnswerLost | Fate::CrashedAfter => self.serve(process, action),
-            Fate::Failed(failure) => Err(failure.clone()),
-            Fate::CrashedBefore => Err(Failure::new(Class::Unknown, "no answer in time")),
+            FaultVerdict::Served | FaultVerdict::AnswerLost | FaultVerdict::CrashedAfter => {
+                self.serve(process, action)
+            }
+            FaultVerdict::Failed(failure) => Err(failure.clone()),
+            FaultVerdict::CrashedBefore => Err(Failure::new(Class::Unknown, "no answer in time")),
         };
         let failed = outcome.as_ref().err().map(|failure| failure.class);
         let carried = Carried { process, id, action: action.clone(), fate: fate.clone(), failed };
         self.note(What::Carried(carried));
         let outcome = match fate {
-            Fate::Served | Fate::Failed(_) => outcome,
-            Fate::AnswerLost => Err(Failure::new(Class::Unknown, "the answer was lost")),
-            Fate::CrashedBefore | Fate::CrashedAfter => {
-                let delay = self.delay(process, Hop::Restart);
+            FaultVerdict::Served | FaultVerdict::Failed(_) => outcome,
+            FaultVerdict::AnswerLost => Err(Failure::new(Class::Unknown, "the answer was lost")),
+            FaultVerdict::CrashedBefore | FaultVerdict::CrashedAfter => {
+                let delay = self.delay(process, Transit::Restart);
                 self.crash(process, Some(delay));
                 return;
             }
         };
         if lives {
-            let delay = self.delay(process, Hop::Answer(action));
+            let delay = self.delay(process, Transit::Answer(action));
             self.send(delay, Arrival::Answer { process, life, id, outcome });
         }
     }

@@ -9,7 +9,7 @@ use lockstep_core::object::ObjectRef;
 use lockstep_core::time::Now;
 use serde_json::Value;
 
-use super::Fate;
+use super::FaultVerdict;
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +60,7 @@ pub struct Carried {
     /// What was asked for.
     pub action: Action,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: FaultVerdict,
     /// The class of the failure that the server answered, or that stood in for its answer.
     pub failed: Option<Class>,
 }

@@ -32,7 +32,7 @@ pub(super) struct Stream {
 
 /// What a watch has seen, and whether it is over.
 #[derive(Debug, Default)]
-pub(super) struct Sight {
+pub(super) struct WatchBatch {
     pub(super) events: Vec<Event>,
     pub(super) over: bool,
 }
@@ -56,7 +56,7 @@ impl Stream {
         now: Timestamp,
         lag: u64,
         refused: Option<Failure>,
-    ) -> Sight {
+    ) -> WatchBatch {
         let mut sight = self.list(server, now, lag);
         // What can't even be listed says nothing of the watch.
         if sight.over {
@@ -75,7 +75,7 @@ impl Stream {
     }
 
     /// Lists, from a state that lies so many changes behind, and watches from there.
-    fn list(&mut self, server: &mut ApiServer, now: Timestamp, lag: u64) -> Sight {
+    fn list(&mut self, server: &mut ApiServer, now: Timestamp, lag: u64) -> WatchBatch {
         self.close(server);
         let selector = self.scope.selector.replace('/', "%2F");
         let collection = wire::path::collection(&self.kind, self.scope.namespace.as_deref());
@@ -105,15 +105,15 @@ impl Stream {
                 return self.list(server, now, 0);
             }
             Some(Response::Watch(_, id)) => self.open = Some(id),
-            Some(Response::Complete(_)) | None => return Sight { events, over: true },
+            Some(Response::Complete(_)) | None => return WatchBatch { events, over: true },
         }
-        Sight { events, over: false }
+        WatchBatch { events, over: false }
     }
 
     /// Could not list, or not watch.
-    pub(super) fn refused(&self, failure: Failure) -> Sight {
+    pub(super) fn refused(&self, failure: Failure) -> WatchBatch {
         let failed = Event::WatchFailed { kind: Arc::clone(&self.kind), failure };
-        Sight { events: vec![failed], over: true }
+        WatchBatch { events: vec![failed], over: true }
     }
 
     fn list_of(server: &mut ApiServer, path: &str, now: Timestamp, lag: u64) -> (u16, Value) {
@@ -134,8 +134,8 @@ impl Stream {
     }
 
     /// What has changed since the last look.
-    pub(super) fn look(&mut self, server: &mut ApiServer, now: Timestamp) -> Sight {
-        let mut sight = Sight::default();
+    pub(super) fn look(&mut self, server: &mut ApiServer, now: Timestamp) -> WatchBatch {
+        let mut sight = WatchBatch::default();
         let Some(id) = self.open else { return sight };
         loop {
             let poll = server.poll_watch(id, now);
@@ -145,7 +145,7 @@ impl Stream {
                     "ADDED" | "MODIFIED" => sight.events.push(self.observed(event.object)),
                     "DELETED" => {
                         let object = self.trim(event.object);
-                        sight.events.push(Event::Vanished { kind: Arc::clone(&self.kind), object });
+                        sight.events.push(Event::Deleted { kind: Arc::clone(&self.kind), object });
                     }
                     "ERROR" => sight.over = true,
                     _ => {}
@@ -158,7 +158,7 @@ impl Stream {
     }
 
     fn observed(&self, object: Arc<Value>) -> Event {
-        Event::Observed { kind: Arc::clone(&self.kind), object: self.trim(object) }
+        Event::Applied { kind: Arc::clone(&self.kind), object: self.trim(object) }
     }
 
     /// What the shell's watches hand on: metadata alone where that was asked for; list items with their kind filled in.

@@ -34,7 +34,7 @@ pub(super) type Key = (String, ObjectRef);
 
 /// What a process knows and has done in its present life.
 #[derive(Debug, Default)]
-pub struct Life {
+pub struct ProcessState {
     /// What its watches have told, by object.
     pub told: BTreeMap<ObjectRef, Arc<Value>>,
     /// What it was told of each object before that, and until when.
@@ -107,7 +107,7 @@ impl WrittenEvent {
 pub struct History {
     /// All states of all objects.
     versions: BTreeMap<ObjectRef, Vec<Version>>,
-    lives: BTreeMap<usize, Life>,
+    lives: BTreeMap<usize, ProcessState>,
     /// The writes of processes in the last minute, by object.
     pub(super) writes: BTreeMap<ObjectRef, VecDeque<Duration>>,
     /// What others did in the last minute, and faults that struck.
@@ -131,7 +131,7 @@ impl History {
     }
 
     /// What a process knows; nothing, if it is dead.
-    pub fn life(&self, process: usize) -> Option<&Life> {
+    pub fn life(&self, process: usize) -> Option<&ProcessState> {
         self.lives.get(&process)
     }
 
@@ -179,7 +179,7 @@ impl History {
         let at = entry.at;
         match &entry.what {
             What::Started { process } => {
-                self.lives.insert(*process, Life::default());
+                self.lives.insert(*process, ProcessState::default());
                 self.stir(at);
             }
             What::Died { process } => {
@@ -188,7 +188,7 @@ impl History {
             What::Stepped { process, event, step, .. } => {
                 let Some(life) = self.lives.get_mut(process) else { return };
                 if let Event::Finished { id, outcome: Ok(Success::Image(_)) } = event
-                    && let Some(Request { action: Action::FindImage { image, .. }, .. }) =
+                    && let Some(Request { action: Action::ResolveImage { image, .. }, .. }) =
                         life.open.get(&id.0)
                 {
                     self.images.insert(image.clone());
@@ -240,14 +240,14 @@ fn forget(times: &mut VecDeque<Duration>, now: Duration, after: Duration) {
     }
 }
 
-impl Life {
+impl ProcessState {
     /// Whether an event, which is not taken in yet, shows that an object is gone.
     pub(super) fn loses(&self, object: &ObjectRef, event: &Event) -> bool {
         match event {
             Event::ListCompleted { kind } => {
                 object.kind == *kind && self.listing.get(kind).is_none_or(|listed| !listed.contains(object))
             }
-            Event::Vanished { kind, object: gone } => reference(kind, gone) == *object,
+            Event::Deleted { kind, object: gone } => reference(kind, gone) == *object,
             _ => false,
         }
     }
@@ -268,7 +268,7 @@ impl Life {
                 self.told_before.extend(gone.map(|(object, before)| (object, (at, before))));
                 self.refused.remove(kind);
             }
-            Event::Observed { kind, object } => {
+            Event::Applied { kind, object } => {
                 let name = reference(kind, object);
                 if let Some(listing) = self.listing.get_mut(kind) {
                     listing.insert(name.clone());
@@ -281,7 +281,7 @@ impl Life {
                     self.told_before.insert(name, (at, before));
                 }
             }
-            Event::Vanished { kind, object } => {
+            Event::Deleted { kind, object } => {
                 let name = reference(kind, object);
                 if let Some(before) = self.told.remove(&name) {
                     self.told_before.insert(name, (at, before));
@@ -300,7 +300,7 @@ impl Life {
             Event::WatchFailed { kind, failure } if failure.class == Class::Forbidden => {
                 self.refused.entry(Arc::clone(kind)).or_insert(at);
             }
-            Event::Started | Event::WatchFailed { .. } | Event::Woke => {}
+            Event::Started | Event::WatchFailed { .. } | Event::TimerFired => {}
         }
         while self.retry_after.front().is_some_and(|(told, _)| *told + 2 * MINUTE < at) {
             self.retry_after.pop_front();

@@ -15,14 +15,14 @@ use lockstep_core::object::{generation, is_deleting, metadata};
 use serde_json::Value;
 
 use super::history::History;
-use super::subject::Subject;
+use super::subject::SystemUnderTest;
 use crate::apiserver::ApiServer;
 use crate::cluster::{Author, Change, Entry, What};
 
 /// What an invariant sees.
 pub struct Moment<'a> {
     /// The controller.
-    pub subject: &'a dyn Subject,
+    pub subject: &'a dyn SystemUnderTest,
     /// The server, as it is just after.
     pub server: &'a ApiServer,
     /// What happened before.

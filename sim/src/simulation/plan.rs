@@ -120,7 +120,7 @@ pub enum What {
         by_ms: u64,
     },
     /// Somebody acts.
-    Act {
+    Operation {
         /// What is done; the controller's simulation tells which acts there are.
         name: String,
         /// From which its details follow.
@@ -176,12 +176,12 @@ impl What {
             Self::TwoLeaders { .. } => "two_leaders",
             Self::Handover { .. } => "handover",
             Self::SlowControlPlane { .. } => "slow_control_plane",
-            Self::Act { .. } => "act",
+            Self::Operation { .. } => "act",
         }
     }
 
     /// Whether it befalls requests one by one; anything else strikes at an instant and may last.
-    pub fn befalls_requests(&self) -> bool {
+    pub fn targets_requests(&self) -> bool {
         matches!(
             self,
             Self::Fail { .. }
@@ -226,7 +226,7 @@ impl fmt::Display for What {
                 write!(f, "leadership moves, nobody leads for {:?}", seconds(*gap_ms))
             }
             Self::SlowControlPlane { by_ms } => write!(f, "control plane {:?} behind", seconds(*by_ms)),
-            Self::Act { name, .. } => write!(f, "{name}"),
+            Self::Operation { name, .. } => write!(f, "{name}"),
         }
     }
 }
@@ -235,7 +235,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [from, until] = [self.from_ms, self.until_ms].map(Duration::from_millis);
         let aim = self.aim.as_deref();
-        if self.what.befalls_requests() {
+        if self.what.targets_requests() {
             let which = aim.map_or("any request".to_owned(), |aim| format!("any {aim}"));
             write!(f, "{from:?} to {until:?}: {which} {}", self.what)?;
             write!(f, " ({} in 1000, at most {} times)", self.per_mille, self.times)

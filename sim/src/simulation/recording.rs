@@ -1,15 +1,15 @@
 //! A simulated run in the form in which live ones are recorded, so that it can be replayed in the same way.
 
-use lockstep_core::engine::recording::{FORMAT, Header, Line, Taken};
+use lockstep_core::engine::recording::{FORMAT, Header, Line, RecordedStep};
 
 use super::plan::Plan;
 use super::run::{Run, seed_of};
-use super::subject::Subject;
+use super::subject::SystemUnderTest;
 use crate::cluster::What;
 
 /// The last life of the process that took the last step, as a recording; none if the run has no journal. Secrets of a
 /// simulation are made up and stay in it.
-pub fn record(subject: &dyn Subject, plan: &Plan, run: &Run) -> serde_json::Result<Option<Vec<u8>>> {
+pub fn record(subject: &dyn SystemUnderTest, plan: &Plan, run: &Run) -> serde_json::Result<Option<Vec<u8>>> {
     let last = run.journal.iter().rev().find_map(|entry| match &entry.what {
         What::Stepped { process, .. } => Some(*process),
         _ => None,
@@ -31,7 +31,7 @@ pub fn record(subject: &dyn Subject, plan: &Plan, run: &Run) -> serde_json::Resu
         _ => None,
     });
     for (number, (now, event, step)) in (1..).zip(steps) {
-        let taken = Taken { number, now: *now, event: event.clone(), gave: step.clone() };
+        let taken = RecordedStep { number, now: *now, event: event.clone(), gave: step.clone() };
         recording.extend(Line::Step(taken).to_json()?);
     }
     Ok(Some(recording))

@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::bugs::Bug;
 use super::plan::Plan;
-use super::storm::{Strike, Struck};
-use super::subject::{ClusterHand, Subject};
+use super::planned_faults::{Injection, Struck};
+use super::subject::{ClusterHand, SystemUnderTest};
 use crate::apiserver::{ApiServer, Options};
-use crate::cluster::{Calm, Cluster, Entry};
+use crate::cluster::{Cluster, Entry, NoFaults};
 
 mod program;
 mod running;
@@ -21,7 +21,7 @@ use self::running::Running;
 /// A controller on its stage, ready to be run by any number of plans.
 #[derive(Clone)]
 pub struct Simulation {
-    subject: &'static dyn Subject,
+    subject: &'static dyn SystemUnderTest,
     server: ApiServer,
     start: Timestamp,
     bug: Option<&'static Bug>,
@@ -41,7 +41,7 @@ pub struct Run {
     /// How often each fault struck while which action was under way.
     pub struck: Struck,
     /// Each strike, in order.
-    pub strikes: Vec<Strike>,
+    pub strikes: Vec<Injection>,
     /// The hash of all that happened.
     pub hash: String,
     /// All that happened, if it was to be kept.
@@ -81,10 +81,10 @@ pub const LIVENESS: [(&str, &str); 4] = [
 
 impl Simulation {
     /// Prepares the stage.
-    pub fn new(subject: &'static dyn Subject) -> Self {
+    pub fn new(subject: &'static dyn SystemUnderTest) -> Self {
         let start = Timestamp::from_second(1_700_000_000).unwrap_or(Timestamp::UNIX_EPOCH);
         let server = ApiServer::new(&Options { start, ..Options::default() });
-        let mut cluster = Cluster::around(server, start, Calm);
+        let mut cluster = Cluster::around(server, start, NoFaults);
         subject.prepare(&mut ClusterHand { cluster: &mut cluster, actor: "user" });
         cluster.advance(Duration::from_secs(1));
         Self { subject, server: cluster.server, start, bug: None }
@@ -97,7 +97,7 @@ impl Simulation {
     }
 
     /// The controller.
-    pub fn subject(&self) -> &'static dyn Subject {
+    pub fn subject(&self) -> &'static dyn SystemUnderTest {
         self.subject
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::bugs::Bug;
 use super::plan::Range;
+use super::planned_faults::Struck;
 use super::run::{Run, Simulation, Violation};
-use super::storm::Struck;
 use super::trace::combine;
 
 /// What is searched.

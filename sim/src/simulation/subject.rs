@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 use super::history::History;
 use super::invariant::Invariant;
 use crate::apiserver::ApiServer;
-use crate::cluster::{Author, Change, Cluster, Entry, Outside, Weather};
+use crate::cluster::{Author, Change, Cluster, Entry, ExternalSystems, FaultModel};
 
 /// A controller that can be simulated: its world, who acts in it, and what must hold.
 ///
 /// Everything else (faults, crashes, stale watches, the invariants that hold for every controller) comes for free.
-pub trait Subject: Sync {
+pub trait SystemUnderTest: Sync {
     /// The controller's name.
     fn name(&self) -> &'static str;
 
@@ -37,10 +37,10 @@ pub trait Subject: Sync {
     fn actions(&self) -> &'static [&'static str];
 
     /// Prepares the cluster before anything runs: definitions, and what else must be there.
-    fn prepare(&self, hand: &mut dyn Hand);
+    fn prepare(&self, hand: &mut dyn Client);
 
     /// What users and foreign controllers do.
-    fn acts(&self) -> &'static [Act];
+    fn acts(&self) -> &'static [Operation];
 
     /// What must hold of this controller at every step, besides what holds for all.
     fn invariants(&self) -> &'static [Invariant];
@@ -55,7 +55,7 @@ pub trait Subject: Sync {
     fn bound(&self) -> Duration;
 
     /// What users do once nothing goes wrong any more, such as letting go of what they held back.
-    fn calm(&self, hand: &mut dyn Hand) {
+    fn calm(&self, hand: &mut dyn Client) {
         let _ = hand;
     }
 
@@ -63,18 +63,18 @@ pub trait Subject: Sync {
     fn differences(&self, world: &World<'_>) -> Vec<String>;
 
     /// What lies beyond Kubernetes, if the controller acts on that.
-    fn outside(&self) -> Option<Box<dyn Outside>> {
+    fn outside(&self) -> Option<Box<dyn ExternalSystems>> {
         None
     }
 
     /// The foreign controllers of its world, whose jitter follows from the seed. Nothing goes wrong for them.
-    fn worlds(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
+    fn external(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
         let _ = seed;
         Vec::new()
     }
 
     /// Who watches over what the controller does beyond Kubernetes, from the beginning to the end of a run.
-    fn witness(&self) -> Option<Box<dyn Witness>> {
+    fn witness(&self) -> Option<Box<dyn Checker>> {
         None
     }
 
@@ -94,13 +94,13 @@ pub struct World<'a> {
     /// The API server.
     pub server: &'a ApiServer,
     /// What lies beyond Kubernetes.
-    pub outside: Option<&'a dyn Outside>,
+    pub outside: Option<&'a dyn ExternalSystems>,
     /// The time.
     pub now: Timestamp,
 }
 
 /// Watches a run from its beginning.
-pub trait Witness {
+pub trait Checker {
     /// Takes in what happened. An error names the invariant, says what it demands, and what was seen instead.
     fn see(&mut self, entry: &Entry) -> Result<(), Testimony>;
 }
@@ -118,7 +118,7 @@ pub struct Testimony {
 
 /// Something that users or foreign controllers do.
 #[derive(Debug, Clone, Copy)]
-pub struct Act {
+pub struct Operation {
     /// What it is called in plans.
     pub name: &'static str,
     /// Who does it, such as `user` or `other controller`.
@@ -126,28 +126,28 @@ pub struct Act {
     /// How often it is drawn, relative to others.
     pub weight: u32,
     /// Does it; what is done follows from the state of the cluster and the random numbers.
-    pub run: fn(&mut dyn Hand, &mut Random),
+    pub run: fn(&mut dyn Client, &mut Random),
 }
 
-impl Act {
+impl Operation {
     /// An act by its name, its actor, its weight and what is done.
     pub const fn new(
         name: &'static str,
         actor: &'static str,
         weight: u32,
-        run: fn(&mut dyn Hand, &mut Random),
+        run: fn(&mut dyn Client, &mut Random),
     ) -> Self {
         Self { name, actor, weight, run }
     }
 }
 
 /// Somebody's client.
-pub trait Hand {
+pub trait Client {
     /// The cluster's server, to look at.
     fn server(&self) -> &ApiServer;
 
     /// What lies beyond Kubernetes, and the time there.
-    fn outside(&mut self) -> Option<(&mut dyn Outside, Timestamp)>;
+    fn outside(&mut self) -> Option<(&mut dyn ExternalSystems, Timestamp)>;
 
     /// Takes the permission to list and watch a kind from the controller, or gives it back. A client of a real server can't.
     fn permit_watches(&mut self, kind: &Kind, permitted: bool) {
@@ -158,7 +158,7 @@ pub trait Hand {
     fn send(&mut self, method: Method, path: &str, media_type: &str, body: &Value) -> (u16, Value);
 }
 
-impl dyn Hand + '_ {
+impl dyn Client + '_ {
     /// Creates an object; one that exists is left as it is.
     pub fn create(&mut self, kind: &Kind, object: &Value) -> (u16, Value) {
         let namespace = Some(metadata(object, "namespace")).filter(|namespace| !namespace.is_empty());
@@ -204,17 +204,17 @@ impl dyn Hand + '_ {
 }
 
 /// A client of a cluster, under the name of its author.
-pub(super) struct ClusterHand<'a, W: Weather> {
+pub(super) struct ClusterHand<'a, W: FaultModel> {
     pub(super) cluster: &'a mut Cluster<W>,
     pub(super) actor: &'static str,
 }
 
-impl<W: Weather> Hand for ClusterHand<'_, W> {
+impl<W: FaultModel> Client for ClusterHand<'_, W> {
     fn server(&self) -> &ApiServer {
         &self.cluster.server
     }
 
-    fn outside(&mut self) -> Option<(&mut dyn Outside, Timestamp)> {
+    fn outside(&mut self) -> Option<(&mut dyn ExternalSystems, Timestamp)> {
         let now = self.cluster.timestamp();
         Some((&mut **self.cluster.outside.as_mut()?, now))
     }

@@ -1,6 +1,6 @@
 //! The controllers as the simulator knows them, one folder each.
 
-use super::subject::Subject;
+use super::subject::SystemUnderTest;
 
 pub mod bridge;
 pub mod dpuservice;
@@ -8,6 +8,6 @@ pub mod namespaceclass;
 pub mod sentinel;
 
 /// All of them.
-pub fn all() -> [&'static dyn Subject; 4] {
+pub fn all() -> [&'static dyn SystemUnderTest; 4] {
     [&bridge::Bridge, &dpuservice::DpuService, &namespaceclass::NamespaceClass, &sentinel::Sentinel]
 }

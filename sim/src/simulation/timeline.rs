@@ -105,11 +105,11 @@ pub enum Kind {
     /// A fault strikes.
     Fault,
     /// Somebody is about to act, as planned.
-    Act,
+    Operation,
     /// A process tells something.
     Note,
     /// A process begins or dies.
-    Life,
+    ProcessState,
     /// Something does not hold.
     Violation,
 }
@@ -186,9 +186,9 @@ impl Kind {
             Self::Answer => "answer",
             Self::Change => "change",
             Self::Fault => "fault",
-            Self::Act => "act",
+            Self::Operation => "act",
             Self::Note => "note",
-            Self::Life => "life",
+            Self::ProcessState => "life",
             Self::Violation => "violation",
         }
     }

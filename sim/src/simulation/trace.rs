@@ -72,11 +72,11 @@ fn line(hash: &mut Sha256, text: std::fmt::Arguments<'_>) {
 
 fn take_event(hash: &mut Sha256, event: &Event) {
     match event {
-        Event::Observed { kind, object } => {
+        Event::Applied { kind, object } => {
             line(hash, format_args!("observed {kind} "));
             take_object(hash, Some(object));
         }
-        Event::Vanished { kind, object } => {
+        Event::Deleted { kind, object } => {
             line(hash, format_args!("vanished {kind} "));
             take_object(hash, Some(object));
         }
@@ -109,7 +109,10 @@ fn take_action(hash: &mut Sha256, action: &Action) {
         Action::Unwatch { kind } => line(hash, format_args!("{kind} ")),
         Action::Discover { api_version } => line(hash, format_args!("{api_version} ")),
         Action::Get { .. } => {}
-        Action::Fetch { .. } | Action::FindImage { .. } | Action::Connect { .. } | Action::Publish { .. } => {
+        Action::Fetch { .. }
+        | Action::ResolveImage { .. }
+        | Action::Connect { .. }
+        | Action::Publish { .. } => {
             line(hash, format_args!("{action:?} "));
         }
     }

@@ -12,9 +12,9 @@ use lockstep_core::engine::machine::{Deadline, Event, Machine, Note, ReconcileRe
 use lockstep_core::engine::operator::Config;
 use lockstep_core::time::Now;
 use lockstep_sim::cluster::{Cluster, What};
-use lockstep_sim::worlds::hypershift::{self, HyperShift};
-use lockstep_sim::worlds::registry::{Image, Registry};
-use lockstep_sim::worlds::{self, Level, Pace, System};
+use lockstep_sim::external::hypershift::{self, HyperShift};
+use lockstep_sim::external::registry::{Image, Registry};
+use lockstep_sim::external::{self, Level, Pace, System};
 use serde_json::{Value, json};
 
 use super::changes::{difference, edge};
@@ -92,10 +92,10 @@ impl Machine for Blinded {
                 let failure = Failure::new(Class::Forbidden, "cannot list resource");
                 Event::WatchFailed { kind, failure }
             }
-            Event::ListCompleted { kind } | Event::Observed { kind, .. } | Event::Vanished { kind, .. }
+            Event::ListCompleted { kind } | Event::Applied { kind, .. } | Event::Deleted { kind, .. }
                 if kind.kind == self.kind =>
             {
-                Event::Woke
+                Event::TimerFired
             }
             other => other,
         };
@@ -226,7 +226,7 @@ impl Bench {
         for crd in crds.iter().filter(|set| set.controller == "bridge").flat_map(|set| &set.crds) {
             bench.create(&serde_json::to_value(crd).expect("a definition is JSON"));
         }
-        for definition in worlds::definitions(&worlds::BRIDGE) {
+        for definition in external::definitions(&external::BRIDGE) {
             if !kinds.iter().any(|kind| definition["spec"]["names"]["kind"] == *kind) {
                 bench.create(&definition);
             }
@@ -247,7 +247,7 @@ impl Bench {
         let images = [(RELEASE, "4.19.0"), (UPGRADE, "4.20.1")];
         let images = images.map(|(reference, release)| (reference.to_owned(), image(release)));
         bench.cluster.outside = Some(Box::new(Registry { images: images.into(), ..Registry::default() }));
-        for system in worlds::BRIDGE {
+        for system in external::BRIDGE {
             bench.cluster.start_foreign(match system {
                 System::HyperShift => Box::new(Level::new(hypershift, Pace::BRISK, 1)),
                 other => other.controller(Pace::BRISK, 1),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::Action;
 use lockstep_core::engine::machine::Note;
-use lockstep_sim::cluster::{Cluster, Hop, Weather};
-use lockstep_sim::worlds::hypershift;
+use lockstep_sim::cluster::{Cluster, FaultModel, Transit};
+use lockstep_sim::external::hypershift;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
@@ -107,10 +107,10 @@ fn any_single_failure_of_a_watch_leads_to_the_same_world() {
 /// The DPUCluster's patch is under way for long.
 struct SlowPatch;
 
-impl Weather for SlowPatch {
-    fn delay(&mut self, _: Duration, _: usize, hop: Hop<'_>) -> Duration {
+impl FaultModel for SlowPatch {
+    fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
         match hop {
-            Hop::Request(Action::Patch { target, .. }) if target.kind.kind == "DPUCluster" => {
+            Transit::Request(Action::Patch { target, .. }) if target.kind.kind == "DPUCluster" => {
                 Duration::from_secs(10)
             }
             _ => Duration::ZERO,
@@ -267,7 +267,7 @@ fn every_phase_and_condition_is_told_in_the_log() {
         .notes
         .iter()
         .filter_map(|note| match note {
-            Note::Told { message, .. } => Some(message.clone()),
+            Note::Log { message, .. } => Some(message.clone()),
             _ => None,
         })
         .collect();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockstep_core::engine::action::{Class, Failure};
-use lockstep_sim::cluster::Fate;
-use lockstep_sim::worlds::{self, hypershift};
+use lockstep_sim::cluster::FaultVerdict;
+use lockstep_sim::external::{self, hypershift};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, RESYNC};
@@ -291,7 +291,7 @@ fn a_kind_that_comes_later_is_picked_up() {
         bench.create(&bridge("prod"));
         bench.cluster.advance(Duration::from_mins(3));
         assert_eq!(bench.phase("prod"), "Pending", "{kind}");
-        let definitions = worlds::definitions(&worlds::BRIDGE);
+        let definitions = external::definitions(&external::BRIDGE);
         for definition in definitions.iter().filter(|it| it["spec"]["names"]["kind"] == kind) {
             bench.create(definition);
         }
@@ -351,7 +351,11 @@ fn what_may_not_be_cleaned_up_is_told_and_left() {
     let mut bench = Bench::ready();
     bench.cluster.interfere(|_, action| {
         let is_dpfs = action.target().is_some_and(|target| target.kind.kind == "DPUCluster");
-        if is_dpfs && action.is_write() { Fate::failed(Class::Forbidden) } else { Fate::Served }
+        if is_dpfs && action.is_write() {
+            FaultVerdict::failed(Class::Forbidden)
+        } else {
+            FaultVerdict::Served
+        }
     });
     bench.delete("DPFHCPBridge", NAMESPACE, "prod");
     bench.settle();
@@ -403,8 +407,10 @@ fn a_registry_that_wants_to_be_left_alone_holds_up_nothing_else() {
     let mut bench = Bench::new();
     let wish = Some(Duration::from_hours(1));
     bench.cluster.interfere(move |_, action| match action.name() {
-        "find_image" => Fate::Failed(Failure { retry_after: wish, ..Failure::new(Class::Throttled, "busy") }),
-        _ => Fate::Served,
+        "find_image" => {
+            FaultVerdict::Failed(Failure { retry_after: wish, ..Failure::new(Class::Throttled, "busy") })
+        }
+        _ => FaultVerdict::Served,
     });
     bench.create(&bridge("prod"));
     bench.cluster.advance(Duration::from_mins(3));

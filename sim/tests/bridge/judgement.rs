@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::Class;
 use lockstep_core::engine::machine::Note;
-use lockstep_sim::cluster::Fate;
-use lockstep_sim::worlds::hypershift;
-use lockstep_sim::worlds::registry::Health;
+use lockstep_sim::cluster::FaultVerdict;
+use lockstep_sim::external::hypershift;
+use lockstep_sim::external::registry::Health;
 use serde_json::json;
 
 use super::bench::Bench;
@@ -251,8 +251,8 @@ fn every_line_of_the_specification_is_logged() {
     bench.create(&dpu_cluster("dpus"));
     bench.settle();
     bench.cluster.interfere(|_, action| match action.name() {
-        "patch_status" => Fate::failed(Class::Unavailable),
-        _ => Fate::Served,
+        "patch_status" => FaultVerdict::failed(Class::Unavailable),
+        _ => FaultVerdict::Served,
     });
     bench.change("prod", &json!({ "clusterType": "dpf-dev" }));
     bench.cluster.advance(Duration::from_secs(10));
@@ -279,8 +279,8 @@ fn every_line_of_the_specification_is_logged() {
 fn line(note: &Note) -> Option<String> {
     match note {
         Note::Error { message } => Some(format!("error: {message}")),
-        Note::Told { debug: true, message } => Some(format!("debug: {message}")),
-        Note::Told { debug: false, message } => Some(format!("info: {message}")),
+        Note::Log { debug: true, message } => Some(format!("debug: {message}")),
+        Note::Log { debug: false, message } => Some(format!("info: {message}")),
         _ => None,
     }
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Class};
-use lockstep_sim::cluster::Fate;
-use lockstep_sim::worlds::dpu_clusters::Access;
-use lockstep_sim::worlds::hypershift::{self, HyperShift};
-use lockstep_sim::worlds::registry::Health;
+use lockstep_sim::cluster::FaultVerdict;
+use lockstep_sim::external::dpu_clusters::Access;
+use lockstep_sim::external::hypershift::{self, HyperShift};
+use lockstep_sim::external::registry::Health;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
@@ -49,7 +49,9 @@ pub(super) fn unserved(kind: &str) -> Bench {
 
 /// Whatever the Bridge asks for that fits is refused.
 fn refuse(bench: &mut Bench, class: Class, fits: impl Fn(&Action) -> bool + 'static) {
-    let refused = move |_, action: &Action| if fits(action) { Fate::failed(class) } else { Fate::Served };
+    let refused = move |_, action: &Action| {
+        if fits(action) { FaultVerdict::failed(class) } else { FaultVerdict::Served }
+    };
     bench.cluster.interfere(refused);
 }
 
@@ -81,7 +83,11 @@ pub(super) fn update_delayed() -> Bench {
     after(|bench| {
         bench.cluster.interfere(|_, action| {
             let is_cluster = action.target().is_some_and(|target| target.kind.kind == "HostedCluster");
-            if is_cluster && action.is_write() { Fate::failed(Class::Unavailable) } else { Fate::Served }
+            if is_cluster && action.is_write() {
+                FaultVerdict::failed(Class::Unavailable)
+            } else {
+                FaultVerdict::Served
+            }
         });
         bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
     })

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Class, Failure};
 use lockstep_core::engine::machine::{Note, ReconcileResult};
-use lockstep_sim::cluster::Fate;
+use lockstep_sim::cluster::FaultVerdict;
 use serde_json::json;
 
 use super::bench::Bench;
@@ -134,7 +134,7 @@ fn unanswered(failure: Failure) -> Bench {
     bench.cluster.interfere(move |_, action: &Action| {
         let is_read =
             action.name() == "get" && action.target().is_some_and(|it| it.kind.kind == "DPUCluster");
-        if is_read { Fate::Failed(failure.clone()) } else { Fate::Served }
+        if is_read { FaultVerdict::Failed(failure.clone()) } else { FaultVerdict::Served }
     });
     bench.create(&bridge("prod"));
     bench
@@ -217,8 +217,8 @@ fn who_is_told_to_wait_waits_as_long_as_that() {
 
     let mut bench = Bench::new();
     bench.cluster.interfere(move |_, action| match action.name() {
-        "patch_status" => Fate::Failed(busy.clone()),
-        _ => Fate::Served,
+        "patch_status" => FaultVerdict::Failed(busy.clone()),
+        _ => FaultVerdict::Served,
     });
     bench.create(&bridge("prod"));
     is_heeded(bench);
@@ -241,11 +241,15 @@ fn validate_dpucluster_cross_namespace() {
 fn validate_dpucluster_status_update_failure() {
     let mut bench = Bench::new();
     bench.cluster.interfere(|_, action| {
-        if action.name() == "patch_status" { Fate::failed(Class::Unavailable) } else { Fate::Served }
+        if action.name() == "patch_status" {
+            FaultVerdict::failed(Class::Unavailable)
+        } else {
+            FaultVerdict::Served
+        }
     });
     bench.create(&bridge("prod"));
     backs_off(&mut bench, &[1, 2, 4, 8, 16, 32, 60, 60]);
-    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.interfere(|_, _| FaultVerdict::Served);
     bench.cluster.advance(Duration::from_mins(3));
     assert_eq!(bench.phase("prod"), "Ready");
 }

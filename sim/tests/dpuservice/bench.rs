@@ -11,8 +11,8 @@ use lockstep_core::engine::operator::Config;
 use lockstep_core::object::{is_deleting, metadata};
 use lockstep_core::time::Now;
 use lockstep_sim::cluster::{Author, Change, Cluster, What};
-use lockstep_sim::worlds::dpu_clusters::{Access, release};
-use lockstep_sim::worlds::{self, Pace};
+use lockstep_sim::external::dpu_clusters::{Access, release};
+use lockstep_sim::external::{self, Pace};
 use serde_json::{Value, json};
 
 use super::user::User as _;
@@ -92,7 +92,7 @@ impl Bench {
     /// The same without the controller.
     pub(crate) fn without_controller() -> Self {
         let mut bench = Self::bare();
-        for world in worlds::controllers(&worlds::DPUSERVICE, Pace::BRISK, 1) {
+        for world in external::controllers(&external::DPUSERVICE, Pace::BRISK, 1) {
             bench.cluster.start_foreign(world);
         }
         bench.settle();
@@ -106,7 +106,7 @@ impl Bench {
         for crd in sets.iter().filter(|set| set.controller == "dpuservice").flat_map(|set| &set.crds) {
             bench.cluster.create(&serde_json::to_value(crd).expect("a definition is JSON"));
         }
-        for definition in worlds::definitions(&worlds::DPUSERVICE) {
+        for definition in external::definitions(&external::DPUSERVICE) {
             bench.cluster.create(&definition);
         }
         for namespace in [DPF, ARGO_NAMESPACE] {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
 use lockstep_core::engine::action::{Action, Class};
-use lockstep_sim::cluster::{Cluster, Fate};
-use lockstep_sim::worlds::dpu_clusters::Access;
+use lockstep_sim::cluster::{Cluster, FaultVerdict};
+use lockstep_sim::external::dpu_clusters::Access;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, operator, server, service};
@@ -143,8 +143,10 @@ fn a_restart_reads_kubeconfigs_and_writes_nothing() {
 fn what_can_not_be_removed_is_told_and_tried_at_growing_distances() {
     let mut bench = two();
     bench.cluster.interfere(|_, action| match action {
-        Action::Delete { target, .. } if target.kind.kind == "Secret" => Fate::failed(Class::Forbidden),
-        _ => Fate::Served,
+        Action::Delete { target, .. } if target.kind.kind == "Secret" => {
+            FaultVerdict::failed(Class::Forbidden)
+        }
+        _ => FaultVerdict::Served,
     });
     bench.story();
     bench.cluster.delete("DPUService", "default", "hbn");
@@ -154,7 +156,7 @@ fn what_can_not_be_removed_is_told_and_tried_at_growing_distances() {
     let (told, message) = bench.condition("hbn", "Ready");
     assert_eq!(told, "False/Error", "{message}");
     assert!(message.contains("dpu-01-argocd") || message.contains("dpu-02-argocd"), "{message}");
-    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.interfere(|_, _| FaultVerdict::Served);
     bench.cluster.advance(Duration::from_mins(10));
     assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
 }

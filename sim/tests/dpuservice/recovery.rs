@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::Class;
 use lockstep_core::random::Random;
-use lockstep_sim::cluster::Fate;
-use lockstep_sim::worlds::dpu_clusters::UNREACHABLE;
+use lockstep_sim::cluster::FaultVerdict;
+use lockstep_sim::external::dpu_clusters::UNREACHABLE;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, operator, service};
@@ -42,9 +42,9 @@ fn change(bench: &mut Bench, version: &str, values: &Value) {
 fn disturb(bench: &mut Bench, seed: u64) {
     let mut random = Random::from_seed(seed);
     bench.cluster.interfere(move |_, action| match random.below(6) {
-        0 if action.is_write() => Fate::AnswerLost,
-        1 => Fate::failed(Class::Unavailable),
-        _ => Fate::Served,
+        0 if action.is_write() => FaultVerdict::AnswerLost,
+        1 => FaultVerdict::failed(Class::Unavailable),
+        _ => FaultVerdict::Served,
     });
 }
 
@@ -78,7 +78,7 @@ fn whatever_went_wrong_every_cluster_is_deployed_two_minutes_after_all_is_back()
             act(&mut bench, controller, &mut random);
             bench.cluster.advance(Duration::from_secs(random.pick(&[1, 20, 90, 400, 4000])));
         }
-        bench.cluster.interfere(|_, _| Fate::Served);
+        bench.cluster.interfere(|_, _| FaultVerdict::Served);
         for cluster in [random.pick(&CLUSTERS), random.pick(&CLUSTERS)] {
             reach(&mut bench, cluster, true);
         }

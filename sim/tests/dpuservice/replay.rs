@@ -1,7 +1,7 @@
 //! What the controller takes in leads to the same decisions again, without any secret.
 
 use lockstep_core::dpuservice::Controller;
-use lockstep_sim::worlds::dpu_clusters::Access;
+use lockstep_sim::external::dpu_clusters::Access;
 use serde_json::json;
 
 use super::bench::{Bench, DPF, TOKEN, config, server, service};

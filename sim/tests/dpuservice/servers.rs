@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, CLUSTER, PROJECT};
 use lockstep_core::engine::action::Action;
-use lockstep_sim::cluster::{Fate, Hop, Weather};
-use lockstep_sim::worlds::dpu_clusters::{Access, UNREACHABLE};
+use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
+use lockstep_sim::external::dpu_clusters::{Access, UNREACHABLE};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, TOKEN, dpu_cluster, kubeconfig, operator, server, service};
@@ -76,10 +76,10 @@ fn of_two_that_come_with_one_server_the_older_gets_it() {
 /// What this process reads takes a second to reach it.
 struct SlowReader(usize);
 
-impl Weather for SlowReader {
-    fn delay(&mut self, _: Duration, process: usize, hop: Hop<'_>) -> Duration {
+impl FaultModel for SlowReader {
+    fn delay(&mut self, _: Duration, process: usize, hop: Transit<'_>) -> Duration {
         match hop {
-            Hop::Answer(Action::Get { .. }) if process == self.0 => Duration::from_secs(1),
+            Transit::Answer(Action::Get { .. }) if process == self.0 => Duration::from_secs(1),
             _ => Duration::ZERO,
         }
     }
@@ -216,9 +216,9 @@ fn two_that_move_to_one_server_do_not_both_get_it() {
             let is_secret = action.target().is_some_and(|target| target.kind.kind == "Secret");
             if is_secret && action.is_write() && left > 0 {
                 left -= 1;
-                return Fate::AnswerLost;
+                return FaultVerdict::AnswerLost;
             }
-            Fate::Served
+            FaultVerdict::Served
         });
         for cluster in ["dpu-01", "dpu-02"] {
             move_to(&mut bench, cluster, "three");

@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
 use lockstep_core::engine::action::Class;
-use lockstep_sim::cluster::Fate;
-use lockstep_sim::worlds::dpu_clusters::{Access, UNREACHABLE};
+use lockstep_sim::cluster::FaultVerdict;
+use lockstep_sim::external::dpu_clusters::{Access, UNREACHABLE};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, TOKEN, dpu_cluster, kubeconfig, server, service};
@@ -220,24 +220,32 @@ fn what_could_not_be_written_yet_is_told() {
     let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
     bench.cluster.interfere(|_, action| {
         let is_second = action.target().is_some_and(|target| target.name == "hbn-02");
-        if is_second && action.is_write() { Fate::failed(Class::Unavailable) } else { Fate::Served }
+        if is_second && action.is_write() {
+            FaultVerdict::failed(Class::Unavailable)
+        } else {
+            FaultVerdict::Served
+        }
     });
     let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });
     bench.cluster.merge("DPUService", "default", "hbn", &change);
     bench.cluster.advance(Duration::from_mins(2));
     insta::assert_snapshot!("conditions_with_a_write_that_fails", bench.conditions("hbn"));
-    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.interfere(|_, _| FaultVerdict::Served);
     bench.cluster.advance(Duration::from_mins(6));
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 
     bench.cluster.interfere(|_, action| {
         let is_secret = action.target().is_some_and(|target| target.name == "dpu-02-argocd");
-        if is_secret && action.is_write() { Fate::failed(Class::Unavailable) } else { Fate::Served }
+        if is_secret && action.is_write() {
+            FaultVerdict::failed(Class::Unavailable)
+        } else {
+            FaultVerdict::Served
+        }
     });
     bench.rotate("dpu-02", &Access::by_token(&server("dpu-02"), "another"));
     bench.cluster.advance(Duration::from_mins(2));
     insta::assert_snapshot!("conditions_with_a_secret_that_fails", bench.conditions("hbn"));
-    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.interfere(|_, _| FaultVerdict::Served);
     bench.cluster.advance(Duration::from_mins(6));
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
@@ -249,7 +257,7 @@ fn no_answer_but_success_passes_for_a_write() {
         let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
         bench.cluster.interfere(move |_, action| {
             let is_second = action.target().is_some_and(|target| target.name == "hbn-02");
-            if is_second && action.is_write() { Fate::failed(class) } else { Fate::Served }
+            if is_second && action.is_write() { FaultVerdict::failed(class) } else { FaultVerdict::Served }
         });
         let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });
         bench.cluster.merge("DPUService", "default", "hbn", &change);

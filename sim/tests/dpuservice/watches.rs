@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::{Class, Failure};
 use lockstep_core::object::Kind;
-use lockstep_sim::cluster::Weather;
-use lockstep_sim::worlds::dpu_clusters::UNREACHABLE;
+use lockstep_sim::cluster::FaultModel;
+use lockstep_sim::external::dpu_clusters::UNREACHABLE;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, operator};
@@ -20,7 +20,7 @@ struct Refused {
     is_over: Rc<Cell<bool>>,
 }
 
-impl Weather for Refused {
+impl FaultModel for Refused {
     fn refuses_list(&mut self, _: Duration, _: usize, kind: &Kind) -> Option<Failure> {
         (kind.kind == self.kind && !self.is_over.get()).then(|| Failure::new(self.class, "injected"))
     }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Class};
-use lockstep_sim::cluster::{Cluster, Fate};
+use lockstep_sim::cluster::{Cluster, FaultVerdict};
 use serde_json::Value;
 
 use crate::bystanders::{self, Objects};
@@ -36,19 +36,19 @@ pub(crate) trait Stage: 'static {
 }
 
 /// Runs a flow in which this happens to the request of that number; returns how many requests there were.
-pub(crate) fn run<B: Stage>(flow: &Flow<B>, fate: Option<(u64, Fate)>) -> (B, usize) {
+pub(crate) fn run<B: Stage>(flow: &Flow<B>, fate: Option<(u64, FaultVerdict)>) -> (B, usize) {
     let (stage, requests, _) = observe(flow, fate);
     (stage, requests)
 }
 
 /// The same, and the objects that there were when the users had done what they do.
-fn observe<B: Stage>((_, begin, act): &Flow<B>, fate: Option<(u64, Fate)>) -> (B, usize, Objects) {
+fn observe<B: Stage>((_, begin, act): &Flow<B>, fate: Option<(u64, FaultVerdict)>) -> (B, usize, Objects) {
     let mut stage = begin();
     let cluster = stage.cluster();
     cluster.journal.clear();
     cluster.interfere(move |number, _| match &fate {
         Some((at, fate)) if *at == number => fate.clone(),
-        _ => Fate::Served,
+        _ => FaultVerdict::Served,
     });
     act(&mut stage);
     let objects = Objects::of(&stage.cluster().server);
@@ -66,12 +66,15 @@ pub(crate) fn leads_to_the_same_world<B: Stage>(flows: &[Flow<B>], name: &str) {
     let ours = bystanders::owned(&calm.cluster().server, name);
     let lasting = objects.lasting(&calm.cluster().server);
     assert!(lasting.has_untouched(B::BYSTANDERS), "{name}");
-    let failures = Class::ALL.into_iter().map(Fate::failed);
-    let fates = [Fate::AnswerLost, Fate::CrashedBefore, Fate::CrashedAfter].into_iter().chain(failures);
-    let fates: Vec<Fate> = fates.collect();
+    let failures = Class::ALL.into_iter().map(FaultVerdict::failed);
+    let fates = [FaultVerdict::AnswerLost, FaultVerdict::CrashedBefore, FaultVerdict::CrashedAfter]
+        .into_iter()
+        .chain(failures);
+    let fates: Vec<FaultVerdict> = fates.collect();
     let mut runs = 0;
     for (at, action) in (0..).zip(&actions) {
-        let is_a_lie = |fate: &&Fate| B::is_sure(action) && **fate == Fate::failed(Class::NotFound);
+        let is_a_lie =
+            |fate: &&FaultVerdict| B::is_sure(action) && **fate == FaultVerdict::failed(Class::NotFound);
         for fate in fates.iter().filter(|fate| !is_a_lie(fate)) {
             let (mut stage, needed, objects) = observe(flow, Some((at, fate.clone())));
             let target = action.target().map(ToString::to_string).unwrap_or_default();

@@ -60,7 +60,7 @@ impl Machine for FinalizerFirst {
     fn step(&mut self, event: Event, now: Now) -> Step {
         match &event {
             Event::LeadershipChanged { leading } => self.leading = *leading,
-            Event::Observed { kind, object } if is_deleting(object) => {
+            Event::Applied { kind, object } if is_deleting(object) => {
                 self.going.insert(reference(kind, object), Arc::clone(object));
             }
             _ => {}
@@ -102,8 +102,8 @@ impl Machine for ChildrenUnwatched {
 
     fn step(&mut self, event: Event, now: Now) -> Step {
         match event {
-            Event::Observed { kind, .. } | Event::Vanished { kind, .. } if kind.kind == "ConfigMap" => {
-                self.inner.step(Event::Woke, now)
+            Event::Applied { kind, .. } | Event::Deleted { kind, .. } if kind.kind == "ConfigMap" => {
+                self.inner.step(Event::TimerFired, now)
             }
             event => self.inner.step(event, now),
         }

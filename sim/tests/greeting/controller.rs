@@ -143,14 +143,14 @@ impl Machine for Greeter {
                     self.driver.enqueue(key);
                 }
             }
-            Event::Observed { kind, object } => {
+            Event::Applied { kind, object } => {
                 if let Some(key) = key_of(&kind, &object)
                     && self.world.cache(&kind).observe(key.clone(), Seen(object))
                 {
                     self.driver.enqueue(key);
                 }
             }
-            Event::Vanished { kind, object } => {
+            Event::Deleted { kind, object } => {
                 if let Some(key) = key_of(&kind, &object)
                     && self.world.cache(&kind).vanish(&key, resource_version(&object))
                 {
@@ -160,7 +160,7 @@ impl Machine for Greeter {
             Event::Finished { id, outcome } => {
                 self.driver.finish(&mut self.world, id, outcome, now, &mut step);
             }
-            Event::WatchFailed { .. } | Event::Woke => {}
+            Event::WatchFailed { .. } | Event::TimerFired => {}
         }
         if self.driver.is_resync_due(now) {
             self.enqueue_all();

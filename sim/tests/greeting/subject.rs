@@ -11,7 +11,7 @@ use lockstep_sim::apiserver::ApiServer;
 use lockstep_sim::cluster::Change;
 use lockstep_sim::simulation::history::History;
 use lockstep_sim::simulation::invariant::Invariant;
-use lockstep_sim::simulation::{Act, Hand, Subject, World};
+use lockstep_sim::simulation::{Client, Operation, SystemUnderTest, World};
 use serde_json::{Value, json};
 
 use super::controller::{BACKOFF, Greeter, LOBBY, NAME};
@@ -20,7 +20,7 @@ use super::{acts, desired, rules};
 /// The greeter on its stage.
 pub(crate) struct Greetings;
 
-impl Subject for Greetings {
+impl SystemUnderTest for Greetings {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -33,7 +33,7 @@ impl Subject for Greetings {
         &["get", "create", "patch", "patch_status", "delete"]
     }
 
-    fn prepare(&self, hand: &mut dyn Hand) {
+    fn prepare(&self, hand: &mut dyn Client) {
         let definition: Value = yaml::read(include_str!("greetings.yaml")).expect("it is YAML");
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let (code, answer) = hand.send(Method::POST, path, "application/json", &definition);
@@ -44,7 +44,7 @@ impl Subject for Greetings {
         }
     }
 
-    fn acts(&self) -> &'static [Act] {
+    fn acts(&self) -> &'static [Operation] {
         acts::ACTS
     }
 

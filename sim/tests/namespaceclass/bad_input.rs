@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockstep_core::engine::action::{Action, Class};
 use lockstep_core::engine::machine::{Amount, Measure, Note, ReconcileResult};
 use lockstep_core::namespaceclass::names::{PROBLEM_ANNOTATION, UNRESOLVED_METRIC};
-use lockstep_sim::cluster::Fate;
+use lockstep_sim::cluster::FaultVerdict;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, program, settings};
@@ -73,14 +73,14 @@ fn what_is_refused_is_not_listed_as_applied() {
     bench.cluster.interfere(|_, action| {
         let is_refused =
             action.name() == "apply" && action.target().is_some_and(|target| target.name == "other");
-        if is_refused { Fate::failed(Class::Forbidden) } else { Fate::Served }
+        if is_refused { FaultVerdict::failed(Class::Forbidden) } else { FaultVerdict::Served }
     });
     bench.delete("/api/v1/namespaces/team/configmaps/other");
     bench.cluster.advance(Duration::from_mins(1));
     let found = status(&mut bench);
     assert_eq!(found["appliedResources"], json!([entry("good")]));
     assert_eq!(found["pendingResources"], json!([entry("other")]));
-    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.interfere(|_, _| FaultVerdict::Served);
     bench.cluster.advance(Duration::from_mins(6));
     assert_eq!(status(&mut bench)["pendingResources"], json!([]));
     assert!(bench.config_map("team", "other").is_some());
@@ -238,12 +238,12 @@ fn a_class_that_exists_is_not_called_missing_while_the_server_fails() {
     bench.cluster.interfere(|_, action| {
         let is_bad = action.is_write()
             && action.target().is_some_and(|target| target.kind.kind == "NamespaceClassBinding");
-        if is_bad { Fate::failed(Class::Unavailable) } else { Fate::Served }
+        if is_bad { FaultVerdict::failed(Class::Unavailable) } else { FaultVerdict::Served }
     });
     bench.define("web", &[settings("found", "1")]);
     bench.cluster.advance(Duration::from_mins(5));
     assert_eq!((problem(&mut bench, "team"), bench.binding("team")), (None, None));
-    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.interfere(|_, _| FaultVerdict::Served);
     bench.cluster.advance(Duration::from_mins(10));
     assert!(bench.config_map("team", "found").is_some());
 }
@@ -255,7 +255,7 @@ fn a_namespace_that_may_not_be_annotated_holds_up_nothing() {
     bench.cluster.interfere(|_, action| {
         let is_refused =
             action.name() == "patch" && action.target().is_some_and(|it| it.kind.kind == "Namespace");
-        if is_refused { Fate::failed(Class::Forbidden) } else { Fate::Served }
+        if is_refused { FaultVerdict::failed(Class::Forbidden) } else { FaultVerdict::Served }
     });
     for name in ["team", "other"] {
         bench.namespace(name, Some("missing"));
@@ -308,7 +308,7 @@ fn what_users_have_to_correct_is_no_failure_of_the_operator() {
         if let Some(class) = class {
             bench.cluster.interfere(move |_, action| {
                 let is_bad = action.name() == "apply" && action.target().is_some_and(|it| it.name == "a");
-                if is_bad { Fate::failed(class) } else { Fate::Served }
+                if is_bad { FaultVerdict::failed(class) } else { FaultVerdict::Served }
             });
         }
         bench.label("team", Some("web"));

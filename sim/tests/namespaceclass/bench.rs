@@ -178,7 +178,7 @@ impl Bench {
             | Note::LeadershipChanged { .. }
             | Note::Error { .. }
             | Note::Warning { .. }
-            | Note::Told { .. }
+            | Note::Log { .. }
             | Note::Measured(_)
             | Note::Traced(_) => None,
         });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockstep_core::engine::action::{Action, Class, Failure};
 use lockstep_core::engine::machine::{Note, ReconcileResult};
 use lockstep_core::namespaceclass::BACKOFF;
-use lockstep_sim::cluster::Fate;
+use lockstep_sim::cluster::FaultVerdict;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, settings};
@@ -17,8 +17,10 @@ fn a_lasting_failure_backs_off_from_half_a_second_to_five_minutes() {
     bench.define("web", &[settings("a", "1")]);
     bench.settle();
     bench.cluster.interfere(|_, action| match action {
-        Action::Apply { target, .. } if target.kind.kind == "ConfigMap" => Fate::failed(Class::Unavailable),
-        _ => Fate::Served,
+        Action::Apply { target, .. } if target.kind.kind == "ConfigMap" => {
+            FaultVerdict::failed(Class::Unavailable)
+        }
+        _ => FaultVerdict::Served,
     });
     bench.namespace("team", Some("web"));
     bench.cluster.advance(Duration::from_hours(1));
@@ -33,7 +35,7 @@ fn a_lasting_failure_backs_off_from_half_a_second_to_five_minutes() {
     assert!(*longest <= Duration::from_secs(301) && *longest >= Duration::from_secs(225), "{pauses:?}");
     assert!(bench.ready("team").starts_with("False ApplyFailed"));
 
-    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.interfere(|_, _| FaultVerdict::Served);
     bench.cluster.advance(Duration::from_mins(6));
     assert!(bench.ready("team").starts_with("True ResourcesApplied"));
 }
@@ -45,8 +47,8 @@ fn every_failure_of_every_class_is_tried_again_within_the_bounds_of_its_attempt(
         bench.define("web", &[settings("a", "1")]);
         bench.settle();
         bench.cluster.interfere(move |_, action| match action {
-            Action::Apply { target, .. } if target.kind.kind == "ConfigMap" => Fate::failed(class),
-            _ => Fate::Served,
+            Action::Apply { target, .. } if target.kind.kind == "ConfigMap" => FaultVerdict::failed(class),
+            _ => FaultVerdict::Served,
         });
         bench.namespace("team", Some("web"));
         bench.cluster.advance(Duration::from_hours(1));
@@ -76,8 +78,8 @@ fn one_namespace_that_fails_does_not_hold_back_another() {
     bench.define("web", &[settings("a", "1")]);
     bench.settle();
     bench.cluster.interfere(|_, action| match action.target() {
-        Some(target) if target.namespace.as_deref() == Some("bad") => Fate::failed(Class::Unknown),
-        _ => Fate::Served,
+        Some(target) if target.namespace.as_deref() == Some("bad") => FaultVerdict::failed(Class::Unknown),
+        _ => FaultVerdict::Served,
     });
     bench.namespace("bad", Some("web"));
     for number in 0..20 {
@@ -95,8 +97,8 @@ fn a_forbidden_kind_is_named_with_the_remedy() {
     bench.define("web", &[settings("a", "1"), settings("b", "1")]);
     bench.settle();
     bench.cluster.interfere(|_, action| match action {
-        Action::Apply { target, .. } if target.name == "a" => Fate::failed(Class::Forbidden),
-        _ => Fate::Served,
+        Action::Apply { target, .. } if target.name == "a" => FaultVerdict::failed(Class::Forbidden),
+        _ => FaultVerdict::Served,
     });
     bench.namespace("team", Some("web"));
     bench.cluster.advance(Duration::from_secs(5));
@@ -248,9 +250,9 @@ fn what_comes_about_bit_by_bit_is_no_fight() {
     bench.cluster.interfere(move |_, action| match action {
         Action::Apply { target, .. } if target.kind.kind == "ConfigMap" => {
             tries += 1;
-            if tries % 9 == 0 { Fate::Served } else { Fate::failed(Class::Throttled) }
+            if tries % 9 == 0 { FaultVerdict::Served } else { FaultVerdict::failed(Class::Throttled) }
         }
-        _ => Fate::Served,
+        _ => FaultVerdict::Served,
     });
     bench.namespace("team", Some("web"));
     bench.cluster.advance(Duration::from_hours(1));
@@ -266,8 +268,10 @@ fn a_removal_that_is_forbidden_is_told_once_and_does_not_flap() {
     bench.namespace("team", Some("web"));
     bench.settle();
     bench.cluster.interfere(|_, action| match action {
-        Action::Delete { target, .. } if target.kind.kind == "ConfigMap" => Fate::failed(Class::Forbidden),
-        _ => Fate::Served,
+        Action::Delete { target, .. } if target.kind.kind == "ConfigMap" => {
+            FaultVerdict::failed(Class::Forbidden)
+        }
+        _ => FaultVerdict::Served,
     });
     bench.update("web", &[settings("a", "1")]);
     bench.cluster.advance(Duration::from_mins(1));
@@ -284,9 +288,9 @@ fn kinds_that_cannot_be_asked_for_hold_nothing_else_back() {
     let mut bench = Bench::new();
     bench.cluster.interfere(|_, action| match action {
         Action::Discover { api_version } if api_version == "example.com/v1" => {
-            Fate::failed(Class::Unavailable)
+            FaultVerdict::failed(Class::Unavailable)
         }
-        _ => Fate::Served,
+        _ => FaultVerdict::Served,
     });
     let widget = |api_version: &str| serde_json::json!({ "apiVersion": api_version, "kind": "Widget", "metadata": { "name": "w" } });
     bench.define("web", &[settings("a", "1"), widget("example.com/v1"), widget("example.com/")]);
@@ -315,9 +319,9 @@ fn a_server_that_stumbles_at_a_new_leader_changes_no_status() {
                 asked += 1;
                 // A server that is busy may ask for much patience at once.
                 let wish = (class == Class::Throttled).then_some(Duration::from_secs(8));
-                Fate::Failed(Failure { retry_after: wish, ..Failure::new(class, "injected") })
+                FaultVerdict::Failed(Failure { retry_after: wish, ..Failure::new(class, "injected") })
             }
-            _ => Fate::Served,
+            _ => FaultVerdict::Served,
         });
         bench.cluster.crash(0, Some(Duration::ZERO));
         bench.settle();
@@ -345,9 +349,9 @@ fn a_group_that_can_not_be_asked_holds_up_no_other_resource_for_long() {
             Action::Discover { api_version } if api_version == "metrics.example.com/v1" => {
                 asked += 1;
                 let retry_after = wish.filter(|_| asked > wishless);
-                Fate::Failed(Failure { retry_after, ..Failure::new(Class::Unavailable, "injected") })
+                FaultVerdict::Failed(Failure { retry_after, ..Failure::new(Class::Unavailable, "injected") })
             }
-            _ => Fate::Served,
+            _ => FaultVerdict::Served,
         });
         bench.update("web", &[settings("a", "2"), widget.clone()]);
         bench.cluster.advance(Duration::from_secs(15));
@@ -415,11 +419,9 @@ fn tries_while_the_class_changes(failure: Failure) -> Vec<Duration> {
     let mut bench = Bench::new();
     bench.define("web", &[settings("a", "0")]);
     bench.settle();
-    bench.cluster.interfere(
-        move |_, action| {
-            if is_try(action) { Fate::Failed(failure.clone()) } else { Fate::Served }
-        },
-    );
+    bench.cluster.interfere(move |_, action| {
+        if is_try(action) { FaultVerdict::Failed(failure.clone()) } else { FaultVerdict::Served }
+    });
     bench.namespace("team", Some("web"));
     for number in 0..120 {
         bench.update("web", &[settings("a", &number.to_string())]);
@@ -448,15 +450,17 @@ fn an_event_wakes_what_fails_but_not_before_the_time_that_a_server_asked_for() {
 fn an_event_that_could_not_be_written_is_written_when_it_happens_again() {
     let mut bench = Bench::new();
     bench.cluster.interfere(|_, action| match action {
-        Action::Create { target, .. } if target.kind.kind == "Event" => Fate::failed(Class::Unavailable),
-        _ => Fate::Served,
+        Action::Create { target, .. } if target.kind.kind == "Event" => {
+            FaultVerdict::failed(Class::Unavailable)
+        }
+        _ => FaultVerdict::Served,
     });
     bench.namespace("team", Some("missing"));
     bench.settle();
     let path = "/apis/events.k8s.io/v1/events";
     assert_eq!(bench.get(path).expect("can be listed")["items"], serde_json::json!([]));
 
-    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.interfere(|_, _| FaultVerdict::Served);
     bench.label("team", None);
     bench.settle();
     bench.label("team", Some("missing"));
@@ -488,12 +492,14 @@ fn an_event_that_happens_three_times_in_twenty_seconds_is_counted_three_times() 
 fn an_event_that_could_not_be_written_is_written_although_it_does_not_happen_again() {
     let mut bench = Bench::new();
     bench.cluster.interfere(|_, action| match action {
-        Action::Create { target, .. } if target.kind.kind == "Event" => Fate::failed(Class::Unavailable),
-        _ => Fate::Served,
+        Action::Create { target, .. } if target.kind.kind == "Event" => {
+            FaultVerdict::failed(Class::Unavailable)
+        }
+        _ => FaultVerdict::Served,
     });
     bench.namespace("team", Some("missing"));
     bench.cluster.advance(Duration::from_secs(15));
-    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.interfere(|_, _| FaultVerdict::Served);
     bench.cluster.advance(Duration::from_secs(10));
     let told = bench.get("/apis/events.k8s.io/v1/events").expect("can be listed")["items"].take();
     assert_eq!(told[0]["reason"], "ClassNotFound", "{told:#}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockstep_core::engine::action::{Action, Class};
 use lockstep_core::engine::machine::{Note, ReconcileResult};
 use lockstep_core::object::ObjectRef;
-use lockstep_sim::cluster::{Carried, Fate};
+use lockstep_sim::cluster::{Carried, FaultVerdict};
 
 use serde_json::{Value, json};
 
@@ -92,12 +92,12 @@ pub(super) fn prepared(flow: &Flow) -> Bench {
     bench
 }
 
-fn run(flow: &Flow, interference: impl Fn(u64) -> Fate + 'static) -> Bench {
+fn run(flow: &Flow, interference: impl Fn(u64) -> FaultVerdict + 'static) -> Bench {
     observe(flow, interference).0
 }
 
 /// Runs a flow, and tells what objects there were when the users had done what they do.
-fn observe(flow: &Flow, interference: impl Fn(u64) -> Fate + 'static) -> (Bench, Objects) {
+fn observe(flow: &Flow, interference: impl Fn(u64) -> FaultVerdict + 'static) -> (Bench, Objects) {
     let mut bench = prepared(flow);
     bench.cluster.interfere(move |number, _| interference(number));
     (flow.act)(&mut bench);
@@ -116,7 +116,7 @@ pub(super) struct End {
 
 impl End {
     pub(super) fn of(flow: &Flow) -> Self {
-        let (mut bench, objects) = observe(flow, |_| Fate::Served);
+        let (mut bench, objects) = observe(flow, |_| FaultVerdict::Served);
         let lasting = objects.lasting(&bench.cluster.server);
         let in_team: &[&str] = if flow.name == "delete_namespace" { &[] } else { &["copied", "own"] };
         assert!(lasting.has_untouched(&["shared"]) && lasting.has_untouched(in_team), "{}", flow.name);
@@ -136,7 +136,7 @@ impl End {
 #[test]
 fn every_flow_ends_as_the_specification_says() {
     for flow in &FLOWS {
-        let mut bench = run(flow, |_| Fate::Served);
+        let mut bench = run(flow, |_| FaultVerdict::Served);
         let world = bench.world();
         let shown = serde_json::to_string_pretty(&world).expect("JSON");
         insta::assert_snapshot!(format!("{}_world", flow.name), shown);
@@ -159,7 +159,7 @@ fn every_flow_is_through_within_a_second() {
 #[test]
 fn no_flow_is_told_as_a_failure() {
     for flow in &FLOWS {
-        let bench = run(flow, |_| Fate::Served);
+        let bench = run(flow, |_| FaultVerdict::Served);
         let is_failure = |note: &&Note| {
             let failed = matches!(note, Note::Reconciled { result: ReconcileResult::Failed { .. }, .. });
             // Of a class that is removed the labels stay, which is reported.
@@ -175,7 +175,7 @@ fn no_flow_is_told_as_a_failure() {
 #[test]
 fn every_flow_asks_for_no_more_than_it_needs() {
     for flow in &FLOWS {
-        let bench = run(flow, |_| Fate::Served);
+        let bench = run(flow, |_| FaultVerdict::Served);
         let lines = bench.carried().map(line).collect::<Vec<_>>().join("\n");
         insta::assert_snapshot!(format!("{}_requests", flow.name), lines);
     }
@@ -193,8 +193,8 @@ fn line(carried: &Carried) -> String {
 }
 
 /// This befalls the request at that position, and nothing befalls any other.
-fn at(position: u64, fate: Fate) -> impl Fn(u64) -> Fate {
-    move |number| if number == position { fate.clone() } else { Fate::Served }
+fn at(position: u64, fate: FaultVerdict) -> impl Fn(u64) -> FaultVerdict {
+    move |number| if number == position { fate.clone() } else { FaultVerdict::Served }
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn killed_at_any_action_every_flow_ends_the_same() {
     for flow in &FLOWS {
         let end = End::of(flow);
         for position in 0..end.carried.len() as u64 {
-            for crash in [Fate::CrashedBefore, Fate::CrashedAfter] {
+            for crash in [FaultVerdict::CrashedBefore, FaultVerdict::CrashedAfter] {
                 let (mut bench, objects) = observe(flow, at(position, crash.clone()));
                 end.is_reached(&mut bench, &objects, &format!("{}: {crash:?} at {position}", flow.name));
                 runs += 1;
@@ -220,7 +220,7 @@ fn failed_in_any_way_at_any_action_every_flow_ends_the_same() {
     for flow in &FLOWS {
         let end = End::of(flow);
         for (position, undisturbed) in (0..).zip(&end.carried) {
-            for fate in Class::ALL.into_iter().map(Fate::failed).chain([Fate::AnswerLost]) {
+            for fate in Class::ALL.into_iter().map(FaultVerdict::failed).chain([FaultVerdict::AnswerLost]) {
                 // A lie is no failure: who is told that an object is gone, when it is there, must believe it.
                 if is_a_lie(undisturbed, &fate) {
                     continue;
@@ -238,9 +238,9 @@ fn failed_in_any_way_at_any_action_every_flow_ends_the_same() {
     assert!(runs > 450);
 }
 
-fn is_a_lie(carried: &Carried, fate: &Fate) -> bool {
+fn is_a_lie(carried: &Carried, fate: &FaultVerdict) -> bool {
     matches!(carried.action, Action::Get { .. })
-        && *fate == Fate::failed(Class::NotFound)
+        && *fate == FaultVerdict::failed(Class::NotFound)
         && carried.failed.is_none()
 }
 
@@ -249,12 +249,12 @@ fn is_a_lie(carried: &Carried, fate: &Fate) -> bool {
 fn a_status_write_whose_answer_is_lost_is_announced_all_the_same() {
     let mut runs = 0;
     for flow in &FLOWS {
-        let undisturbed = run(flow, |_| Fate::Served);
+        let undisturbed = run(flow, |_| FaultVerdict::Served);
         let expected = undisturbed.transitions();
         let numbered = (0..).zip(undisturbed.carried());
         let writes = numbered.filter(|(_, carried)| carried.action.name() == "patch_status");
         for (position, _) in writes {
-            let told = run(flow, at(position, Fate::AnswerLost)).transitions();
+            let told = run(flow, at(position, FaultVerdict::AnswerLost)).transitions();
             for line in expected.lines() {
                 let times = told.lines().filter(|other| *other == line).count();
                 assert_eq!(times, 1, "{}: {line}\namong\n{told}", flow.name);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockstep_core::engine::action::Action;
-use lockstep_sim::cluster::{Hop, Weather};
+use lockstep_sim::cluster::{FaultModel, Transit};
 use serde_json::json;
 
 use super::bench::{Bench, settings};
@@ -293,10 +293,9 @@ fn what_was_taken_over_is_repaired_like_everything_else() {
 #[test]
 fn what_a_user_creates_while_it_is_being_applied_is_the_users() {
     struct SlowApplies;
-    impl Weather for SlowApplies {
-        fn delay(&mut self, _: Duration, _: usize, hop: Hop<'_>) -> Duration {
-            let is_slow =
-                matches!(hop, Hop::Request(Action::Apply { target, .. }) if target.kind.kind == "ConfigMap");
+    impl FaultModel for SlowApplies {
+        fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
+            let is_slow = matches!(hop, Transit::Request(Action::Apply { target, .. }) if target.kind.kind == "ConfigMap");
             if is_slow { Duration::from_secs(10) } else { Duration::ZERO }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockstep_core::engine::action::{Action, Class};
 use lockstep_core::namespaceclass::names::PROBLEM_ANNOTATION;
 use lockstep_core::object::Kind;
-use lockstep_sim::cluster::{Fate, Hop, Weather};
+use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
 
 use super::bench::{Bench, account, program, settings};
 
@@ -61,10 +61,10 @@ fn a_class_that_comes_back_at_once_is_applied() {
 /// Whatever accounts the first process applies are long under way.
 struct SlowAccounts;
 
-impl Weather for SlowAccounts {
-    fn delay(&mut self, _: Duration, process: usize, hop: Hop<'_>) -> Duration {
+impl FaultModel for SlowAccounts {
+    fn delay(&mut self, _: Duration, process: usize, hop: Transit<'_>) -> Duration {
         match hop {
-            Hop::Request(Action::Apply { target, .. })
+            Transit::Request(Action::Apply { target, .. })
                 if process == 0 && target.kind.kind == "ServiceAccount" =>
             {
                 Duration::from_secs(50)
@@ -105,10 +105,10 @@ fn what_an_earlier_leader_creates_late_is_removed_though_no_class_holds_its_kind
 /// What the watch of a kind has seen takes an hour to reach a process.
 struct Slow(&'static str, usize);
 
-impl Weather for Slow {
-    fn delay(&mut self, _: Duration, process: usize, hop: Hop<'_>) -> Duration {
+impl FaultModel for Slow {
+    fn delay(&mut self, _: Duration, process: usize, hop: Transit<'_>) -> Duration {
         match hop {
-            Hop::Watch(Kind { kind, .. }) if (kind.as_str(), process) == (self.0, self.1) => {
+            Transit::Watch(Kind { kind, .. }) if (kind.as_str(), process) == (self.0, self.1) => {
                 Duration::from_hours(1)
             }
             _ => Duration::ZERO,
@@ -119,10 +119,10 @@ impl Weather for Slow {
 /// The annotation of a namespace is long under way.
 struct SlowAnnotation;
 
-impl Weather for SlowAnnotation {
-    fn delay(&mut self, _: Duration, _: usize, hop: Hop<'_>) -> Duration {
+impl FaultModel for SlowAnnotation {
+    fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
         match hop {
-            Hop::Request(Action::Patch { target, .. }) if target.kind.kind == "Namespace" => {
+            Transit::Request(Action::Patch { target, .. }) if target.kind.kind == "Namespace" => {
                 Duration::from_secs(10)
             }
             _ => Duration::ZERO,
@@ -197,8 +197,8 @@ fn a_removal_that_is_tried_again_heeds_what_the_class_lists_by_then() {
     bench.settle();
     let data = uid(&mut bench, "data");
     bench.cluster.interfere(|_, action| match action {
-        Action::Delete { .. } => Fate::failed(Class::Unavailable),
-        _ => Fate::Served,
+        Action::Delete { .. } => FaultVerdict::failed(Class::Unavailable),
+        _ => FaultVerdict::Served,
     });
     bench.update("web", &[settings("a", "1")]);
     bench.cluster.advance(Duration::from_mins(1));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Class};
 use lockstep_core::namespaceclass::names::reason;
-use lockstep_sim::cluster::{Fate, Hop, Weather};
+use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, settings};
@@ -170,10 +170,10 @@ fn mend_what_was_spoiled(bench: &mut Bench) {
 /// Whatever is applied is under way for a minute.
 struct SlowApplies;
 
-impl Weather for SlowApplies {
-    fn delay(&mut self, _: Duration, _: usize, hop: Hop<'_>) -> Duration {
+impl FaultModel for SlowApplies {
+    fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
         let is_slow =
-            matches!(hop, Hop::Request(Action::Apply { target, .. }) if target.kind.kind == "ConfigMap");
+            matches!(hop, Transit::Request(Action::Apply { target, .. }) if target.kind.kind == "ConfigMap");
         if is_slow { Duration::from_mins(1) } else { Duration::ZERO }
     }
 }
@@ -232,12 +232,12 @@ fn refuse(bench: &mut Bench, name: &'static str, class: Class) {
     bench.cluster.interfere(move |_, action| {
         let fits =
             action.name() == name && action.target().is_some_and(|target| target.kind.kind == "ConfigMap");
-        if fits { Fate::failed(class) } else { Fate::Served }
+        if fits { FaultVerdict::failed(class) } else { FaultVerdict::Served }
     });
 }
 
 fn serve(bench: &mut Bench) {
-    bench.cluster.interfere(|_, _| Fate::Served);
+    bench.cluster.interfere(|_, _| FaultVerdict::Served);
 }
 
 fn contest(bench: &mut Bench) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::{Class, Failure};
 use lockstep_core::object::Kind;
-use lockstep_sim::cluster::Weather;
+use lockstep_sim::cluster::FaultModel;
 
 use super::bench::{Bench, settings};
 use super::flows::{End, FLOWS, prepared};
@@ -46,7 +46,7 @@ struct Unwatchable {
     is_over: Rc<Cell<bool>>,
 }
 
-impl Weather for Unwatchable {
+impl FaultModel for Unwatchable {
     fn refuses_watch(&mut self, _: Duration, _: usize, kind: &Kind) -> Option<Failure> {
         (kind.kind == "ConfigMap" && !self.is_over.get()).then(|| Failure::new(self.class, "injected"))
     }

@@ -2,8 +2,8 @@
 
 use lockstep_core::engine::machine::{Event, Machine};
 use lockstep_core::engine::operator::{Config, Control, Operator};
-use lockstep_core::engine::recording::learn::{Learner, News};
-use lockstep_core::engine::recording::{FORMAT, Header, Line, Origin, Recordable, Replay, Taken};
+use lockstep_core::engine::recording::learn::{News, SecretTracker};
+use lockstep_core::engine::recording::{FORMAT, Header, Line, Origin, Recordable, RecordedStep, Replay};
 use lockstep_core::time::Now;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ where
     C::Stage: DeserializeOwned,
 {
     let mut machine = Operator::<C>::new(config.clone());
-    let mut learner = Learner::new([7; 32], machine.traits());
+    let mut learner = SecretTracker::new([7; 32], machine.traits());
     let mut lines: Vec<Vec<u8>> = Vec::new();
     for (number, (now, event)) in (1..).zip(taken) {
         if let Some(News { rewrites: true, .. }) = learner.learn(&event) {
@@ -26,7 +26,7 @@ where
             lines.push(learner.redactor().line(&Line::Checkpoint(state)).expect("a line is JSON"));
         }
         let gave = machine.step(event.clone(), now);
-        let line = Line::Step(Taken { number, now, event, gave });
+        let line = Line::Step(RecordedStep { number, now, event, gave });
         lines.push(learner.redactor().line(&line).expect("a line is JSON"));
     }
     let text = String::from_utf8(lines.concat()).expect("a recording is text");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockstep_core::engine::action::{Class, Failure};
 use lockstep_core::object::Kind;
-use lockstep_sim::cluster::Weather;
+use lockstep_sim::cluster::FaultModel;
 
 /// What a list can meet.
 pub(crate) const CLASSES: [Class; 6] =
@@ -27,7 +27,7 @@ impl Refusal {
     }
 }
 
-impl Weather for Refusal {
+impl FaultModel for Refusal {
     fn refuses_list(&mut self, _: Duration, _: usize, _: &Kind) -> Option<Failure> {
         self.lists.set(self.lists.get() + 1);
         (self.lists.get() == self.number).then(|| Failure::new(self.class, "injected"))

@@ -8,11 +8,11 @@ use lockstep_core::engine::action::Class;
 use lockstep_sim::simulation::bugs::{self, Bug};
 use lockstep_sim::simulation::plan::What;
 use lockstep_sim::simulation::search::{Found, hunt};
-use lockstep_sim::simulation::{Search, Simulation, Subject, Summary};
+use lockstep_sim::simulation::{Search, Simulation, Summary, SystemUnderTest};
 
 /// A controller that is searched by so many seeds, and by those that once failed.
 pub(super) struct Searched {
-    pub(super) subject: &'static dyn Subject,
+    pub(super) subject: &'static dyn SystemUnderTest,
     seeds: u64,
     once_failed: &'static [u64],
     first: OnceLock<Summary>,
@@ -20,7 +20,11 @@ pub(super) struct Searched {
 
 impl Searched {
     /// `seeds` is the number in the tier `full`; `once_failed` are seeds whose failures were fixed.
-    pub(super) const fn new(subject: &'static dyn Subject, seeds: u64, once_failed: &'static [u64]) -> Self {
+    pub(super) const fn new(
+        subject: &'static dyn SystemUnderTest,
+        seeds: u64,
+        once_failed: &'static [u64],
+    ) -> Self {
         Self { subject, seeds, once_failed, first: OnceLock::new() }
     }
 

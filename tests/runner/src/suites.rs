@@ -104,7 +104,7 @@ const SUITES: &[Suite] = &[
     waits("lockstep-tests/sentinel_input", Quick::Nothing),
     waits("lockstep-tests/sentinel_events", Quick::Nothing),
     waits("lockstep-tests/timeline", Quick::Nothing),
-    waits("lockstep-tests/worlds", Quick::Nothing),
+    waits("lockstep-tests/external", Quick::Nothing),
     // helm is not built for the lowest tier.
     waits("lockstep-tests/dpuservice_admission", Quick::Except(&["helm_says_the_same"])),
     waits("lockstep-tests/namespaceclass", Quick::All),

@@ -158,7 +158,7 @@ fn links_lead_to_files_and_headings_that_exist() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// Outside of code and quotations.
+/// ExternalSystems of code and quotations.
 #[test]
 fn pages_use_usual_words() {
     let mut found = Vec::new();

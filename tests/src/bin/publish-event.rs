@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use lockstep_core::engine::broker::{Broker, CloudEvent, Confidential, Exchange, ExchangeType};
+use lockstep_core::engine::broker::{Broker, CloudEvent, Exchange, ExchangeType, SecretString};
 use lockstep_shell::publish::Publisher;
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ async fn main() -> anyhow::Result<()> {
     let url = arguments.next().context("no URL")?;
     let exchange = arguments.next().context("no exchange")?;
     let exchange = Exchange { name: exchange, r#type: ExchangeType::Fanout, routing_key: String::new() };
-    let broker = Arc::new(Broker::RabbitMq { url: Confidential::new(&url), exchange });
+    let broker = Arc::new(Broker::RabbitMq { url: SecretString::new(&url), exchange });
     let event = CloudEvent {
         id: "00000001".to_owned(),
         r#type: "com.redhat.hyperfleet.cluster.reconcile".to_owned(),

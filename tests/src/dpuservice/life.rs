@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
-use lockstep_sim::worlds::dpu_clusters::{Access, UNREACHABLE, release};
+use lockstep_sim::external::dpu_clusters::{Access, UNREACHABLE, release};
 use serde_json::{Value, json};
 
 use super::{DPF, SERVICES, TOKEN, in_argo, join, server, service};

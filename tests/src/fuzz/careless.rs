@@ -28,7 +28,7 @@ pub(super) fn run(machine: &mut impl Machine, mut world: World) -> Vec<Step> {
             (None, Some(deadline)) if wakes < WAKES_MAX => {
                 wakes += 1;
                 elapsed = elapsed.max(deadline.at.elapsed());
-                Event::Woke
+                Event::TimerFired
             }
             (None, _) => return steps,
         };
@@ -98,7 +98,7 @@ impl World {
                 self.watched.insert(Arc::clone(kind), scope.clone());
                 events.push_back(Event::ListStarted { kind: Arc::clone(kind) });
                 let listed = self.list(kind, scope);
-                events.extend(listed.map(|object| Event::Observed { kind: Arc::clone(kind), object }));
+                events.extend(listed.map(|object| Event::Applied { kind: Arc::clone(kind), object }));
                 events.push_back(Event::ListCompleted { kind: Arc::clone(kind) });
                 Ok(Success::Done)
             }
@@ -143,7 +143,7 @@ impl World {
                 }
                 None => Err(Failure::new(Class::NotFound, "no such object")),
             },
-            Action::FindImage { .. } => {
+            Action::ResolveImage { .. } => {
                 let release = Some("4.19.0".to_owned());
                 Ok(Success::Image(FoundImage { digest: format!("sha256:{:064}", 1), release }))
             }
@@ -190,7 +190,7 @@ impl World {
             self.watched.get(&target.kind).filter(|scope| sees(scope, target, &object))
         {
             let object = shown(&object, scope);
-            events.push_back(Event::Observed { kind: Arc::clone(&target.kind), object });
+            events.push_back(Event::Applied { kind: Arc::clone(&target.kind), object });
         }
         object
     }
@@ -198,7 +198,7 @@ impl World {
     fn vanish(&self, target: &ObjectRef, object: &Arc<Value>, events: &mut VecDeque<Event>) {
         if let Some(scope) = self.watched.get(&target.kind).filter(|scope| sees(scope, target, object)) {
             let object = shown(object, scope);
-            events.push_back(Event::Vanished { kind: Arc::clone(&target.kind), object });
+            events.push_back(Event::Deleted { kind: Arc::clone(&target.kind), object });
         }
     }
 }

@@ -7,23 +7,23 @@ use std::time::Duration;
 use lockstep_core::engine::action::{Action, Request};
 use lockstep_core::engine::machine::{Deadline, Event, Machine, Metric, Step};
 use lockstep_core::time::{Monotonic, Now};
-use lockstep_sim::cluster::Outside;
+use lockstep_sim::cluster::ExternalSystems;
 
 /// How long an answer takes.
 const LATENCY: Duration = Duration::from_millis(300);
 
 /// What lies beyond Kubernetes, if anything does. All hosts share it.
 #[derive(Clone, Default)]
-pub struct Beyond(Option<Arc<Mutex<Box<dyn Outside>>>>);
+pub struct Beyond(Option<Arc<Mutex<Box<dyn ExternalSystems>>>>);
 
 impl Beyond {
     /// Shares it.
-    pub fn new(outside: Option<Box<dyn Outside>>) -> Self {
+    pub fn new(outside: Option<Box<dyn ExternalSystems>>) -> Self {
         Self(outside.map(|outside| Arc::new(Mutex::new(outside))))
     }
 
     /// Locks it; none if nothing is there.
-    pub fn lock(&self) -> Option<MutexGuard<'_, Box<dyn Outside>>> {
+    pub fn lock(&self) -> Option<MutexGuard<'_, Box<dyn ExternalSystems>>> {
         self.0.as_ref().map(|outside| outside.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -47,7 +47,7 @@ impl Answered {
     fn pass_on(&mut self, event: Event, now: Now, into: &mut Step) {
         let Step { requests, notes } = self.machine.step(event, now);
         let (asked, requests): (Vec<_>, Vec<_>) =
-            requests.into_iter().partition(|request| matches!(request.action, Action::FindImage { .. }));
+            requests.into_iter().partition(|request| matches!(request.action, Action::ResolveImage { .. }));
         self.asked.extend(asked.into_iter().map(|request| (now.monotonic + LATENCY, request)));
         into.requests.extend(requests);
         into.notes.extend(notes);

@@ -70,8 +70,8 @@ impl Faulty {
             }
             (
                 Bug::DeadWatch,
-                Event::Observed { ref kind, .. }
-                | Event::Vanished { ref kind, .. }
+                Event::Applied { ref kind, .. }
+                | Event::Deleted { ref kind, .. }
                 | Event::ListStarted { ref kind }
                 | Event::ListCompleted { ref kind },
             ) if self.dead.contains(kind) => None,

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use lockstep_core::random::Random;
 use lockstep_sim::apiserver::{ApiServer, Options};
+use lockstep_sim::external::{self, System};
 use lockstep_sim::host::State;
 use lockstep_sim::simulation::subjects::{bridge, dpuservice};
-use lockstep_sim::simulation::{Subject, World};
-use lockstep_sim::worlds::{self, System};
+use lockstep_sim::simulation::{SystemUnderTest, World};
 use turmoil::Sim;
 
 use super::beyond::Beyond;
@@ -22,13 +22,13 @@ pub enum Scene {
     Classes,
     /// A controller on its stage of the model level, where people do what they do there ([`stage`]), with these systems on a
     /// host of their own.
-    Staged(&'static dyn Subject, &'static [System]),
+    Staged(&'static dyn SystemUnderTest, &'static [System]),
 }
 
 /// The Bridge, HyperShift, DPF and MetalLB around it.
-pub const BRIDGE: Scene = Scene::Staged(&bridge::Bridge, &worlds::BRIDGE);
+pub const BRIDGE: Scene = Scene::Staged(&bridge::Bridge, &external::BRIDGE);
 /// The DPUService controller, DPF, clusters of DPUs and Argo CD around it.
-pub const DPUSERVICE: Scene = Scene::Staged(&dpuservice::DpuService, &worlds::DPUSERVICE);
+pub const DPUSERVICE: Scene = Scene::Staged(&dpuservice::DpuService, &external::DPUSERVICE);
 
 impl Scene {
     /// The scene of a controller of this name.

@@ -13,10 +13,10 @@ use lockstep_shell::manager::Manager;
 use lockstep_shell::metrics::Metrics;
 use lockstep_shell::shutdown;
 use lockstep_sim::apiserver::{ApiServer, Response};
-use lockstep_sim::cluster::Outside;
+use lockstep_sim::cluster::ExternalSystems;
+use lockstep_sim::external::{self, Pace, System};
 use lockstep_sim::host::State;
-use lockstep_sim::simulation::{Act, Hand, Subject};
-use lockstep_sim::worlds::{self, Pace, System};
+use lockstep_sim::simulation::{Act, Hand, SystemUnderTest};
 use prometheus::Registry;
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ const LAST_ACT: Duration = Duration::from_secs(10);
 pub async fn around(systems: &'static [System], seed: u64, trace: Trace) -> turmoil::Result {
     let clock = Clock::start(move || server::time(&trace));
     let mut manager = Manager::new(client(HOST)?, clock, seed, Metrics::new(Registry::new())?);
-    for world in worlds::controllers(systems, Pace::BRISK, seed) {
+    for world in external::controllers(systems, Pace::BRISK, seed) {
         manager.add(world);
     }
     let (_trigger, stopping) = shutdown::channel();
@@ -45,7 +45,7 @@ pub async fn around(systems: &'static [System], seed: u64, trace: Trace) -> turm
 
 /// Acts until the trouble is over.
 pub async fn act(
-    subject: &'static dyn Subject,
+    subject: &'static dyn SystemUnderTest,
     state: State,
     beyond: Beyond,
     mut random: Random,
@@ -88,7 +88,7 @@ pub struct Direct<'a> {
     /// The server.
     pub server: &'a mut ApiServer,
     /// What lies beyond Kubernetes.
-    pub outside: Option<MutexGuard<'a, Box<dyn Outside>>>,
+    pub outside: Option<MutexGuard<'a, Box<dyn ExternalSystems>>>,
     /// The time.
     pub now: Timestamp,
 }
@@ -98,7 +98,7 @@ impl Hand for Direct<'_> {
         self.server
     }
 
-    fn outside(&mut self) -> Option<(&mut dyn Outside, Timestamp)> {
+    fn outside(&mut self) -> Option<(&mut dyn ExternalSystems, Timestamp)> {
         Some((&mut ***self.outside.as_mut()?, self.now))
     }
 

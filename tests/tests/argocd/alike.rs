@@ -16,8 +16,8 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
 use lockstep_core::engine::write::covers;
-use lockstep_sim::worlds::dpu_clusters::{Access, UNREACHABLE};
-use lockstep_sim::worlds::{self, System};
+use lockstep_sim::external::dpu_clusters::{Access, UNREACHABLE};
+use lockstep_sim::external::{self, System};
 use lockstep_tests::argocd::{ArgoCd, CHART, Charts, DpuCluster};
 use lockstep_tests::chart::apply;
 use lockstep_tests::control_plane::ControlPlane;
@@ -80,7 +80,7 @@ impl Bench {
         let plane = spawn_blocking(ControlPlane::start).await??;
         let user = User { client: plane.client().await? };
         let systems = [System::Dpf, System::DpuClusters, System::ArgoCd];
-        dpuservice::prepare(&user.client, &worlds::definitions(&systems)).await?;
+        dpuservice::prepare(&user.client, &external::definitions(&systems)).await?;
         let external = dpuservice::surround(user.client.clone())?;
         for name in CLUSTERS {
             dpuservice::join(&user, name).await?;

@@ -113,7 +113,7 @@ async fn taken(court: &Court, texts: &[&str]) -> anyhow::Result<()> {
 /// What the first example refers to is taken too, by the definitions of DPF and MetalLB.
 pub(super) async fn the_infrastructure_is_taken(court: Court) -> anyhow::Result<()> {
     let mut served = HashSet::new();
-    for definition in lockstep_sim::worlds::definitions(&lockstep_sim::worlds::BRIDGE) {
+    for definition in lockstep_sim::external::definitions(&lockstep_sim::external::BRIDGE) {
         served.insert(definition["spec"]["names"]["kind"].clone());
         install_crd(&court.client, &definition).await?;
     }

@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use kube::Client;
-use lockstep_sim::worlds;
+use lockstep_sim::external;
 use lockstep_tests::access::{asked, needs_all_of};
 use lockstep_tests::bridge::{Surroundings, Tenant, life, storm, validation};
 use lockstep_tests::chart::{install, named, render, start};
@@ -39,7 +39,7 @@ impl Deployed {
     async fn start(release: &str) -> anyhow::Result<Self> {
         let plane = ControlPlane::start()?;
         let client = plane.client().await?;
-        let definitions = definitions(&worlds::BRIDGE)?;
+        let definitions = definitions(&external::BRIDGE)?;
         let surroundings = Surroundings::start(client.clone(), definitions.clone()).await?;
         let objects = render(release, &format!("{BRIDGE}log: {{level: debug}}\n"))?;
         install(&client, release, &objects).await?;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, ensure};
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, CLUSTER, SERVICE, SERVICE_NAME};
-use lockstep_sim::worlds;
+use lockstep_sim::external;
 use lockstep_tests::access::{asked, needs_all_of};
 use lockstep_tests::chart::{install, named, render, start};
 use lockstep_tests::control_plane::ControlPlane;
@@ -20,7 +20,7 @@ const ROUNDS: usize = 20;
 async fn the_controller_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyhow::Result<()> {
     let (plane, release) = (ControlPlane::start()?, "dpuservice-lives");
     let client = plane.client().await?;
-    prepare(&client, &definitions(&worlds::DPUSERVICE)?).await?;
+    prepare(&client, &definitions(&external::DPUSERVICE)?).await?;
     let _worlds = surround(client.clone())?;
     let objects = render(release, &format!("{DPUSERVICE}log: {{level: debug}}\n"))?;
     install(&client, release, &objects).await?;

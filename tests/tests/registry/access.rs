@@ -1,7 +1,7 @@
 //! Who may pull.
 
 use lockstep_core::engine::action::Class;
-use lockstep_core::engine::broker::Confidential;
+use lockstep_core::engine::broker::SecretString;
 
 use super::raw::answer;
 use super::stand_in::{BASIC, Guard, INDEX, TOKEN, answering, asked, registry, repository};
@@ -45,7 +45,7 @@ async fn basic_credentials_are_shown_when_they_are_asked_for() {
 async fn wrong_credentials_are_forbidden() {
     for (guard, questions) in [(Guard::Basic, 2), (Guard::Bearer("token"), 2)] {
         let server = registry(guard).await;
-        let other = Some(Confidential::new("user:hunter2-old"));
+        let other = Some(SecretString::new("user:hunter2-old"));
         let failure = failure(&format!("{}:4.19.3", repository(&server)), other, PATIENCE).await;
         let expected = format!("{}: 401 Unauthorized", server.url.replace("http://", ""));
         assert_eq!((failure.class, failure.message), (Class::Forbidden, expected));

@@ -99,7 +99,7 @@ async fn the_executor_carries_the_action_out() {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let executor = Executor::new(kube::Client::try_from(nowhere).unwrap(), "bridge");
     let image = format!("{}@{INDEX}", repository(&server));
-    let outcome = executor.execute(&Action::FindImage { image, credentials: Some(user()) }).await;
+    let outcome = executor.execute(&Action::ResolveImage { image, credentials: Some(user()) }).await;
     let image = FoundImage { digest: INDEX.to_owned(), release: Some("4.19.3".to_owned()) };
     assert_eq!(outcome, Ok(Success::Image(image)));
 }

@@ -1,14 +1,14 @@
 //! The recorded life of a bridge, whose Secrets pass through the Bridge.
 
 use anyhow::ensure;
-use lockstep_sim::worlds;
+use lockstep_sim::external;
 use lockstep_tests::bridge::{Surroundings, Tenant, life};
 use lockstep_tests::upstream::definitions;
 
 use super::Site;
 
 pub(crate) async fn the_life_of_a_bridge_replays(site: Site) -> anyhow::Result<()> {
-    let surroundings = Surroundings::start(site.client.clone(), definitions(&worlds::BRIDGE)?).await?;
+    let surroundings = Surroundings::start(site.client.clone(), definitions(&external::BRIDGE)?).await?;
     let operator = site.run("bridge", "64Mi")?;
     let tenant = Tenant::move_in(site.client.clone(), "replay", 10, surroundings.repository()).await?;
     life::comes(&tenant).await?;

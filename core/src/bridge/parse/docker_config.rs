@@ -8,7 +8,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
 
-use crate::engine::broker::Confidential;
+use crate::engine::broker::SecretString;
 use crate::engine::image::{DOCKER_HUB, ImageReference};
 use crate::engine::recording::Hide;
 use crate::engine::wire::cut;
@@ -23,7 +23,7 @@ pub struct DockerConfig {
 #[derive(Clone, PartialEq, Eq)]
 struct Entry {
     place: Place,
-    credentials: Confidential,
+    credentials: SecretString,
 }
 
 /// Which images credentials are for.
@@ -69,7 +69,7 @@ impl DockerConfig {
 
     /// The credentials for an image, as `user:password`: those of the longest path that its repository begins with, and
     /// of a host that is named before one that a wildcard matches.
-    pub fn credentials_for(&self, image: &ImageReference) -> Option<Confidential> {
+    pub fn credentials_for(&self, image: &ImageReference) -> Option<SecretString> {
         let entry = self.entries.iter().find(|entry| entry.place.holds(image))?;
         Some(entry.credentials.clone())
     }
@@ -128,7 +128,7 @@ fn host_matches(pattern: &str, host: &str) -> bool {
 }
 
 /// `user:password`, if an entry has them. An error begins with the place below the entry.
-fn credentials(auth: &Map<String, Value>) -> Result<Option<Confidential>, &'static str> {
+fn credentials(auth: &Map<String, Value>) -> Result<Option<SecretString>, &'static str> {
     let [encoded, user, password] = ["auth", "username", "password"].map(|key| auth.get(key));
     let text = |value: Option<&Value>, problem| match value {
         None | Some(Value::Null) => Ok(String::new()),
@@ -143,13 +143,13 @@ fn credentials(auth: &Map<String, Value>) -> Result<Option<Confidential>, &'stat
             (true, true) => Ok(None),
             (true, false) => Err(" has a password without a username; add it"),
             (false, true) => Err(" has a username without a password; add it"),
-            (false, false) => Ok(Some(Confidential::new(format!("{user}:{password}")))),
+            (false, false) => Ok(Some(SecretString::new(format!("{user}:{password}")))),
         };
     }
     let decoded =
         BASE64.decode(encoded).map_err(|_| ".auth is not base64; write the base64 of user:password")?;
     match String::from_utf8(decoded) {
-        Ok(decoded) if decoded.contains(':') => Ok(Some(Confidential::new(decoded))),
+        Ok(decoded) if decoded.contains(':') => Ok(Some(SecretString::new(decoded))),
         Ok(_) => Err(".auth has no colon; write the base64 of user:password"),
         Err(_) => Err(".auth is not the base64 of a text; write the base64 of user:password"),
     }

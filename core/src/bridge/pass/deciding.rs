@@ -4,47 +4,52 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::{Part, Pass};
+use super::{ManagedObject, ReconcileProgress};
 use crate::bridge::names::condition;
-use crate::bridge::prerequisites::{self, Remedy};
+use crate::bridge::prerequisites::{self, Resolution};
 use crate::bridge::source::Source;
-use crate::bridge::view::{Own, View};
+use crate::bridge::view::{BridgeSnapshot, OwnedObject};
 use crate::bridge::{address, dpucluster, hosted_cluster, kubeconfig, readiness, status};
 use crate::engine::action::Action;
 use crate::engine::driver::Verdict;
 
 /// The next write that brings the cluster nearer to what the spec says. Nothing is made, or changed, for a bridge whose
 /// DPUCluster is not valid.
-pub(super) fn next_write(view: &View<'_>, pass: &Pass) -> Option<(Part, Action)> {
+pub(super) fn next_write(
+    view: &BridgeSnapshot<'_>,
+    pass: &ReconcileProgress,
+) -> Option<(ManagedObject, Action)> {
     view.dpu_cluster()?;
     let unmet = status::unmet(view, pass);
-    let is_free = |part: Part| !pass.written.contains(&part) && pass.failure(part).is_none();
-    let write =
-        |part: Part, write: Option<Action>| write.filter(|_| is_free(part)).map(|write| (part, write));
+    let is_free = |part: ManagedObject| !pass.written.contains(&part) && pass.failure(part).is_none();
+    let write = |part: ManagedObject, write: Option<Action>| {
+        write.filter(|_| is_free(part)).map(|write| (part, write))
+    };
     // A spec that changes in mid-pass may name another image than the registry was asked for.
     let was_asked = prerequisites::may_give_image(view);
     let may_change = match view.hosted_cluster() {
         // That it was deleted is told before it is made anew.
-        Own::Absent => was_asked && unmet.is_empty() && !hosted_cluster::existed(view.bridge),
-        Own::Ours(_) => was_asked && unmet.iter().all(|unmet| unmet.remedy == Remedy::Wait),
-        Own::Unknown(_) | Own::Foreign | Own::Going => return None,
+        OwnedObject::Absent => was_asked && unmet.is_empty() && !hosted_cluster::existed(view.bridge),
+        OwnedObject::Ours(_) => was_asked && unmet.iter().all(|unmet| unmet.remedy == Resolution::Retry),
+        OwnedObject::Unknown(_) | OwnedObject::Foreign | OwnedObject::Going => return None,
     };
-    if may_change && let Some(write) = write(Part::HostedCluster, hosted_cluster::write(view)) {
+    if may_change && let Some(write) = write(ManagedObject::HostedCluster, hosted_cluster::write(view)) {
         return Some(write);
     }
     view.hosted_cluster().ours()?;
-    let has_room = matches!(view.node_pool(), Own::Absent | Own::Ours(_));
+    let has_room = matches!(view.node_pool(), OwnedObject::Absent | OwnedObject::Ours(_));
     if may_change
         && has_room
-        && let Some(write) = write(Part::NodePool, hosted_cluster::write_node_pool(view))
+        && let Some(write) = write(ManagedObject::NodePool, hosted_cluster::write_node_pool(view))
     {
         return Some(write);
     }
-    write(Part::Service, address::write(view)).or_else(|| write(Part::DpuCluster, kubeconfig::write(view)))
+    write(ManagedObject::Service, address::write(view))
+        .or_else(|| write(ManagedObject::DpuCluster, kubeconfig::write(view)))
 }
 
 /// When the bridge has to be looked at again though nothing happens ("Requeue Strategy").
-pub(super) fn verdict(view: &View<'_>, pass: &Pass) -> Verdict {
+pub(super) fn verdict(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Verdict {
     if let Some((part, failure)) = pass.failures.first() {
         return dpucluster::retry(format!("{}: {failure}", part.title()), failure);
     }

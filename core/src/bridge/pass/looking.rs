@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Part, Pass, Stage, wait};
+use super::{ManagedObject, ReconcileProgress, Stage, wait};
 use crate::bridge::dpucluster::Lookup;
 use crate::bridge::image::Checked;
-use crate::bridge::secrets::{self, Examined, Role, Standing, Verified};
+use crate::bridge::secrets::{self, CopyComparison, SecretRole, SecretState, Verified};
 use crate::bridge::source::Source;
-use crate::bridge::view::View;
+use crate::bridge::view::BridgeSnapshot;
 use crate::bridge::{Controller, kubeconfig, names, prerequisites};
 use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::driver::Next;
@@ -27,25 +27,25 @@ pub enum Read {
     /// The DPUCluster.
     DpuCluster,
     /// The HostedCluster or NodePool.
-    Own(Source),
+    OwnedObject(Source),
     /// A Secret.
-    Secret(Role),
+    Secret(SecretRole),
     /// Its copy.
-    Copy(Role),
+    Copy(SecretRole),
 }
 
 /// What is handed on, with the version of what it comes from.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Handed {
+pub enum PendingCopy {
     /// A Secret.
-    Secret(Role, Arc<Value>),
+    Secret(SecretRole, Arc<Value>),
     /// The question whether there is such an image.
     Image(String, String),
 }
 
 impl Controller {
     pub(super) fn look(&mut self, key: &Name, now: Now) -> Next<Stage> {
-        let pass = Pass { began: now.monotonic, ..Pass::default() };
+        let pass = ReconcileProgress { began: now.monotonic, ..ReconcileProgress::default() };
         let reads = self.with_view(key, &pass, now, |view| {
             let mut reads = BTreeSet::new();
             let refusal = view.world.refusal(Source::DpuClusters).map(|failure| failure.class);
@@ -54,19 +54,19 @@ impl Controller {
             }
             for source in [Source::HostedClusters, Source::NodePools] {
                 if let Ok(None) = view.world.find(source, view.key) {
-                    reads.insert(Read::Own(source));
+                    reads.insert(Read::OwnedObject(source));
                 }
             }
-            for role in Role::ALL {
-                let is_wanted = role != Role::Kubeconfig
+            for role in SecretRole::ALL {
+                let is_wanted = role != SecretRole::Kubeconfig
                     || (kubeconfig::is_made(view) && kubeconfig::of_others(view).is_none());
                 let copy = role.copy(view.key, view.bridge.dpu_cluster.as_ref());
-                if is_wanted && copy.is_some() && view.secret(role) == Standing::Unread {
+                if is_wanted && copy.is_some() && view.secret(role) == SecretState::Unread {
                     reads.extend([Read::Secret(role), Read::Copy(role)]);
                 }
             }
             if is_image_due(view) {
-                reads.insert(Read::Secret(Role::Pull));
+                reads.insert(Read::Secret(SecretRole::Pull));
             }
             let get = |target| Action::Get { target, metadata_only: false };
             let gets = reads.into_iter().filter_map(|read| Some((read, get(target(view, read)?))));
@@ -87,22 +87,22 @@ impl Controller {
         };
         let message = format!("Validating DPUCluster existence: DPFHCPBridge {key}, DPUCluster {name}");
         let fetching = format!("Fetching DPUCluster from API: {name}");
-        self.outbox.notes.push(Note::Told { debug: false, message });
+        self.outbox.notes.push(Note::Log { debug: false, message });
         if is_read {
-            self.outbox.notes.push(Note::Told { debug: true, message: fetching });
+            self.outbox.notes.push(Note::Log { debug: true, message: fetching });
         }
     }
 
     pub(super) fn looked(
         &mut self,
         key: &Name,
-        mut pass: Pass,
+        mut pass: ReconcileProgress,
         reads: Vec<Read>,
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
-        let mut secrets: Vec<(Role, Arc<Value>)> = Vec::new();
-        let mut copies: Vec<(Role, Lookup<Arc<Value>>)> = Vec::new();
+        let mut secrets: Vec<(SecretRole, Arc<Value>)> = Vec::new();
+        let mut copies: Vec<(SecretRole, Lookup<Arc<Value>>)> = Vec::new();
         for (read, outcome) in reads.into_iter().zip(outcomes) {
             let found = lookup(outcome);
             match read {
@@ -110,7 +110,7 @@ impl Controller {
                     let trimmed = |object: Arc<Value>| Source::DpuClusters.trim(&object).unwrap_or_default();
                     pass.dpu_cluster = Some(found.map(|object| object.map(trimmed)));
                 }
-                Read::Own(source) => match found {
+                Read::OwnedObject(source) => match found {
                     Ok(Some(object)) => self.absorb(key, source, &object),
                     Ok(None) => {}
                     Err(failure) => pass.failures.push((part_of(source), failure)),
@@ -121,7 +121,7 @@ impl Controller {
                         secrets.push((role, object));
                     }
                     Ok(None) => {}
-                    Err(failure) => pass.failures.push((Part::Secret(role), failure)),
+                    Err(failure) => pass.failures.push((ManagedObject::Secret(role), failure)),
                 },
                 Read::Copy(role) => copies.push((role, found)),
             }
@@ -136,22 +136,22 @@ impl Controller {
             // A Secret may be read for its credentials only.
             if let Some(copy) = copy {
                 match copy {
-                    Err(failure) => pass.failures.push((Part::Secret(role), failure.clone())),
+                    Err(failure) => pass.failures.push((ManagedObject::Secret(role), failure.clone())),
                     Ok(copy) => {
                         if let Some(write) =
                             self.compare(key, role, &secret, copy.as_deref(), has_dpu_cluster)
                         {
                             actions.push(write);
-                            handed.push(Handed::Secret(role, marked(&secret)));
+                            handed.push(PendingCopy::Secret(role, marked(&secret)));
                         }
                     }
                 }
             }
-            if role == Role::Pull
+            if role == SecretRole::Pull
                 && let Some((ask, image)) = self.ask_registry(key, &pass, &secret, now)
             {
                 actions.push(ask);
-                handed.push(Handed::Image(image, secrets::marker(&secret)));
+                handed.push(PendingCopy::Image(image, secrets::marker(&secret)));
             }
         }
         wait(actions, Stage::Copying(pass, handed))
@@ -161,16 +161,16 @@ impl Controller {
     fn compare(
         &mut self,
         key: &Name,
-        role: Role,
+        role: SecretRole,
         secret: &Value,
         copy: Option<&Value>,
         may_copy: bool,
     ) -> Option<Action> {
         let bridge = self.world.bridges.get(key)?;
         let complaint = match secrets::examine(role, key, bridge, secret, copy)? {
-            Examined::Differs(write) => return may_copy.then_some(write),
-            Examined::Bad(complaint) => Some(complaint),
-            Examined::Same => None,
+            CopyComparison::Differs(write) => return may_copy.then_some(write),
+            CopyComparison::Bad(complaint) => Some(complaint),
+            CopyComparison::Same => None,
         };
         if let Some(copy) = copy {
             self.absorb(key, Source::Secrets, copy);
@@ -183,7 +183,7 @@ impl Controller {
     fn ask_registry(
         &mut self,
         key: &Name,
-        pass: &Pass,
+        pass: &ReconcileProgress,
         secret: &Value,
         now: Now,
     ) -> Option<(Action, String)> {
@@ -193,7 +193,7 @@ impl Controller {
             is_image_due(view).then(|| {
                 let reference = ImageReference::parse(&image).ok();
                 let credentials = reference.and_then(|reference| config.credentials_for(&reference));
-                (Action::FindImage { image: image.clone(), credentials }, image)
+                (Action::ResolveImage { image: image.clone(), credentials }, image)
             })
         })?
     }
@@ -201,21 +201,23 @@ impl Controller {
     pub(super) fn copied(
         &mut self,
         key: &Name,
-        mut pass: Pass,
-        handed: Vec<Handed>,
+        mut pass: ReconcileProgress,
+        handed: Vec<PendingCopy>,
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
         for (handed, outcome) in handed.into_iter().zip(outcomes) {
             let memory = self.world.memories.entry(key.clone()).or_default();
             match (handed, outcome) {
-                (Handed::Secret(role, source), Ok(Success::Object(copy))) => {
+                (PendingCopy::Secret(role, source), Ok(Success::Object(copy))) => {
                     memory.secrets.insert(role, Verified::new(&source, Some(&copy), None));
                     self.absorb(key, Source::Secrets, &copy);
                 }
-                (Handed::Secret(role, _), Err(failure)) => pass.failures.push((Part::Secret(role), failure)),
-                (Handed::Secret(..), Ok(_)) => {}
-                (Handed::Image(image, secret), outcome) => {
+                (PendingCopy::Secret(role, _), Err(failure)) => {
+                    pass.failures.push((ManagedObject::Secret(role), failure))
+                }
+                (PendingCopy::Secret(..), Ok(_)) => {}
+                (PendingCopy::Image(image, secret), outcome) => {
                     let answer = match outcome {
                         Ok(Success::Image(found)) => Ok(found),
                         Ok(_) => Err(Failure::new(Class::Unknown, "the answer is about no image")),
@@ -231,22 +233,22 @@ impl Controller {
 }
 
 /// Whether the registry has to be asked.
-fn is_image_due(view: &View<'_>) -> bool {
+fn is_image_due(view: &BridgeSnapshot<'_>) -> bool {
     if !prerequisites::image_matters(view) {
         return false;
     }
-    let source = Role::Pull.source(view.key, view.spec);
+    let source = SecretRole::Pull.source(view.key, view.spec);
     let Ok(Some(secret)) = view.world.find(Source::Secrets, &source) else { return false };
     let due = view.checked_image().map(|checked| checked.due(&secrets::marker(secret)));
     due.is_none_or(|due| due <= view.now.monotonic)
 }
 
 /// What a read asks for.
-fn target(view: &View<'_>, read: Read) -> Option<ObjectRef> {
+fn target(view: &BridgeSnapshot<'_>, read: Read) -> Option<ObjectRef> {
     let secret = names::secret();
     Some(match read {
         Read::DpuCluster => view.bridge.dpu_cluster.as_ref()?.object(&names::dpu_cluster()),
-        Read::Own(source) => view.key.object(&source.kind()),
+        Read::OwnedObject(source) => view.key.object(&source.kind()),
         Read::Secret(role) => role.source(view.key, view.spec).object(&secret),
         Read::Copy(role) => role.copy(view.key, view.bridge.dpu_cluster.as_ref())?.object(&secret),
     })
@@ -270,6 +272,6 @@ fn marked(secret: &Value) -> Arc<Value> {
     )
 }
 
-fn part_of(source: Source) -> Part {
-    if source == Source::NodePools { Part::NodePool } else { Part::HostedCluster }
+fn part_of(source: Source) -> ManagedObject {
+    if source == Source::NodePools { ManagedObject::NodePool } else { ManagedObject::HostedCluster }
 }

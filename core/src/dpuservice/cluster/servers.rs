@@ -79,7 +79,7 @@ impl Controller {
     }
 
     /// Whether an older cluster has not been looked at yet.
-    pub(super) fn has_unknown_elder(&self, key: &Name) -> bool {
+    pub(super) fn has_unresolved_older(&self, key: &Name) -> bool {
         self.unknown().any(|name| name != key && self.world.is_older(name, key))
     }
 
@@ -92,16 +92,18 @@ impl Controller {
 
     /// Another cluster that has the same server: the one that Argo CD knows by it, else the one whose Secret is being written,
     /// else, if this one never had it, an older one that waits for it too.
-    pub(super) fn rival(&self, key: &Name, server: &str) -> Option<Rival> {
+    pub(super) fn older_claimant(&self, key: &Name, server: &str) -> Option<Rival> {
         let world = &self.world;
         let says = |name: &Name| world.found.get(name).and_then(|found| found.server.as_deref());
         let is_older = |rival: &&Name| *rival != key && world.is_older(rival, key);
-        let rival = if world.told_of(server).any(|holder| holder == key) {
-            let mut holders =
-                world.told_of(server).filter(|name| says(name).is_none_or(|said| said == server));
+        let rival = if world.clusters_with_server(server).any(|holder| holder == key) {
+            let mut holders = world
+                .clusters_with_server(server)
+                .filter(|name| says(name).is_none_or(|said| said == server));
             holders.find(is_older)
         } else {
-            let mut holders = world.told_of(server).filter(|holder| !self.waits_for(holder, server, key));
+            let mut holders =
+                world.clusters_with_server(server).filter(|holder| !self.waits_for(holder, server, key));
             let sharers = || {
                 world.found.iter().filter(|(name, found)| {
                     *name != key && found.server.as_deref() == Some(server) && world.stays(name).is_some()
@@ -127,7 +129,9 @@ impl Controller {
         for _ in 0..self.world.found.len() {
             let said = self.world.found.get(holder).and_then(|found| found.server.as_deref());
             let Some(wanted) = said.filter(|said| *said != held) else { return false };
-            let Some(next) = self.world.told_of(wanted).find(|next| *next != holder) else { return false };
+            let Some(next) = self.world.clusters_with_server(wanted).find(|next| *next != holder) else {
+                return false;
+            };
             if next == key {
                 return true;
             }

@@ -146,7 +146,7 @@ fn the_wish_of_a_server_is_heeded_for_five_minutes_at_most() {
     let (mut driver, mut counter) = (driver(5), Counter::default());
     let result = failed(&mut driver, &mut counter, [throttled(3600), throttled(7200)]);
     assert!(
-        matches!(result, ReconcileResult::Failed { retry_after, .. } if retry_after == WISH_MAX),
+        matches!(result, ReconcileResult::Failed { retry_after, .. } if retry_after == RETRY_AFTER_MAX),
         "{result:?}"
     );
     driver.enqueue(7);

@@ -89,7 +89,7 @@ fn leads(notes: &[Note]) -> Option<bool> {
 /// What else they tell.
 fn told(notes: &[Note]) -> Vec<&str> {
     let texts = notes.iter().filter_map(|note| match note {
-        Note::Warning { message } | Note::Told { debug: false, message } => Some(message.as_str()),
+        Note::Warning { message } | Note::Log { debug: false, message } => Some(message.as_str()),
         _ => None,
     });
     texts.collect()
@@ -119,10 +119,10 @@ fn the_first_leads_and_the_second_stands_by_until_the_lease_is_given_back() {
     );
     let notes = drive(&mut two, &mut world, Event::Started, at(100));
     assert_eq!(told(&notes), [r#"standing by: the Lease lockstep/lockstep is held by "one""#]);
-    assert_eq!(drive(&mut two, &mut world, Event::Woke, at(2100)), [], "it is told once");
+    assert_eq!(drive(&mut two, &mut world, Event::TimerFired, at(2100)), [], "it is told once");
     let down = drive(&mut one, &mut world, Event::LeadershipChanged { leading: false }, at(5000));
     assert_eq!(down, [Note::LeadershipChanged { leading: false }]);
-    let up = drive(&mut two, &mut world, Event::Woke, at(5100));
+    let up = drive(&mut two, &mut world, Event::TimerFired, at(5100));
     assert_eq!(up, [Note::LeadershipChanged { leading: true }]);
     let lease = world.lease.expect("held");
     assert_eq!(
@@ -137,9 +137,9 @@ fn a_dead_leader_is_replaced_after_the_lease_duration_by_our_own_clock() {
     let (mut one, mut two) = (candidate("one"), candidate("two"));
     drive(&mut one, &mut world, Event::Started, at(0));
     drive(&mut two, &mut world, Event::Started, at(1000));
-    assert_eq!(drive(&mut two, &mut world, Event::Woke, at(15_999)), []);
+    assert_eq!(drive(&mut two, &mut world, Event::TimerFired, at(15_999)), []);
     assert_eq!(
-        drive(&mut two, &mut world, Event::Woke, at(18_000)),
+        drive(&mut two, &mut world, Event::TimerFired, at(18_000)),
         [Note::LeadershipChanged { leading: true }]
     );
 }
@@ -149,20 +149,20 @@ fn a_leader_that_cannot_renew_steps_down_in_time_and_tells_why() {
     let mut world = World::new();
     let mut one = candidate("one");
     drive(&mut one, &mut world, Event::Started, at(0));
-    let request = only(one.step(Event::Woke, at(2000)));
+    let request = only(one.step(Event::TimerFired, at(2000)));
     let notes = one.step(failed(&request, Class::Unavailable, "no route"), at(6000)).notes;
     assert_eq!(
         told(&notes),
         ["cannot update the Lease lockstep/lockstep: unavailable: no route; it is tried again"]
     );
-    let request = only(one.step(Event::Woke, at(8000)));
+    let request = only(one.step(Event::TimerFired, at(8000)));
     assert_eq!(
         one.step(failed(&request, Class::Unavailable, "no way"), at(9000)).notes,
         [],
         "it is told once"
     );
     assert_eq!(one.deadline().map(|deadline| deadline.at), Some(at(10_000).monotonic));
-    let notes = one.step(Event::Woke, at(10_000)).notes;
+    let notes = one.step(Event::TimerFired, at(10_000)).notes;
     let why = "leadership ends: the Lease lockstep/lockstep was not renewed for 10 s: unavailable: no way"
         .to_owned();
     assert_eq!(notes, [Note::Warning { message: why }, Note::LeadershipChanged { leading: false }]);
@@ -175,11 +175,11 @@ fn a_leader_that_finds_another_in_the_lease_ends_and_leaves_it_alone() {
     let (mut one, mut two) = (candidate("one"), candidate("two"));
     drive(&mut one, &mut world, Event::Started, at(0));
     drive(&mut two, &mut world, Event::Started, at(1000));
-    assert_eq!(leads(&drive(&mut two, &mut world, Event::Woke, at(20_000))), Some(true));
-    let notes = drive(&mut one, &mut world, Event::Woke, at(2000));
+    assert_eq!(leads(&drive(&mut two, &mut world, Event::TimerFired, at(20_000))), Some(true));
+    let notes = drive(&mut one, &mut world, Event::TimerFired, at(2000));
     assert_eq!(told(&notes), [r#"leadership ends: the Lease lockstep/lockstep is held by "two""#]);
     assert_eq!(leads(&notes), Some(false));
-    drive(&mut one, &mut world, Event::Woke, at(4000));
+    drive(&mut one, &mut world, Event::TimerFired, at(4000));
     assert_eq!(world.lease.as_ref().map(record::holder), Some("two"));
 }
 
@@ -188,9 +188,9 @@ fn a_request_that_hangs_costs_neither_the_leadership_nor_its_takeover() {
     let mut world = World::new();
     let (mut one, mut two) = (candidate("one"), candidate("two"));
     drive(&mut one, &mut world, Event::Started, at(0));
-    let hung = only(one.step(Event::Woke, at(2000)));
+    let hung = only(one.step(Event::TimerFired, at(2000)));
     assert_eq!(one.deadline().map(|deadline| deadline.at), Some(at(7000).monotonic));
-    let step = one.step(Event::Woke, at(7000));
+    let step = one.step(Event::TimerFired, at(7000));
     assert_eq!(
         told(&step.notes),
         ["cannot update the Lease lockstep/lockstep: unknown: no answer within 5 s; it is tried again"]
@@ -203,16 +203,16 @@ fn a_request_that_hangs_costs_neither_the_leadership_nor_its_takeover() {
     assert_eq!(one.deadline().map(|deadline| deadline.at), Some(at(9300).monotonic));
 
     drive(&mut two, &mut world, Event::Started, at(8000));
-    let _hung = only(two.step(Event::Woke, at(10_000)));
+    let _hung = only(two.step(Event::TimerFired, at(10_000)));
     assert_eq!(two.deadline().map(|deadline| deadline.at), Some(at(15_000).monotonic));
-    assert_eq!(only(two.step(Event::Woke, at(15_000))).action.name(), "get");
+    assert_eq!(only(two.step(Event::TimerFired, at(15_000))).action.name(), "get");
 }
 
 #[test]
 fn a_request_that_the_shell_gives_up_costs_no_more_than_one_that_hangs() {
     let mut one = candidate("one");
     drive(&mut one, &mut World::new(), Event::Started, at(0));
-    let hung = only(one.step(Event::Woke, at(2000)));
+    let hung = only(one.step(Event::TimerFired, at(2000)));
     let step = one.step(failed(&hung, Class::Unknown, "no answer within 5 s"), at(7000));
     assert_eq!(only(step).action.name(), "get");
 }
@@ -228,7 +228,7 @@ fn who_steps_down_during_a_write_gives_the_lease_back_once_it_knows_how_that_end
                 drive(&mut one, &mut world, Event::Started, at(0));
                 clock = 2000;
             }
-            let mut write = only(one.step(Event::Woke, at(clock)));
+            let mut write = only(one.step(Event::TimerFired, at(clock)));
             if !leading {
                 write = only(one.step(answered(&write, &mut world), at(clock)));
             }
@@ -250,8 +250,8 @@ fn who_steps_down_while_it_looks_again_looks_once_more() {
     let mut world = World::new();
     let mut one = candidate("one");
     drive(&mut one, &mut world, Event::Started, at(0));
-    let hung = only(one.step(Event::Woke, at(2000)));
-    let _read = only(one.step(Event::Woke, at(7000)));
+    let hung = only(one.step(Event::TimerFired, at(2000)));
+    let _read = only(one.step(Event::TimerFired, at(7000)));
     world.carry_out(&hung.action).expect("carried out");
     drive(&mut one, &mut world, Event::LeadershipChanged { leading: false }, at(7100));
     assert_eq!(world.lease.as_ref().map(record::holder), Some(""));
@@ -265,7 +265,7 @@ fn a_lease_that_can_not_be_had_is_told_of_once_for_each_class_of_failure() {
     let mut clock = 0;
     for (class, message) in [missing, missing, (Class::Forbidden, "no"), (Class::Forbidden, "never"), missing]
     {
-        let read = only(one.step(Event::Woke, at(clock)));
+        let read = only(one.step(Event::TimerFired, at(clock)));
         let create = only(one.step(failed(&read, Class::NotFound, "no lease"), at(clock)));
         notes.extend(one.step(failed(&create, class, message), at(clock)).notes);
         clock += 2000;
@@ -290,7 +290,7 @@ proptest! {
             clock += pause;
             // Both get their wake-ups in time; that is what the shell promises.
             for index in 0..2 {
-                let step = candidates[index].step(Event::Woke, at(clock));
+                let step = candidates[index].step(Event::TimerFired, at(clock));
                 note(&mut leading[index], &step.notes);
                 open[index].extend(step.requests);
             }
@@ -324,13 +324,13 @@ proptest! {
                     world.now += 1000;
                     stood[who] += 1000;
                     let now = at(world.now - stood[1 - who]);
-                    drive(&mut candidates[1 - who], &mut world, Event::Woke, now);
+                    drive(&mut candidates[1 - who], &mut world, Event::TimerFired, now);
                 },
                 _ => {}
             }
             world.now += pause;
             for index in 0..2 {
-                let step = candidates[index].step(Event::Woke, at(world.now - stood[index]));
+                let step = candidates[index].step(Event::TimerFired, at(world.now - stood[index]));
                 open[index].extend(step.requests);
             }
             if let Some(request) = open[who].pop() {

@@ -81,7 +81,7 @@ fn who_stands_by_lets_nothing_pile_up() {
     let _step = operator.step(Event::Started, at(now));
     for _ in 0..3 {
         now = now + resync;
-        let _step = operator.step(Event::Woke, at(now));
+        let _step = operator.step(Event::TimerFired, at(now));
         assert_eq!(operator.queue_depths(), [("lookout", 0)]);
     }
     assert!(operator.deadline().is_none_or(|deadline| deadline.at > now));
@@ -108,9 +108,9 @@ proptest! {
         for (early, late) in wakes {
             let deadline = operator.deadline().expect("it wants to be woken");
             prop_assert_eq!((deadline.at, deadline.reason), (now + resync, "resync"));
-            let _step = operator.step(Event::Woke, at(now + Duration::from_secs(early % period)));
+            let _step = operator.step(Event::TimerFired, at(now + Duration::from_secs(early % period)));
             now = deadline.at + Duration::from_secs(late);
-            let _step = operator.step(Event::Woke, at(now));
+            let _step = operator.step(Event::TimerFired, at(now));
             expected.push(now);
         }
         for key in 0..KEYS {

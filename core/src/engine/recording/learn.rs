@@ -15,7 +15,7 @@ use serde_json::{Map, Number, Value};
 use super::Traits;
 use super::redact::Redactor;
 use super::secrets::{self, Found, Place, is_hidden, is_secret};
-use super::stand_in::StandIns;
+use super::stand_in::Placeholders;
 use crate::engine::action::Success;
 use crate::engine::machine::Event;
 use crate::object::{Kind, metadata};
@@ -43,11 +43,11 @@ const WORDS: [&str; 13] = [
 ];
 
 /// Everything that was learned so far.
-pub struct Learner {
+pub struct SecretTracker {
     traits: Traits,
     /// The program's own words, and the fields of its own kinds.
     words: String,
-    stand_ins: StandIns,
+    stand_ins: Placeholders,
     /// Every text of a secret with its stand-in, and whether it is looked for within texts.
     forms: BTreeMap<String, (String, bool)>,
     numbers: BTreeMap<String, Number>,
@@ -69,10 +69,10 @@ pub struct News {
     pub rewrites: bool,
 }
 
-impl Learner {
+impl SecretTracker {
     /// Knows nothing yet. `key` is 32 random bytes, which must not be kept: stand-ins can be guessed with them.
     pub fn new(key: [u8; 32], traits: Traits) -> Self {
-        let stand_ins = StandIns::new(key);
+        let stand_ins = Placeholders::new(key);
         let mark = traits.mark.map(|mark| mark.annotation);
         let chosen = (mark, traits.forms);
         let redactor = Redactor::new(stand_ins.clone(), chosen, BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -105,9 +105,9 @@ impl Learner {
         }
         let mut source_changed = false;
         match event {
-            Event::Observed { kind, object } | Event::Vanished { kind, object } => {
+            Event::Applied { kind, object } | Event::Deleted { kind, object } => {
                 hides |= self.learn_object(object, kind.kind == "Secret");
-                source_changed |= self.learn_source(object, matches!(event, Event::Vanished { .. }));
+                source_changed |= self.learn_source(object, matches!(event, Event::Deleted { .. }));
             }
             Event::Finished { outcome: Ok(Success::Object(object)), .. } => {
                 hides |= self.learn_object(object, false);
@@ -141,7 +141,7 @@ impl Learner {
             | Event::ListStarted { .. }
             | Event::ListCompleted { .. }
             | Event::WatchFailed { .. }
-            | Event::Woke => {}
+            | Event::TimerFired => {}
         }
         if !hides && !source_changed {
             return None;
@@ -322,9 +322,9 @@ impl Learner {
     }
 }
 
-impl fmt::Debug for Learner {
+impl fmt::Debug for SecretTracker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Learner")
+        f.write_str("SecretTracker")
     }
 }
 
@@ -338,9 +338,9 @@ fn kind(event: &Event) -> Option<&Kind> {
     match event {
         Event::ListStarted { kind }
         | Event::ListCompleted { kind }
-        | Event::Observed { kind, .. }
-        | Event::Vanished { kind, .. }
+        | Event::Applied { kind, .. }
+        | Event::Deleted { kind, .. }
         | Event::WatchFailed { kind, .. } => Some(kind),
-        Event::Started | Event::LeadershipChanged { .. } | Event::Finished { .. } | Event::Woke => None,
+        Event::Started | Event::LeadershipChanged { .. } | Event::Finished { .. } | Event::TimerFired => None,
     }
 }

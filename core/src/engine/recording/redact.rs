@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
 use super::secrets::{Place, fields_of_secrets, is_hidden, is_secret, nested};
-use super::stand_in::StandIns;
+use super::stand_in::Placeholders;
 use super::{Form, Line, written};
 
 /// The shortest beginning of a secret that is hidden where a text was cut off in its midst, in bytes.
@@ -28,7 +28,7 @@ const TAIL_MIN_BYTES: usize = 4;
 /// Replaces all secrets that were known when it was made.
 #[derive(Clone)]
 pub struct Redactor {
-    pub(super) stand_ins: StandIns,
+    pub(super) stand_ins: Placeholders,
     pub(super) mark: Option<&'static str>,
     pub(super) forms: &'static [Form],
     pub(super) marks: BTreeMap<String, String>,
@@ -43,7 +43,7 @@ pub struct Redactor {
 
 impl Redactor {
     pub(super) fn new(
-        stand_ins: StandIns,
+        stand_ins: Placeholders,
         (mark, forms): (Option<&'static str>, &'static [Form]),
         wholes: BTreeMap<String, String>,
         numbers: BTreeMap<String, Number>,

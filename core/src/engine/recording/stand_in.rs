@@ -13,13 +13,13 @@ use super::Form;
 
 /// Makes stand-ins with a key of random bytes, which must not be kept with the recording.
 #[derive(Clone)]
-pub(super) struct StandIns {
+pub(super) struct Placeholders {
     key: [u8; 32],
     /// By secret: what has the form that its reader expects.
     formed: BTreeMap<Vec<u8>, String>,
 }
 
-impl StandIns {
+impl Placeholders {
     pub(super) fn new(key: [u8; 32]) -> Self {
         Self { key, formed: BTreeMap::new() }
     }
@@ -97,8 +97,8 @@ impl StandIns {
 }
 
 // Whoever prints it must not see the key.
-impl fmt::Debug for StandIns {
+impl fmt::Debug for Placeholders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("StandIns")
+        f.write_str("Placeholders")
     }
 }

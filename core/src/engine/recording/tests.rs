@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::learn::Learner;
+use super::learn::SecretTracker;
 use super::read::{self, Unreadable};
 use super::redact::Redactor;
 use super::*;
@@ -27,8 +27,8 @@ fn now(millis: u64) -> Now {
 
 /// Knows the secrets of an object, and hides them.
 fn knows(object: &Value) -> Arc<Redactor> {
-    let mut learner = Learner::new([7; 32], operator().traits());
-    learner.learn(&Event::Observed { kind: names::class(), object: Arc::new(object.clone()) });
+    let mut learner = SecretTracker::new([7; 32], operator().traits());
+    learner.learn(&Event::Applied { kind: names::class(), object: Arc::new(object.clone()) });
     Arc::clone(learner.redactor())
 }
 
@@ -57,7 +57,7 @@ fn a_secret_has_one_stand_in_raw_and_in_base64() {
     let hidden = hidden(&object);
     assert_eq!(json!(decoded(&hidden["data"]["a"])), hidden["stringData"]["a"]);
     assert!(hidden["stringData"]["a"].as_str().is_some_and(|text| text.starts_with("hidden-")));
-    let other_key = Learner::new([8; 32], operator().traits());
+    let other_key = SecretTracker::new([8; 32], operator().traits());
     let mut other = object.clone();
     other_key.redactor().redact(&mut other);
     assert_ne!(other, hidden, "the stand-in depends on the key");
@@ -92,7 +92,7 @@ fn an_action_on_a_secret_and_an_event_about_one_need_not_say_so_twice() {
     let kind =
         json!({ "group": "", "version": "v1", "kind": "Secret", "plural": "secrets", "namespaced": true });
     for line in [
-        json!({ "Observed": { "kind": kind, "object": { "data": { "a": "cGFzcw==" } } } }),
+        json!({ "Applied": { "kind": kind, "object": { "data": { "a": "cGFzcw==" } } } }),
         json!({ "Patch": { "target": { "kind": kind, "name": "a" }, "patch": { "data": { "a": "cGFzcw==" } } } }),
     ] {
         assert!(!hidden(&line).to_string().contains("cGFzcw"), "{line}");
@@ -151,26 +151,26 @@ fn a_mark_follows_from_what_is_written() {
     let class = |value: &str| {
         let resource = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" }, "stringData": { "a": value } });
         let class = json!({ "kind": "NamespaceClass", "metadata": { "name": "web" }, "spec": { "resources": [resource] } });
-        Event::Observed { kind: names::class(), object: Arc::new(class) }
+        Event::Applied { kind: names::class(), object: Arc::new(class) }
     };
     let marks = |event: &Event| match event {
-        Event::Observed { object, .. } => (operator().traits().mark.expect("it has one").of)(object),
+        Event::Applied { object, .. } => (operator().traits().mark.expect("it has one").of)(object),
         _ => Vec::new(),
     };
-    let written = |learner: &Learner, mark: &str| {
+    let written = |learner: &SecretTracker, mark: &str| {
         let object = json!({ "annotations": { names::CONTENT_ANNOTATION: mark } });
         let hidden = learner.redactor().redacted(&object).expect("JSON");
         hidden["annotations"][names::CONTENT_ANNOTATION].as_str().expect("a mark").to_owned()
     };
-    let mut learner = Learner::new([7; 32], operator().traits());
+    let mut learner = SecretTracker::new([7; 32], operator().traits());
     let mark = marks(&class("sesame, open")).remove(0);
     let carrier = json!({ "metadata": { "name": "s", "annotations": { names::CONTENT_ANNOTATION: mark } } });
-    learner.learn(&Event::Observed { kind: names::namespace(), object: Arc::new(carrier) });
+    learner.learn(&Event::Applied { kind: names::namespace(), object: Arc::new(carrier) });
     let unknown = written(&learner, &mark);
     assert_ne!(unknown, mark, "the secret could be guessed from the mark of its content");
     let news = learner.learn(&class("sesame, open")).expect("a secret");
     assert!(news.rewrites, "the mark was written in another way before");
-    let Event::Observed { object, .. } = class("sesame, open") else { unreachable!() };
+    let Event::Applied { object, .. } = class("sesame, open") else { unreachable!() };
     let as_written = news.redactor.redacted(&object).expect("JSON");
     assert_eq!(written(&learner, &mark), (operator().traits().mark.expect("one").of)(&as_written)[0]);
     assert!(learner.learn(&class("sesame, open")).is_none());
@@ -194,7 +194,7 @@ fn recorded() -> Vec<u8> {
     for kind in [names::namespace(), names::class(), names::binding()] {
         events.push(Event::ListStarted { kind: Arc::clone(&kind) });
         if kind == names::class() {
-            events.push(Event::Observed { kind: Arc::clone(&kind), object: Arc::new(class.clone()) });
+            events.push(Event::Applied { kind: Arc::clone(&kind), object: Arc::new(class.clone()) });
         }
         events.push(Event::ListCompleted { kind });
     }
@@ -202,12 +202,14 @@ fn recorded() -> Vec<u8> {
         let state = machine.checkpoint()().expect("JSON");
         bytes.extend(Line::Checkpoint(state).to_json().expect("JSON"));
         let gave = machine.step(event.clone(), now(number));
-        bytes.extend(Line::Step(Taken { number, now: now(number), event, gave }).to_json().expect("JSON"));
+        bytes.extend(
+            Line::Step(RecordedStep { number, now: now(number), event, gave }).to_json().expect("JSON"),
+        );
     }
     bytes
 }
 
-fn replay(bytes: &[u8]) -> Result<Option<Again>, String> {
+fn replay(bytes: &[u8]) -> Result<Option<ReplayedStep>, String> {
     let (header, lines) = read::open(bytes).map_err(|error| error.to_string())?;
     let lines = lines.collect::<Result<Vec<_>, Unreadable>>().map_err(|error| error.to_string())?;
     let make =

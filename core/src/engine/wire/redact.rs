@@ -54,7 +54,7 @@ fn secret(action: &Action) -> Option<&Value> {
         Action::Watch { .. }
         | Action::Unwatch { .. }
         | Action::Fetch { .. }
-        | Action::FindImage { .. }
+        | Action::ResolveImage { .. }
         | Action::Connect { .. }
         | Action::Publish { .. }
         | Action::Discover { .. }

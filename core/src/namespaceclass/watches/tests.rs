@@ -24,7 +24,7 @@ fn now() -> Now {
 
 /// The events of a list.
 fn list(kind: &Arc<Kind>, objects: Vec<Value>) -> Vec<Event> {
-    let observed = |object| Event::Observed { kind: Arc::clone(kind), object: Arc::new(object) };
+    let observed = |object| Event::Applied { kind: Arc::clone(kind), object: Arc::new(object) };
     let (began, ended) =
         (Event::ListStarted { kind: Arc::clone(kind) }, Event::ListCompleted { kind: Arc::clone(kind) });
     [began].into_iter().chain(objects.into_iter().map(observed)).chain([ended]).collect()
@@ -41,7 +41,7 @@ fn nothing_is_remembered_of_a_namespace_that_a_new_list_shows_to_be_gone() {
             let _step = operator.step(event, now());
         }
         let state = operator.checkpoint()().expect("JSON");
-        state["controller"]["world"]["complaints"].as_object().map(serde_json::Map::len)
+        state["controller"]["world"]["reported_events"].as_object().map(serde_json::Map::len)
     };
     take(vec![Event::Started, Event::LeadershipChanged { leading: true }]);
     take(list(&names::class(), Vec::new()));
@@ -89,7 +89,7 @@ fn drive(operator: &mut Operator, events: Vec<Event>, now: Now, served: &[Arc<Ki
     asked
 }
 
-/// A leader begins just as the API server stumbles: that is no news for bindings that are ready.
+/// A leader begins just as the API server discovery_failing_since: that is no news for bindings that are ready.
 #[test]
 fn a_kind_that_can_not_be_listed_is_told_only_if_it_stays_so() {
     use FailureClass::{Throttled, Unavailable};
@@ -164,8 +164,8 @@ fn a_kind_that_comes_back_is_watched_anew_at_once() {
         "discovery lags: the watch tries again by itself, with backoff"
     );
     assert_eq!(asks(gone(), 4, &[]), ["unwatch"]);
-    assert!(asks(vec![Event::Woke], 60, &[]).is_empty());
-    assert_eq!(asks(vec![Event::Woke], 120, &served), ["watch"]);
+    assert!(asks(vec![Event::TimerFired], 60, &[]).is_empty());
+    assert_eq!(asks(vec![Event::TimerFired], 120, &served), ["watch"]);
 }
 
 /// A Deployment counts its replicas as soon as it is there, while others of its class are still being applied.
@@ -179,7 +179,7 @@ fn what_the_server_accepted_stays_accepted_though_its_status_came_first() {
     let mut world = World::default();
     world.kinds.learn("apps/v1", vec![Arc::clone(&kind)]);
     world.resources.insert(Arc::clone(&kind), Resources::default());
-    let content = content::resolve("web", &[resource], &world.kinds);
+    let content = resolved_class::resolve("web", &[resource], &world.kinds);
     let entry = &content.entries[0];
     let object = |version: u64| {
         let fields = json!({

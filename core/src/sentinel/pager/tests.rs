@@ -471,7 +471,7 @@ fn the_wish_of_the_server_is_heeded() {
     // Whoever asks for a day is not left alone for a day.
     let failure = Failure { retry_after: Some(Duration::from_hours(24)), ..failure };
     pager.failed(&failure, NOW, &mut Random::from_seed(1));
-    assert_eq!(pager.next().unwrap().1, NOW + WISH_MAX);
+    assert_eq!(pager.next().unwrap().1, NOW + RETRY_AFTER_MAX);
 }
 
 proptest! {

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use anyhow::Context as _;
 use lockstep_core::engine::machine::Machine;
 use lockstep_crds::CrdSet;
-use lockstep_sim::worlds::argocd::ArgoCd;
-use lockstep_sim::worlds::{self, Level, Pace, System};
+use lockstep_sim::external::argocd::ArgoCd;
+use lockstep_sim::external::{self, Level, Pace, System};
 
 use super::dpus;
 
 /// The systems around these controllers, each once.
 pub(super) fn systems(sets: &[CrdSet]) -> Vec<System> {
     let around = sets.iter().flat_map(|set| match set.controller {
-        lockstep_crds::bridge::CONTROLLER => &worlds::BRIDGE[..],
-        lockstep_crds::dpuservice::CONTROLLER => &worlds::DPUSERVICE[..],
+        lockstep_crds::bridge::CONTROLLER => &external::BRIDGE[..],
+        lockstep_crds::dpuservice::CONTROLLER => &external::DPUSERVICE[..],
         _ => &[],
     });
     around.copied().collect::<BTreeSet<System>>().into_iter().collect()
@@ -35,7 +35,7 @@ pub(super) fn controllers(systems: &[System], seed: u64) -> anyhow::Result<Vec<B
 
 /// The definitions of their kinds.
 pub(super) fn definitions(systems: &[System]) -> anyhow::Result<CrdSet> {
-    let definitions = worlds::definitions(systems).into_iter().map(serde_json::from_value);
-    let crds = definitions.collect::<Result<_, _>>().context("a definition of the worlds is none")?;
+    let definitions = external::definitions(systems).into_iter().map(serde_json::from_value);
+    let crds = definitions.collect::<Result<_, _>>().context("not a CRD")?;
     Ok(CrdSet { controller: "around", runs_alone: true, crds })
 }

@@ -2,8 +2,8 @@
 
 use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
 use lockstep_core::yaml;
-use lockstep_sim::worlds::argocd::Charts;
-use lockstep_sim::worlds::dpu_clusters::Access;
+use lockstep_sim::external::argocd::Charts;
+use lockstep_sim::external::dpu_clusters::Access;
 use serde_json::{Value, json};
 
 /// The namespace of the example.

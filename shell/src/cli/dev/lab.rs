@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_shell::serve;
 use lockstep_shell::shutdown::Shutdown;
-use lockstep_sim::worlds::hypershift;
+use lockstep_sim::external::hypershift;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 

@@ -105,8 +105,8 @@ fn told_line(told: Told) -> Option<Line> {
         Note::Error { message } | Note::Warning { message } => {
             Line::now(told.controller, None, "", message, Tone::Bad)
         }
-        Note::Told { debug: false, message } => Line::now(told.controller, None, "", message, Tone::Plain),
-        Note::Told { debug: true, .. }
+        Note::Log { debug: false, message } => Line::now(told.controller, None, "", message, Tone::Plain),
+        Note::Log { debug: true, .. }
         | Note::EventAnnounced { .. }
         | Note::Measured(_)
         | Note::Traced(_)

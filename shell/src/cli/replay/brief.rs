@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use lockstep_core::engine::action::{Action, ActionId, Outcome};
 use lockstep_core::engine::machine::Event;
-use lockstep_core::engine::recording::Taken;
+use lockstep_core::engine::recording::RecordedStep;
 use lockstep_core::object::{Kind, metadata};
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub(super) struct Brief {
 
 impl Brief {
     /// A step: its number, the time since the start, what went in, and what was asked for.
-    pub(super) fn line(&mut self, taken: &Taken) -> String {
+    pub(super) fn line(&mut self, taken: &RecordedStep) -> String {
         let elapsed = taken.now.monotonic.elapsed();
         let mut line = format!(
             "{:>7} {:>7}.{:03}s  {}",
@@ -52,14 +52,14 @@ impl Brief {
             Event::LeadershipChanged { leading: false } => "leads no longer".to_owned(),
             Event::ListStarted { kind } => format!("list of {kind} begins"),
             Event::ListCompleted { kind } => format!("list of {kind} is complete"),
-            Event::Observed { kind, object } => format!("saw {}", name(kind, object)),
-            Event::Vanished { kind, object } => format!("saw {} go", name(kind, object)),
+            Event::Applied { kind, object } => format!("saw {}", name(kind, object)),
+            Event::Deleted { kind, object } => format!("saw {} go", name(kind, object)),
             Event::WatchFailed { kind, failure } => format!("watch of {kind} failed: {failure}"),
             Event::Finished { id, outcome } => {
                 let asked = self.asked.remove(id).unwrap_or_else(|| format!("request {}", id.0));
                 format!("{asked}: {}", ended(outcome))
             }
-            Event::Woke => "woke".to_owned(),
+            Event::TimerFired => "woke".to_owned(),
         }
     }
 }
@@ -85,7 +85,7 @@ fn action(action: &Action) -> String {
         | Action::Patch { target, .. }
         | Action::Delete { target, .. } => format!("{name} {target}"),
         Action::Fetch { url, .. } => format!("{name} {url}"),
-        Action::FindImage { image, .. } => format!("{name} {image}"),
+        Action::ResolveImage { image, .. } => format!("{name} {image}"),
         Action::Connect { broker } => format!("{name} {}", broker.name()),
         Action::Publish { broker, events } => format!("{name} {} to {}", events.len(), broker.name()),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use lockstep_core::duration;
 use lockstep_sim::simulation::plan::What;
-use lockstep_sim::simulation::{Plan, Subject, bugs, subjects};
+use lockstep_sim::simulation::{Plan, SystemUnderTest, bugs, subjects};
 use serde_json::Value;
 
 use super::planted;
@@ -56,11 +56,11 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 
 /// The names of all controllers that can be simulated.
 pub(super) fn controllers() -> Vec<&'static str> {
-    subjects::all().into_iter().map(Subject::name).collect()
+    subjects::all().into_iter().map(SystemUnderTest::name).collect()
 }
 
 /// The controller of that name.
-pub(super) fn subject(name: &str) -> anyhow::Result<&'static dyn Subject> {
+pub(super) fn subject(name: &str) -> anyhow::Result<&'static dyn SystemUnderTest> {
     let found = subjects::all().into_iter().find(|subject| subject.name() == name);
     found.with_context(|| format!("there is no controller {name:?}; there are: {}", controllers().join(", ")))
 }

@@ -4,7 +4,7 @@ use lapin::ErrorKind;
 use lapin::types::{Heartbeat, ShortString};
 use lapin::uri::AMQPUri;
 use lockstep_core::engine::action::{Class, Failure};
-use lockstep_core::engine::broker::{Confidential, ExchangeType};
+use lockstep_core::engine::broker::{ExchangeType, SecretString};
 
 use crate::failure;
 use crate::publish::connection::answers::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
@@ -29,7 +29,7 @@ pub(super) struct Server {
 impl Server {
     /// Reads a URL such as `amqp://user:password@host:5672/vhost`. Nothing after the slash stands for the virtual host
     /// `/`, as it does for the Go client.
-    pub(super) fn new(url: &Confidential) -> Result<Self, Failure> {
+    pub(super) fn new(url: &SecretString) -> Result<Self, Failure> {
         // The parser's error may quote the URL.
         let mut uri = url.reveal().parse::<AMQPUri>().map_err(|_| {
             let message = "the URL of the RabbitMQ broker can't be read: it must look like \

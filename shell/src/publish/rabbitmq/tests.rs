@@ -49,7 +49,7 @@ fn urls_as_operators_write_them() {
         ),
     ];
     for (url, host, port, vhost, name) in table {
-        let server = Server::new(&Confidential::new(url)).unwrap();
+        let server = Server::new(&SecretString::new(url)).unwrap();
         let uri = server.uri();
         assert_eq!(
             (uri.authority.host.as_str(), uri.authority.port, uri.vhost.as_str()),
@@ -68,7 +68,7 @@ async fn a_peer_that_says_nothing_is_left() {
     let peer = thread::spawn(move || io::copy(&mut listener.accept().unwrap().0, &mut io::sink()));
     let exchange =
         Exchange { name: "events".to_owned(), r#type: ExchangeType::Fanout, routing_key: String::new() };
-    let failure = Connection::open(&Confidential::new(url), &exchange).await.err().unwrap();
+    let failure = Connection::open(&SecretString::new(url), &exchange).await.err().unwrap();
     assert_eq!(failure.class, Class::Unavailable);
     assert!(failure.message.contains("not connected within 10 s"), "{failure}");
     // The peer sees the end of the stream.

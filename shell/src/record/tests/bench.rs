@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lockstep_core::engine::machine::Machine;
 use lockstep_core::engine::recording::read::{self, Unreadable};
-use lockstep_core::engine::recording::{Again, Line, Origin, Recordable, Replay};
+use lockstep_core::engine::recording::{Line, Origin, Recordable, Replay, ReplayedStep};
 use lockstep_sim::cluster::Cluster;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -114,7 +114,7 @@ pub(super) fn secret(name: &str, value: &str) -> Value {
 }
 
 /// Replays a file; returns the number of its steps and checkpoints, and the first step that differs.
-pub(super) fn replay(bytes: &[u8]) -> (usize, usize, Option<Again>) {
+pub(super) fn replay(bytes: &[u8]) -> (usize, usize, Option<ReplayedStep>) {
     let (header, lines) = read::open(bytes).unwrap();
     let lines = lines.collect::<Result<Vec<_>, Unreadable>>().unwrap();
     let checkpoints = lines.iter().filter(|line| matches!(line, Line::Checkpoint(_))).count();
@@ -128,7 +128,7 @@ pub(super) fn replay(bytes: &[u8]) -> (usize, usize, Option<Again>) {
 
 pub(super) fn replays(folder: &Path) -> (usize, usize) {
     let (steps, checkpoints, differs) = replay(&fs::read(folder.join("run.jsonl")).unwrap());
-    if let Some(Again { taken, differs: Some(given) }) = differs {
+    if let Some(ReplayedStep { taken, differs: Some(given) }) = differs {
         panic!("step {} gave\n{}\nand now\n{}", taken.number, json!(taken.gave), json!(given));
     }
     (steps, checkpoints)

@@ -153,7 +153,7 @@ struct ReadsFromCache {
 
 impl Flaw for ReadsFromCache {
     fn event(&mut self, event: Event) -> Option<Event> {
-        if let Event::Observed { kind, object } = &event {
+        if let Event::Applied { kind, object } = &event {
             let part = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
             self.told.insert((kind.kind.clone(), part("namespace"), part("name")), Arc::clone(object));
         }
@@ -188,10 +188,10 @@ impl OwnsEverything {
 impl Flaw for OwnsEverything {
     fn event(&mut self, event: Event) -> Option<Event> {
         Some(match event {
-            Event::Observed { kind, object } if kind.kind == "NamespaceClassBinding" => {
+            Event::Applied { kind, object } if kind.kind == "NamespaceClassBinding" => {
                 let part = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
                 self.bindings.insert(part("namespace"), part("uid"));
-                Event::Observed { kind, object }
+                Event::Applied { kind, object }
             }
             Event::Finished { id, outcome: Ok(Success::Object(object)) } if object["status"].is_null() => {
                 Event::Finished { id, outcome: Ok(Success::Object(self.owned(&object))) }

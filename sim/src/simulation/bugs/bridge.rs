@@ -166,10 +166,10 @@ struct TakesDown {
 impl Flaw for TakesDown {
     fn event(&mut self, event: Event) -> Option<Event> {
         match &event {
-            Event::Observed { kind, object } if kind.kind == "HostedCluster" => {
+            Event::Applied { kind, object } if kind.kind == "HostedCluster" => {
                 self.clusters.insert(reference(kind, object), metadata(object, "uid").to_owned());
             }
-            Event::Vanished { kind, .. } if kind.kind == "DPUCluster" => self.has_lost = true,
+            Event::Deleted { kind, .. } if kind.kind == "DPUCluster" => self.has_lost = true,
             _ => {}
         }
         Some(event)
@@ -264,9 +264,9 @@ struct ReadyTooEarly;
 
 impl Flaw for ReadyTooEarly {
     fn event(&mut self, event: Event) -> Option<Event> {
-        let Event::Observed { kind, object } = event else { return Some(event) };
+        let Event::Applied { kind, object } = event else { return Some(event) };
         if kind.kind != "HostedCluster" {
-            return Some(Event::Observed { kind, object });
+            return Some(Event::Applied { kind, object });
         }
         let mut object = Value::clone(&object);
         for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
@@ -277,7 +277,7 @@ impl Flaw for ReadyTooEarly {
         for entry in object["status"]["controlPlaneVersion"]["history"].as_array_mut().into_iter().flatten() {
             entry["state"] = json!("Completed");
         }
-        Some(Event::Observed { kind, object: Arc::new(object) })
+        Some(Event::Applied { kind, object: Arc::new(object) })
     }
 }
 
@@ -314,7 +314,7 @@ struct TakesDpuClusterOver {
 
 impl Flaw for TakesDpuClusterOver {
     fn event(&mut self, event: Event) -> Option<Event> {
-        if let Event::Observed { kind, object } = &event
+        if let Event::Applied { kind, object } = &event
             && kind.kind == "DPUCluster"
             && object["spec"]["kubeconfig"].as_str().is_some_and(|it| !it.ends_with("-dpucluster-kubeconfig"))
         {
@@ -363,10 +363,10 @@ struct Disconnects {
 impl Flaw for Disconnects {
     fn event(&mut self, event: Event) -> Option<Event> {
         match &event {
-            Event::Observed { kind, object } if kind.kind == "DPUCluster" => {
+            Event::Applied { kind, object } if kind.kind == "DPUCluster" => {
                 self.connected.insert(reference(kind, object));
             }
-            Event::Vanished { kind, .. } if kind.kind == "HostedCluster" => self.has_lost = true,
+            Event::Deleted { kind, .. } if kind.kind == "HostedCluster" => self.has_lost = true,
             _ => {}
         }
         Some(event)
@@ -386,9 +386,9 @@ struct HidesDegradation;
 
 impl Flaw for HidesDegradation {
     fn event(&mut self, event: Event) -> Option<Event> {
-        let Event::Observed { kind, object } = event else { return Some(event) };
+        let Event::Applied { kind, object } = event else { return Some(event) };
         if kind.kind != "HostedCluster" {
-            return Some(Event::Observed { kind, object });
+            return Some(Event::Applied { kind, object });
         }
         let mut object = Value::clone(&object);
         for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
@@ -397,17 +397,17 @@ impl Flaw for HidesDegradation {
                 condition["reason"] = json!("AsExpected");
             }
         }
-        Some(Event::Observed { kind, object: Arc::new(object) })
+        Some(Event::Applied { kind, object: Arc::new(object) })
     }
 }
 
 /// Changes what the machine is told of the objects of a kind.
 fn retell(event: Event, kind_name: &str, change: impl FnOnce(&mut Value)) -> Event {
     match event {
-        Event::Observed { kind, object } if kind.kind == kind_name => {
+        Event::Applied { kind, object } if kind.kind == kind_name => {
             let mut object = Value::clone(&object);
             change(&mut object);
-            Event::Observed { kind, object: Arc::new(object) }
+            Event::Applied { kind, object: Arc::new(object) }
         }
         other => other,
     }

@@ -63,8 +63,8 @@ impl<K: Unheard> Flaw for Deaf<K> {
     fn event(&mut self, event: Event) -> Option<Event> {
         match &event {
             Event::ListStarted { kind }
-            | Event::Observed { kind, .. }
-            | Event::Vanished { kind, .. }
+            | Event::Applied { kind, .. }
+            | Event::Deleted { kind, .. }
             | Event::ListCompleted { kind }
                 if kind.kind == K::KIND =>
             {
@@ -96,7 +96,7 @@ pub(super) struct NoFinalizer {
 
 impl Flaw for NoFinalizer {
     fn event(&mut self, event: Event) -> Option<Event> {
-        if let Event::Observed { kind, object } = &event {
+        if let Event::Applied { kind, object } = &event {
             self.seen.insert(reference(kind, object), Arc::clone(object));
         }
         Some(event)
@@ -129,7 +129,7 @@ impl Flaw for TellsSecrets {
 
     fn step(&mut self, step: &mut Step) {
         if let Some(message) = self.read.take() {
-            step.notes.push(Note::Told { debug: true, message });
+            step.notes.push(Note::Log { debug: true, message });
         }
     }
 }

@@ -107,7 +107,7 @@ struct TakesOver;
 impl Flaw for TakesOver {
     fn event(&mut self, event: Event) -> Option<Event> {
         let is_theirs = match &event {
-            Event::Observed { kind, object } => {
+            Event::Applied { kind, object } => {
                 kind.kind == "Application" && label(object, SERVICE_NAME).is_none()
             }
             _ => false,
@@ -136,12 +136,12 @@ impl Known {
     /// Takes an event in. Returns the object that it is about, if it is of a kind.
     fn absorb(&mut self, event: &Event, kind_name: &str) -> Option<(ObjectRef, Arc<Value>)> {
         match event {
-            Event::Observed { kind, object } => {
+            Event::Applied { kind, object } => {
                 let target = reference(kind, object);
                 self.objects.insert(target.clone(), Arc::clone(object));
                 (kind.kind == kind_name).then(|| (target, Arc::clone(object)))
             }
-            Event::Vanished { kind, object } => {
+            Event::Deleted { kind, object } => {
                 self.objects.remove(&reference(kind, object));
                 None
             }
@@ -421,13 +421,13 @@ struct ReadyTooEarly;
 
 impl Flaw for ReadyTooEarly {
     fn event(&mut self, event: Event) -> Option<Event> {
-        let Event::Observed { kind, object } = event else { return Some(event) };
+        let Event::Applied { kind, object } = event else { return Some(event) };
         if kind.kind != "Application" {
-            return Some(Event::Observed { kind, object });
+            return Some(Event::Applied { kind, object });
         }
         let mut object = Value::clone(&object);
         object["status"] = json!({ "sync": { "status": "Synced" }, "health": { "status": "Healthy" } });
-        Some(Event::Observed { kind, object: Arc::new(object) })
+        Some(Event::Applied { kind, object: Arc::new(object) })
     }
 }
 
@@ -436,12 +436,12 @@ struct OverlooksHooks;
 
 impl Flaw for OverlooksHooks {
     fn event(&mut self, event: Event) -> Option<Event> {
-        let Event::Observed { kind, object } = event else { return Some(event) };
+        let Event::Applied { kind, object } = event else { return Some(event) };
         let mut object = Value::clone(&object);
         if kind.kind == "Application" {
             object["status"].as_object_mut().map(|status| status.remove("operationState"));
         }
-        Some(Event::Observed { kind, object: Arc::new(object) })
+        Some(Event::Applied { kind, object: Arc::new(object) })
     }
 }
 

@@ -66,7 +66,7 @@ struct NoVanished;
 
 impl Flaw for NoVanished {
     fn event(&mut self, event: Event) -> Option<Event> {
-        (!matches!(event, Event::Vanished { .. })).then_some(event)
+        (!matches!(event, Event::Deleted { .. })).then_some(event)
     }
 }
 
@@ -97,7 +97,7 @@ impl Flaw for LostWhileBusy {
             Event::Finished { id, .. } => {
                 self.open.remove(id);
             }
-            Event::Observed { .. } | Event::Vanished { .. } if !self.open.is_empty() => return None,
+            Event::Applied { .. } | Event::Deleted { .. } if !self.open.is_empty() => return None,
             _ => {}
         }
         Some(event)
@@ -125,7 +125,7 @@ impl Flaw for PastIgnored {
             Event::ListCompleted { kind } if kind.kind == "Namespace" => {
                 (self.listing, self.listed) = (false, true);
             }
-            Event::Observed { kind, .. } if kind.kind == "Namespace" && self.listing => return None,
+            Event::Applied { kind, .. } if kind.kind == "Namespace" && self.listing => return None,
             _ => {}
         }
         Some(event)
@@ -162,12 +162,12 @@ struct BlindToDeletion;
 impl Flaw for BlindToDeletion {
     fn event(&mut self, event: Event) -> Option<Event> {
         Some(match event {
-            Event::Observed { kind, object } if kind.kind == "Namespace" => {
+            Event::Applied { kind, object } if kind.kind == "Namespace" => {
                 let mut object = Value::clone(&object);
                 if let Some(metadata) = object["metadata"].as_object_mut() {
                     metadata.remove("deletionTimestamp");
                 }
-                Event::Observed { kind, object: Arc::new(object) }
+                Event::Applied { kind, object: Arc::new(object) }
             }
             other => other,
         })

@@ -201,7 +201,7 @@ struct NoFence {
 
 impl Flaw for NoFence {
     fn event(&mut self, event: Event) -> Option<Event> {
-        if let Event::Observed { kind, object } = &event
+        if let Event::Applied { kind, object } = &event
             && kind.kind == "NamespaceClassBinding"
         {
             let name = crate::simulation::history::reference(kind, object);

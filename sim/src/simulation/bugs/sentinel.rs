@@ -256,7 +256,7 @@ struct NeverReloads {
 
 impl Flaw for NeverReloads {
     fn event(&mut self, event: Event) -> Option<Event> {
-        let is_config = matches!(&event, Event::Observed { .. });
+        let is_config = matches!(&event, Event::Applied { .. });
         if is_config && std::mem::replace(&mut self.seen, true) { None } else { Some(event) }
     }
 }
@@ -285,7 +285,7 @@ impl Flaw for TellsTheUrl {
     }
 
     fn step(&mut self, step: &mut Step) {
-        step.notes.extend(self.0.take().map(|message| Note::Told { debug: false, message }));
+        step.notes.extend(self.0.take().map(|message| Note::Log { debug: false, message }));
     }
 }
 
@@ -448,7 +448,7 @@ struct ContinuesWithoutAConfiguration;
 
 impl Flaw for ContinuesWithoutAConfiguration {
     fn event(&mut self, event: Event) -> Option<Event> {
-        Some(event).filter(|event| !matches!(event, Event::Vanished { .. }))
+        Some(event).filter(|event| !matches!(event, Event::Deleted { .. }))
     }
 }
 

@@ -6,7 +6,7 @@ use lockstep_core::engine::action::Class;
 use lockstep_core::random::Random;
 
 use super::{Fault, Plan, What};
-use crate::simulation::subject::Act;
+use crate::simulation::subject::Operation;
 
 /// What plans are drawn from.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct Range<'a> {
     /// The faults that may be drawn, by name; empty for all.
     pub faults: &'a [String],
     /// What may be done.
-    pub acts: &'a [Act],
+    pub acts: &'a [Operation],
     /// The names of the actions that the controller asks for.
     pub aims: &'a [&'static str],
 }
@@ -96,7 +96,7 @@ impl Draw<'_> {
         Some(self.pick(aims).to_owned())
     }
 
-    fn act(&mut self, acts: &[Act]) -> Option<Fault> {
+    fn act(&mut self, acts: &[Operation]) -> Option<Fault> {
         let total: u64 = acts.iter().map(|act| u64::from(act.weight)).sum();
         let mut lot = self.below(total);
         let act = acts.iter().find(|act| {
@@ -104,7 +104,7 @@ impl Draw<'_> {
             lot = lot.saturating_sub(u64::from(act.weight));
             chosen
         })?;
-        let what = What::Act { name: act.name.to_owned(), seed: self.random.bits() >> 11 };
+        let what = What::Operation { name: act.name.to_owned(), seed: self.random.bits() >> 11 };
         let from_ms = self.time();
         let aim = self.aim();
         // A worst moment that never comes leaves a user who never acts: wait for it for a while only.
@@ -116,7 +116,7 @@ impl Draw<'_> {
         let what = self.what(name);
         let from_ms = self.time();
         let length = 1 + self.millis(600_000);
-        let often = what.befalls_requests();
+        let often = what.targets_requests();
         let is_crash = matches!(what, What::CrashBefore { .. } | What::CrashAfter { .. });
         let times = if is_crash { 1 + self.below(3) } else { 1 + self.millis(64) };
         Fault {

@@ -8,11 +8,11 @@ use lockstep_core::engine::wire;
 
 use crate::cluster::Program;
 use crate::simulation::bugs::Bug;
-use crate::simulation::subject::Subject;
+use crate::simulation::subject::SystemUnderTest;
 
 /// What a process of a simulation runs.
 pub(super) struct Runs {
-    pub(super) subject: &'static dyn Subject,
+    pub(super) subject: &'static dyn SystemUnderTest,
     pub(super) bug: Option<&'static Bug>,
     pub(super) plan_seed: u64,
     pub(super) process: usize,

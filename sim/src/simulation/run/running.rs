@@ -13,8 +13,8 @@ use crate::cluster::{Cluster, Entry, What};
 use crate::simulation::history::History;
 use crate::simulation::invariant::{Invariant, Moment, SAFETY};
 use crate::simulation::plan::{Plan, What as Fault};
-use crate::simulation::storm::Storm;
-use crate::simulation::subject::{ClusterHand, Testimony, Witness, World};
+use crate::simulation::planned_faults::PlannedFaults;
+use crate::simulation::subject::{Checker, ClusterHand, Testimony, World};
 use crate::simulation::trace::Trace;
 
 /// Once converged, nothing may be written for this long: two resyncs, and a little.
@@ -29,7 +29,7 @@ const STEPS_MAX: u64 = 300_000;
 /// Something that comes by itself at its time.
 #[derive(Debug, Clone, Copy)]
 enum Later {
-    Strike(usize),
+    Injection(usize),
     StopLeading(usize),
     End(usize),
     /// Somebody leads again, unless somebody took over from this process since.
@@ -41,9 +41,9 @@ enum Later {
 pub(super) struct Running<'a> {
     simulation: &'a Simulation,
     plan: &'a Plan,
-    cluster: Cluster<Storm>,
+    cluster: Cluster<PlannedFaults>,
     history: History,
-    witness: Option<Box<dyn Witness>>,
+    witness: Option<Box<dyn Checker>>,
     trace: Trace,
     later: BTreeMap<(Duration, usize), Later>,
     laters: usize,
@@ -58,7 +58,7 @@ pub(super) struct Running<'a> {
 
 impl<'a> Running<'a> {
     pub(super) fn begin(simulation: &'a Simulation, plan: &'a Plan, keep: bool) -> Self {
-        let storm = Storm::new(plan.clone());
+        let storm = PlannedFaults::new(plan.clone());
         let mut cluster = Cluster::around(simulation.server.clone(), simulation.start, storm);
         cluster.actors.garbage.delay = PACE;
         cluster.actors.namespaces.delay = PACE;
@@ -80,15 +80,15 @@ impl<'a> Running<'a> {
             journal: keep.then(Vec::new),
         };
         for (index, fault) in plan.faults.iter().enumerate() {
-            if fault.what.befalls_requests() {
+            if fault.what.targets_requests() {
             } else if fault.aim.is_some() {
                 running.aimed.push(index);
             } else {
-                running.at(Duration::from_millis(fault.from_ms), Later::Strike(index));
+                running.at(Duration::from_millis(fault.from_ms), Later::Injection(index));
             }
         }
         running.lead();
-        for world in simulation.subject.worlds(plan.seed) {
+        for world in simulation.subject.external(plan.seed) {
             running.cluster.start_foreign(world);
         }
         running
@@ -97,7 +97,7 @@ impl<'a> Running<'a> {
     pub(super) fn go(mut self) -> Run {
         let violation = self.storm().and_then(|()| self.calm()).and_then(|()| self.quiet()).err();
         let simulated = self.cluster.elapsed();
-        let storm = &mut self.cluster.weather;
+        let storm = &mut self.cluster.faults;
         Run {
             violation,
             steps: self.steps,
@@ -120,7 +120,7 @@ impl<'a> Running<'a> {
         self.aimed.clear();
         for (_, later) in std::mem::take(&mut self.later) {
             match later {
-                Later::Strike(_) => {}
+                Later::Injection(_) => {}
                 later => self.come(later),
             }
         }
@@ -217,7 +217,7 @@ impl<'a> Running<'a> {
 
     fn come(&mut self, later: Later) {
         match later {
-            Later::Strike(fault) => self.strike(fault, None),
+            Later::Injection(fault) => self.strike(fault, None),
             Later::StopLeading(process) => self.cluster.lead(process, false),
             Later::End(process) => self.cluster.crash(process, None),
             Later::LeadAfter(process) if process == self.leader => self.lead(),
@@ -265,7 +265,7 @@ impl<'a> Running<'a> {
                 self.pace(SignedDuration::from_millis(i64::try_from(*by_ms).unwrap_or(i64::MAX)));
                 self.after(left, Later::SpeedUp);
             }
-            Fault::Act { name, seed } => {
+            Fault::Operation { name, seed } => {
                 let acts = self.simulation.subject.acts();
                 if let Some(act) = acts.iter().find(|act| act.name == name) {
                     let mut hand = ClusterHand { cluster: &mut self.cluster, actor: act.actor };

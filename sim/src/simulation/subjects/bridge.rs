@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::super::history::History;
 use super::super::invariant::Invariant;
-use super::super::subject::{Act, Hand, Subject, World};
+use super::super::subject::{Client, Operation, SystemUnderTest, World};
 use crate::apiserver::ApiServer;
-use crate::cluster::{Change, Outside};
-use crate::worlds::{self, Pace};
+use crate::cluster::{Change, ExternalSystems};
+use crate::external::{self, Pace};
 
 mod acts;
 mod desired;
@@ -30,7 +30,7 @@ fn config(seed: u64) -> Config {
     Config { concurrency: 3, resync: Duration::from_mins(10), instance, seed }
 }
 
-impl Subject for Bridge {
+impl SystemUnderTest for Bridge {
     fn name(&self) -> &'static str {
         lockstep_crds::bridge::CONTROLLER
     }
@@ -47,11 +47,11 @@ impl Subject for Bridge {
         &["get", "create", "apply", "patch", "patch_status", "delete", "find_image"]
     }
 
-    fn prepare(&self, hand: &mut dyn Hand) {
+    fn prepare(&self, hand: &mut dyn Client) {
         let sets = lockstep_crds::all();
         let ours = sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds);
         let ours = ours.map(|crd| serde_json::to_value(crd).unwrap_or_default());
-        for definition in ours.chain(worlds::definitions(&worlds::BRIDGE)) {
+        for definition in ours.chain(external::definitions(&external::BRIDGE)) {
             let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
             hand.send(http::Method::POST, path, "application/json", &definition);
         }
@@ -59,7 +59,7 @@ impl Subject for Bridge {
         acts::begin(hand);
     }
 
-    fn acts(&self) -> &'static [Act] {
+    fn acts(&self) -> &'static [Operation] {
         acts::ACTS
     }
 
@@ -81,7 +81,7 @@ impl Subject for Bridge {
         Duration::from_mins(25)
     }
 
-    fn calm(&self, hand: &mut dyn Hand) {
+    fn calm(&self, hand: &mut dyn Client) {
         stage::restore(hand);
         acts::settle(hand);
     }
@@ -90,12 +90,12 @@ impl Subject for Bridge {
         desired::differences(world.server)
     }
 
-    fn outside(&self) -> Option<Box<dyn Outside>> {
+    fn outside(&self) -> Option<Box<dyn ExternalSystems>> {
         Some(Box::new(stage::registry()))
     }
 
-    fn worlds(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
-        worlds::controllers(&worlds::BRIDGE, Pace::SLOW, seed)
+    fn external(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
+        external::controllers(&external::BRIDGE, Pace::SLOW, seed)
     }
 
     /// Control planes take minutes to come and go.

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::super::history::History;
 use super::super::invariant::Invariant;
-use super::super::subject::{Act, Hand, Subject, World};
+use super::super::subject::{Client, Operation, SystemUnderTest, World};
 use crate::apiserver::ApiServer;
 use crate::cluster::Change;
-use crate::worlds::{self, Pace};
+use crate::external::{self, Pace};
 
 mod acts;
 mod desired;
@@ -30,7 +30,7 @@ fn config(seed: u64) -> Config {
     Config { concurrency: 3, resync: Duration::from_mins(10), instance, seed }
 }
 
-impl Subject for DpuService {
+impl SystemUnderTest for DpuService {
     fn name(&self) -> &'static str {
         lockstep_crds::dpuservice::CONTROLLER
     }
@@ -47,18 +47,18 @@ impl Subject for DpuService {
         &["get", "list", "create", "apply", "patch", "patch_status", "delete"]
     }
 
-    fn prepare(&self, hand: &mut dyn Hand) {
+    fn prepare(&self, hand: &mut dyn Client) {
         let sets = lockstep_crds::all();
         let ours = sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds);
         let ours = ours.map(|crd| serde_json::to_value(crd).unwrap_or_default());
-        for definition in ours.chain(worlds::definitions(&worlds::DPUSERVICE)) {
+        for definition in ours.chain(external::definitions(&external::DPUSERVICE)) {
             let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
             hand.send(http::Method::POST, path, "application/json", &definition);
         }
         stage::begin(hand);
     }
 
-    fn acts(&self) -> &'static [Act] {
+    fn acts(&self) -> &'static [Operation] {
         acts::ACTS
     }
 
@@ -80,7 +80,7 @@ impl Subject for DpuService {
         Duration::from_mins(25)
     }
 
-    fn calm(&self, hand: &mut dyn Hand) {
+    fn calm(&self, hand: &mut dyn Client) {
         stage::mend(hand);
         acts::settle(hand);
     }
@@ -89,8 +89,8 @@ impl Subject for DpuService {
         desired::differences(world.server)
     }
 
-    fn worlds(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
-        worlds::controllers(&worlds::DPUSERVICE, Pace::SLOW, seed)
+    fn external(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
+        external::controllers(&external::DPUSERVICE, Pace::SLOW, seed)
     }
 
     /// What Argo CD brings about takes minutes.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::super::history::History;
 use super::super::invariant::Invariant;
-use super::super::subject::{Act, Hand, Subject, World};
+use super::super::subject::{Client, Operation, SystemUnderTest, World};
 use crate::apiserver::ApiServer;
 use crate::cluster::Change;
 
@@ -27,7 +27,7 @@ fn config(seed: u64) -> Config {
     Config { concurrency: 3, resync: Duration::from_mins(10), instance, seed }
 }
 
-impl Subject for NamespaceClass {
+impl SystemUnderTest for NamespaceClass {
     fn name(&self) -> &'static str {
         lockstep_crds::namespaceclass::CONTROLLER
     }
@@ -44,7 +44,7 @@ impl Subject for NamespaceClass {
         &["discover", "get", "apply", "create", "patch", "patch_status", "delete"]
     }
 
-    fn prepare(&self, hand: &mut dyn Hand) {
+    fn prepare(&self, hand: &mut dyn Client) {
         let sets = lockstep_crds::all();
         for crd in sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds) {
             let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -54,7 +54,7 @@ impl Subject for NamespaceClass {
         acts::begin(hand);
     }
 
-    fn acts(&self) -> &'static [Act] {
+    fn acts(&self) -> &'static [Operation] {
         acts::ACTS
     }
 
@@ -76,7 +76,7 @@ impl Subject for NamespaceClass {
     }
 
     /// What was held back from deletion is let go.
-    fn calm(&self, hand: &mut dyn Hand) {
+    fn calm(&self, hand: &mut dyn Client) {
         for kind in acts::pool_kinds() {
             for object in hand.server().objects(&kind) {
                 if object["metadata"]["finalizers"].is_array() {

@@ -9,20 +9,20 @@ use serde_json::json;
 
 use super::super::history::History;
 use super::super::invariant::Invariant;
-use super::super::subject::{Act, Hand, Subject, Witness, World};
+use super::super::subject::{Checker, Client, Operation, SystemUnderTest, World};
 use crate::apiserver::ApiServer;
-use crate::cluster::{Change, Outside};
+use crate::cluster::{Change, ExternalSystems};
 
 mod acts;
-mod beyond;
 mod desired;
+mod external;
 mod listing;
 mod oracle;
+mod outage_checker;
+mod publish_checker;
 mod record;
-mod troubles;
-mod witness;
 
-use beyond::Beyond;
+use external::Beyond;
 
 /// The namespace of everything.
 const NAMESPACE: &str = "hyperfleet-system";
@@ -33,7 +33,7 @@ const CONFIG: &str = "cluster-sentinel-us-east";
 #[derive(Debug, Clone, Copy)]
 pub struct Sentinel;
 
-impl Subject for Sentinel {
+impl SystemUnderTest for Sentinel {
     fn name(&self) -> &'static str {
         lockstep_crds::sentinel::CONTROLLER
     }
@@ -47,7 +47,7 @@ impl Subject for Sentinel {
         &["get", "patch_status", "fetch", "connect", "publish"]
     }
 
-    fn prepare(&self, hand: &mut dyn Hand) {
+    fn prepare(&self, hand: &mut dyn Client) {
         let sets = lockstep_crds::all();
         for crd in sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds) {
             let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -59,7 +59,7 @@ impl Subject for Sentinel {
         acts::restore(hand);
     }
 
-    fn acts(&self) -> &'static [Act] {
+    fn acts(&self) -> &'static [Operation] {
         acts::ACTS
     }
 
@@ -90,7 +90,7 @@ impl Subject for Sentinel {
         Duration::from_mins(12)
     }
 
-    fn calm(&self, hand: &mut dyn Hand) {
+    fn calm(&self, hand: &mut dyn Client) {
         acts::restore(hand);
         if let Some(beyond) = acts::beyond(hand) {
             beyond.0.heal(beyond.1);
@@ -101,12 +101,12 @@ impl Subject for Sentinel {
         desired::differences(world)
     }
 
-    fn outside(&self) -> Option<Box<dyn Outside>> {
+    fn outside(&self) -> Option<Box<dyn ExternalSystems>> {
         Some(Box::new(Beyond::new()))
     }
 
-    fn witness(&self) -> Option<Box<dyn Witness>> {
-        Some(Box::<witness::Eyes>::default())
+    fn witness(&self) -> Option<Box<dyn Checker>> {
+        Some(Box::<publish_checker::PublishChecker>::default())
     }
 
     /// A cycle comes every five seconds.

@@ -14,19 +14,19 @@ use super::{Item, Kind, Lane, Timeline, words};
 use crate::cluster::{Author, Carried, Change, Entry, What};
 use crate::simulation::history::reference;
 use crate::simulation::plan::{Plan, What as Fault};
+use crate::simulation::planned_faults::Injection;
 use crate::simulation::run::Run;
-use crate::simulation::storm::Strike;
 
 /// The timeline of a run.
 pub(super) fn timeline(plan: &Plan, run: &Run) -> Timeline {
     let mut draft = Draft::new(plan);
     let mut strikes = run.strikes.iter().peekable();
     // What strikes while a request is under way comes after the step that sent it.
-    let mut aimed: Vec<&Strike> = Vec::new();
+    let mut aimed: Vec<&Injection> = Vec::new();
     for entry in &run.journal {
         while let Some(strike) = strikes.next_if(|strike| strike.at <= entry.at) {
             let fault = &plan.faults[strike.fault];
-            if strike.at == entry.at && fault.aim.is_some() && !fault.what.befalls_requests() {
+            if strike.at == entry.at && fault.aim.is_some() && !fault.what.targets_requests() {
                 aimed.push(strike);
             } else {
                 draft.strike(strike);
@@ -36,12 +36,12 @@ pub(super) fn timeline(plan: &Plan, run: &Run) -> Timeline {
             aimed.drain(..).for_each(|strike| draft.strike(strike));
         }
         draft.absorb(entry);
-        let asked = |strike: &Strike| {
+        let asked = |strike: &Injection| {
             plan.faults[strike.fault].aim.as_deref().is_some_and(|aim| asks_for(entry, aim))
         };
         let (now, later) = aimed.into_iter().partition(|strike| asked(strike));
         aimed = later;
-        let now: Vec<&Strike> = now;
+        let now: Vec<&Injection> = now;
         for strike in now {
             draft.strike(strike);
         }
@@ -129,7 +129,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    fn strike(&mut self, strike: &Strike) {
+    fn strike(&mut self, strike: &Injection) {
         let fault = &self.plan.faults[strike.fault];
         let at = millis(strike.at);
         let until = match fault.what {
@@ -141,10 +141,10 @@ impl<'a> Draft<'a> {
             | Fault::Handover { gap_ms: lasts } => Some(at + lasts),
             _ => None,
         };
-        let kind = if matches!(fault.what, Fault::Act { .. }) { Kind::Act } else { Kind::Fault };
+        let kind = if matches!(fault.what, Fault::Operation { .. }) { Kind::Operation } else { Kind::Fault };
         let text = match strike.befell.as_str() {
             "" => fault.what.to_string(),
-            befell if fault.what.befalls_requests() => format!("{befell} {}", fault.what),
+            befell if fault.what.targets_requests() => format!("{befell} {}", fault.what),
             befell => format!("{}, {befell}", fault.what),
         };
         self.push(at, Lane::Faults, kind, text).until = until;
@@ -166,12 +166,12 @@ impl<'a> Draft<'a> {
         }
         match &entry.what {
             What::Started { process } => {
-                self.push(at, Lane::Process(*process), Kind::Life, "begins".to_owned());
+                self.push(at, Lane::Process(*process), Kind::ProcessState, "begins".to_owned());
             }
             What::Died { process } => {
                 self.told.retain(|(whose, _), _| whose != process);
                 self.listing.retain(|(whose, _)| whose != process);
-                self.push(at, Lane::Process(*process), Kind::Life, "dies".to_owned());
+                self.push(at, Lane::Process(*process), Kind::ProcessState, "dies".to_owned());
             }
             What::Stepped { process, event, step, .. } => self.step(at, *process, event, step),
             What::Changed(change) => {
@@ -244,11 +244,11 @@ impl<'a> Draft<'a> {
                 item.cause = asked.map(|asked| asked.item);
                 item
             }
-            Event::Observed { kind, object } | Event::Vanished { kind, object } => {
+            Event::Applied { kind, object } | Event::Deleted { kind, object } => {
                 let name = reference(kind, object);
                 let place = self.place(object);
                 let before = match event {
-                    Event::Vanished { .. } => self.told.remove(&(process, name.clone())),
+                    Event::Deleted { .. } => self.told.remove(&(process, name.clone())),
                     _ => self.told.insert((process, name.clone()), place),
                 };
                 let version = metadata(object, "resourceVersion").to_owned();
@@ -266,7 +266,7 @@ impl<'a> Draft<'a> {
     /// What an event is called that is one of many and of which nothing follows.
     fn routine(&mut self, process: usize, event: &Event, step: &Step) -> Option<String> {
         let name = match event {
-            Event::Woke => Some("wakes up".to_owned()),
+            Event::TimerFired => Some("wakes up".to_owned()),
             Event::ListStarted { kind } => {
                 self.listing.insert((process, Arc::clone(kind)));
                 Some(words::event(event))
@@ -275,7 +275,7 @@ impl<'a> Draft<'a> {
                 self.listing.remove(&(process, Arc::clone(kind)));
                 Some(words::event(event))
             }
-            Event::Observed { kind, object } if self.listing.contains(&(process, Arc::clone(kind))) => {
+            Event::Applied { kind, object } if self.listing.contains(&(process, Arc::clone(kind))) => {
                 let last = self.told.get(&(process, reference(kind, object)));
                 let known = last.is_some_and(|last| self.objects[*last] == *object);
                 (known || is_of_the_system(object)).then(|| format!("sees {kind}"))

@@ -11,10 +11,10 @@ use lockstep_core::time::{Monotonic, Now, Wall};
 use serde_json::{Value, json};
 
 use super::{Kind, Lane, Timeline};
-use crate::cluster::{Author, Carried, Change, Entry, Fate, What};
+use crate::cluster::{Author, Carried, Change, Entry, FaultVerdict, What};
 use crate::simulation::plan::{Fault, Plan, What as Strikes};
+use crate::simulation::planned_faults::{Injection, Struck};
 use crate::simulation::run::{Run, Violation};
-use crate::simulation::storm::{Strike, Struck};
 
 fn namespaces() -> Arc<object::Kind> {
     object::Kind::known("", "v1", "Namespace", "namespaces", false)
@@ -43,7 +43,7 @@ fn stepped(millis: u64, event: Event, step: Step) -> Entry {
 }
 
 fn observed(millis: u64, object: Arc<Value>) -> Entry {
-    stepped(millis, Event::Observed { kind: namespaces(), object }, Step::default())
+    stepped(millis, Event::Applied { kind: namespaces(), object }, Step::default())
 }
 
 fn changed(millis: u64, by: Author, old: Option<Arc<Value>>, new: Option<Arc<Value>>) -> Entry {
@@ -55,7 +55,7 @@ fn fault(what: Strikes, aim: Option<&str>) -> Fault {
 }
 
 fn plan() -> Plan {
-    let act = Strikes::Act { name: "label a namespace".to_owned(), seed: 7 };
+    let act = Strikes::Operation { name: "label a namespace".to_owned(), seed: 7 };
     let faults = vec![fault(Strikes::AnswerLost, Some("patch")), fault(act, Some("patch"))];
     Plan { controller: "greeting".to_owned(), seed: 42, stormy_ms: 60_000, faults }
 }
@@ -78,7 +78,7 @@ fn run() -> Run {
     };
     let (kind, unknown) = (namespaces(), Failure::new(Class::Unknown, "the answer was lost"));
     let carried =
-        Carried { process: 0, id: ActionId(1), action: patch, fate: Fate::AnswerLost, failed: None };
+        Carried { process: 0, id: ActionId(1), action: patch, fate: FaultVerdict::AnswerLost, failed: None };
     let process = Author::Process(0);
     let journal = vec![
         at(0, What::Started { process: 0 }),
@@ -87,7 +87,7 @@ fn run() -> Run {
         observed(0, namespace("kube-system", 2, "True")),
         stepped(5, Event::ListCompleted { kind: Arc::clone(&kind) }, Step::default()),
         changed(1000, Author::Client("user"), None, Some(Arc::clone(&new))),
-        stepped(1010, Event::Observed { kind: Arc::clone(&kind), object: Arc::clone(&new) }, asks),
+        stepped(1010, Event::Applied { kind: Arc::clone(&kind), object: Arc::clone(&new) }, asks),
         changed(1010, Author::Client("user"), Some(new), Some(Arc::clone(&labelled))),
         changed(1020, process, Some(labelled), Some(Arc::clone(&patched))),
         at(1020, What::Carried(carried)),
@@ -96,12 +96,12 @@ fn run() -> Run {
             Event::Finished { id: ActionId(1), outcome: Err(unknown) },
             Step { requests: Vec::new(), notes: vec![failed] },
         ),
-        stepped(1040, Event::Woke, Step::default()),
-        stepped(1050, Event::Woke, Step::default()),
+        stepped(1040, Event::TimerFired, Step::default()),
+        stepped(1050, Event::TimerFired, Step::default()),
         observed(1060, Arc::clone(&patched)),
         changed(90_000, Author::ControlPlane, Some(patched), None),
     ];
-    let strike = |millis, fault, befell: &str| Strike {
+    let strike = |millis, fault, befell: &str| Injection {
         at: Duration::from_millis(millis),
         fault,
         befell: befell.to_owned(),
@@ -191,10 +191,10 @@ fn a_step_that_does_something_is_never_folded() {
     let warning =
         Step { requests: Vec::new(), notes: vec![Note::Warning { message: "look here".to_owned() }] };
     run.journal = vec![
-        stepped(1, Event::Woke, Step::default()),
-        stepped(2, Event::Woke, Step::default()),
-        stepped(3, Event::Woke, Step::default()),
-        stepped(4, Event::Woke, warning),
+        stepped(1, Event::TimerFired, Step::default()),
+        stepped(2, Event::TimerFired, Step::default()),
+        stepped(3, Event::TimerFired, Step::default()),
+        stepped(4, Event::TimerFired, warning),
     ];
     let text = Timeline::of(&plan(), &run).text();
     assert!(text.contains("3 × wakes up (until 0.003)"), "{text}");

@@ -7,7 +7,7 @@ use lockstep_core::engine::machine::{Event, Note, ReconcileResult};
 use lockstep_core::object::{Kind, is_deleting, metadata};
 use serde_json::{Value, json};
 
-use crate::cluster::{Carried, Change, Fate};
+use crate::cluster::{Carried, Change, FaultVerdict};
 use crate::simulation::history::reference;
 
 /// The version of an object, as far as it has one.
@@ -34,11 +34,11 @@ pub(super) fn event(event: &Event) -> String {
         Event::LeadershipChanged { leading: false } => "leads no longer".to_owned(),
         Event::ListStarted { kind } => format!("lists {kind}"),
         Event::ListCompleted { kind } => format!("has listed {kind}"),
-        Event::Observed { kind, object } => format!("sees {}", seen(kind, object)),
-        Event::Vanished { kind, object } => format!("sees the end of {}", seen(kind, object)),
+        Event::Applied { kind, object } => format!("sees {}", seen(kind, object)),
+        Event::Deleted { kind, object } => format!("sees the end of {}", seen(kind, object)),
         Event::WatchFailed { kind, failure } => format!("cannot watch {kind}: {failure}"),
         Event::Finished { id, outcome } => answer(&format!("request {}", id.0), outcome),
-        Event::Woke => "wakes up".to_owned(),
+        Event::TimerFired => "wakes up".to_owned(),
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) fn action(action: &Action) -> String {
         Action::Watch { kind, .. } | Action::Unwatch { kind } => format!("{} {kind}", action.name()),
         Action::Discover { api_version } => format!("discover {api_version}"),
         Action::Fetch { url, .. } => format!("fetch {url}"),
-        Action::FindImage { image, .. } => format!("find image {image}"),
+        Action::ResolveImage { image, .. } => format!("find image {image}"),
         Action::Publish { events, .. } => format!("publish {}", events.len()),
         _ => match action.target() {
             Some(target) => format!("{} {target}", action.name()),
@@ -92,7 +92,7 @@ pub(super) fn body(action: &Action) -> Option<Arc<Value>> {
         | Action::Get { .. }
         | Action::List { .. }
         | Action::Fetch { .. }
-        | Action::FindImage { .. }
+        | Action::ResolveImage { .. }
         | Action::Connect { .. } => None,
     }
 }
@@ -102,12 +102,12 @@ pub(super) fn carried(carried: &Carried) -> String {
     let request = action(&carried.action);
     let refused = carried.failed.map(|class| format!(", refused: {class}")).unwrap_or_default();
     match &carried.fate {
-        Fate::Served if refused.is_empty() => format!("{request} served"),
-        Fate::Served => format!("{request}{refused}"),
-        Fate::Failed(failure) => format!("{request} kept from the server: {}", failure.class),
-        Fate::AnswerLost => format!("{request} served{refused}, answer lost"),
-        Fate::CrashedBefore => format!("{request} lost, its process dies"),
-        Fate::CrashedAfter => format!("{request} served{refused}, its process dies"),
+        FaultVerdict::Served if refused.is_empty() => format!("{request} served"),
+        FaultVerdict::Served => format!("{request}{refused}"),
+        FaultVerdict::Failed(failure) => format!("{request} kept from the server: {}", failure.class),
+        FaultVerdict::AnswerLost => format!("{request} served{refused}, answer lost"),
+        FaultVerdict::CrashedBefore => format!("{request} lost, its process dies"),
+        FaultVerdict::CrashedAfter => format!("{request} served{refused}, its process dies"),
     }
 }
 
@@ -146,7 +146,7 @@ pub(super) fn note(note: &Note) -> String {
         Note::LeadershipChanged { leading: false } => "is the leader no longer".to_owned(),
         Note::Error { message } => format!("error: {message}"),
         Note::Warning { message } => format!("warning: {message}"),
-        Note::Told { message, .. } => message.clone(),
+        Note::Log { message, .. } => message.clone(),
         Note::Measured(measure) => {
             format!("{} {}: {:?}", measure.metric, measure.labels.join(","), measure.by)
         }

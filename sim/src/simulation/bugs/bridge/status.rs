@@ -54,7 +54,7 @@ impl Flaw for Freezes {
             Event::ListCompleted { ref kind } => {
                 self.refused.remove(&kind.kind);
             }
-            Event::Observed { ref kind, ref object } if kind.kind == "DPFHCPBridge" => {
+            Event::Applied { ref kind, ref object } if kind.kind == "DPFHCPBridge" => {
                 self.seen.insert(reference(kind, object), Arc::clone(object));
             }
             Event::Finished { id, outcome: Ok(Success::Object(object)) } => {

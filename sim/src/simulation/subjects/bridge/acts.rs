@@ -11,52 +11,52 @@ use super::stage::{
     self, DPF, DPU_CLUSTERS, IMAGES, KUBECONFIG_OF_OTHERS, NAMESPACE, PULL_SECRETS, SSH_SECRETS,
     STORAGE_CLASS, VIPS,
 };
+use crate::external::hypershift;
+use crate::external::registry::Health;
 use crate::simulation::history::reference;
 use crate::simulation::invariant::SECRET;
-use crate::simulation::subject::{Act, Hand};
-use crate::worlds::hypershift;
-use crate::worlds::registry::Health;
+use crate::simulation::subject::{Client, Operation};
 
 /// Who may have a bridge: as many as there are DPUClusters, and one that has to wait.
 const BRIDGES: [&str; 4] = ["prod", "stage", "dev", "lab"];
 
-pub(super) const ACTS: &[Act] = &[
-    Act::new("create a bridge", "user", 12, create_bridge),
-    Act::new("delete a bridge", "user", 5, delete_bridge),
-    Act::new("choose a release image", "user", 6, choose_image),
-    Act::new("choose an address", "user", 4, choose_address),
-    Act::new("swap the addresses of two bridges", "user", 3, swap_addresses),
-    Act::new("move an address out of every pool", "user", 2, leave_pools),
-    Act::new("name other Secrets", "user", 3, choose_secrets),
-    Act::new("change what can be changed", "user", 3, change_mutable),
-    Act::new("change what can't be changed", "user", 3, change_immutable),
-    Act::new("rotate a Secret", "admin", 6, rotate),
-    Act::new("break a Secret", "admin", 4, break_secret),
-    Act::new("delete a Secret", "admin", 3, delete_secret),
-    Act::new("put everything right", "admin", 6, restore),
-    Act::new("delete the StorageClass", "admin", 2, delete_storage_class),
-    Act::new("delete the pool", "admin", 2, delete_pool),
-    Act::new("take an address", "admin", 3, take_address),
-    Act::new("ask for the address of a stranger", "user", 3, ask_for_a_strangers),
-    Act::new("ask for an address with a stranger", "user", 6, ask_with_a_stranger),
-    Act::new("let an address go", "other controller", 6, let_go),
-    Act::new("stop HyperShift's operator", "admin", 2, stop_hypershift),
-    Act::new("put the registry out of order", "admin", 4, disturb_registry),
-    Act::new("take a permission to watch", "admin", 4, forbid_watches),
-    Act::new("delete a DPUCluster", "admin", 3, delete_dpu_cluster),
-    Act::new("create a DPUCluster", "admin", 4, create_dpu_cluster),
-    Act::new("give a DPUCluster a kubeconfig", "admin", 2, give_kubeconfig),
-    Act::new("let a control plane ail", "other controller", 4, let_ail),
-    Act::new("keep the nodes away", "other controller", 3, keep_nodes_away),
-    Act::new("pause HyperShift", "admin", 3, pause_hypershift),
-    Act::new("cut HyperShift off from its images", "admin", 3, cut_off),
-    Act::new("hold a teardown up", "other controller", 2, hold_teardown_up),
-    Act::new("delete a HostedCluster", "other controller", 2, delete_hosted_cluster),
-    Act::new("delete a NodePool", "other controller", 2, delete_node_pool),
-    Act::new("edit a HostedCluster", "other controller", 3, edit_hosted_cluster),
-    Act::new("change a copy", "other controller", 4, change_copy),
-    Act::new("delete a copy", "other controller", 3, delete_copy),
-    Act::new("squat on a name", "other controller", 6, squat),
+pub(super) const ACTS: &[Operation] = &[
+    Operation::new("create a bridge", "user", 12, create_bridge),
+    Operation::new("delete a bridge", "user", 5, delete_bridge),
+    Operation::new("choose a release image", "user", 6, choose_image),
+    Operation::new("choose an address", "user", 4, choose_address),
+    Operation::new("swap the addresses of two bridges", "user", 3, swap_addresses),
+    Operation::new("move an address out of every pool", "user", 2, leave_pools),
+    Operation::new("name other Secrets", "user", 3, choose_secrets),
+    Operation::new("change what can be changed", "user", 3, change_mutable),
+    Operation::new("change what can't be changed", "user", 3, change_immutable),
+    Operation::new("rotate a Secret", "admin", 6, rotate),
+    Operation::new("break a Secret", "admin", 4, break_secret),
+    Operation::new("delete a Secret", "admin", 3, delete_secret),
+    Operation::new("put everything right", "admin", 6, restore),
+    Operation::new("delete the StorageClass", "admin", 2, delete_storage_class),
+    Operation::new("delete the pool", "admin", 2, delete_pool),
+    Operation::new("take an address", "admin", 3, take_address),
+    Operation::new("ask for the address of a stranger", "user", 3, ask_for_a_strangers),
+    Operation::new("ask for an address with a stranger", "user", 6, ask_with_a_stranger),
+    Operation::new("let an address go", "other controller", 6, let_go),
+    Operation::new("stop HyperShift's operator", "admin", 2, stop_hypershift),
+    Operation::new("put the registry out of order", "admin", 4, disturb_registry),
+    Operation::new("take a permission to watch", "admin", 4, forbid_watches),
+    Operation::new("delete a DPUCluster", "admin", 3, delete_dpu_cluster),
+    Operation::new("create a DPUCluster", "admin", 4, create_dpu_cluster),
+    Operation::new("give a DPUCluster a kubeconfig", "admin", 2, give_kubeconfig),
+    Operation::new("let a control plane ail", "other controller", 4, let_ail),
+    Operation::new("keep the nodes away", "other controller", 3, keep_nodes_away),
+    Operation::new("pause HyperShift", "admin", 3, pause_hypershift),
+    Operation::new("cut HyperShift off from its images", "admin", 3, cut_off),
+    Operation::new("hold a teardown up", "other controller", 2, hold_teardown_up),
+    Operation::new("delete a HostedCluster", "other controller", 2, delete_hosted_cluster),
+    Operation::new("delete a NodePool", "other controller", 2, delete_node_pool),
+    Operation::new("edit a HostedCluster", "other controller", 3, edit_hosted_cluster),
+    Operation::new("change a copy", "other controller", 4, change_copy),
+    Operation::new("delete a copy", "other controller", 3, delete_copy),
+    Operation::new("squat on a name", "other controller", 6, squat),
 ];
 
 fn target(name: &str) -> ObjectRef {
@@ -84,12 +84,12 @@ fn bridge(name: &str, index: usize) -> Value {
 }
 
 /// Before anything runs: one bridge.
-pub(super) fn begin(hand: &mut dyn Hand) {
+pub(super) fn begin(hand: &mut dyn Client) {
     hand.create(&names::bridge(), &bridge(BRIDGES[0], 0));
 }
 
 /// Once nothing goes wrong any more, bridges ask for what they can have, and what others hold is let go.
-pub(super) fn settle(hand: &mut dyn Hand) {
+pub(super) fn settle(hand: &mut dyn Client) {
     for kind in [names::hosted_cluster(), names::node_pool(), names::secret()] {
         for object in hand.server().objects(&kind) {
             if object["metadata"]["annotations"]["squatter"].is_string() {
@@ -122,30 +122,30 @@ pub(super) fn settle(hand: &mut dyn Hand) {
     }
 }
 
-fn create_bridge(hand: &mut dyn Hand, random: &mut Random) {
+fn create_bridge(hand: &mut dyn Client, random: &mut Random) {
     let index = usize::try_from(random.below(BRIDGES.len() as u64)).unwrap_or(0);
     hand.create(&names::bridge(), &bridge(BRIDGES[index], index));
 }
 
-fn delete_bridge(hand: &mut dyn Hand, random: &mut Random) {
+fn delete_bridge(hand: &mut dyn Client, random: &mut Random) {
     hand.delete(&target(random.pick(&BRIDGES)));
 }
 
-fn change(hand: &mut dyn Hand, random: &mut Random, spec: &Value) {
+fn change(hand: &mut dyn Client, random: &mut Random, spec: &Value) {
     hand.merge(&target(random.pick(&BRIDGES)), &json!({ "spec": spec }));
 }
 
-fn choose_image(hand: &mut dyn Hand, random: &mut Random) {
+fn choose_image(hand: &mut dyn Client, random: &mut Random) {
     let image = random.pick(&IMAGES);
     change(hand, random, &json!({ "ocpReleaseImage": image }));
 }
 
-fn choose_address(hand: &mut dyn Hand, random: &mut Random) {
+fn choose_address(hand: &mut dyn Client, random: &mut Random) {
     let address = random.pick(&[VIPS[0], VIPS[1], VIPS[2], "192.0.2.40"]);
     change(hand, random, &json!({ "metalLBVirtualIP": address }));
 }
 
-fn swap_addresses(hand: &mut dyn Hand, random: &mut Random) {
+fn swap_addresses(hand: &mut dyn Client, random: &mut Random) {
     let names = [random.pick(&BRIDGES), random.pick(&BRIDGES)];
     let bridges = hand.server().objects(&names::bridge());
     let address = |name: &str| {
@@ -158,28 +158,28 @@ fn swap_addresses(hand: &mut dyn Hand, random: &mut Random) {
     }
 }
 
-fn leave_pools(hand: &mut dyn Hand, random: &mut Random) {
+fn leave_pools(hand: &mut dyn Client, random: &mut Random) {
     change(hand, random, &json!({ "metalLBVirtualIP": "198.51.100.1" }));
 }
 
-fn choose_secrets(hand: &mut dyn Hand, random: &mut Random) {
+fn choose_secrets(hand: &mut dyn Client, random: &mut Random) {
     let (pull, ssh) = (random.pick(&PULL_SECRETS), random.pick(&SSH_SECRETS));
     change(hand, random, &json!({ "pullSecretRef": { "name": pull }, "sshKeySecretRef": { "name": ssh } }));
 }
 
-fn change_mutable(hand: &mut dyn Hand, random: &mut Random) {
+fn change_mutable(hand: &mut dyn Client, random: &mut Random) {
     let policy = random.pick(&["HighlyAvailable", "SingleReplica"]);
     let kind = random.pick(&["dpf-production", "dpf-dev"]);
     change(hand, random, &json!({ "infrastructureAvailabilityPolicy": policy, "clusterType": kind }));
 }
 
-fn change_immutable(hand: &mut dyn Hand, random: &mut Random) {
+fn change_immutable(hand: &mut dyn Client, random: &mut Random) {
     let policy = random.pick(&["HighlyAvailable", "SingleReplica"]);
     let class = random.pick(&[STORAGE_CLASS, "another"]);
     change(hand, random, &json!({ "controlPlaneAvailabilityPolicy": policy, "etcdStorageClass": class }));
 }
 
-fn rotate(hand: &mut dyn Hand, random: &mut Random) {
+fn rotate(hand: &mut dyn Client, random: &mut Random) {
     let which = random.below(5).to_string();
     if random.below(2) == 0 {
         let name = random.pick(&PULL_SECRETS);
@@ -189,7 +189,7 @@ fn rotate(hand: &mut dyn Hand, random: &mut Random) {
     }
 }
 
-fn break_secret(hand: &mut dyn Hand, random: &mut Random) {
+fn break_secret(hand: &mut dyn Client, random: &mut Random) {
     let broken = format!("{{\"{SECRET}\": ");
     if random.below(2) == 0 {
         stage::write_secret(hand, random.pick(&PULL_SECRETS), ".dockerconfigjson", &broken);
@@ -198,24 +198,24 @@ fn break_secret(hand: &mut dyn Hand, random: &mut Random) {
     }
 }
 
-fn delete_secret(hand: &mut dyn Hand, random: &mut Random) {
+fn delete_secret(hand: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&[PULL_SECRETS[0], PULL_SECRETS[1], SSH_SECRETS[0], SSH_SECRETS[1]]);
     hand.delete(&ObjectRef::namespaced(&names::secret(), NAMESPACE, name));
 }
 
-fn restore(hand: &mut dyn Hand, _: &mut Random) {
+fn restore(hand: &mut dyn Client, _: &mut Random) {
     stage::restore(hand);
 }
 
-fn delete_storage_class(hand: &mut dyn Hand, _: &mut Random) {
+fn delete_storage_class(hand: &mut dyn Client, _: &mut Random) {
     hand.delete(&ObjectRef::cluster(&names::storage_class(), STORAGE_CLASS));
 }
 
-fn delete_pool(hand: &mut dyn Hand, _: &mut Random) {
+fn delete_pool(hand: &mut dyn Client, _: &mut Random) {
     hand.delete(&stage::pool());
 }
 
-fn take_address(hand: &mut dyn Hand, random: &mut Random) {
+fn take_address(hand: &mut dyn Client, random: &mut Random) {
     let address = random.pick(&VIPS);
     let metadata = json!({ "namespace": NAMESPACE, "name": "squatter", "annotations": { "metallb.io/loadBalancerIPs": address } });
     let object =
@@ -224,14 +224,14 @@ fn take_address(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 /// A bridge wants the address that a Service of others has.
-fn ask_for_a_strangers(hand: &mut dyn Hand, random: &mut Random) {
+fn ask_for_a_strangers(hand: &mut dyn Client, random: &mut Random) {
     if let Some(address) = stage::address_of_stranger(hand) {
         change(hand, random, &json!({ "metalLBVirtualIP": address }));
     }
 }
 
 /// A bridge and a Service of others ask for the same free address at once.
-fn ask_with_a_stranger(hand: &mut dyn Hand, random: &mut Random) {
+fn ask_with_a_stranger(hand: &mut dyn Client, random: &mut Random) {
     let address = random.pick(&["192.0.2.50", "192.0.2.51"]);
     if random.below(2) == 0 {
         stage::move_stranger(hand, address);
@@ -243,21 +243,21 @@ fn ask_with_a_stranger(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 /// The Service of others takes another address.
-fn let_go(hand: &mut dyn Hand, random: &mut Random) {
+fn let_go(hand: &mut dyn Client, random: &mut Random) {
     stage::move_stranger(hand, random.pick(&["192.0.2.60", "192.0.2.61"]));
 }
 
-fn stop_hypershift(hand: &mut dyn Hand, _: &mut Random) {
+fn stop_hypershift(hand: &mut dyn Client, _: &mut Random) {
     stage::run_hypershift(hand, false);
 }
 
-fn disturb_registry(hand: &mut dyn Hand, random: &mut Random) {
+fn disturb_registry(hand: &mut dyn Client, random: &mut Random) {
     let health = random.pick(&[Health::Up, Health::Down, Health::Forbidden]);
     stage::with_registry(hand, |registry| registry.health = health);
 }
 
 /// The controller may not list and watch a kind any more, or may watch everything again.
-fn forbid_watches(hand: &mut dyn Hand, random: &mut Random) {
+fn forbid_watches(hand: &mut dyn Client, random: &mut Random) {
     let kinds = stage::watched();
     let index = usize::try_from(random.below(kinds.len() as u64)).unwrap_or(0);
     if random.below(3) == 0 {
@@ -266,17 +266,17 @@ fn forbid_watches(hand: &mut dyn Hand, random: &mut Random) {
     hand.permit_watches(&kinds[index], false);
 }
 
-fn delete_dpu_cluster(hand: &mut dyn Hand, random: &mut Random) {
+fn delete_dpu_cluster(hand: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&DPU_CLUSTERS);
     hand.delete(&ObjectRef::namespaced(&names::dpu_cluster(), DPF, name));
 }
 
-fn create_dpu_cluster(hand: &mut dyn Hand, random: &mut Random) {
+fn create_dpu_cluster(hand: &mut dyn Client, random: &mut Random) {
     stage::restore_dpu_cluster(hand, random.pick(&DPU_CLUSTERS));
 }
 
 /// Somebody else gives it one, or takes away what it has.
-fn give_kubeconfig(hand: &mut dyn Hand, random: &mut Random) {
+fn give_kubeconfig(hand: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&DPU_CLUSTERS);
     let kubeconfig = random.pick(&[Some(KUBECONFIG_OF_OTHERS), None]);
     let target = ObjectRef::namespaced(&names::dpu_cluster(), DPF, name);
@@ -288,45 +288,45 @@ fn hosted_cluster(name: &str) -> ObjectRef {
 }
 
 /// Something befalls the control plane of a bridge, or no longer does.
-fn befall(hand: &mut dyn Hand, name: &str, what: &str, value: Option<&str>) {
+fn befall(hand: &mut dyn Client, name: &str, what: &str, value: Option<&str>) {
     hand.merge(&hosted_cluster(name), &json!({ "metadata": { "annotations": { what: value } } }));
 }
 
-fn let_ail(hand: &mut dyn Hand, random: &mut Random) {
+fn let_ail(hand: &mut dyn Client, random: &mut Random) {
     let how = random.pick(&[Some(hypershift::DEGRADED), Some(hypershift::FLAPPING), None]);
     befall(hand, random.pick(&BRIDGES), hypershift::AILS, how);
 }
 
 /// Upgrades are complete when the nodes are there.
-fn keep_nodes_away(hand: &mut dyn Hand, random: &mut Random) {
+fn keep_nodes_away(hand: &mut dyn Client, random: &mut Random) {
     let nodes = random.pick(&[Some(hypershift::NO_NODES), None]);
     befall(hand, random.pick(&BRIDGES), hypershift::NODES, nodes);
 }
 
-fn pause_hypershift(hand: &mut dyn Hand, random: &mut Random) {
+fn pause_hypershift(hand: &mut dyn Client, random: &mut Random) {
     let until = random.pick(&[Some("true"), None]);
     hand.merge(&hosted_cluster(random.pick(&BRIDGES)), &json!({ "spec": { "pausedUntil": until } }));
 }
 
-fn cut_off(hand: &mut dyn Hand, random: &mut Random) {
+fn cut_off(hand: &mut dyn Client, random: &mut Random) {
     let releases = random.pick(&[Some(hypershift::UNREACHABLE), None]);
     befall(hand, random.pick(&BRIDGES), hypershift::RELEASES, releases);
 }
 
-fn hold_teardown_up(hand: &mut dyn Hand, random: &mut Random) {
+fn hold_teardown_up(hand: &mut dyn Client, random: &mut Random) {
     let held = random.pick(&[Some("true"), None]);
     befall(hand, random.pick(&BRIDGES), hypershift::STUCK, held);
 }
 
-fn delete_hosted_cluster(hand: &mut dyn Hand, random: &mut Random) {
+fn delete_hosted_cluster(hand: &mut dyn Client, random: &mut Random) {
     hand.delete(&hosted_cluster(random.pick(&BRIDGES)));
 }
 
-fn delete_node_pool(hand: &mut dyn Hand, random: &mut Random) {
+fn delete_node_pool(hand: &mut dyn Client, random: &mut Random) {
     hand.delete(&ObjectRef::namespaced(&names::node_pool(), NAMESPACE, random.pick(&BRIDGES)));
 }
 
-fn edit_hosted_cluster(hand: &mut dyn Hand, random: &mut Random) {
+fn edit_hosted_cluster(hand: &mut dyn Client, random: &mut Random) {
     let cluster = hosted_cluster(random.pick(&BRIDGES));
     let patch = if random.below(2) == 0 {
         json!({ "spec": { "release": { "image": IMAGES[0] } } })
@@ -337,7 +337,7 @@ fn edit_hosted_cluster(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 /// One of the Secrets that bridges have made.
-fn any_copy(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
+fn any_copy(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
     let kind = names::secret();
     let copies = hand.server().objects(&kind);
     let copies: Vec<_> =
@@ -346,21 +346,21 @@ fn any_copy(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
     copies.get(index).filter(|copy| !is_deleting(copy)).map(|copy| reference(&kind, copy))
 }
 
-fn change_copy(hand: &mut dyn Hand, random: &mut Random) {
+fn change_copy(hand: &mut dyn Client, random: &mut Random) {
     if let Some(copy) = any_copy(hand, random) {
         let key = random.pick(&[".dockerconfigjson", "id_rsa.pub", "super-admin.conf"]);
         hand.merge(&copy, &json!({ "data": { key: "e30=" } }));
     }
 }
 
-fn delete_copy(hand: &mut dyn Hand, random: &mut Random) {
+fn delete_copy(hand: &mut dyn Client, random: &mut Random) {
     if let Some(copy) = any_copy(hand, random) {
         hand.delete(&copy);
     }
 }
 
 /// Somebody makes an object of a name that a bridge would use.
-fn squat(hand: &mut dyn Hand, random: &mut Random) {
+fn squat(hand: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&BRIDGES);
     let metadata =
         |name: &str| json!({ "namespace": NAMESPACE, "name": name, "annotations": { "squatter": "yes" } });

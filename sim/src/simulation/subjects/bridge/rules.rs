@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::apiserver::ApiServer;
 use crate::cluster::{Change, What};
+use crate::external::hypershift;
 use crate::simulation::history::History;
 use crate::simulation::invariant::{Invariant, Moment, is_deletion};
-use crate::worlds::hypershift;
 
 mod judged;
 
@@ -404,7 +404,7 @@ fn conditions(object: &Value, name: &str, status: &str) -> bool {
 fn what_is_immutable_is_left_alone(moment: &Moment<'_>) -> Result<(), String> {
     let What::Carried(carried) = &moment.entry.what else { return Ok(()) };
     let is_refused = carried.failed == Some(lockstep_core::engine::action::Class::Invalid)
-        && carried.fate == crate::cluster::Fate::Served;
+        && carried.fate == crate::cluster::FaultVerdict::Served;
     match carried.action.target() {
         Some(target) if is_refused && is_cluster(target) => {
             Err(format!("the {} of {target} was refused as invalid", carried.action.name()))

@@ -9,10 +9,10 @@ use lockstep_core::bridge::names;
 use lockstep_core::object::{Kind, ObjectRef, metadata};
 use serde_json::{Value, json};
 
+use crate::external::registry::{Health, Image, Registry};
+use crate::external::{hypershift, metallb};
 use crate::simulation::invariant::SECRET;
-use crate::simulation::subject::Hand;
-use crate::worlds::registry::{Health, Image, Registry};
-use crate::worlds::{hypershift, metallb};
+use crate::simulation::subject::Client;
 
 pub(super) const NAMESPACE: &str = "bridges";
 pub(super) const DPF: &str = "dpf";
@@ -46,9 +46,9 @@ pub(super) fn registry() -> Registry {
 }
 
 /// The registry, to be put out of order.
-pub(super) fn with_registry(hand: &mut dyn Hand, change: impl FnOnce(&mut Registry)) {
+pub(super) fn with_registry(hand: &mut dyn Client, change: impl FnOnce(&mut Registry)) {
     if let Some((outside, _)) = hand.outside() {
-        let outside: &mut dyn Any = outside;
+        let outside: &mut dyn Any = external_systems;
         if let Some(registry) = outside.downcast_mut() {
             change(registry);
         }
@@ -60,7 +60,7 @@ pub(super) fn namespace() -> Arc<Kind> {
 }
 
 /// Before anything runs.
-pub(super) fn begin(hand: &mut dyn Hand) {
+pub(super) fn begin(hand: &mut dyn Client) {
     for name in [NAMESPACE, DPF, METALLB] {
         hand.create(&namespace(), &json!({ "metadata": { "name": name } }));
     }
@@ -76,7 +76,7 @@ pub(super) fn begin(hand: &mut dyn Hand) {
 }
 
 /// Puts everything right that somebody has put out of order.
-pub(super) fn restore(hand: &mut dyn Hand) {
+pub(super) fn restore(hand: &mut dyn Client) {
     with_registry(hand, |registry| registry.health = Health::Up);
     permit_watches(hand);
     run_hypershift(hand, true);
@@ -109,7 +109,7 @@ fn stranger() -> ObjectRef {
 }
 
 /// The Service of others asks for an address, which nobody may have.
-pub(super) fn move_stranger(hand: &mut dyn Hand, address: &str) {
+pub(super) fn move_stranger(hand: &mut dyn Client, address: &str) {
     let target = stranger();
     let annotations = json!({ "metallb.io/loadBalancerIPs": address });
     if hand.server().object(&target).is_some() {
@@ -123,7 +123,7 @@ pub(super) fn move_stranger(hand: &mut dyn Hand, address: &str) {
 }
 
 /// The address that the Service of others has.
-pub(super) fn address_of_stranger(hand: &dyn Hand) -> Option<String> {
+pub(super) fn address_of_stranger(hand: &dyn Client) -> Option<String> {
     let service = hand.server().object(&stranger())?;
     service["status"]["loadBalancer"]["ingress"][0]["ip"].as_str().map(str::to_owned)
 }
@@ -142,7 +142,7 @@ pub(super) fn watched() -> [Arc<Kind>; 7] {
 }
 
 /// It may watch all of them.
-pub(super) fn permit_watches(hand: &mut dyn Hand) {
+pub(super) fn permit_watches(hand: &mut dyn Client) {
     for kind in watched() {
         hand.permit_watches(&kind, true);
     }
@@ -152,7 +152,7 @@ pub(super) fn pool() -> ObjectRef {
     ObjectRef::namespaced(&names::pool(), METALLB, "vips")
 }
 
-pub(super) fn restore_dpu_cluster(hand: &mut dyn Hand, name: &str) {
+pub(super) fn restore_dpu_cluster(hand: &mut dyn Client, name: &str) {
     let object = json!({ "metadata": { "namespace": DPF, "name": name }, "spec": { "type": "static" } });
     hand.create(&names::dpu_cluster(), &object);
     let target = ObjectRef::namespaced(&names::dpu_cluster(), DPF, name);
@@ -165,13 +165,13 @@ pub(super) fn restore_dpu_cluster(hand: &mut dyn Hand, name: &str) {
     }
 }
 
-pub(super) fn run_hypershift(hand: &mut dyn Hand, runs: bool) {
+pub(super) fn run_hypershift(hand: &mut dyn Client, runs: bool) {
     let target = ObjectRef::namespaced(&names::deployment(), names::HYPERSHIFT, names::HYPERSHIFT_OPERATOR);
     hand.merge(&target, &json!({ "spec": { "replicas": u8::from(runs) } }));
 }
 
 /// Creates a Secret, or gives it another content.
-pub(super) fn write_secret(hand: &mut dyn Hand, name: &str, key: &str, content: &str) {
+pub(super) fn write_secret(hand: &mut dyn Client, name: &str, key: &str, content: &str) {
     let data = json!({ key: STANDARD.encode(content) });
     let object = json!({ "metadata": { "namespace": NAMESPACE, "name": name }, "data": data });
     hand.create(&names::secret(), &object);

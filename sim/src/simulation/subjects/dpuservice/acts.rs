@@ -14,41 +14,41 @@ use super::stage::{
     self, CLUSTERS, HOLD, LAST_VERSION, REPOSITORY, SERVICES, SQUATTER, VERSIONS, access, cluster_ref,
     kubeconfig_ref, project_ref, server,
 };
+use crate::external::argocd::SKIP_RECONCILE;
+use crate::external::dpu_clusters::{UNREACHABLE, release};
 use crate::simulation::history::reference;
 use crate::simulation::invariant::SECRET;
-use crate::simulation::subject::{Act, Hand};
-use crate::worlds::argocd::SKIP_RECONCILE;
-use crate::worlds::dpu_clusters::{UNREACHABLE, release};
+use crate::simulation::subject::{Client, Operation};
 
-pub(super) const ACTS: &[Act] = &[
-    Act::new("create a service", "user", 12, create_service),
-    Act::new("delete a service", "user", 6, delete_service),
-    Act::new("choose a version", "user", 12, choose_version),
-    Act::new("change values", "user", 4, change_values),
-    Act::new("let a service go", "user", 1, let_service_go),
-    Act::new("create a cluster", "admin", 8, create_cluster),
-    Act::new("delete a cluster", "admin", 4, delete_cluster),
-    Act::new("hold a cluster that is deleted", "admin", 3, hold_cluster),
-    Act::new("rotate credentials", "admin", 6, rotate),
-    Act::new("break a kubeconfig", "admin", 3, break_kubeconfig),
-    Act::new("delete a kubeconfig", "admin", 2, delete_kubeconfig),
-    Act::new("name no kubeconfig", "admin", 1, name_no_kubeconfig),
-    Act::new("move a cluster", "admin", 2, move_cluster),
-    Act::new("give two clusters one server", "admin", 2, share_server),
-    Act::new("cut a cluster off", "admin", 4, cut_off),
-    Act::new("put everything right", "admin", 5, mend),
-    Act::new("delete an Application", "other controller", 3, delete_application),
-    Act::new("edit an Application", "other controller", 4, edit_application),
-    Act::new("strip an Application", "other controller", 2, strip_application),
-    Act::new("pause Argo CD", "other controller", 2, pause),
-    Act::new("delete Argo CD's Secret", "other controller", 3, delete_secret),
-    Act::new("change Argo CD's Secret", "other controller", 3, change_secret),
-    Act::new("strip Argo CD's Secret", "other controller", 1, strip_secret),
-    Act::new("delete the AppProject", "other controller", 1, delete_project),
-    Act::new("edit the AppProject", "other controller", 3, edit_project),
-    Act::new("take the AppProject over", "other controller", 1, strip_project),
-    Act::new("squat on a name", "other controller", 6, squat),
-    Act::new("disturb what runs", "other controller", 3, disturb),
+pub(super) const ACTS: &[Operation] = &[
+    Operation::new("create a service", "user", 12, create_service),
+    Operation::new("delete a service", "user", 6, delete_service),
+    Operation::new("choose a version", "user", 12, choose_version),
+    Operation::new("change values", "user", 4, change_values),
+    Operation::new("let a service go", "user", 1, let_service_go),
+    Operation::new("create a cluster", "admin", 8, create_cluster),
+    Operation::new("delete a cluster", "admin", 4, delete_cluster),
+    Operation::new("hold a cluster that is deleted", "admin", 3, hold_cluster),
+    Operation::new("rotate credentials", "admin", 6, rotate),
+    Operation::new("break a kubeconfig", "admin", 3, break_kubeconfig),
+    Operation::new("delete a kubeconfig", "admin", 2, delete_kubeconfig),
+    Operation::new("name no kubeconfig", "admin", 1, name_no_kubeconfig),
+    Operation::new("move a cluster", "admin", 2, move_cluster),
+    Operation::new("give two clusters one server", "admin", 2, share_server),
+    Operation::new("cut a cluster off", "admin", 4, cut_off),
+    Operation::new("put everything right", "admin", 5, mend),
+    Operation::new("delete an Application", "other controller", 3, delete_application),
+    Operation::new("edit an Application", "other controller", 4, edit_application),
+    Operation::new("strip an Application", "other controller", 2, strip_application),
+    Operation::new("pause Argo CD", "other controller", 2, pause),
+    Operation::new("delete Argo CD's Secret", "other controller", 3, delete_secret),
+    Operation::new("change Argo CD's Secret", "other controller", 3, change_secret),
+    Operation::new("strip Argo CD's Secret", "other controller", 1, strip_secret),
+    Operation::new("delete the AppProject", "other controller", 1, delete_project),
+    Operation::new("edit the AppProject", "other controller", 3, edit_project),
+    Operation::new("take the AppProject over", "other controller", 1, strip_project),
+    Operation::new("squat on a name", "other controller", 6, squat),
+    Operation::new("disturb what runs", "other controller", 3, disturb),
 ];
 
 fn some_service(random: &mut Random) -> Name {
@@ -61,7 +61,7 @@ fn some_cluster(random: &mut Random) -> Name {
 
 /// One of the objects of a kind that are so.
 fn some(
-    hand: &dyn Hand,
+    hand: &dyn Client,
     kind: &Arc<Kind>,
     random: &mut Random,
     is_so: fn(&Value) -> bool,
@@ -72,11 +72,11 @@ fn some(
     found.get(index).map(|object| reference(kind, object))
 }
 
-fn some_application(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
+fn some_application(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
     some(hand, &names::application(), random, |object| identity::of_application(object).is_some())
 }
 
-fn some_secret(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
+fn some_secret(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
     let is_argos = |object: &Value| {
         metadata(object, "namespace") == ARGO_NAMESPACE && identity::of_secret(object).is_some()
     };
@@ -84,32 +84,32 @@ fn some_secret(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
 }
 
 /// Once nothing goes wrong any more, charts are asked for that come up, and what changed nothing is asked for again.
-pub(super) fn settle(hand: &mut dyn Hand) {
+pub(super) fn settle(hand: &mut dyn Client) {
     for service in SERVICES {
         let patch = json!({ "spec": { "source": { "version": LAST_VERSION } } });
         hand.merge(&stage::name(service).object(&names::service()), &patch);
     }
 }
 
-fn create_service(hand: &mut dyn Hand, random: &mut Random) {
+fn create_service(hand: &mut dyn Client, random: &mut Random) {
     let service = stage::service(&some_service(random), random.pick(&VERSIONS));
     hand.create(&names::service(), &service);
 }
 
-fn delete_service(hand: &mut dyn Hand, random: &mut Random) {
+fn delete_service(hand: &mut dyn Client, random: &mut Random) {
     hand.delete(&some_service(random).object(&names::service()));
 }
 
-fn change(hand: &mut dyn Hand, random: &mut Random, spec: &Value) {
+fn change(hand: &mut dyn Client, random: &mut Random, spec: &Value) {
     hand.merge(&some_service(random).object(&names::service()), &json!({ "spec": spec }));
 }
 
-fn choose_version(hand: &mut dyn Hand, random: &mut Random) {
+fn choose_version(hand: &mut dyn Client, random: &mut Random) {
     let version = random.pick(&VERSIONS);
     change(hand, random, &json!({ "source": { "version": version } }));
 }
 
-fn change_values(hand: &mut dyn Hand, random: &mut Random) {
+fn change_values(hand: &mut dyn Client, random: &mut Random) {
     let spec = match random.below(4) {
         // An integer that no 64-bit float holds.
         0 => json!({ "values": {
@@ -134,26 +134,26 @@ fn change_values(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 /// Somebody can't wait.
-fn let_service_go(hand: &mut dyn Hand, random: &mut Random) {
+fn let_service_go(hand: &mut dyn Client, random: &mut Random) {
     let target = some_service(random).object(&names::service());
     if let Some(service) = hand.server().object(&target).cloned().filter(|service| is_deleting(service)) {
         stage::let_go(hand, &service);
     }
 }
 
-fn create_cluster(hand: &mut dyn Hand, random: &mut Random) {
+fn create_cluster(hand: &mut dyn Client, random: &mut Random) {
     let cluster = some_cluster(random);
     if hand.server().object(&cluster_ref(&cluster)).is_none() {
         stage::create_cluster(hand, &cluster);
     }
 }
 
-fn delete_cluster(hand: &mut dyn Hand, random: &mut Random) {
+fn delete_cluster(hand: &mut dyn Client, random: &mut Random) {
     hand.delete(&cluster_ref(&some_cluster(random)));
 }
 
 /// The cluster answers for as long as it is held.
-fn hold_cluster(hand: &mut dyn Hand, random: &mut Random) {
+fn hold_cluster(hand: &mut dyn Client, random: &mut Random) {
     let target = cluster_ref(&some_cluster(random));
     if let Some(cluster) = hand.server().object(&target).cloned().filter(|cluster| !is_deleting(cluster)) {
         let mut held = cluster["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
@@ -163,13 +163,13 @@ fn hold_cluster(hand: &mut dyn Hand, random: &mut Random) {
     }
 }
 
-fn rotate(hand: &mut dyn Hand, random: &mut Random) {
+fn rotate(hand: &mut dyn Client, random: &mut Random) {
     let cluster = some_cluster(random);
     let data = access(&server(&cluster), random.below(6)).secret_data();
     hand.merge(&kubeconfig_ref(&cluster), &json!({ "data": data }));
 }
 
-fn break_kubeconfig(hand: &mut dyn Hand, random: &mut Random) {
+fn break_kubeconfig(hand: &mut dyn Client, random: &mut Random) {
     let target = kubeconfig_ref(&some_cluster(random));
     let broken = match random.below(3) {
         0 => format!("clusters: [{{{SECRET}"),
@@ -179,43 +179,43 @@ fn break_kubeconfig(hand: &mut dyn Hand, random: &mut Random) {
     hand.merge(&target, &json!({ "data": null, "stringData": { "super-admin.conf": broken } }));
 }
 
-fn delete_kubeconfig(hand: &mut dyn Hand, random: &mut Random) {
+fn delete_kubeconfig(hand: &mut dyn Client, random: &mut Random) {
     hand.delete(&kubeconfig_ref(&some_cluster(random)));
 }
 
-fn name_no_kubeconfig(hand: &mut dyn Hand, random: &mut Random) {
+fn name_no_kubeconfig(hand: &mut dyn Client, random: &mut Random) {
     hand.merge(&cluster_ref(&some_cluster(random)), &json!({ "spec": { "kubeconfig": null } }));
 }
 
-fn move_cluster(hand: &mut dyn Hand, random: &mut Random) {
+fn move_cluster(hand: &mut dyn Client, random: &mut Random) {
     let cluster = some_cluster(random);
     let data = access(&format!("https://moved.{}", &server(&cluster)[8..]), random.below(6)).secret_data();
     hand.merge(&kubeconfig_ref(&cluster), &json!({ "data": data }));
 }
 
-fn share_server(hand: &mut dyn Hand, random: &mut Random) {
+fn share_server(hand: &mut dyn Client, random: &mut Random) {
     let (one, other) = (some_cluster(random), some_cluster(random));
     // With credentials that the other does not have: who gets in there is let in by the other.
     let data = access(&server(&other), 6 + random.below(2)).secret_data();
     hand.merge(&kubeconfig_ref(&one), &json!({ "data": data }));
 }
 
-fn cut_off(hand: &mut dyn Hand, random: &mut Random) {
+fn cut_off(hand: &mut dyn Client, random: &mut Random) {
     let patch = json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } });
     hand.merge(&cluster_ref(&some_cluster(random)), &patch);
 }
 
-fn mend(hand: &mut dyn Hand, _: &mut Random) {
+fn mend(hand: &mut dyn Client, _: &mut Random) {
     stage::mend(hand);
 }
 
-fn delete_application(hand: &mut dyn Hand, random: &mut Random) {
+fn delete_application(hand: &mut dyn Client, random: &mut Random) {
     if let Some(target) = some_application(hand, random) {
         hand.delete(&target);
     }
 }
 
-fn edit_application(hand: &mut dyn Hand, random: &mut Random) {
+fn edit_application(hand: &mut dyn Client, random: &mut Random) {
     let Some(target) = some_application(hand, random) else { return };
     let patch = match random.below(5) {
         0 => json!({ "spec": { "source": { "targetRevision": "9.9.9" } } }),
@@ -228,7 +228,7 @@ fn edit_application(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 /// Takes from an Application what tells whom it was made for, or part of it. What says nothing of that is somebody else's.
-fn strip_application(hand: &mut dyn Hand, random: &mut Random) {
+fn strip_application(hand: &mut dyn Client, random: &mut Random) {
     let Some(target) = some_application(hand, random) else { return };
     let mut patch = json!({ "metadata": { "labels": { SERVICE_NAME: null } } });
     if random.below(2) == 0 {
@@ -240,20 +240,20 @@ fn strip_application(hand: &mut dyn Hand, random: &mut Random) {
     hand.merge(&target, &patch);
 }
 
-fn pause(hand: &mut dyn Hand, random: &mut Random) {
+fn pause(hand: &mut dyn Client, random: &mut Random) {
     let found = if random.below(2) == 0 { some_application(hand, random) } else { some_secret(hand, random) };
     if let Some(target) = found {
         hand.merge(&target, &json!({ "metadata": { "annotations": { SKIP_RECONCILE: "true" } } }));
     }
 }
 
-fn delete_secret(hand: &mut dyn Hand, random: &mut Random) {
+fn delete_secret(hand: &mut dyn Client, random: &mut Random) {
     if let Some(target) = some_secret(hand, random) {
         hand.delete(&target);
     }
 }
 
-fn change_secret(hand: &mut dyn Hand, random: &mut Random) {
+fn change_secret(hand: &mut dyn Client, random: &mut Random) {
     let Some(target) = some_secret(hand, random) else { return };
     let patch = match random.below(3) {
         0 => json!({ "data": { "config": "e30=" } }),
@@ -263,7 +263,7 @@ fn change_secret(hand: &mut dyn Hand, random: &mut Random) {
     hand.merge(&target, &patch);
 }
 
-fn strip_secret(hand: &mut dyn Hand, random: &mut Random) {
+fn strip_secret(hand: &mut dyn Client, random: &mut Random) {
     if let Some(target) = some_secret(hand, random) {
         let annotations = json!({ CLUSTER: null, SQUATTER: "yes" });
         let patch = json!({ "metadata": { "labels": { CLUSTER_NAME: null }, "annotations": annotations } });
@@ -271,11 +271,11 @@ fn strip_secret(hand: &mut dyn Hand, random: &mut Random) {
     }
 }
 
-fn delete_project(hand: &mut dyn Hand, _: &mut Random) {
+fn delete_project(hand: &mut dyn Client, _: &mut Random) {
     hand.delete(&project_ref());
 }
 
-fn edit_project(hand: &mut dyn Hand, random: &mut Random) {
+fn edit_project(hand: &mut dyn Client, random: &mut Random) {
     let patch = match random.below(3) {
         0 => json!({ "spec": { "destinations": [] } }),
         1 => json!({ "spec": { "sourceRepos": ["https://other.example.com"] } }),
@@ -284,12 +284,12 @@ fn edit_project(hand: &mut dyn Hand, random: &mut Random) {
     hand.merge(&project_ref(), &patch);
 }
 
-fn strip_project(hand: &mut dyn Hand, _: &mut Random) {
+fn strip_project(hand: &mut dyn Client, _: &mut Random) {
     hand.merge(&project_ref(), &json!({ "metadata": { "labels": { MANAGED_BY: null } } }));
 }
 
 /// Somebody makes an object of a name that the controller would use, for a service that is not there yet if there is one.
-fn squat(hand: &mut dyn Hand, random: &mut Random) {
+fn squat(hand: &mut dyn Client, random: &mut Random) {
     let is_missing = |service: &(&str, &str)| {
         hand.server().object(&stage::name(*service).object(&names::service())).is_none()
     };
@@ -318,7 +318,7 @@ fn squat(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 /// Somebody changes or deletes what runs on a cluster.
-fn disturb(hand: &mut dyn Hand, random: &mut Random) {
+fn disturb(hand: &mut dyn Client, random: &mut Random) {
     let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
     let is_release = |object: &Value| object["metadata"]["labels"][release::CLUSTER].is_string();
     let Some(target) = some(hand, &kind, random, is_release) else { return };

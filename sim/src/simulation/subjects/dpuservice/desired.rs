@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::identity;
 use super::stage::{project_ref, server};
 use crate::apiserver::ApiServer;
-use crate::worlds::dpu_clusters::release;
+use crate::external::dpu_clusters::release;
 
 pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     let mut differences = Vec::new();

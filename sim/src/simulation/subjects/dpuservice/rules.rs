@@ -14,11 +14,11 @@ use serde_json::Value;
 use super::identity;
 use super::stage::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
 use crate::cluster::{Author, Change, What};
+use crate::external::Controller as _;
+use crate::external::argocd::ArgoCd;
+use crate::external::dpu_clusters::release;
 use crate::simulation::history::{Version, reference};
 use crate::simulation::invariant::{Invariant, Moment, SECRET, is_deletion};
-use crate::worlds::Controller as _;
-use crate::worlds::argocd::ArgoCd;
-use crate::worlds::dpu_clusters::release;
 
 mod ended;
 mod told;
@@ -347,9 +347,9 @@ fn nothing_is_left_running(moment: &Moment<'_>) -> Result<(), String> {
 /// Whether somebody but us has lately changed what Argo CD needs to take an Application down.
 fn was_meddled_with(moment: &Moment<'_>, application: &ObjectRef, cluster: &Name) -> bool {
     let since = moment.entry.at.saturating_sub(MEDDLING);
-    let worlds = ["argocd", "dpf", "dpu-cluster"];
+    let external = ["argocd", "dpf", "dpu-cluster"];
     let is_somebodys = |version: &Version| {
-        version.at >= since && matches!(version.by, Author::Client(author) if !worlds.contains(&author))
+        version.at >= since && matches!(version.by, Author::Client(author) if !external.contains(&author))
     };
     let kind = names::secret();
     let secrets =

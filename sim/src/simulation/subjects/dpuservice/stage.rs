@@ -10,11 +10,11 @@ use lockstep_core::dpuservice::names::{
 use lockstep_core::object::{Kind, Name, ObjectRef, annotation, is_deleting, label, metadata};
 use serde_json::{Value, json};
 
+use crate::external::argocd::SKIP_RECONCILE;
+use crate::external::dpu_clusters::{Access, UNREACHABLE};
 use crate::simulation::history::reference;
 use crate::simulation::invariant::SECRET;
-use crate::simulation::subject::Hand;
-use crate::worlds::argocd::SKIP_RECONCILE;
-use crate::worlds::dpu_clusters::{Access, UNREACHABLE};
+use crate::simulation::subject::Client;
 
 /// Two have the same digits at the end of their names, and two the same name.
 pub(super) const CLUSTERS: [(&str, &str); 4] =
@@ -63,7 +63,7 @@ pub(super) fn access(server: &str, number: u64) -> Access {
 }
 
 /// Before anything runs: all clusters, and one service.
-pub(super) fn begin(hand: &mut dyn Hand) {
+pub(super) fn begin(hand: &mut dyn Client) {
     let namespaces = Kind::known("", "v1", "Namespace", "namespaces", false);
     for name in ["edge", "core", "dpf", "lab", ARGO_NAMESPACE] {
         hand.create(&namespaces, &json!({ "metadata": { "name": name } }));
@@ -80,7 +80,7 @@ pub(super) fn is_prepared(target: &ObjectRef) -> bool {
     clusters.contains(target) || *target == name(SERVICES[0]).object(&names::service())
 }
 
-pub(super) fn create_cluster(hand: &mut dyn Hand, cluster: &Name) {
+pub(super) fn create_cluster(hand: &mut dyn Client, cluster: &Name) {
     write_kubeconfig(hand, cluster, &access(&server(cluster), 0).secret_data());
     let metadata = json!({ "namespace": cluster.namespace, "name": cluster.name });
     let spec = json!({ "type": "static", "kubeconfig": kubeconfig_ref(cluster).name });
@@ -100,7 +100,7 @@ pub(super) fn service(service: &Name, version: &str) -> Value {
 }
 
 /// Gives a cluster a kubeconfig, or another one.
-pub(super) fn write_kubeconfig(hand: &mut dyn Hand, cluster: &Name, data: &Value) {
+pub(super) fn write_kubeconfig(hand: &mut dyn Client, cluster: &Name, data: &Value) {
     let target = kubeconfig_ref(cluster);
     let metadata = json!({ "namespace": target.namespace, "name": target.name });
     hand.create(&target.kind, &json!({ "metadata": metadata, "data": data }));
@@ -115,7 +115,7 @@ pub(super) fn decoded(secret: &Value, key: &str) -> String {
 
 /// Puts everything right that is for admins to put right: every cluster answers, its kubeconfig is its own, and nobody holds
 /// what should go.
-pub(super) fn mend(hand: &mut dyn Hand) {
+pub(super) fn mend(hand: &mut dyn Client) {
     for cluster in hand.server().objects(&names::dpu_cluster()) {
         let target = reference(&names::dpu_cluster(), &cluster);
         release(hand, &target, &cluster, HOLD);
@@ -150,7 +150,7 @@ pub(super) fn mend(hand: &mut dyn Hand) {
 }
 
 /// Whether an Application lost the label by which its service would find it, and has no service to find it by its name.
-fn is_lost(hand: &dyn Hand, application: &Value) -> bool {
+fn is_lost(hand: &dyn Client, application: &Value) -> bool {
     let service = annotation(application, SERVICE).and_then(|service| service.split_once('/'));
     let target = service.map(|service| name(service).object(&names::service()));
     let is_gone = |target| hand.server().object(&target).is_none_or(|service| is_deleting(service));
@@ -158,14 +158,14 @@ fn is_lost(hand: &dyn Hand, application: &Value) -> bool {
 }
 
 /// Takes one finalizer out of an object.
-pub(super) fn release(hand: &mut dyn Hand, target: &ObjectRef, object: &Value, held: &str) {
+pub(super) fn release(hand: &mut dyn Client, target: &ObjectRef, object: &Value, held: &str) {
     let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
     let left: Vec<&Value> = finalizers.filter(|finalizer| **finalizer != held).collect();
     hand.merge(target, &json!({ "metadata": { "finalizers": left } }));
 }
 
 /// Takes the controller's finalizer out of a service.
-pub(super) fn let_go(hand: &mut dyn Hand, service: &Arc<Value>) {
+pub(super) fn let_go(hand: &mut dyn Client, service: &Arc<Value>) {
     let target =
         ObjectRef::namespaced(&names::service(), metadata(service, "namespace"), metadata(service, "name"));
     release(hand, &target, service, FINALIZER);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::simulation::history::reference;
 use crate::simulation::invariant::SECRET;
-use crate::simulation::subject::{Act, Hand};
+use crate::simulation::subject::{Client, Operation};
 
 const CLASSES: [&str; 3] = ["web", "db", "lab"];
 const NAMESPACES: [&str; 4] = ["red", "green", "blue", "grey"];
@@ -17,25 +17,25 @@ const NAMESPACES: [&str; 4] = ["red", "green", "blue", "grey"];
 /// The key that somebody else adds to what was applied. It stays.
 pub(super) const ADDED: &str = "more";
 
-pub(super) const ACTS: &[Act] = &[
-    Act::new("define a class", "admin", 6, define_class),
-    Act::new("update a class", "admin", 10, update_class),
-    Act::new("remove a class", "admin", 5, remove_class),
-    Act::new("remove a class and define it anew", "admin", 3, replace_class),
-    Act::new("create a namespace", "tenant", 5, create_namespace),
-    Act::new("label a namespace", "tenant", 10, label_namespace),
-    Act::new("take the label off a namespace", "tenant", 4, unlabel_namespace),
-    Act::new("ask for a class in vain, or no longer", "tenant", 6, ask_in_vain),
-    Act::new("touch a namespace", "tenant", 3, touch_namespace),
-    Act::new("delete a namespace", "tenant", 3, delete_namespace),
-    Act::new("edit what was applied", "other controller", 6, edit_applied),
-    Act::new("delete what was applied", "other controller", 6, delete_applied),
-    Act::new("delete what was applied and create its own", "other controller", 4, replace_applied),
-    Act::new("create an object of its own", "other controller", 4, create_foreign),
-    Act::new("hold back what was applied from deletion", "other controller", 2, hold_applied),
-    Act::new("delete a binding", "tenant", 3, delete_binding),
-    Act::new("put a binding into another class", "tenant", 3, edit_binding),
-    Act::new("list what nobody applied in a binding's status", "tenant", 2, edit_status),
+pub(super) const ACTS: &[Operation] = &[
+    Operation::new("define a class", "admin", 6, define_class),
+    Operation::new("update a class", "admin", 10, update_class),
+    Operation::new("remove a class", "admin", 5, remove_class),
+    Operation::new("remove a class and define it anew", "admin", 3, replace_class),
+    Operation::new("create a namespace", "tenant", 5, create_namespace),
+    Operation::new("label a namespace", "tenant", 10, label_namespace),
+    Operation::new("take the label off a namespace", "tenant", 4, unlabel_namespace),
+    Operation::new("ask for a class in vain, or no longer", "tenant", 6, ask_in_vain),
+    Operation::new("touch a namespace", "tenant", 3, touch_namespace),
+    Operation::new("delete a namespace", "tenant", 3, delete_namespace),
+    Operation::new("edit what was applied", "other controller", 6, edit_applied),
+    Operation::new("delete what was applied", "other controller", 6, delete_applied),
+    Operation::new("delete what was applied and create its own", "other controller", 4, replace_applied),
+    Operation::new("create an object of its own", "other controller", 4, create_foreign),
+    Operation::new("hold back what was applied from deletion", "other controller", 2, hold_applied),
+    Operation::new("delete a binding", "tenant", 3, delete_binding),
+    Operation::new("put a binding into another class", "tenant", 3, edit_binding),
+    Operation::new("list what nobody applied in a binding's status", "tenant", 2, edit_status),
 ];
 
 pub(super) fn config_map() -> Arc<Kind> {
@@ -56,7 +56,7 @@ pub(super) fn pool_kinds() -> [Arc<Kind>; 3] {
 }
 
 /// Before anything runs: a class and a namespace that wants it.
-pub(super) fn begin(hand: &mut dyn Hand) {
+pub(super) fn begin(hand: &mut dyn Client) {
     let mut random = Random::from_seed(1);
     hand.create(&names::class(), &class("web", &mut random));
     hand.create(&names::namespace(), &namespace("red", Some("web")));
@@ -105,32 +105,32 @@ fn namespace(name: &str, class: Option<&str>) -> Value {
     json!({ "metadata": { "name": name, "labels": labels } })
 }
 
-fn define_class(hand: &mut dyn Hand, random: &mut Random) {
+fn define_class(hand: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&CLASSES);
     hand.create(&names::class(), &class(name, random));
 }
 
-fn update_class(hand: &mut dyn Hand, random: &mut Random) {
+fn update_class(hand: &mut dyn Client, random: &mut Random) {
     if let Some(class) = hand.any(&names::class(), random) {
         let target = reference(&names::class(), &class);
         hand.merge(&target, &json!({ "spec": { "resources": resources(random) } }));
     }
 }
 
-fn remove_class(hand: &mut dyn Hand, random: &mut Random) {
+fn remove_class(hand: &mut dyn Client, random: &mut Random) {
     if let Some(class) = hand.any(&names::class(), random) {
         hand.delete(&reference(&names::class(), &class));
     }
 }
 
-fn replace_class(hand: &mut dyn Hand, random: &mut Random) {
+fn replace_class(hand: &mut dyn Client, random: &mut Random) {
     if let Some(old) = hand.any(&names::class(), random) {
         hand.delete(&reference(&names::class(), &old));
         hand.create(&names::class(), &class(metadata(&old, "name"), random));
     }
 }
 
-fn create_namespace(hand: &mut dyn Hand, random: &mut Random) {
+fn create_namespace(hand: &mut dyn Client, random: &mut Random) {
     let wanted = (random.below(3) > 0).then(|| random.pick(&CLASSES));
     hand.create(&names::namespace(), &namespace(random.pick(&NAMESPACES), wanted));
 }
@@ -139,13 +139,13 @@ fn some_namespace(random: &mut Random) -> ObjectRef {
     ObjectRef::cluster(&names::namespace(), random.pick(&NAMESPACES))
 }
 
-fn label_namespace(hand: &mut dyn Hand, random: &mut Random) {
+fn label_namespace(hand: &mut dyn Client, random: &mut Random) {
     let (target, class) = (some_namespace(random), random.pick(&CLASSES));
     hand.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
 }
 
 /// A slip of the pen, mended and made again: what is told of it belongs to one series.
-fn ask_in_vain(hand: &mut dyn Hand, random: &mut Random) {
+fn ask_in_vain(hand: &mut dyn Client, random: &mut Random) {
     const NOWHERE: &str = "nowhere";
     let target = ObjectRef::cluster(&names::namespace(), random.pick(&["red", "green"]));
     let asks = hand.server().object(&target).is_some_and(|it| label(it, CLASS_LABEL) == Some(NOWHERE));
@@ -153,21 +153,21 @@ fn ask_in_vain(hand: &mut dyn Hand, random: &mut Random) {
     hand.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
 }
 
-fn unlabel_namespace(hand: &mut dyn Hand, random: &mut Random) {
+fn unlabel_namespace(hand: &mut dyn Client, random: &mut Random) {
     hand.merge(&some_namespace(random), &json!({ "metadata": { "labels": { CLASS_LABEL: null } } }));
 }
 
-fn touch_namespace(hand: &mut dyn Hand, random: &mut Random) {
+fn touch_namespace(hand: &mut dyn Client, random: &mut Random) {
     let (target, value) = (some_namespace(random), random.below(1000).to_string());
     hand.merge(&target, &json!({ "metadata": { "annotations": { "example.com/touched": value } } }));
 }
 
-fn delete_namespace(hand: &mut dyn Hand, random: &mut Random) {
+fn delete_namespace(hand: &mut dyn Client, random: &mut Random) {
     hand.delete(&some_namespace(random));
 }
 
 /// Something that stands in a binding's status and exists.
-fn some_applied(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
+fn some_applied(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
     let kind = random.pick(&[0, 0, 1, 2]);
     let kind = &pool_kinds()[kind];
     let object = hand.any(kind, random)?;
@@ -176,7 +176,7 @@ fn some_applied(hand: &dyn Hand, random: &mut Random) -> Option<ObjectRef> {
     ours.then(|| reference(kind, &object))
 }
 
-fn edit_applied(hand: &mut dyn Hand, random: &mut Random) {
+fn edit_applied(hand: &mut dyn Client, random: &mut Random) {
     let Some(target) = some_applied(hand, random) else { return };
     // It is base64 as well, so that a Secret takes it.
     let theirs = "dGhlaXJz";
@@ -189,26 +189,26 @@ fn edit_applied(hand: &mut dyn Hand, random: &mut Random) {
     hand.merge(&target, &patch);
 }
 
-fn delete_applied(hand: &mut dyn Hand, random: &mut Random) {
+fn delete_applied(hand: &mut dyn Client, random: &mut Random) {
     if let Some(target) = some_applied(hand, random) {
         hand.delete(&target);
     }
 }
 
-fn replace_applied(hand: &mut dyn Hand, random: &mut Random) {
+fn replace_applied(hand: &mut dyn Client, random: &mut Random) {
     if let Some(target) = some_applied(hand, random) {
         hand.delete(&target);
         create(hand, &target, random);
     }
 }
 
-fn create_foreign(hand: &mut dyn Hand, random: &mut Random) {
+fn create_foreign(hand: &mut dyn Client, random: &mut Random) {
     let (namespace, name) = (random.pick(&NAMESPACES), random.pick(&["a", "b", "z"]));
     create(hand, &ObjectRef::namespaced(&config_map(), namespace, name), random);
 }
 
 /// An object that another controller owns, or nobody.
-fn create(hand: &mut dyn Hand, target: &ObjectRef, random: &mut Random) {
+fn create(hand: &mut dyn Client, target: &ObjectRef, random: &mut Random) {
     let owner = json!([{
         "apiVersion": "v1", "kind": "Namespace", "name": target.namespace,
         "uid": hand.server().object(&ObjectRef::cluster(&names::namespace(), target.namespace.as_deref().unwrap_or_default()))
@@ -220,19 +220,19 @@ fn create(hand: &mut dyn Hand, target: &ObjectRef, random: &mut Random) {
     hand.create(&target.kind, &json!({ "metadata": metadata }));
 }
 
-fn hold_applied(hand: &mut dyn Hand, random: &mut Random) {
+fn hold_applied(hand: &mut dyn Client, random: &mut Random) {
     if let Some(target) = some_applied(hand, random) {
         hand.merge(&target, &json!({ "metadata": { "finalizers": ["example.com/hold"] } }));
     }
 }
 
-fn delete_binding(hand: &mut dyn Hand, random: &mut Random) {
+fn delete_binding(hand: &mut dyn Client, random: &mut Random) {
     if let Some(binding) = hand.any(&names::binding(), random) {
         hand.delete(&reference(&names::binding(), &binding));
     }
 }
 
-fn edit_binding(hand: &mut dyn Hand, random: &mut Random) {
+fn edit_binding(hand: &mut dyn Client, random: &mut Random) {
     if let Some(binding) = hand.any(&names::binding(), random).filter(|binding| !is_deleting(binding)) {
         let class = random.pick(&CLASSES);
         hand.merge(&reference(&names::binding(), &binding), &json!({ "spec": { "className": class } }));
@@ -240,7 +240,7 @@ fn edit_binding(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 /// Who may write everything in a namespace may write the status of its binding.
-fn edit_status(hand: &mut dyn Hand, random: &mut Random) {
+fn edit_status(hand: &mut dyn Client, random: &mut Random) {
     let Some(binding) = hand.any(&names::binding(), random) else { return };
     let listed = [names::namespace(), names::class(), names::binding(), config_map()];
     let kind = &listed[usize::try_from(random.below(listed.len() as u64)).unwrap_or_default()];

@@ -12,41 +12,41 @@ use lockstep_core::random::Random;
 use lockstep_core::sentinel::load;
 use serde_json::{Value, json};
 
-use super::beyond::{Beyond, HOSTS};
+use super::external::{Beyond, HOSTS};
 use super::{CONFIG, NAMESPACE};
 use crate::hyperfleet::Dialect;
 use crate::hyperfleet::damage::Damage;
-use crate::simulation::subject::{Act, Hand};
+use crate::simulation::subject::{Client, Operation};
 
 /// The password of the broker at first.
 pub(super) const PASSWORD: &str = "tops3cret-1";
 
-pub(super) const ACTS: &[Act] = &[
-    Act::new("create resources", "user", 8, create),
-    Act::new("remove resources", "user", 4, remove),
-    Act::new("move a resource to another shard", "user", 4, relabel),
-    Act::new("report on resources", "adapter", 10, report),
-    Act::new("answers of the API get damaged", "network", 10, damage),
-    Act::new("pages of the API can't be read for a while", "fleet", 8, spoil),
-    Act::new("resources get large specifications", "user", 5, enlarge),
-    Act::new("the broker goes down for a while", "broker", 5, go_down),
-    Act::new("the connection breaks between events", "broker", 6, break_soon),
-    Act::new("the connection breaks while nothing is sent", "broker", 4, break_now),
-    Act::new("the broker refuses events", "broker", 6, refuse),
-    Act::new("the broker takes nothing for a while", "broker", 3, take_nothing),
-    Act::new("change the configuration", "user", 8, configure),
-    Act::new("change the host of the API", "user", 6, redirect),
-    Act::new("break the configuration", "user", 4, misconfigure),
-    Act::new("remove the configuration and create it anew", "user", 3, replace),
-    Act::new("change the password of the broker", "user", 3, change_password),
-    Act::new("remove the Secret", "user", 2, remove_secret),
-    Act::new("put everything right", "user", 6, put_right),
+pub(super) const ACTS: &[Operation] = &[
+    Operation::new("create resources", "user", 8, create),
+    Operation::new("remove resources", "user", 4, remove),
+    Operation::new("move a resource to another shard", "user", 4, relabel),
+    Operation::new("report on resources", "adapter", 10, report),
+    Operation::new("answers of the API get damaged", "network", 10, damage),
+    Operation::new("pages of the API can't be read for a while", "fleet", 8, spoil),
+    Operation::new("resources get large specifications", "user", 5, enlarge),
+    Operation::new("the broker goes down for a while", "broker", 5, go_down),
+    Operation::new("the connection breaks between events", "broker", 6, break_soon),
+    Operation::new("the connection breaks while nothing is sent", "broker", 4, break_now),
+    Operation::new("the broker refuses events", "broker", 6, refuse),
+    Operation::new("the broker takes nothing for a while", "broker", 3, take_nothing),
+    Operation::new("change the configuration", "user", 8, configure),
+    Operation::new("change the host of the API", "user", 6, redirect),
+    Operation::new("break the configuration", "user", 4, misconfigure),
+    Operation::new("remove the configuration and create it anew", "user", 3, replace),
+    Operation::new("change the password of the broker", "user", 3, change_password),
+    Operation::new("remove the Secret", "user", 2, remove_secret),
+    Operation::new("put everything right", "user", 6, put_right),
 ];
 
 /// What lies beyond Kubernetes, and the time there.
-pub(super) fn beyond(hand: &mut dyn Hand) -> Option<(&mut Beyond, Timestamp)> {
+pub(super) fn beyond(hand: &mut dyn Client) -> Option<(&mut Beyond, Timestamp)> {
     let (outside, now) = hand.outside()?;
-    let outside: &mut dyn Any = outside;
+    let outside: &mut dyn Any = external_systems;
     Some((outside.downcast_mut::<Beyond>()?, now))
 }
 
@@ -76,7 +76,7 @@ fn url_with(password: &str) -> Value {
 }
 
 /// The configuration and the Secret as they should be.
-pub(super) fn restore(hand: &mut dyn Hand) {
+pub(super) fn restore(hand: &mut dyn Client) {
     let kind = Arc::clone(&secret().kind);
     let object =
         json!({ "metadata": { "namespace": NAMESPACE, "name": "rabbitmq" }, "data": url_with(PASSWORD) });
@@ -87,14 +87,14 @@ pub(super) fn restore(hand: &mut dyn Hand) {
     hand.merge(&config(), &json!({ "spec": good_spec() }));
 }
 
-fn create(hand: &mut dyn Hand, random: &mut Random) {
+fn create(hand: &mut dyn Client, random: &mut Random) {
     let Some((beyond, now)) = beyond(hand) else { return };
     for _ in 0..=random.below(40) {
         beyond.create(random.pick(&["us-east", "us-east", "eu-west"]), now);
     }
 }
 
-fn remove(hand: &mut dyn Hand, random: &mut Random) {
+fn remove(hand: &mut dyn Client, random: &mut Random) {
     let Some((beyond, _)) = beyond(hand) else { return };
     for _ in 0..=random.below(20) {
         if let Some(id) = beyond.any(random).filter(|_| beyond.resources().len() > 50) {
@@ -103,14 +103,14 @@ fn remove(hand: &mut dyn Hand, random: &mut Random) {
     }
 }
 
-fn relabel(hand: &mut dyn Hand, random: &mut Random) {
+fn relabel(hand: &mut dyn Client, random: &mut Random) {
     let Some((beyond, now)) = beyond(hand) else { return };
     if let Some(id) = beyond.any(random) {
         beyond.label(&id, random.pick(&["us-east", "eu-west"]), now);
     }
 }
 
-fn report(hand: &mut dyn Hand, random: &mut Random) {
+fn report(hand: &mut dyn Client, random: &mut Random) {
     let Some((beyond, now)) = beyond(hand) else { return };
     for _ in 0..=random.below(10) {
         if let Some(id) = beyond.any(random) {
@@ -119,7 +119,7 @@ fn report(hand: &mut dyn Hand, random: &mut Random) {
     }
 }
 
-fn damage(hand: &mut dyn Hand, random: &mut Random) {
+fn damage(hand: &mut dyn Client, random: &mut Random) {
     let Some((beyond, _)) = beyond(hand) else { return };
     let item = usize::try_from(random.below(100)).unwrap_or(0);
     let damage = random.pick(&[
@@ -141,7 +141,7 @@ fn damage(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 /// The page at the beginning, at the end or anywhere, and perhaps some that follow it.
-fn spoil(hand: &mut dyn Hand, random: &mut Random) {
+fn spoil(hand: &mut dyn Client, random: &mut Random) {
     let Some((beyond, now)) = beyond(hand) else { return };
     let ids: Vec<String> = beyond.resources().map(|resource| resource.id.clone()).collect();
     let anywhere = random.below(ids.len() as u64);
@@ -153,7 +153,7 @@ fn spoil(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 /// Some in a row, so that pages get too large. Now and then one of them can't be read at all.
-fn enlarge(hand: &mut dyn Hand, random: &mut Random) {
+fn enlarge(hand: &mut dyn Client, random: &mut Random) {
     let Some((beyond, now)) = beyond(hand) else { return };
     let first = usize::try_from(random.below(beyond.resources().len() as u64)).unwrap_or(0);
     let is_huge = random.below(4) == 0;
@@ -162,30 +162,30 @@ fn enlarge(hand: &mut dyn Hand, random: &mut Random) {
     beyond.enlarge(ids, is_huge, now);
 }
 
-fn go_down(hand: &mut dyn Hand, random: &mut Random) {
+fn go_down(hand: &mut dyn Client, random: &mut Random) {
     let Some((beyond, now)) = beyond(hand) else { return };
     let lasts = Duration::from_secs(1 + random.below(120));
     beyond.broker.down_until = now.saturating_add(lasts).unwrap_or(now);
     beyond.cut();
 }
 
-fn break_soon(hand: &mut dyn Hand, random: &mut Random) {
+fn break_soon(hand: &mut dyn Client, random: &mut Random) {
     let Some((beyond, _)) = beyond(hand) else { return };
     beyond.broker.breaks_after = Some(random.below(60));
 }
 
-fn break_now(hand: &mut dyn Hand, _: &mut Random) {
+fn break_now(hand: &mut dyn Client, _: &mut Random) {
     if let Some((beyond, _)) = beyond(hand) {
         beyond.cut();
     }
 }
 
-fn refuse(hand: &mut dyn Hand, random: &mut Random) {
+fn refuse(hand: &mut dyn Client, random: &mut Random) {
     let Some((beyond, _)) = beyond(hand) else { return };
     beyond.broker.nacks = 1 + random.below(80);
 }
 
-fn redirect(hand: &mut dyn Hand, random: &mut Random) {
+fn redirect(hand: &mut dyn Client, random: &mut Random) {
     let host = random.pick(&[&HOSTS[0], &HOSTS[0], &HOSTS[1], &HOSTS[2], &HOSTS[3], &HOSTS[4], &HOSTS[4]]);
     let dialect = if host.dialect == Dialect::Released { "search" } else { "labels" };
     // Some take the wrong one.
@@ -194,13 +194,13 @@ fn redirect(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 /// As from a user that may connect and not write: the connection breaks at each event.
-fn take_nothing(hand: &mut dyn Hand, random: &mut Random) {
+fn take_nothing(hand: &mut dyn Client, random: &mut Random) {
     let Some((beyond, now)) = beyond(hand) else { return };
     let lasts = Duration::from_secs(30 + random.below(180));
     beyond.broker.takes_nothing_until = now.saturating_add(lasts).unwrap_or(now);
 }
 
-fn configure(hand: &mut dyn Hand, random: &mut Random) {
+fn configure(hand: &mut dyn Client, random: &mut Random) {
     let region = random.pick(&["us-east", "us-east", "eu-west"]);
     let spec = match random.below(3) {
         0 => json!({ "shardSelector": { "matchLabels": { "region": region } } }),
@@ -213,7 +213,7 @@ fn configure(hand: &mut dyn Hand, random: &mut Random) {
 }
 
 /// What the API server lets pass.
-fn misconfigure(hand: &mut dyn Hand, random: &mut Random) {
+fn misconfigure(hand: &mut dyn Client, random: &mut Random) {
     let spec = match random.below(3) {
         0 => json!({ "hyperfleetAPI": { "url": "http://" } }),
         1 => json!({ "broker": { "urlSecretRef": { "name": "another" } } }),
@@ -222,14 +222,14 @@ fn misconfigure(hand: &mut dyn Hand, random: &mut Random) {
     hand.merge(&config(), &json!({ "spec": spec }));
 }
 
-fn replace(hand: &mut dyn Hand, random: &mut Random) {
+fn replace(hand: &mut dyn Client, random: &mut Random) {
     hand.delete(&config());
     if random.below(3) > 0 {
         restore(hand);
     }
 }
 
-fn change_password(hand: &mut dyn Hand, random: &mut Random) {
+fn change_password(hand: &mut dyn Client, random: &mut Random) {
     let password = format!("tops3cret-{}", 2 + random.below(8));
     let Some((beyond, _)) = beyond(hand) else { return };
     beyond.broker.password.clone_from(&password);
@@ -239,11 +239,11 @@ fn change_password(hand: &mut dyn Hand, random: &mut Random) {
     }
 }
 
-fn remove_secret(hand: &mut dyn Hand, _: &mut Random) {
+fn remove_secret(hand: &mut dyn Client, _: &mut Random) {
     hand.delete(&secret());
 }
 
-fn put_right(hand: &mut dyn Hand, _: &mut Random) {
+fn put_right(hand: &mut dyn Client, _: &mut Random) {
     restore(hand);
     if let Some((beyond, now)) = beyond(hand) {
         beyond.heal(now);

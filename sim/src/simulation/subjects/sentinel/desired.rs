@@ -7,7 +7,7 @@ use lockstep_core::sentinel::load;
 use serde_json::Value;
 
 use super::CONFIG;
-use super::beyond::Beyond;
+use super::external::Beyond;
 use super::oracle::signed;
 use crate::hyperfleet::Resource;
 use crate::simulation::subject::World;
@@ -17,7 +17,7 @@ const SLACK: Duration = Duration::from_secs(15);
 
 pub(super) fn differences(world: &World<'_>) -> Vec<String> {
     let Some(outside) = world.outside else { return vec!["there is no fleet".to_owned()] };
-    let outside: &dyn Any = outside;
+    let outside: &dyn Any = external_systems;
     let Some(beyond) = outside.downcast_ref::<Beyond>() else {
         return vec!["this is another world".to_owned()];
     };

@@ -7,7 +7,7 @@ use lockstep_core::sentinel::config::Config;
 use lockstep_core::sentinel::fleet::Dialect;
 use serde_json::Value;
 
-use super::beyond::HOSTS;
+use super::external::HOSTS;
 
 /// What is to be done about one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -44,8 +44,8 @@ impl Record {
             Event::LeadershipChanged { leading } => self.is_leading = *leading,
             Event::ListStarted { .. } => self.is_listed = false,
             Event::ListCompleted { .. } if !self.is_listed => self.known = None,
-            Event::Vanished { .. } => self.known = None,
-            Event::Observed { kind, object } if kind.kind == "SentinelConfig" => self.observed(object),
+            Event::Deleted { .. } => self.known = None,
+            Event::Applied { kind, object } if kind.kind == "SentinelConfig" => self.observed(object),
             Event::Finished { id, outcome } => self.finished(*id, outcome, now),
             _ => {}
         }

@@ -10,14 +10,14 @@ use lockstep_core::object::{Kind, Name, ObjectRef, is_deleting, metadata};
 use serde_json::Value;
 
 use crate::cluster::{Change, What};
-use crate::simulation::history::Life;
+use crate::external::hypershift;
+use crate::simulation::history::ProcessState;
 use crate::simulation::invariant::Moment;
-use crate::worlds::hypershift;
 
 /// A pass over a bridge that stays, and that ended well.
 struct Judged<'a> {
     object: &'a ObjectRef,
-    life: &'a Life,
+    life: &'a ProcessState,
     began: Duration,
     /// The bridge as the process was told of it.
     told: &'a Value,

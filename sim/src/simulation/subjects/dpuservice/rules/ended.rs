@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::lasts;
 use crate::cluster::Change;
+use crate::external::argocd::repeated;
 use crate::simulation::invariant::Moment;
-use crate::worlds::argocd::repeated;
 
 /// How long a sync may go on after something else is wanted.
 const GRACE: Duration = Duration::from_mins(5);

@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::super::identity;
 use super::{STALE, was_leaving};
 use crate::cluster::Change;
+use crate::external::dpu_clusters::release;
 use crate::simulation::history::reference;
 use crate::simulation::invariant::Moment;
-use crate::worlds::dpu_clusters::release;
 
 /// A service of which a process has just told that a condition is True, or is so for another generation.
 fn told_anew<'a>(moment: &'a Moment<'_>, condition: &str) -> Option<(usize, &'a ObjectRef, &'a Value)> {

@@ -1,0 +1,187 @@
+//! Argo CD: brings what its Applications say to the clusters that it knows, and tells what became of it.
+//!
+//! ```text
+//!  Application ─▶ compared ─▶ OutOfSync ─▶ operation ─▶ Running ─▶ release on the cluster ─▶ Succeeded ─▶ Synced
+//!                    │                                                                   Progressing ─▶ Healthy
+//!                    ├▶ InvalidSpecError: no such project or cluster, or one that the project does not permit
+//!                    └▶ ComparisonError: the cluster does not answer or does not let it in, or there is no such chart
+//! ```
+//!
+//! Its objects have no status subresource: each of its writes counts up their generation. What it can't compare it calls
+//! Healthy, as the real one does, with a sync status of Unknown.
+//!
+//! A chart has a `PostSync` hook if its values say that it fails or never ends ([`release`]).
+//!
+//! It compares from a cache: of a cluster that does not answer any more it repeats what it saw last, until something is to be changed. Of
+//! one that refuses its credentials it does so for 75 seconds.
+//! An operation that fails is tried again as its `retry` says, at growing distances; then the same source is never tried again. A
+//! `Terminating` operation ends at once. One that waits for a hook goes on waiting whatever its Application says by now: neither a
+//! change nor drift is brought to the cluster before it has ended.
+//!
+//! Left out: sources other than Helm charts, other hooks and the finalizers of hooks, pruning, sync windows and roles of projects.
+//!
+//! [`release`]: crate::external::dpu_clusters::release
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockstep_core::engine::finalizer;
+use lockstep_core::object::{Kind, ObjectRef, annotation, is_deleting, metadata, resource_version};
+use serde_json::Value;
+
+use self::compare::Compared;
+use self::destination::Cache;
+use super::dpf::cluster_kind;
+use super::dpu_clusters::Kubeconfigs;
+use super::level::Controller;
+use super::read_view::ReadView;
+use super::{config_map_kind, reference, secret_kind};
+
+mod compare;
+mod deletion;
+mod destination;
+mod operation;
+mod project;
+mod status;
+
+pub use self::status::repeated;
+
+/// Where Argo CD runs; objects elsewhere are nothing to it.
+pub const NAMESPACE: &str = "dpf-argo-cd-system";
+/// What holds Applications until their workloads are gone, and projects until their Applications are. The last two say
+/// how workloads go, which is all the same here.
+pub const FINALIZERS: [&str; 3] = [
+    "resources-finalizer.argocd.argoproj.io",
+    "resources-finalizer.argocd.argoproj.io/foreground",
+    "resources-finalizer.argocd.argoproj.io/background",
+];
+/// Tells of a Secret what it is for; that of a cluster says `cluster`.
+pub const SECRET_TYPE: &str = "argocd.argoproj.io/secret-type";
+/// On an Application or the Secret of a cluster, with the value `true`: Argo CD leaves it alone.
+pub const SKIP_RECONCILE: &str = "argocd.argoproj.io/skip-reconcile";
+/// Asks for a refresh, and goes with it.
+pub const REFRESH: &str = "argocd.argoproj.io/refresh";
+
+/// The kind of its applications.
+pub fn application_kind() -> Arc<Kind> {
+    Kind::known("argoproj.io", "v1alpha1", "Application", "applications", true)
+}
+
+/// The kind of its projects.
+pub fn project_kind() -> Arc<Kind> {
+    Kind::known("argoproj.io", "v1alpha1", "AppProject", "appprojects", true)
+}
+
+/// Charts, by the URL of their repository as an Application names it, and their name.
+pub type Charts = BTreeSet<(String, String)>;
+
+/// Argo CD's application controller.
+#[derive(Debug, Clone, Default)]
+pub struct ArgoCd {
+    /// The charts that repositories have, in any version; all that are asked for, if that is not said.
+    charts: Option<Charts>,
+    kubeconfigs: Kubeconfigs,
+    /// The clusters that it has seen.
+    cache: Cache,
+    /// Applications that need nothing, by name, for as long as nothing changes that they were judged by.
+    settled: BTreeMap<String, Settled>,
+}
+
+/// What an Application was judged by, in versions.
+#[derive(Debug, Clone, PartialEq)]
+struct Settled {
+    application: u64,
+    release: Option<(ObjectRef, u64)>,
+    /// Of all projects, Secrets and clusters: the newest version, and how many there are.
+    surroundings: [(u64, usize); 3],
+}
+
+impl Controller for ArgoCd {
+    const NAME: &'static str = "argocd";
+
+    fn kinds() -> Vec<Arc<Kind>> {
+        vec![application_kind(), project_kind(), secret_kind(), cluster_kind(), config_map_kind()]
+    }
+
+    fn look(&mut self, look: &mut ReadView<'_>) {
+        let surroundings = [project_kind(), secret_kind(), cluster_kind()].map(|kind| {
+            look.all(&kind)
+                .fold((0, 0), |(newest, count), object| (newest.max(resource_version(object)), count + 1))
+        });
+        for application in applications(look) {
+            let target = reference(&application_kind(), application);
+            let version = resource_version(application);
+            let before = self.settled.remove(&target.name).filter(|settled| {
+                let is_same = |(target, version): &(ObjectRef, u64)| {
+                    look.get(target).map_or(0, resource_version) == *version
+                };
+                settled.application == version
+                    && settled.surroundings == surroundings
+                    && settled.release.as_ref().is_none_or(is_same)
+                    && !status::is_old(look, &target, application)
+            });
+            if let Some(settled) = before {
+                self.settled.insert(target.name, settled);
+                continue;
+            }
+            let wishes = look.wishes();
+            let release = self.tend(look, &target, application);
+            // One that goes waits for more than that.
+            if look.wishes() == wishes && !is_deleting(application) {
+                let release = release.map(|target| {
+                    let version = look.get(&target).map_or(0, resource_version);
+                    (target, version)
+                });
+                self.settled.insert(target.name, Settled { application: version, release, surroundings });
+            }
+        }
+        for project in look.all(&project_kind()).filter(|project| is_deleting(project)) {
+            let target = reference(&project_kind(), project);
+            let is_used = applications(look).any(|application| application["spec"]["project"] == target.name);
+            let let_go = finalizer::remove(&target, project, FINALIZERS[0]).filter(|_| !is_used);
+            if let Some(let_go) = let_go
+                && look.after(&target, "let go")
+            {
+                look.ask(let_go);
+            }
+        }
+    }
+}
+
+impl ArgoCd {
+    /// One whose repositories have these charts and no others.
+    pub fn offering(charts: Charts) -> Self {
+        Self { charts: Some(charts), ..Self::default() }
+    }
+
+    /// Does for one Application what is missing. Returns where its release should be, if that is known.
+    fn tend(
+        &mut self,
+        look: &mut ReadView<'_>,
+        target: &ObjectRef,
+        application: &Value,
+    ) -> Option<ObjectRef> {
+        let destination = destination::find(look, application);
+        let is_skipped = |object: &Value| annotation(object, SKIP_RECONCILE) == Some("true");
+        if is_skipped(application) || destination.as_ref().is_ok_and(|found| is_skipped(found.secret)) {
+            return None;
+        }
+        let has_operation = !application["operation"].is_null();
+        if is_deleting(application) && !has_operation {
+            deletion::tend(look, target, application, &destination, &mut self.kubeconfigs);
+            return None;
+        }
+        let compared = compare::compare(look, application, &destination, self);
+        if !has_operation || operation::go_on(look, target, application, &compared) {
+            status::tend(look, target, application, &compared);
+        }
+        match compared {
+            Compared::Done(found) => Some(found.target),
+            Compared::Invalid(_) | Compared::Failed(_) => None,
+        }
+    }
+}
+
+fn applications<'a>(look: &ReadView<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
+    look.all(&application_kind()).filter(|application| metadata(application, "namespace") == NAMESPACE)
+}

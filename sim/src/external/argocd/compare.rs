@@ -1,0 +1,140 @@
+//! What an Application says, compared with what is on its cluster.
+
+use lockstep_core::digest::digest;
+use lockstep_core::object::{ObjectRef, is_deleting};
+use serde_json::{Value, json};
+
+use super::destination::Destination;
+use super::{ArgoCd, project};
+use crate::external::dpu_clusters::release;
+use crate::external::read_view::ReadView;
+
+/// What came of a comparison.
+#[derive(Debug)]
+pub(super) enum Compared<'a> {
+    /// The Application can't be as it is written.
+    Invalid(Vec<String>),
+    /// What it says, or what is on the cluster, is not known.
+    Failed(Vec<String>),
+    /// Both are known.
+    Done(Found<'a>),
+}
+
+/// What is on the cluster where an Application wants its release.
+#[derive(Debug, Clone)]
+pub(super) struct Found<'a> {
+    pub(super) cluster: &'a Value,
+    pub(super) target: ObjectRef,
+    /// What should be there.
+    pub(super) wanted: Value,
+    /// What is there, even if it is going.
+    pub(super) object: Option<&'a Value>,
+    /// Why the cluster is not reached, of which this is what Argo CD remembers.
+    pub(super) out_of_reach: Option<String>,
+}
+
+impl<'a> Found<'a> {
+    /// What is there to stay.
+    pub(super) fn live(&self) -> Option<&'a Value> {
+        self.object.filter(|object| !is_deleting(object))
+    }
+
+    /// Whether what is there is what should be.
+    pub(super) fn is_synced(&self) -> bool {
+        self.live().is_some_and(|live| release::is(live, &self.wanted))
+    }
+}
+
+/// Stands for a name that is another one each time: Argo CD loads charts into folders with random names.
+const SCRATCH: &str = "<scratch>";
+
+/// A message as it is written at a time.
+pub(super) fn written(message: &str, at: &Value) -> String {
+    let random = format!("{}{}", digest(at), digest(&json!([at])));
+    let uuid = [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &random[group]);
+    message.replace(SCRATCH, &uuid.join("-"))
+}
+
+/// Compares.
+pub(super) fn compare<'a>(
+    look: &mut ReadView<'a>,
+    application: &Value,
+    destination: &Result<Destination<'a>, String>,
+    argo: &mut ArgoCd,
+) -> Compared<'a> {
+    let ArgoCd { charts, kubeconfigs, cache, .. } = argo;
+    let destination = match judge(look, application, destination) {
+        Ok(destination) => destination,
+        Err(wrong) => return Compared::Invalid(wrong),
+    };
+    let mut failures = Vec::new();
+    let source = &application["spec"]["source"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let chart = (text(&source["repoURL"]), text(&source["chart"]));
+    let is_missing = source["targetRevision"] == release::MISSING
+        || charts.as_ref().is_some_and(|charts| !charts.contains(&chart));
+    let reached = destination.look_up(look, kubeconfigs, cache);
+    if let Err(why) = &reached {
+        // Which manifests a chart has depends on the version of the cluster.
+        failures.push(format!("Failed to load target state: {why}"));
+    } else if is_missing {
+        failures.push(format!(
+            "Failed to load target state: failed to generate manifest for source 1 of 1: rpc error: code = Unknown desc = \
+             failed to fetch chart: `helm pull --destination /tmp/{SCRATCH} --version {} {}` failed exit status 1: \
+             Error: chart {} version {} not found in {} repository",
+            text(&source["targetRevision"]), text(&source["chart"]), source["chart"], source["targetRevision"], source["repoURL"]
+        ));
+    }
+    let (cluster, out_of_reach) = match reached {
+        Ok(reached) if failures.is_empty() => reached,
+        Ok(_) => return Compared::Failed(failures),
+        Err(why) => {
+            failures.push(format!("Failed to load live state: {why}"));
+            return Compared::Failed(failures);
+        }
+    };
+    let wanted = release::data(application);
+    let target = release::name(cluster, &text(&wanted["namespace"]), &text(&wanted["release"]));
+    let object = look.get(&target);
+    Compared::Done(Found { cluster, target, wanted, object, out_of_reach })
+}
+
+/// Where an Application goes, or all that is wrong with what is written in it.
+fn judge<'d, 'a>(
+    look: &ReadView<'a>,
+    application: &Value,
+    destination: &'d Result<Destination<'a>, String>,
+) -> Result<&'d Destination<'a>, Vec<String>> {
+    let spec = &application["spec"];
+    let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
+    let name = text(&spec["project"]);
+    let Some(project) = project::of(look, application) else {
+        return Err(vec![format!("Application referencing project {name} which does not exist")]);
+    };
+    let (repository, chart) = (text(&spec["source"]["repoURL"]), text(&spec["source"]["chart"]));
+    if repository.is_empty() || chart.is_empty() {
+        return Err(vec![
+            "spec.source.repoURL and either spec.source.path or spec.source.chart are required".to_owned(),
+        ]);
+    }
+    if text(&spec["source"]["targetRevision"]).is_empty() {
+        let wrong = "spec.source.targetRevision is required if the manifest source is a helm chart";
+        return Err(vec![wrong.to_owned()]);
+    }
+    let mut wrong = Vec::new();
+    if !project::permits_source(project, &repository) {
+        wrong.push(format!("application repo {repository} is not permitted in project '{name}'"));
+    }
+    let namespace = text(&spec["destination"]["namespace"]);
+    match destination {
+        Err(trouble) => wrong.push(trouble.clone()),
+        Ok(found) if !project::permits_destination(project, found, &namespace) => wrong.push(format!(
+            "application destination server '{}' and namespace '{namespace}' do not match any of the allowed \
+             destinations in project '{name}'",
+            found.server
+        )),
+        Ok(found) if wrong.is_empty() => return Ok(found),
+        Ok(_) => {}
+    }
+    Err(wrong)
+}

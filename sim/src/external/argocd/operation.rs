@@ -1,0 +1,402 @@
+//! Operations: what an Application says is brought to its cluster, because somebody asked for it or by itself.
+//!
+//! An operation stands in the field `operation` while it goes on, and in `status.operationState` ever after. An attempt that fails
+//! is followed by another of the same source, later each time, until its `retry.limit` is reached; then that is never tried again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_core::engine::action::Action;
+use lockstep_core::object::ObjectRef;
+use lockstep_core::time::{Monotonic, Wall};
+use serde_json::{Value, json};
+
+use super::compare::{self, Compared, Found};
+use super::status::{repeated, resource, time};
+use crate::external::dpu_clusters::release;
+use crate::external::read_view::ReadView;
+
+/// How many entries a history has, unless its Application says otherwise.
+const HISTORY: i64 = 10;
+
+/// How often an operation that began by itself is tried again, unless its Application says otherwise.
+const RETRIES: i64 = 5;
+
+/// Begins to sync what is out of sync, if the Application wants that.
+pub(super) fn begin(look: &mut ReadView<'_>, target: &ObjectRef, application: &Value, found: &Found<'_>) {
+    let policy = &application["spec"]["syncPolicy"];
+    let automated = &policy["automated"];
+    let is_wanted = automated.is_object() && automated["enabled"] != false && !found.is_synced();
+    if !is_wanted || failure(application, found).is_some() {
+        return;
+    }
+    let source = &application["spec"]["source"];
+    let mut sync = json!({
+        "prune": automated["prune"] == true,
+        "revision": source["targetRevision"],
+        "source": repeated(source),
+    });
+    if let Some(options) = policy["syncOptions"].as_array() {
+        sync["syncOptions"] = json!(options);
+    }
+    if is_attempted(application) {
+        if automated["selfHeal"] != true {
+            return;
+        }
+        let resource = resource(found);
+        let (group, kind, name) = (&resource["group"], &resource["kind"], &resource["name"]);
+        sync["resources"] = json!([{ "group": group, "kind": kind, "name": name }]);
+    }
+    if look.after(target, "begin to sync") {
+        let mut wanted = application.clone();
+        let retry = policy.get("retry").cloned().unwrap_or_else(|| json!({ "limit": RETRIES }));
+        wanted["operation"] = json!({ "initiatedBy": { "automated": true }, "retry": retry, "sync": sync });
+        wanted["status"].as_object_mut().map(|status| status.remove("operationState"));
+        look.keep(target, application, &wanted);
+    }
+}
+
+/// Brings an operation further. Returns whether it waits: then Argo CD goes on comparing.
+pub(super) fn go_on(
+    look: &mut ReadView<'_>,
+    target: &ObjectRef,
+    application: &Value,
+    compared: &Compared<'_>,
+) -> bool {
+    let state = &application["status"]["operationState"];
+    let mut wanted = application.clone();
+    match state["phase"].as_str() {
+        Some("Running") => {}
+        Some("Terminating") => {
+            end(look, &mut wanted, "Failed", "Operation terminated", None);
+            look.keep(target, application, &wanted);
+            return false;
+        }
+        _ => {
+            wanted["status"]["operationState"] =
+                json!({ "phase": "Running", "operation": application["operation"], "startedAt": time(look) });
+            look.keep(target, application, &wanted);
+            return false;
+        }
+    }
+    if let Some(at) = next_attempt(look, application) {
+        let is_endless = limit(application) < 0;
+        if look.put_off_until(target, "try again", at, is_endless) {
+            begin_attempt(&mut wanted);
+            look.keep(target, application, &wanted);
+            return false;
+        }
+        return true;
+    }
+    // Whatever the Application says by now: it is about the source that it began with.
+    if waits_for_hook(application) && !matches!(compared, Compared::Invalid(_)) {
+        return true;
+    }
+    match compared {
+        Compared::Invalid(wrong) => fail(look, &mut wanted, "Failed", &wrong.join("; "), None),
+        Compared::Failed(failures) => {
+            if !look.after(target, "attempt") {
+                return true;
+            }
+            let why = compare::written(&failures.join("; "), &time(look));
+            fail(look, &mut wanted, "Error", &why, Some(no_result(application)));
+        }
+        Compared::Done(found) => {
+            let found = &of_operation(application, found);
+            if let Some(why) = &found.out_of_reach {
+                if !look.after(target, "attempt") {
+                    return true;
+                }
+                let refused = "one or more synchronization tasks are not valid";
+                fail(look, &mut wanted, "Failed", refused, Some(refused_by(application, found, why)));
+            } else if let Some(trouble) = unmet(application, found) {
+                let result = Some(refused_by(application, found, &trouble));
+                let failed = format!("one or more objects failed to apply, reason: {trouble}");
+                fail(look, &mut wanted, "Failed", &failed, result);
+            } else if !found.is_synced() {
+                put(look, found);
+                return false;
+            } else {
+                match run_hook(application, found) {
+                    Hook::Succeeded => {
+                        let result = Some(sync_result(application, found, &[]));
+                        end(look, &mut wanted, "Succeeded", "successfully synced (all tasks run)", result);
+                        remember(look, &mut wanted);
+                    }
+                    Hook::Failed(hook) => {
+                        let failed = "one or more synchronization tasks completed unsuccessfully";
+                        let result = Some(sync_result(application, found, &[hook]));
+                        fail(look, &mut wanted, "Failed", failed, result);
+                    }
+                    Hook::Running(hook) => {
+                        let state = &mut wanted["status"]["operationState"];
+                        let name = text(&hook["name"]);
+                        state["message"] = format!("waiting for completion of hook batch/Job/{name}").into();
+                        state["syncResult"] = sync_result(application, found, &[hook]);
+                    }
+                    Hook::Waiting => return true,
+                }
+            }
+        }
+    }
+    look.keep(target, application, &wanted);
+    false
+}
+
+/// How often an operation is tried again; without end, if that is negative.
+fn limit(application: &Value) -> i64 {
+    application["operation"]["retry"]["limit"].as_i64().unwrap_or(0)
+}
+
+/// An attempt has failed: the next one comes later, unless this was the last.
+fn fail(look: &ReadView<'_>, application: &mut Value, phase: &str, why: &str, result: Option<Value>) {
+    let tries = application["status"]["operationState"]["retryCount"].as_i64().unwrap_or(0);
+    let limit = limit(application);
+    if (0..=tries).contains(&limit) {
+        let why = if tries > 0 { format!("{why} (retried {tries} times).") } else { why.to_owned() };
+        return end(look, application, phase, &why, result);
+    }
+    let tries = tries + 1;
+    let at = look.now.wall.timestamp_seconds() + backoff(&application["operation"]["retry"], tries);
+    let state = &mut application["status"]["operationState"];
+    state["finishedAt"] = time(look);
+    state["retryCount"] = tries.into();
+    state["message"] = format!("{why}. Retrying attempt #{tries} at {}.", at.strftime("%-I:%M%p")).into();
+    if let Some(result) = result {
+        state["syncResult"] = result;
+    }
+}
+
+/// When the next attempt begins, if the last one has failed.
+fn next_attempt(look: &ReadView<'_>, application: &Value) -> Option<Monotonic> {
+    let state = &application["status"]["operationState"];
+    let finished = state["finishedAt"].as_str()?.parse().ok()?;
+    let passed = look.now.wall - Wall::from_timestamp(finished);
+    let tries = state["retryCount"].as_i64().unwrap_or(0);
+    let wait = backoff(&application["operation"]["retry"], tries);
+    Some(look.now.monotonic + wait.saturating_sub(passed))
+}
+
+/// How long an operation waits before it is tried for the nth time: 10 s, doubled up to three minutes, unless it says otherwise.
+fn backoff(retry: &Value, tries: i64) -> Duration {
+    let backoff = &retry["backoff"];
+    let given = |field: &str| backoff[field].as_str().and_then(seconds);
+    let (base, most) = (given("duration").unwrap_or(5), given("maxDuration").unwrap_or(180));
+    let factor = backoff["factor"].as_u64().unwrap_or(2);
+    // Beyond that many it has long come to the longest.
+    let wait = (0..tries.min(32)).fold(base, |wait, _| wait.saturating_mul(factor).min(most));
+    Duration::from_secs(wait)
+}
+
+/// A duration as Go writes it, such as `1m30s`.
+fn seconds(text: &str) -> Option<u64> {
+    let (mut all, mut number) = (0, String::new());
+    for letter in text.chars() {
+        let unit = match letter {
+            'h' => 3600,
+            'm' => 60,
+            's' => 1,
+            digit => {
+                number.push(digit);
+                continue;
+            }
+        };
+        all += unit * std::mem::take(&mut number).parse::<u64>().ok()?;
+    }
+    number.is_empty().then_some(all)
+}
+
+/// Begins the next attempt, which does not say why the one before failed. It is about the same source: `retry.refresh` has the
+/// revision looked up again, and a version of a chart stays what it is.
+fn begin_attempt(application: &mut Value) {
+    let what = match application["operation"]["retry"]["refresh"] == true {
+        true => "operation with latest revisions",
+        false => "operation",
+    };
+    let state = &mut application["status"]["operationState"];
+    state["message"] = format!("Retrying {what}. Attempt #{}", state["retryCount"]).into();
+    state.as_object_mut().map(|state| state.remove("finishedAt"));
+}
+
+/// What an operation is about: the source that it began with, whatever the Application says now.
+fn of_operation<'a>(application: &Value, found: &Found<'a>) -> Found<'a> {
+    let mut found = found.clone();
+    let source = &application["operation"]["sync"]["source"];
+    if source.is_object() {
+        let mut began_with = application.clone();
+        began_with["spec"]["source"] = source.clone();
+        found.wanted = release::data(&began_with);
+    }
+    found
+}
+
+/// What becomes of the `PostSync` hook of a chart.
+enum Hook {
+    /// Its objects have to come up first.
+    Waiting,
+    Running(Value),
+    /// Or there is none.
+    Succeeded,
+    Failed(Value),
+}
+
+/// Runs the hook of a chart that has one; a sync of single objects runs none.
+fn run_hook(application: &Value, found: &Found<'_>) -> Hook {
+    let values = release::values(&found.wanted);
+    let (fails, hangs) = (values[release::FAILING_HOOK] == true, values[release::HANGING_HOOK] == true);
+    let is_partial = application["operation"]["sync"]["resources"].is_array();
+    if is_partial || !(fails || hangs) {
+        return Hook::Succeeded;
+    }
+    let result = |phase: &str, message: &str| {
+        json!({
+            "group": "batch",
+            "version": "v1",
+            "kind": "Job",
+            "namespace": found.wanted["namespace"],
+            "name": format!("{}-check", text(&found.wanted["release"])),
+            "hookType": "PostSync",
+            "hookPhase": phase,
+            "syncPhase": "PostSync",
+            "message": message,
+        })
+    };
+    match found.live().and_then(|live| live["data"]["health"].as_str()) {
+        Some("Healthy") if hangs => {
+            let created = format!("job.batch/{}-check created", text(&found.wanted["release"]));
+            Hook::Running(result("Running", &created))
+        }
+        Some("Healthy" | "Degraded") => {
+            Hook::Failed(result("Failed", "Job has reached the specified backoff limit"))
+        }
+        _ => Hook::Waiting,
+    }
+}
+
+/// Whether an operation waits for a hook. The only ones that run for long here never end.
+fn waits_for_hook(application: &Value) -> bool {
+    let results = application["status"]["operationState"]["syncResult"]["resources"].as_array();
+    let is_hook = |result: &&Value| result["hookType"].is_string();
+    results.into_iter().flatten().filter(is_hook).any(|result| result["hookPhase"] == "Running")
+}
+
+/// Why the last operation makes it useless to try the same again by itself.
+pub(super) fn failure(application: &Value, found: &Found<'_>) -> Option<String> {
+    let state = &application["status"]["operationState"];
+    let has_failed = matches!(state["phase"].as_str(), Some("Failed" | "Error"));
+    let is_useless = has_failed && is_attempted(application) && !found.is_synced();
+    is_useless.then(|| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (revision, message) = (text(&state["syncResult"]["revision"]), text(&state["message"]));
+        format!("Failed last sync attempt to [{revision}]: {message}")
+    })
+}
+
+/// Whether the last operation was about the source as it is now.
+fn is_attempted(application: &Value) -> bool {
+    let (last, source) =
+        (&application["status"]["operationState"]["syncResult"], &application["spec"]["source"]);
+    last["source"] == repeated(source) && last["revision"] == source["targetRevision"]
+}
+
+/// What keeps the objects of a chart from being applied.
+fn unmet(application: &Value, found: &Found<'_>) -> Option<String> {
+    let options = application["spec"]["syncPolicy"]["syncOptions"].as_array();
+    let may_create = options.into_iter().flatten().any(|option| option == "CreateNamespace=true");
+    let namespace = &found.wanted["namespace"];
+    let is_missing = !may_create && *namespace != "default";
+    is_missing.then(|| format!("namespaces {namespace} not found"))
+}
+
+/// Puts the release on the cluster. One that is still going is waited for.
+fn put(look: &mut ReadView<'_>, found: &Found<'_>) {
+    let Found { cluster, target, wanted, object, .. } = found;
+    if !look.after(target, "put") || object.is_some() && found.live().is_none() {
+        return;
+    }
+    let manifest = release::manifest(cluster, target, wanted.clone());
+    match found.live() {
+        None => look.ask(Action::Create { target: target.clone(), manifest: Arc::new(manifest) }),
+        Some(live) => {
+            let mut changed = live.clone();
+            changed["data"] = manifest["data"].clone();
+            look.keep(target, live, &changed);
+        }
+    }
+}
+
+fn end(look: &ReadView<'_>, application: &mut Value, phase: &str, message: &str, result: Option<Value>) {
+    let state = &mut application["status"]["operationState"];
+    state["phase"] = phase.into();
+    state["message"] = message.into();
+    state["finishedAt"] = time(look);
+    if let Some(result) = result {
+        state["syncResult"] = result;
+    }
+    application.as_object_mut().map(|application| application.remove("operation"));
+}
+
+/// What an operation says of itself that did not get to any object. It keeps the source that it has named once.
+fn no_result(application: &Value) -> Value {
+    let named = [
+        &application["status"]["operationState"]["syncResult"]["source"],
+        &application["operation"]["sync"]["source"],
+        &application["spec"]["source"],
+    ];
+    let source = named.into_iter().find(|source| !source.is_null()).map(repeated).unwrap_or_default();
+    let begun_with = &application["operation"]["sync"]["revision"];
+    let revision = if begun_with.is_string() { begun_with } else { &source["targetRevision"] };
+    json!({ "revision": revision, "source": source })
+}
+
+/// What a sync did, with the hooks that it ran.
+fn sync_result(application: &Value, found: &Found<'_>, hooks: &[Value]) -> Value {
+    let message = format!("daemonset.apps/{} configured", text(&found.wanted["release"]));
+    let mut result = no_result(application);
+    let applied = applied(found, "Synced", "Succeeded", &message);
+    result["resources"] = [applied].into_iter().chain(hooks.iter().cloned()).collect();
+    result
+}
+
+/// What a sync says of which every object was refused.
+fn refused_by(application: &Value, found: &Found<'_>, why: &str) -> Value {
+    let mut result = no_result(application);
+    result["resources"] = json!([applied(found, "SyncFailed", "Failed", why)]);
+    result
+}
+
+/// What a sync says of an object. It has the phase of a hook, without being one.
+fn applied(found: &Found<'_>, status: &str, phase: &str, message: &str) -> Value {
+    let mut result = resource(found);
+    result["syncPhase"] = "Sync".into();
+    result["status"] = status.into();
+    result["hookPhase"] = phase.into();
+    result["message"] = message.into();
+    result
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Enters a sync of the whole Application into its history.
+fn remember(look: &ReadView<'_>, application: &mut Value) {
+    let limit = application["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(HISTORY);
+    let status = &mut application["status"];
+    let state = &status["operationState"];
+    if state["operation"]["sync"]["resources"].is_array() {
+        return;
+    }
+    let mut history = status["history"].as_array().cloned().unwrap_or_default();
+    let entry = json!({
+        "id": history.last().map_or(0, |last| last["id"].as_i64().unwrap_or(0) + 1),
+        "revision": state["syncResult"]["revision"],
+        "source": state["syncResult"]["source"],
+        "deployStartedAt": state["startedAt"],
+        "deployedAt": time(look),
+        "initiatedBy": state["operation"]["initiatedBy"],
+    });
+    history.push(repeated(&entry));
+    let surplus = history.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
+    status["history"] = history.split_off(surplus).into();
+}

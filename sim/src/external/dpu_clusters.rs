@@ -1,0 +1,95 @@
+//! Clusters of DPUs: whom they let in, and what runs there.
+//!
+//! A cluster is what its DPUCluster says. It is reached at the server of its kubeconfig by whoever has the credentials in
+//! it, so that whoever gives the kubeconfig other credentials has rotated them; with the annotation [`UNREACHABLE`] it is
+//! reached by nobody. What runs there stands beside its DPUCluster, a ConfigMap for each release of a chart
+//! ([`release`]), and goes with it:
+//!
+//! ```text
+//!  kubectl --namespace <that of the DPUCluster> get configmaps --selector external.lockstep/cluster=<its name>
+//! ```
+//!
+//! The cluster itself does what kubelets do: a release that was put there comes up, or does not, and one that is deleted
+//! takes its time to go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lockstep_core::engine::action::Action;
+use lockstep_core::engine::finalizer;
+use lockstep_core::object::{Kind, ObjectRef, annotation, is_deleting, label, metadata, resource_version};
+use serde_json::{Value, json};
+
+use super::dpf::{KUBECONFIG_KEYS, cluster_kind};
+use super::level::Controller;
+use super::read_view::ReadView;
+use super::{config_map_kind, reference, secret_kind};
+
+mod access;
+pub mod release;
+
+pub use self::access::Access;
+
+/// On a DPUCluster, with the value `true`: the cluster can't be reached.
+pub const UNREACHABLE: &str = "external.lockstep/unreachable";
+
+/// The clusters themselves.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DpuClusters;
+
+impl Controller for DpuClusters {
+    const NAME: &'static str = "dpu-cluster";
+
+    fn kinds() -> Vec<Arc<Kind>> {
+        vec![cluster_kind(), config_map_kind()]
+    }
+
+    fn look(&mut self, look: &mut ReadView<'_>) {
+        for object in look.all(&config_map_kind()) {
+            let Some(cluster) = label(object, release::CLUSTER) else { continue };
+            let target = reference(&config_map_kind(), object);
+            let cluster = ObjectRef::namespaced(&cluster_kind(), metadata(object, "namespace"), cluster);
+            if is_deleting(object) {
+                // Of a cluster that is gone nothing has to be stopped.
+                let stopped = look.get(&cluster).is_none() || look.long_after(&target, "stop");
+                if let Some(gone) = finalizer::remove(&target, object, release::FINALIZER).filter(|_| stopped)
+                {
+                    look.ask(gone);
+                }
+            } else if object["data"]["health"] == release::PROGRESSING && look.after(&target, "come up") {
+                let health = release::outcome(object);
+                let patch =
+                    json!({ "metadata": { "uid": metadata(object, "uid") }, "data": { "health": health } });
+                look.ask(Action::Patch { target, subresource: None, patch: Arc::new(patch) });
+            }
+        }
+    }
+}
+
+/// The kubeconfigs that have been read, each with the version of its Secret: reading one takes long.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Kubeconfigs(BTreeMap<ObjectRef, (u64, Option<Access>)>);
+
+impl Kubeconfigs {
+    /// How a cluster is reached.
+    pub(super) fn access(&mut self, look: &ReadView<'_>, cluster: &Value) -> Result<&Access, String> {
+        let name = cluster["spec"]["kubeconfig"].as_str().unwrap_or_default();
+        if name.is_empty() {
+            return Err("There is no kubeconfig.".to_owned());
+        }
+        let target = ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), name);
+        let secret = look.get(&target).unwrap_or(&Value::Null);
+        let version = resource_version(secret);
+        let read = self.0.entry(target).or_default();
+        if read.0 != version {
+            let text = KUBECONFIG_KEYS.iter().find_map(|key| secret["data"][*key].as_str());
+            *read = (version, text.and_then(Access::decode));
+        }
+        read.1.as_ref().ok_or_else(|| format!("Secret {name} holds no kubeconfig."))
+    }
+}
+
+/// Whether a cluster answers whoever calls it.
+pub(super) fn is_reachable(cluster: &Value) -> bool {
+    annotation(cluster, UNREACHABLE) != Some("true")
+}

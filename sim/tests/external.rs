@@ -1,0 +1,27 @@
+//! The worlds around our controllers: what they do to objects that somebody wrote by hand, and what their definitions
+//! admit.
+
+#[path = "external/applications.rs"]
+mod applications;
+#[path = "external/bench.rs"]
+mod bench;
+#[path = "external/definitions.rs"]
+mod definitions;
+#[path = "external/deletions.rs"]
+mod deletions;
+#[path = "external/dpu_clusters.rs"]
+mod dpu_clusters;
+#[path = "external/flows.rs"]
+mod flows;
+#[path = "external/foreign.rs"]
+mod foreign;
+#[path = "external/hypershift.rs"]
+mod hypershift;
+#[path = "external/manifests.rs"]
+mod manifests;
+#[path = "external/metallb.rs"]
+mod metallb;
+#[path = "external/storm.rs"]
+mod planned_faults;
+#[path = "external/table.rs"]
+mod table;

@@ -1,0 +1,570 @@
+//! What Argo CD makes of Applications that stay.
+
+use std::time::Duration;
+
+use lockstep_sim::cluster::What;
+use lockstep_sim::external::dpu_clusters::{Access, UNREACHABLE};
+use lockstep_sim::external::{self, argocd};
+use serde_json::{Value, json};
+
+use super::bench::Bench;
+use super::manifests::{access, application, cluster_secret, kubeconfig, server};
+
+const APPLICATION: &str = "agent-dpus";
+/// What it brings to the cluster.
+const RELEASE: &str = "dpus.services.agent";
+
+fn bench() -> Bench {
+    Bench::with_argo(&external::definitions(&external::DPUSERVICE))
+}
+
+/// A cluster of DPUs where everything is as the Application says.
+pub(crate) fn deployed() -> Bench {
+    let mut bench = bench();
+    bench.deploy("dpus");
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    bench.transitions();
+    bench
+}
+
+fn status(bench: &mut Bench) -> Value {
+    bench.get("Application", APPLICATION)["status"].clone()
+}
+
+/// Sync status, health and phase of the last operation.
+fn state(bench: &mut Bench) -> String {
+    let status = status(bench);
+    let fields = ["/sync/status", "/health/status", "/operationState/phase"];
+    fields.map(|field| status.pointer(field).and_then(Value::as_str).unwrap_or("-")).join(" ")
+}
+
+/// Types and messages of all conditions.
+fn conditions(bench: &mut Bench) -> Vec<String> {
+    let status = status(bench);
+    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    let all = status["conditions"].as_array().into_iter().flatten();
+    all.map(|condition| format!("{}: {}", text(&condition["type"]), text(&condition["message"]))).collect()
+}
+
+fn merge(bench: &mut Bench, patch: &Value) {
+    bench.merge("Application", APPLICATION, patch);
+}
+
+#[test]
+fn a_chart_is_brought_to_its_cluster() {
+    let mut bench = bench();
+    bench.deploy("dpus");
+    insta::assert_snapshot!("argo_deploys", bench.transitions());
+    insta::assert_yaml_snapshot!("application", status(&mut bench));
+    let release = bench.get("ConfigMap", RELEASE);
+    let (labels, owners) = (&release["metadata"]["labels"], &release["metadata"]["ownerReferences"]);
+    insta::assert_yaml_snapshot!(
+        "release",
+        json!({ "data": release["data"], "labels": labels, "owner": owners[0]["kind"] })
+    );
+}
+
+#[test]
+fn before_the_first_comparison_there_is_no_status() {
+    let mut bench = bench();
+    bench.create(&application(APPLICATION, "dpus"));
+    bench.advance(Duration::from_millis(100));
+    assert_eq!(status(&mut bench), Value::Null);
+    bench.settle();
+    assert_eq!(state(&mut bench), "Unknown Unknown -");
+}
+
+#[test]
+fn each_write_of_a_status_counts_up_the_generation() {
+    let mut bench = deployed();
+    let application = bench.get("Application", APPLICATION);
+    let generation = application["metadata"]["generation"].as_i64().expect("a number");
+    assert!(generation > 5, "{generation}");
+    let (code, _) =
+        bench.try_merge("Application", &format!("{APPLICATION}/status"), &json!({ "status": {} }));
+    assert_eq!(code, 404);
+}
+
+#[test]
+fn without_a_policy_nothing_is_synced_until_somebody_does() {
+    let mut bench = deployed();
+    bench.delete("Application", APPLICATION);
+    bench.settle();
+    let mut by_hand = application(APPLICATION, "dpus");
+    by_hand["spec"]["syncPolicy"] = json!({ "syncOptions": ["CreateNamespace=true"] });
+    bench.create(&by_hand);
+    bench.settle();
+    assert_eq!(state(&mut bench), "OutOfSync Missing -");
+    assert_eq!(bench.get("ConfigMap", RELEASE), Value::Null);
+    merge(&mut bench, &json!({ "operation": { "initiatedBy": { "username": "admin" }, "sync": {} } }));
+    bench.settle();
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    assert_eq!(status(&mut bench)["history"][0]["initiatedBy"], json!({ "username": "admin" }));
+    assert_eq!(bench.get("Application", APPLICATION)["operation"], Value::Null);
+}
+
+#[test]
+fn what_is_written_wrongly_is_told_until_it_is_mended() {
+    let with = |path: &str, value: &str| {
+        let mut patch = json!(value);
+        for field in path.rsplit('.') {
+            patch = json!({ field: patch });
+        }
+        patch
+    };
+    let elsewhere = "https://elsewhere.example.com:6443";
+    let table = [
+        (
+            with("spec.project", "other"),
+            "InvalidSpecError: Application referencing project other which does not exist".to_owned(),
+        ),
+        (
+            with("spec.destination.server", elsewhere),
+            format!(
+                "InvalidSpecError: error getting cluster by server \"{elsewhere}\": cluster \"{elsewhere}\" not found"
+            ),
+        ),
+        (
+            with("spec.destination.name", "dpus"),
+            format!(
+                "InvalidSpecError: application destination can't have both name and server defined: dpus {}",
+                server("dpus")
+            ),
+        ),
+        (
+            with("spec.source.targetRevision", ""),
+            "InvalidSpecError: spec.source.targetRevision is required if the manifest source is a helm chart"
+                .to_owned(),
+        ),
+    ];
+    let mut bench = deployed();
+    let before = bench.get("Application", APPLICATION)["spec"].clone();
+    for (patch, message) in table {
+        merge(&mut bench, &patch);
+        bench.settle();
+        assert_eq!(state(&mut bench), "Unknown Unknown Succeeded", "{message}");
+        assert_eq!(conditions(&mut bench), [message]);
+        let mended = json!({ "spec": { "destination": { "name": null } } });
+        merge(&mut bench, &mended);
+        merge(&mut bench, &json!({ "spec": before }));
+        bench.settle();
+        assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+        assert_eq!(conditions(&mut bench), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_project_that_permits_no_more_makes_the_application_invalid() {
+    let mut bench = deployed();
+    let table = [
+        (
+            json!({ "sourceRepos": ["https://other.example.com"] }),
+            "application repo https://charts.example.com is not permitted in project 'platform'".to_owned(),
+        ),
+        (
+            json!({ "destinations": [{ "server": server("other"), "namespace": "*" }] }),
+            format!(
+                "application destination server '{}' and namespace 'services' do not match any of the allowed destinations in project 'platform'",
+                server("dpus")
+            ),
+        ),
+    ];
+    for (spec, message) in table {
+        bench.merge("AppProject", "platform", &json!({ "spec": spec }));
+        bench.settle();
+        assert_eq!(state(&mut bench), "Unknown Unknown Succeeded");
+        assert_eq!(conditions(&mut bench), [format!("InvalidSpecError: {message}")]);
+        let all = json!({ "sourceRepos": ["*"], "destinations": [{ "server": "*", "namespace": "*" }] });
+        bench.merge("AppProject", "platform", &json!({ "spec": all }));
+        bench.settle();
+        assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    }
+}
+
+fn cut_off(bench: &mut Bench, is_cut_off: bool) {
+    let value = is_cut_off.then_some("true");
+    bench.merge("DPUCluster", "dpus", &json!({ "metadata": { "annotations": { UNREACHABLE: value } } }));
+}
+
+fn version(bench: &mut Bench, version: &str) {
+    merge(bench, &json!({ "spec": { "source": { "targetRevision": version } } }));
+}
+
+fn retry(bench: &mut Bench, refresh: bool) {
+    let backoff = json!({ "duration": "5s", "factor": 2, "maxDuration": "1m" });
+    let retry = json!({ "limit": -1, "refresh": refresh, "backoff": backoff });
+    merge(bench, &json!({ "spec": { "syncPolicy": { "retry": retry } } }));
+}
+
+/// What runs on the cluster.
+fn chart(bench: &mut Bench) -> Value {
+    bench.get("ConfigMap", RELEASE)["data"]["version"].clone()
+}
+
+#[test]
+fn a_cluster_that_never_answered_can_not_be_compared() {
+    let mut bench = bench();
+    let mut dpus = super::manifests::dpu_cluster("dpus", "static");
+    dpus["spec"]["kubeconfig"] = "dpus-kubeconfig".into();
+    dpus["metadata"]["annotations"] = json!({ UNREACHABLE: "true" });
+    bench.create(&dpus);
+    bench.create(&kubeconfig("dpus", &access("dpus", "t1")));
+    bench.create(&cluster_secret("dpus", &access("dpus", "t1")));
+    bench.create(&super::manifests::project("platform", &["https://*".to_owned()]));
+    bench.create(&application(APPLICATION, "dpus"));
+    bench.settle();
+    // The real one tells no worse of what it can't see.
+    assert_eq!(state(&mut bench), "Unknown Healthy -");
+    insta::assert_snapshot!("argo_unreachable", conditions(&mut bench).join("\n"));
+    assert_eq!(status(&mut bench)["resources"], Value::Null);
+    cut_off(&mut bench, false);
+    bench.settle();
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    assert_eq!(conditions(&mut bench), Vec::<String>::new());
+}
+
+#[test]
+fn a_cluster_that_does_not_answer_any_more_is_compared_from_a_cache() {
+    let mut bench = deployed();
+    cut_off(&mut bench, true);
+    bench.advance(Duration::from_hours(1));
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    assert_eq!(conditions(&mut bench), Vec::<String>::new());
+
+    // What is to be changed there is tried six times, and never again.
+    version(&mut bench, "1.1.0");
+    let began = bench.cluster.elapsed();
+    bench.settle();
+    let took = bench.cluster.elapsed().saturating_sub(began);
+    assert!((Duration::from_secs(310)..Duration::from_secs(330)).contains(&took), "{took:?}");
+    assert_eq!(state(&mut bench), "OutOfSync Healthy Error");
+    let told = conditions(&mut bench).join("");
+    assert!(told.starts_with("SyncError: Failed last sync attempt to [1.1.0]: "), "{told}");
+    assert!(told.ends_with("no route to host (retried 5 times)."), "{told}");
+    cut_off(&mut bench, false);
+    bench.advance(Duration::from_hours(1));
+    assert_eq!((state(&mut bench).as_str(), chart(&mut bench)), ("OutOfSync Healthy Error", json!("1.0.0")));
+    version(&mut bench, "1.1.1");
+    bench.settle();
+    assert_eq!((state(&mut bench).as_str(), chart(&mut bench)), ("Synced Healthy Succeeded", json!("1.1.1")));
+    assert_eq!(conditions(&mut bench), Vec::<String>::new());
+}
+
+#[test]
+fn an_operation_without_a_limit_is_tried_again_until_the_cluster_answers() {
+    for refresh in [false, true] {
+        let mut bench = deployed();
+        retry(&mut bench, refresh);
+        cut_off(&mut bench, true);
+        version(&mut bench, "1.1.0");
+        bench.advance(Duration::from_hours(2));
+        assert_eq!(state(&mut bench), "OutOfSync Healthy Running");
+        // After 10, 20 and 40 seconds, and then every minute and as long as an attempt takes.
+        let tries = status(&mut bench)["operationState"]["retryCount"].as_u64().expect("a number");
+        assert!((110..=122).contains(&tries), "{tries}");
+        version(&mut bench, "1.2.0");
+        bench.advance(Duration::from_mins(5));
+        bench.transitions();
+        cut_off(&mut bench, false);
+        bench.advance(Duration::from_mins(2));
+        assert_eq!(chart(&mut bench), "1.2.0");
+        assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+        // Without `refresh` it brings the revision that it began with first.
+        assert_eq!(bench.transitions().contains("chart 1.1.0"), !refresh);
+    }
+}
+
+#[test]
+fn an_operation_that_is_terminated_ends_at_once() {
+    let mut bench = deployed();
+    retry(&mut bench, true);
+    cut_off(&mut bench, true);
+    version(&mut bench, "1.1.0");
+    bench.advance(Duration::from_mins(10));
+    bench.delete("Application", APPLICATION);
+    cut_off(&mut bench, false);
+    bench.merge("Secret", "dpf-argo-cd-system/dpus-argocd", &json!({ "metadata": { "labels": null } }));
+    bench.advance(Duration::from_hours(1));
+    assert_eq!(status(&mut bench)["operationState"]["phase"], "Running", "the removal waits for it");
+    merge(&mut bench, &json!({ "status": { "operationState": { "phase": "Terminating" } } }));
+    bench.settle();
+    assert_eq!(bench.get("Application", APPLICATION), Value::Null);
+}
+
+#[test]
+fn rotated_credentials_keep_argo_out_until_its_secret_has_them() {
+    let mut bench = deployed();
+    let rotated = access("dpus", "t2");
+    bench.merge("Secret", "dpus-kubeconfig", &json!({ "data": rotated.secret_data() }));
+    // For a while nobody notices.
+    bench.advance(Duration::from_secs(74));
+    assert_eq!((state(&mut bench).as_str(), conditions(&mut bench).len()), ("Synced Healthy Succeeded", 0));
+    bench.settle();
+    assert_eq!(state(&mut bench), "Unknown Healthy Succeeded");
+    let told = conditions(&mut bench);
+    let refused = "the server has asked for the client to provide credentials";
+    assert!(
+        told.iter().all(|told| told.starts_with("ComparisonError: ") && told.ends_with(refused)),
+        "{told:?}"
+    );
+    assert_eq!(told.len(), 2);
+    let data = cluster_secret("dpus", &rotated)["data"].clone();
+    bench.merge("Secret", "dpf-argo-cd-system/dpus-argocd", &json!({ "data": data }));
+    bench.settle();
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+}
+
+#[test]
+fn every_form_of_credentials_opens_its_cluster() {
+    let mut bench = deployed();
+    let url = server("dpus");
+    let password =
+        Access { username: "u".into(), password: "p".into(), token: String::new(), ..access("dpus", "") };
+    let insecure = Access { insecure: true, authority: String::new(), ..access("dpus", "t3") };
+    for (form, access) in [
+        ("certificate", Access::by_certificate(&url, "a2V5")),
+        ("password", password),
+        ("insecure", insecure),
+        ("token", Access::by_token(&format!("{url}/"), "t4")),
+    ] {
+        bench.merge("Secret", "dpus-kubeconfig", &json!({ "data": kubeconfig("dpus", &access)["data"] }));
+        bench.settle();
+        assert_eq!(state(&mut bench), "Unknown Healthy Succeeded", "{form}");
+        let data = cluster_secret("dpus", &access)["data"].clone();
+        bench.merge("Secret", "dpf-argo-cd-system/dpus-argocd", &json!({ "data": data }));
+        bench.settle();
+        assert_eq!(state(&mut bench), "Synced Healthy Succeeded", "{form}");
+    }
+}
+
+#[test]
+fn a_new_version_is_rolled_out_and_remembered() {
+    let mut bench = deployed();
+    for version in ["1.1.0", "1.2.0"] {
+        let values = json!({ "a": null, "b": null, "version": version });
+        let source = json!({ "targetRevision": version, "helm": { "valuesObject": values } });
+        merge(&mut bench, &json!({ "spec": { "source": source } }));
+        bench.settle();
+    }
+    insta::assert_snapshot!("argo_upgrades", bench.transitions());
+    let status = status(&mut bench);
+    let history = status["history"].as_array().expect("a history");
+    let told: Vec<_> = history.iter().map(|entry| (entry["id"].clone(), entry["revision"].clone())).collect();
+    assert_eq!(json!(told), json!([[0, "1.0.0"], [1, "1.1.0"], [2, "1.2.0"]]));
+    assert_eq!(status["sync"]["comparedTo"]["source"]["helm"]["valuesObject"], json!({ "version": "1.2.0" }));
+    assert_eq!(bench.get("ConfigMap", RELEASE)["data"]["values"], "{\"version\":\"1.2.0\"}");
+}
+
+#[test]
+fn a_chart_may_not_come_up() {
+    let mut bench = deployed();
+    let degraded =
+        |value: Value| json!({ "spec": { "source": { "helm": { "valuesObject": { "degraded": value } } } } });
+    let version = |version: &str| json!({ "spec": { "source": { "targetRevision": version } } });
+    for (patch, expected) in [
+        (degraded(true.into()), "Synced Degraded Succeeded"),
+        (degraded(Value::Null), "Synced Healthy Succeeded"),
+        (version("0.0.0-broken"), "Synced Degraded Succeeded"),
+        (version("0.0.0-missing"), "Unknown Healthy Succeeded"),
+        (version("1.0.0"), "Synced Healthy Succeeded"),
+    ] {
+        merge(&mut bench, &patch);
+        bench.settle();
+        assert_eq!(state(&mut bench), expected, "{patch}");
+    }
+}
+
+#[test]
+fn a_hook_may_fail_or_never_end() {
+    let mut bench = deployed();
+    let values = |values: Value| json!({ "spec": { "source": { "helm": { "valuesObject": values } } } });
+    for (patch, expected, hook) in [
+        (json!({ "failingHook": true }), "Synced Healthy Failed", json!("Failed")),
+        (json!({ "failingHook": null }), "Synced Healthy Succeeded", Value::Null),
+        (json!({ "hangingHook": true }), "Synced Healthy Running", json!("Running")),
+    ] {
+        merge(&mut bench, &values(patch.clone()));
+        bench.settle();
+        assert_eq!(state(&mut bench), expected, "{patch}");
+        assert_eq!(conditions(&mut bench), Vec::<String>::new(), "{patch}");
+        let result = &status(&mut bench)["operationState"]["syncResult"]["resources"];
+        assert_eq!(result[1]["hookPhase"], hook, "{result}");
+    }
+    // Nothing else begins as long as it runs: no change, and no repair.
+    let (before, began) = (status(&mut bench), chart(&mut bench));
+    merge(&mut bench, &values(json!({ "hangingHook": null, "other": true })));
+    version(&mut bench, "1.1.0");
+    bench.merge("ConfigMap", RELEASE, &json!({ "data": { "version": "0.9.0" } }));
+    bench.advance(Duration::from_hours(1));
+    let after = status(&mut bench);
+    assert_eq!(after["operationState"], before["operationState"]);
+    assert_eq!((&after["sync"]["status"], chart(&mut bench)), (&json!("OutOfSync"), json!("0.9.0")));
+    // Nor does it begin when that is terminated and what it was about is wanted again.
+    version(&mut bench, began.as_str().expect("text"));
+    merge(&mut bench, &values(json!({ "hangingHook": true, "other": null })));
+    merge(&mut bench, &json!({ "status": { "operationState": { "phase": "Terminating" } } }));
+    bench.advance(Duration::from_hours(1));
+    assert_eq!(state(&mut bench), "OutOfSync Healthy Failed");
+    assert_eq!(status(&mut bench)["operationState"]["message"], "Operation terminated");
+    version(&mut bench, "1.2.0");
+    merge(&mut bench, &values(json!({ "hangingHook": null })));
+    bench.advance(Duration::from_mins(5));
+    assert_eq!((state(&mut bench).as_str(), chart(&mut bench)), ("Synced Healthy Succeeded", json!("1.2.0")));
+}
+
+#[test]
+fn a_chart_that_no_repository_has_is_no_success() {
+    let charts = argocd::Charts::from([("https://charts.example.com".to_owned(), "agent".to_owned())]);
+    let mut bench = Bench::offering(&external::definitions(&external::DPUSERVICE), charts);
+    bench.deploy("dpus");
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    merge(&mut bench, &json!({ "spec": { "source": { "chart": "nginx" } } }));
+    bench.settle();
+    assert_eq!(state(&mut bench), "Unknown Healthy Succeeded");
+    let told = conditions(&mut bench).join("");
+    assert!(told.contains("chart \"nginx\" version \"1.0.0\" not found in"), "{told}");
+}
+
+#[test]
+fn integers_pass_through_floats() {
+    let mut bench = deployed();
+    let values = json!({ "a": 9_007_199_254_740_993_u64, "b": [u64::MAX], "c": 1.0 });
+    merge(&mut bench, &json!({ "spec": { "source": { "helm": { "valuesObject": values } } } }));
+    bench.settle();
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    let given = bench.get("ConfigMap", RELEASE)["data"]["values"].clone();
+    let given: Value = serde_json::from_str(given.as_str().expect("text")).expect("JSON");
+    assert_eq!((&given["a"], &given["c"]), (&json!(9_007_199_254_740_992_u64), &json!(1)));
+    let compared = &status(&mut bench)["sync"]["comparedTo"]["source"]["helm"]["valuesObject"];
+    assert_eq!(compared["a"], 9_007_199_254_740_992_u64);
+}
+
+#[test]
+fn drift_is_repaired_and_leaves_no_trace_in_the_history() {
+    let mut bench = deployed();
+    bench.merge("ConfigMap", RELEASE, &json!({ "data": { "version": "0.9.0" } }));
+    bench.settle();
+    assert_eq!(bench.get("ConfigMap", RELEASE)["data"]["version"], "1.0.0");
+    bench.delete("ConfigMap", RELEASE);
+    bench.settle();
+    assert_eq!(bench.get("ConfigMap", RELEASE)["data"]["version"], "1.0.0");
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    insta::assert_snapshot!("argo_heals", bench.transitions());
+    assert_eq!(status(&mut bench)["history"].as_array().map(Vec::len), Some(1));
+    merge(&mut bench, &json!({ "spec": { "syncPolicy": { "automated": { "selfHeal": false } } } }));
+    bench.delete("ConfigMap", RELEASE);
+    bench.settle();
+    assert_eq!(state(&mut bench), "OutOfSync Missing Succeeded");
+}
+
+#[test]
+fn a_sync_that_failed_is_not_tried_again_before_the_source_changes() {
+    let mut bench = bench();
+    let mut without = application(APPLICATION, "dpus");
+    without["spec"]["syncPolicy"]["syncOptions"] = Value::Null;
+    bench.create(&without);
+    let mut other = application("agent-other", "dpus");
+    other["spec"]["source"]["helm"]["releaseName"] = "other".into();
+    bench.deploy("other");
+    bench.delete("Application", "agent-other");
+    bench.settle();
+    bench.transitions();
+    // Now the first one gets a cluster to go to.
+    let mut patch = json!({ "spec": { "destination": { "server": server("other") } } });
+    merge(&mut bench, &patch);
+    bench.settle();
+    assert_eq!(state(&mut bench), "OutOfSync Missing Failed");
+    let failed = "one or more objects failed to apply, reason: namespaces \"services\" not found";
+    let failed = format!("SyncError: Failed last sync attempt to [1.0.0]: {failed} (retried 5 times).");
+    assert_eq!(conditions(&mut bench), [failed]);
+    patch = json!({ "spec": { "syncPolicy": { "syncOptions": ["CreateNamespace=true"] } } });
+    merge(&mut bench, &patch);
+    bench.settle();
+    assert_eq!(state(&mut bench), "OutOfSync Missing Failed");
+    merge(&mut bench, &json!({ "spec": { "source": { "targetRevision": "1.0.1" } } }));
+    bench.settle();
+    assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
+    assert_eq!(conditions(&mut bench), Vec::<String>::new());
+}
+
+#[test]
+fn a_refresh_changes_nothing_but_its_time() {
+    let mut bench = deployed();
+    let before = bench.get("Application", APPLICATION);
+    let refresh = json!({ "metadata": { "annotations": { argocd::REFRESH: "normal" } } });
+    bench.advance(Duration::from_secs(30));
+    merge(&mut bench, &refresh);
+    bench.settle();
+    let after = bench.get("Application", APPLICATION);
+    assert_ne!(after["status"]["reconciledAt"], before["status"]["reconciledAt"]);
+    assert_eq!(after["metadata"]["annotations"][argocd::REFRESH], Value::Null);
+    assert_eq!((&after["spec"], without_time(&after)), (&before["spec"], without_time(&before)));
+}
+
+fn without_time(application: &Value) -> Value {
+    let mut status = application["status"].clone();
+    status.as_object_mut().expect("a status").remove("reconciledAt");
+    status
+}
+
+#[test]
+fn at_rest_nothing_is_written_but_the_time_of_refreshes() {
+    let mut bench = deployed();
+    let mut before = bench.get("Application", APPLICATION);
+    bench.advance(Duration::from_hours(1));
+    let mut refreshes = 0;
+    for entry in std::mem::take(&mut bench.cluster.journal) {
+        let What::Changed(change) = entry.what else { continue };
+        let new = change.new.expect("nothing goes");
+        assert_eq!(without_time(&new), without_time(&before));
+        assert_ne!(new["status"]["reconciledAt"], before["status"]["reconciledAt"]);
+        before = Value::clone(&new);
+        refreshes += 1;
+    }
+    assert_eq!(refreshes, 20);
+}
+
+#[test]
+fn what_is_to_be_skipped_is_left_alone() {
+    let skip = |value: Value| json!({ "metadata": { "annotations": { argocd::SKIP_RECONCILE: value } } });
+    for (kind, name) in [("Application", APPLICATION), ("Secret", "dpf-argo-cd-system/dpus-argocd")] {
+        let mut bench = deployed();
+        bench.merge(kind, name, &skip("true".into()));
+        bench.delete("ConfigMap", RELEASE);
+        bench.advance(Duration::from_hours(1));
+        bench.settle();
+        assert_eq!(state(&mut bench), "Synced Healthy Succeeded", "{kind}");
+        assert_eq!(bench.get("ConfigMap", RELEASE), Value::Null, "{kind}");
+        bench.merge(kind, name, &skip(Value::Null));
+        bench.settle();
+        assert_eq!(bench.get("ConfigMap", RELEASE)["data"]["version"], "1.0.0", "{kind}");
+    }
+}
+
+#[test]
+fn an_application_elsewhere_is_nothing_to_argo() {
+    let mut bench = deployed();
+    let mut elsewhere = application("elsewhere", "dpus");
+    elsewhere["metadata"]["namespace"] = "clusters".into();
+    bench.create(&elsewhere);
+    bench.advance(Duration::from_hours(1));
+    assert_eq!(bench.get("Application", "clusters/elsewhere")["status"], Value::Null);
+}
+
+#[test]
+fn several_applications_go_their_own_ways() {
+    let mut bench = deployed();
+    for cluster in ["east", "west"] {
+        bench.deploy(cluster);
+    }
+    bench.merge("DPUCluster", "west", &json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } }));
+    for cluster in ["dpus", "east", "west"] {
+        let patch = json!({ "spec": { "source": { "targetRevision": "2.0.0" } } });
+        bench.merge("Application", &format!("agent-{cluster}"), &patch);
+    }
+    bench.settle();
+    let versions = ["dpus", "east", "west"].map(|cluster| {
+        bench.get("ConfigMap", &format!("{cluster}.services.agent"))["data"]["version"].clone()
+    });
+    assert_eq!(versions, ["2.0.0", "2.0.0", "1.0.0"]);
+}

@@ -1,0 +1,289 @@
+//! What HyperShift says and when, as the real one does (hypershift-operator 0.1.81): a table of conditions, each with the reasons
+//! and messages that follow each other.
+
+use lockstep_sim::cluster::What;
+use lockstep_sim::external;
+use lockstep_sim::external::hypershift::{self, HyperShift};
+use serde_json::{Value, json};
+
+use super::bench::Bench;
+use super::manifests::{hosted_cluster, node_pool, on_node_ports, pool};
+
+/// When something is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// The first version is installed, behind a load balancer.
+    Installed,
+    /// The same on node ports.
+    InstalledOnNodePorts,
+    /// HostedCluster and NodePool are given a new patch version together, and nodes are there.
+    Upgraded,
+    /// They are given the next minor version together.
+    UpgradedToTheNextMinor,
+    /// The HostedCluster is paused.
+    Paused,
+    /// The registry of its release does not answer.
+    CutOff,
+    /// There is no pull secret.
+    WithoutPullSecret,
+    /// There is no SSH key.
+    WithoutSshKey,
+    /// The management cluster has no Routes.
+    WithoutRoutes,
+}
+
+struct Row {
+    when: When,
+    kind: &'static str,
+    condition: &'static str,
+    /// `status/reason`, and how the message begins.
+    said: &'static [(&'static str, &'static str)],
+}
+
+const fn row(
+    when: When,
+    kind: &'static str,
+    condition: &'static str,
+    said: &'static [(&'static str, &'static str)],
+) -> Row {
+    Row { when, kind, condition, said }
+}
+
+const AVAILABLE: (&str, &str) = ("True/AsExpected", "");
+const TABLE: &[Row] = &[
+    row(
+        When::Installed,
+        "HostedCluster",
+        "Available",
+        &[
+            ("False/WaitingForAvailable", ""),
+            ("False/WaitingOnInfrastructureReady", ""),
+            ("False/KubeconfigWaitingForCreate", ""),
+            ("False/EtcdWaitingForQuorum", ""),
+            ("False/WaitingForAvailable", ""),
+            ("False/KASLoadBalancerNotReachable", ""),
+            ("False/ComponentsNotAvailable", ""),
+            AVAILABLE,
+        ],
+    ),
+    row(When::Installed, "HostedCluster", "Progressing", &[("False/AsExpected", "")]),
+    row(When::Installed, "HostedCluster", "ValidReleaseImage", &[("True/AsExpected", "")]),
+    row(
+        When::Installed,
+        "NodePool",
+        "IgnitionEndpointAvailable",
+        &[("False/IgnitionEndpointMissing", "Ignition endpoint not available, waiting")],
+    ),
+    row(
+        When::Installed,
+        "NodePool",
+        "ValidMachineConfig",
+        &[("False/ValidationFailed", "expected 3 core ignition configs"), ("True/AsExpected", "")],
+    ),
+    row(
+        When::Installed,
+        "NodePool",
+        "ValidGeneratedPayload",
+        &[("False/NotFound", "Unable to get status data from token secret"), ("True/AsExpected", "")],
+    ),
+    row(
+        When::Installed,
+        "NodePool",
+        "AllMachinesReady",
+        &[("False/AsExpected", "NodePool set to no replicas")],
+    ),
+    row(
+        When::Installed,
+        "NodePool",
+        "AllNodesHealthy",
+        &[("False/AsExpected", "NodePool set to no replicas")],
+    ),
+    row(When::Installed, "NodePool", "Ready", &[]),
+    row(When::InstalledOnNodePorts, "HostedCluster", "Progressing", &[("False/AsExpected", "")]),
+    row(When::Upgraded, "HostedCluster", "Available", &[]),
+    row(
+        When::Upgraded,
+        "HostedCluster",
+        "Progressing",
+        &[("True/Progressing", ""), ("False/AsExpected", "")],
+    ),
+    row(
+        When::Upgraded,
+        "NodePool",
+        "SupportedVersionSkew",
+        &[
+            (
+                "False/UnsupportedSkew",
+                "NodePool version 4.19.1 cannot be higher than the HostedCluster version 4.19.0",
+            ),
+            ("True/AsExpected", ""),
+        ],
+    ),
+    row(
+        When::Upgraded,
+        "NodePool",
+        "ValidGeneratedPayload",
+        &[("False/NotFound", "Unable to get status data from token secret"), ("True/AsExpected", "")],
+    ),
+    row(
+        When::UpgradedToTheNextMinor,
+        "NodePool",
+        "ValidReleaseImage",
+        &[("False/ValidationFailed", "the latest version supported is: \"4.19.0\""), ("True/AsExpected", "")],
+    ),
+    row(When::Paused, "HostedCluster", "Progressing", &[("False/Blocked", "")]),
+    row(When::Paused, "HostedCluster", "ReconciliationActive", &[("False/ReconciliationPaused", "")]),
+    row(When::Paused, "HostedCluster", "Available", &[]),
+    row(When::CutOff, "HostedCluster", "Progressing", &[("False/Blocked", "failed to lookup release image")]),
+    row(When::CutOff, "HostedCluster", "Available", &[]),
+    row(When::WithoutPullSecret, "HostedCluster", "ValidReleaseImage", &[("False/SecretNotFound", "")]),
+    row(When::WithoutPullSecret, "HostedCluster", "Progressing", &[("False/Blocked", "")]),
+    row(When::WithoutSshKey, "HostedCluster", "ValidReleaseImage", &[("True/AsExpected", "")]),
+    row(
+        When::WithoutSshKey,
+        "HostedCluster",
+        "ReconciliationSucceeded",
+        &[("False/ReconciliationError", "")],
+    ),
+    row(When::WithoutSshKey, "HostedCluster", "Progressing", &[("False/AsExpected", "")]),
+    row(
+        When::WithoutRoutes,
+        "HostedCluster",
+        "ValidConfiguration",
+        &[("False/InvalidConfiguration", "cluster does not support Routes")],
+    ),
+    row(
+        When::WithoutRoutes,
+        "HostedCluster",
+        "ReconciliationSucceeded",
+        &[("False/ReconciliationError", "no matches for kind \"Route\"")],
+    ),
+    row(When::WithoutRoutes, "HostedCluster", "Progressing", &[]),
+    row(When::WithoutRoutes, "HostedCluster", "Available", &[]),
+];
+
+fn image(version: &str) -> Value {
+    json!({ "spec": { "release": { "image": format!("registry.example.com/ocp-release:{version}-multi") } } })
+}
+
+/// A cluster to which this has just happened; what was said before is forgotten.
+fn after(when: When) -> Bench {
+    let definitions = external::definitions(&external::BRIDGE);
+    let without = |name: &str| {
+        let mut bench = Bench::new();
+        bench.create(&pool("vips", "192.0.2.10/32", true));
+        bench.delete("Secret", name);
+        bench.create(&hosted_cluster("prod"));
+        bench
+    };
+    let available = || {
+        let mut bench = Bench::hosting(&definitions);
+        bench.cluster.journal.clear();
+        bench
+    };
+    let upgraded = |version: &str| {
+        let mut bench = available();
+        for kind in ["HostedCluster", "NodePool"] {
+            bench.merge(kind, "prod", &image(version));
+        }
+        bench
+    };
+    let mut bench = match when {
+        When::Installed => Bench::hosting(&definitions),
+        When::InstalledOnNodePorts => {
+            let mut bench = Bench::new();
+            bench.create(&on_node_ports("prod"));
+            bench.create(&node_pool("prod"));
+            bench
+        }
+        When::Upgraded => upgraded("4.19.1"),
+        When::UpgradedToTheNextMinor => upgraded("4.20.1"),
+        When::Paused => {
+            let mut bench = available();
+            bench.merge("HostedCluster", "prod", &json!({ "spec": { "pausedUntil": "true" } }));
+            bench
+        }
+        When::CutOff => {
+            let mut bench = available();
+            let annotations = json!({ hypershift::RELEASES: hypershift::UNREACHABLE });
+            bench.merge("HostedCluster", "prod", &json!({ "metadata": { "annotations": annotations } }));
+            bench
+        }
+        When::WithoutPullSecret => without("pull-secret"),
+        When::WithoutSshKey => without("ssh-key"),
+        When::WithoutRoutes => {
+            let mut bench = Bench::running(&definitions, HyperShift { routes: false });
+            bench.create(&hosted_cluster("prod"));
+            bench
+        }
+    };
+    bench.settle();
+    bench
+}
+
+/// What was said in a condition, one after the other.
+fn said(bench: &Bench, kind: &str, name: &str) -> Vec<(String, String)> {
+    let find = |object: &Value| {
+        let mut all = object["status"]["conditions"].as_array().cloned().unwrap_or_default().into_iter();
+        all.find(|condition| condition["type"] == name).map(|found| {
+            let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+            (format!("{}/{}", text("status"), text("reason")), text("message"))
+        })
+    };
+    let mut said = Vec::new();
+    for entry in &bench.cluster.journal {
+        let What::Changed(change) = &entry.what else { continue };
+        let Some(new) = change.new.as_deref().filter(|_| change.object.kind.kind == kind) else { continue };
+        let before = change.old.as_deref().and_then(find);
+        said.extend(find(new).filter(|now| Some(now) != before.as_ref()));
+    }
+    said
+}
+
+#[test]
+fn hypershift_says_what_the_real_one_says() {
+    let mut wrong = Vec::new();
+    let mut bench: Option<(When, Bench)> = None;
+    for Row { when, kind, condition, said: expected } in TABLE {
+        let (_, bench) = match &mut bench {
+            Some(held) if held.0 == *when => held,
+            other => other.insert((*when, after(*when))),
+        };
+        let found = said(bench, kind, condition);
+        let holds = found.len() == expected.len()
+            && found
+                .iter()
+                .zip(*expected)
+                .all(|((reason, message), (wanted, begin))| reason == wanted && message.starts_with(begin));
+        if !holds {
+            wrong.push(format!("{when:?} {kind} {condition}: {found:#?}, not {expected:#?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Images in histories are resolved, the kubeconfig carries the cluster's labels, and Secrets are marked as referenced.
+#[test]
+fn what_a_hosted_cluster_leaves_on_other_objects() {
+    let mut bench = Bench::new();
+    bench.create(&pool("vips", "192.0.2.10/32", true));
+    let mut cluster = hosted_cluster("prod");
+    cluster["metadata"]["labels"] = json!({ "team": "a" });
+    bench.create(&cluster);
+    bench.settle();
+    let labels =
+        |bench: &mut Bench, kind: &str, name: &str| bench.get(kind, name)["metadata"]["labels"].clone();
+    assert_eq!(labels(&mut bench, "Secret", "prod-admin-kubeconfig"), json!({ "team": "a" }));
+    bench.merge("HostedCluster", "prod", &json!({ "metadata": { "labels": { "team": "b" } } }));
+    bench.settle();
+    assert_eq!(labels(&mut bench, "Secret", "prod-admin-kubeconfig"), json!({ "team": "b" }));
+    for name in ["pull-secret", "ssh-key"] {
+        let mark = "referenced-resource.hypershift.openshift.io/prod";
+        assert_eq!(bench.get("Secret", name)["metadata"]["annotations"][mark], "managed", "{name}");
+    }
+    let cluster = bench.get("HostedCluster", "prod");
+    for history in ["controlPlaneVersion", "version"] {
+        let image = cluster["status"][history]["history"][0]["image"].as_str().expect("an image").to_owned();
+        assert!(image.contains("@sha256:"), "{history}: {image}");
+    }
+}
