@@ -295,3 +295,9 @@ proptest! {
         let _told = replay(&bytes);
     }
 }
+
+/// Recordings are compared byte by byte, so that a dependency that turns on `preserve_order` of `serde_json` would break replays.
+#[test]
+fn objects_are_written_in_the_order_of_their_keys() {
+    assert_eq!(json!({ "b": 1, "a": 2 }).to_string(), r#"{"a":2,"b":1}"#);
+}
