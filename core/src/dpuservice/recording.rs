@@ -14,7 +14,7 @@ pub(super) const TRAITS: Traits = Traits {
         include_str!("names.rs"),
         include_str!("outdated.rs"),
         include_str!("project.rs"),
-        include_str!("removal.rs"),
+        include_str!("service_delete.rs"),
         include_str!("report.rs"),
         include_str!("service.rs"),
         include_str!("status.rs"),

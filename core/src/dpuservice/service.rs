@@ -35,7 +35,7 @@ use serde_json::json;
 use super::application::{self, App, of_service};
 use super::names::{self, APPLIED, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
 use super::world::{Cluster, Service, World, service_ref};
-use super::{Controller, lagging, project, removal, status, sweep};
+use super::{Controller, lagging, orphans, project, service_delete, status};
 use crate::engine::action::{Action, Class, Failure, Outcome, Subresource, Success};
 use crate::engine::driver::{Next, Verdict};
 use crate::engine::finalizer;

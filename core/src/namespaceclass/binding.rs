@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Each stage is skipped when it has nothing to do, so a pass over a namespace that is as it should be asks for nothing.
-//! *ReadingLive* reads the metadata of objects that the cache doesn't show to be ours, and where something may be removed that
-//! of the class: if it is another one by now, the pass seeks it and begins anew. *RecordingIntent* writes the status ahead,
+//! `ReadingLive` reads the metadata of objects that the cache doesn't show to be ours, and where something may be removed that
+//! of the class: if it is another one by now, the pass seeks it and begins anew. `RecordingIntent` writes the status ahead,
 //! with the binding's resource version as a precondition: nothing is created that isn't listed, and nothing is removed
 //! on an outdated view. Every removal carries the uid and resource version in which the object was seen to be ours.
 //!
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::names::{self, reason};
 use super::plan::{self, Apply, ConditionCause, Found, Ownership, Work};
 use super::world::{Binding, Class};
-use super::{Controller, Key, class, content, drift, lagging, status};
+use super::{Controller, Key, class, drift, lagging, resolved_class, status};
 use crate::engine::action::{Action, Class as FailureClass, Failure, Outcome, Subresource, Success};
 use crate::engine::driver::{Next, Verdict};
 use crate::object::{Kind, ObjectRef, is_deleting, label, metadata};

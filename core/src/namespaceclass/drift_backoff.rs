@@ -1,7 +1,7 @@
 //! How often a namespace is repaired: a fight with another writer must neither spin nor stay untold.
 //!
 //! A repair is an apply of what the status says is applied already: somebody changed or removed it. The first of each
-//! resource comes at once. While drift_backoff of it follow one another closely, each waits twice as long as the one before;
+//! resource comes at once. While repairs of it follow one another closely, each waits twice as long as the one before;
 //! after a quiet time of twice the next wait, or when the class says something else, it begins anew. What becomes of other
 //! resources has no say in this.
 
@@ -14,9 +14,9 @@ use super::resolved_class::{ClassResource, Content};
 use crate::engine::backoff::Backoff;
 use crate::time::Monotonic;
 
-/// The waits between drift_backoff that follow one another closely.
+/// The waits between repairs that follow one another closely.
 const WAITS: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_mins(5) };
-/// From this many drift_backoff in a row on, the binding says that somebody keeps changing its resources.
+/// From this many repairs in a row on, the binding says that somebody keeps changing its resources.
 const CONTESTED_AFTER: u32 = 4;
 
 /// The resources of one namespace that were repaired lately.
@@ -25,7 +25,7 @@ pub struct DriftBackoff {
     rows: Vec<Row>,
 }
 
-/// The drift_backoff of one resource that followed one another closely.
+/// The repairs of one resource that followed one another closely.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Row {
     entry: Arc<ClassResource>,
@@ -105,7 +105,7 @@ fn left(whole: Duration, passed: Duration) -> Option<Duration> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::content;
+    use super::super::resolved_class;
     use super::super::world::Kinds;
     use super::*;
     use crate::object::Kind;

@@ -90,7 +90,7 @@ pub struct ConditionCause {
 
 impl ConditionCause {
     /// The lower, the more it deserves to be the condition's reason: what people have to mend, then what may pass, then what
-    /// drift_backoff and deletions under way bring along.
+    /// repairs and deletions under way bring along.
     pub fn rank(&self) -> usize {
         const ORDER: [&str; 8] = [
             reason::INVALID_RESOURCES,
@@ -314,7 +314,7 @@ impl Work {
                 self.is_applied(entry, adopted);
             }
             Ownership::Adopted { .. } if is_kept && resource.is_intact(entry) => {
-                self.is_applied(entry, adopted)
+                self.is_applied(entry, adopted);
             }
             Ownership::Owned { uid, .. } | Ownership::Adopted { uid, .. } => {
                 self.applies.push(self.apply(entry, Some(uid), None, adopted));
@@ -383,7 +383,7 @@ impl Work {
                 self.causes.push(ConditionCause::waiting(&title(entry)));
             }
             Ownership::OwnedByOther => {
-                self.causes.push(ConditionCause::conflict(&title(entry), &found.owner))
+                self.causes.push(ConditionCause::conflict(&title(entry), &found.owner));
             }
         }
     }
@@ -475,7 +475,7 @@ pub fn owner_title(object: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::content;
+    use super::super::resolved_class;
     use super::*;
 
     #[test]

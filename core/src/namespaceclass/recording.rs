@@ -1,7 +1,7 @@
 //! How a run of the operator is recorded.
 
-use super::content;
 use super::names::CONTENT_ANNOTATION;
+use super::resolved_class;
 use crate::engine::recording::{Mark, Traits};
 
 /// What a recording must know of the operator.
@@ -11,11 +11,11 @@ pub(super) const TRAITS: Traits = Traits {
         include_str!("../namespaceclass.rs"),
         include_str!("binding.rs"),
         include_str!("class.rs"),
-        include_str!("content.rs"),
+        include_str!("resolved_class.rs"),
         include_str!("names.rs"),
         include_str!("namespace.rs"),
         include_str!("plan.rs"),
-        include_str!("repair.rs"),
+        include_str!("drift_backoff.rs"),
         include_str!("status.rs"),
         include_str!("watches.rs"),
         include_str!("world.rs"),

@@ -434,7 +434,7 @@ impl World {
 
     /// A watch failed. A refusal settles the kind, also where it has been listed, if it is refused again and again, and so does
     /// whatever keeps it from being listed again and again: what can't be watched must be told, not waited for, but a server that
-    /// discovery_failing_since once is no news. Returns whether this was.
+    /// stumbles once is no news. Returns whether this was.
     pub fn refuse(&mut self, kind: &Arc<Kind>, failure: Failure) -> bool {
         let Some(resources) = self.resources.get_mut(kind) else { return false };
         resources.is_missed |= failure.class == FailureClass::NotFound;

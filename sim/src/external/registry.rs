@@ -7,7 +7,7 @@ use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Success};
 use lockstep_core::engine::broker::SecretString;
 use lockstep_core::engine::image::{FoundImage, ImageReference};
 
-use crate::cluster::Outside;
+use crate::cluster::ExternalSystems;
 
 /// One image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Registry {
     }
 }
 
-impl Outside for Registry {
+impl ExternalSystems for Registry {
     fn carry_out(&mut self, _: usize, action: &Action, _: Timestamp) -> Outcome {
         let Action::ResolveImage { image, credentials } = action else {
             return Err(Failure::new(Class::Invalid, "a registry only knows images"));

@@ -84,9 +84,9 @@ impl State {
         lock(&self.0.service).tenant = tenant.map(str::to_owned);
     }
 
-    /// From now on, answers meet this faults; with none, all is well.
+    /// From now on, answers meet these faults; with none, all is well.
     pub fn set_weather(&self, weather: Option<Weather>) {
-        lock(&self.0.service).weather = faults;
+        lock(&self.0.service).weather = weather;
     }
 
     /// Answers only so many requests, counted from the first ever; those after them wait until more are allowed.

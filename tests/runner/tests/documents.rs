@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Words that the pages do without, as CONTRIBUTING.md says, each with one that is usual.
+/// Words that the pages do without, as `CONTRIBUTING.md` says, each with one that is usual.
 const UNUSUAL: [(&str, &str); 35] = [
     ("tell", "report"),
     ("tells", "reports"),
@@ -54,10 +54,7 @@ fn pages() -> Vec<PathBuf> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(root().join(&folder)).expect("a folder of the project") {
             let path = folder.join(entry.expect("an entry of a folder").file_name());
-            match root().join(&path).is_dir() {
-                true => folders.push(path),
-                false => pages.push(path),
-            }
+            if root().join(&path).is_dir() { &mut folders } else { &mut pages }.push(path);
         }
     }
     pages.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from));
@@ -158,7 +155,7 @@ fn links_lead_to_files_and_headings_that_exist() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// ExternalSystems of code and quotations.
+/// Outside of code and quotations.
 #[test]
 fn pages_use_usual_words() {
     let mut found = Vec::new();

@@ -8,7 +8,7 @@ use lockstep_core::engine::action::Action;
 use lockstep_core::engine::machine::Step;
 use lockstep_core::engine::operator::Config;
 use lockstep_core::namespaceclass::world::{Binding, Kinds};
-use lockstep_core::namespaceclass::{Operator, content, names};
+use lockstep_core::namespaceclass::{Operator, names, resolved_class};
 use lockstep_core::object::{Kind, ObjectRef, label, metadata};
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub fn namespaceclass(data: &[u8]) {
 
 /// Every resource is an entry or a problem, and every entry stays within the namespace that it is meant for.
 fn judge(resources: &[Value]) {
-    let content = content::resolve(CLASS, resources, &kinds());
+    let content = resolved_class::resolve(CLASS, resources, &kinds());
     let entries = content.entries.iter().map(|entry| entry.index);
     let mut judged: Vec<usize> =
         entries.chain(content.problems.iter().map(|problem| problem.index)).collect();

@@ -16,7 +16,7 @@ use lockstep_sim::apiserver::{ApiServer, Response};
 use lockstep_sim::cluster::ExternalSystems;
 use lockstep_sim::external::{self, Pace, System};
 use lockstep_sim::host::State;
-use lockstep_sim::simulation::{Act, Hand, SystemUnderTest};
+use lockstep_sim::simulation::{Client, Operation, SystemUnderTest};
 use prometheus::Registry;
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ pub async fn act(
     }
 }
 
-fn draw<'a>(acts: &'a [Act], random: &mut Random) -> &'a Act {
+fn draw<'a>(acts: &'a [Operation], random: &mut Random) -> &'a Operation {
     let total = acts.iter().map(|act| u64::from(act.weight)).sum();
     let mut left = random.below(total);
     let drawn = acts.iter().find(|act| match left.checked_sub(act.weight.into()) {
@@ -78,7 +78,7 @@ fn draw<'a>(acts: &'a [Act], random: &mut Random) -> &'a Act {
 }
 
 /// Lets somebody do something, as of now.
-pub fn by_hand(state: &State, beyond: &Beyond, trace: &Trace, deed: impl FnOnce(&mut dyn Hand)) {
+pub fn by_hand(state: &State, beyond: &Beyond, trace: &Trace, deed: impl FnOnce(&mut dyn Client)) {
     let now = server::time(trace);
     state.with_server(|server| deed(&mut Direct { server, outside: beyond.lock(), now }));
 }
@@ -93,7 +93,7 @@ pub struct Direct<'a> {
     pub now: Timestamp,
 }
 
-impl Hand for Direct<'_> {
+impl Client for Direct<'_> {
     fn server(&self) -> &ApiServer {
         self.server
     }

@@ -105,7 +105,7 @@ impl Trace {
 
     /// Virtual time: the host's that runs now, to the millisecond; between hosts, that of the step.
     pub fn now(&self) -> Duration {
-        // ExternalSystems of a runtime there is no virtual clock to read, as when a crashed host is torn down.
+        // Outside of a runtime there is no virtual clock to read, as when a crashed host is torn down.
         let inside = tokio::runtime::Handle::try_current().is_ok();
         inside.then(turmoil::sim_elapsed).flatten().unwrap_or_else(|| self.with(|inner| inner.now))
     }

@@ -214,7 +214,7 @@ impl Controller {
                     self.absorb(key, Source::Secrets, &copy);
                 }
                 (PendingCopy::Secret(role, _), Err(failure)) => {
-                    pass.failures.push((ManagedObject::Secret(role), failure))
+                    pass.failures.push((ManagedObject::Secret(role), failure));
                 }
                 (PendingCopy::Secret(..), Ok(_)) => {}
                 (PendingCopy::Image(image, secret), outcome) => {

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::super::content;
+use super::super::resolved_class;
 use super::*;
 use crate::engine::action::{Request, Success};
 use crate::engine::machine::{Event, Machine as _};
@@ -89,7 +89,7 @@ fn drive(operator: &mut Operator, events: Vec<Event>, now: Now, served: &[Arc<Ki
     asked
 }
 
-/// A leader begins just as the API server discovery_failing_since: that is no news for bindings that are ready.
+/// A leader begins just as the API server stumbles: that is no news for bindings that are ready.
 #[test]
 fn a_kind_that_can_not_be_listed_is_told_only_if_it_stays_so() {
     use FailureClass::{Throttled, Unavailable};

@@ -87,7 +87,7 @@ fn check(plan: &Plan) -> anyhow::Result<()> {
     let times = serde_json::to_value(plan)?;
     within(&times)?;
     for fault in &plan.faults {
-        if let What::Act { name, .. } = &fault.what {
+        if let What::Operation { name, .. } = &fault.what {
             let names: Vec<&str> = subject.acts().iter().map(|act| act.name).collect();
             ensure!(
                 names.contains(&name.as_str()),

@@ -209,12 +209,10 @@ fn seconds(text: &str) -> Option<u64> {
 /// Begins the next attempt, which does not say why the one before failed. It is about the same source: `retry.refresh` has the
 /// revision looked up again, and a version of a chart stays what it is.
 fn begin_attempt(application: &mut Value) {
-    let what = match application["operation"]["retry"]["refresh"] == true {
-        true => "operation with latest revisions",
-        false => "operation",
-    };
+    let is_refreshed = application["operation"]["retry"]["refresh"] == true;
+    let with = if is_refreshed { " with latest revisions" } else { "" };
     let state = &mut application["status"]["operationState"];
-    state["message"] = format!("Retrying {what}. Attempt #{}", state["retryCount"]).into();
+    state["message"] = format!("Retrying operation{with}. Attempt #{}", state["retryCount"]).into();
     state.as_object_mut().map(|state| state.remove("finishedAt"));
 }
 

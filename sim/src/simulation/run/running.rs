@@ -97,7 +97,7 @@ impl<'a> Running<'a> {
     pub(super) fn go(mut self) -> Run {
         let violation = self.storm().and_then(|()| self.calm()).and_then(|()| self.quiet()).err();
         let simulated = self.cluster.elapsed();
-        let storm = &mut self.cluster.faults;
+        let storm = &mut self.cluster.weather;
         Run {
             violation,
             steps: self.steps,

@@ -48,7 +48,7 @@ pub(super) fn registry() -> Registry {
 /// The registry, to be put out of order.
 pub(super) fn with_registry(hand: &mut dyn Client, change: impl FnOnce(&mut Registry)) {
     if let Some((outside, _)) = hand.outside() {
-        let outside: &mut dyn Any = external_systems;
+        let outside: &mut dyn Any = outside;
         if let Some(registry) = outside.downcast_mut() {
             change(registry);
         }

@@ -46,7 +46,7 @@ pub(super) const ACTS: &[Operation] = &[
 /// What lies beyond Kubernetes, and the time there.
 pub(super) fn beyond(hand: &mut dyn Client) -> Option<(&mut Beyond, Timestamp)> {
     let (outside, now) = hand.outside()?;
-    let outside: &mut dyn Any = external_systems;
+    let outside: &mut dyn Any = outside;
     Some((outside.downcast_mut::<Beyond>()?, now))
 }
 

@@ -17,7 +17,7 @@ const SLACK: Duration = Duration::from_secs(15);
 
 pub(super) fn differences(world: &World<'_>) -> Vec<String> {
     let Some(outside) = world.outside else { return vec!["there is no fleet".to_owned()] };
-    let outside: &dyn Any = external_systems;
+    let outside: &dyn Any = outside;
     let Some(beyond) = outside.downcast_ref::<Beyond>() else {
         return vec!["this is another world".to_owned()];
     };
