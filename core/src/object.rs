@@ -92,7 +92,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// Returns the name with these parts.
+    /// Combines a namespace and a name.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }

@@ -81,7 +81,7 @@ pub trait Control: Reconcile {
     fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure);
 }
 
-/// The output of a decision besides the pass's own actions. It becomes a part of the same step.
+/// The output of a decision besides the pass's own actions. It is added to the same step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Outbox<K> {
