@@ -82,11 +82,11 @@ pub enum Key {
 /// What a pass waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
-    /// Of the reconcile of a cluster.
+    /// A stage of the reconcile of a cluster.
     Cluster(cluster::Stage),
-    /// Of the reconcile of the project.
+    /// A stage of the reconcile of the project.
     Project(project::Stage),
-    /// Of the reconcile of a service.
+    /// A stage of the reconcile of a service.
     Service(service::Stage),
 }
 

@@ -66,11 +66,11 @@ pub enum Key {
 /// What a pass waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
-    /// Of the reconcile of a class.
+    /// A stage of the reconcile of a class.
     Class(class::Stage),
-    /// Of the reconcile of a namespace.
+    /// A stage of the reconcile of a namespace.
     Namespace(namespace::Stage),
-    /// Of the reconcile of a binding.
+    /// A stage of the reconcile of a binding.
     Binding(binding::Stage),
 }
 

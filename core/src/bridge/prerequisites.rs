@@ -130,7 +130,7 @@ pub fn doubt(view: &BridgeSnapshot<'_>, unmet: &[Unmet]) -> Option<String> {
     checked.doubt().or_else(|| Some(format!("HyperShift was given the release image, but {}", refusal()?)))
 }
 
-/// HyperShift makes a namespace `<namespace>-<name>`, and a NodePool can't name a HostedCluster with a dot.
+/// Checks the name: HyperShift creates a namespace `<namespace>-<name>`, and a NodePool can't name a HostedCluster with a dot.
 fn name(key: &Name) -> Option<Unmet> {
     const LONGEST: usize = 63;
     if key.name.contains('.') {
@@ -148,7 +148,7 @@ fn name(key: &Name) -> Option<Unmet> {
     })
 }
 
-/// `a-b/c` and `a/b-c` would have the same namespace for their control planes.
+/// Checks that no older bridge has the same control plane namespace: `a-b/c` and `a/b-c` would share one.
 fn shared_namespace(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let namespace = control_plane_namespace(view.key);
     let rival = view.world.rival(&Index::ControlPlane(namespace.clone()), view.key)?;
@@ -157,7 +157,7 @@ fn shared_namespace(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     )))
 }
 
-/// A DPUCluster has one control plane.
+/// Checks that no older bridge names the DPUCluster: it has one control plane.
 fn in_use(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let dpu_cluster = view.bridge.dpu_cluster.clone()?;
     let rival = view.world.rival(&Index::DpuCluster(dpu_cluster.clone()), view.key)?;
@@ -167,7 +167,7 @@ fn in_use(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     )))
 }
 
-/// A DPUCluster that waits for our kubeconfig can't be ready; one that has another kubeconfig can.
+/// Checks the DPUCluster. One that waits for our kubeconfig can't be ready; one that has another kubeconfig can.
 fn dpu_cluster(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let (object, name) = (view.dpu_cluster()?, view.bridge.dpu_cluster.as_ref()?);
     if is_deleting(object) {

@@ -35,7 +35,7 @@ pub enum Action {
     Watch {
         /// The kind to watch.
         kind: Arc<Kind>,
-        /// Which of its objects, and how much of each.
+        /// Which of its objects, and which of their fields.
         scope: Scope,
     },
     /// Ends the watch of a kind.
@@ -60,7 +60,7 @@ pub enum Action {
     List {
         /// The kind.
         kind: Arc<Kind>,
-        /// Which of its objects, and how much of each.
+        /// Which of its objects, and which of their fields.
         scope: Scope,
     },
     /// Server-side apply with our field manager, forced. A `metadata.uid` or `metadata.resourceVersion` in the

@@ -23,7 +23,7 @@ pub const BROKER_ERRORS: &str = "hyperfleet_sentinel_broker_errors_total";
 pub const RELOADS: &str = "hyperfleet_sentinel_config_reloads_total";
 /// Events that were sent again.
 pub const REPUBLISHED: &str = "lockstep_sentinel_events_republished_total";
-/// Resources that could not be understood.
+/// Resources that could not be parsed.
 pub const MALFORMED: &str = "lockstep_sentinel_malformed_resources_total";
 
 const OF_SHARD: &[&str] = &["shard", "resource_type"];
