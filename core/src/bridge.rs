@@ -1,30 +1,30 @@
-//! The DPF-HCP Bridge: every `DPFHCPBridge` becomes a hosted control plane of HyperShift for a cluster of DPUs.
+//! The DPF-HCP Bridge: it creates a hosted control plane of HyperShift for a cluster of DPUs from every `DPFHCPBridge`.
 //!
 //! ```text
-//!  DPFHCPBridge ──▶ HostedCluster, NodePool, copies of two Secrets ──▶ (HyperShift makes the control plane)
+//!  DPFHCPBridge ──▶ HostedCluster, NodePool, copies of two Secrets ──▶ (HyperShift creates the control plane)
 //!       ▲                                                                      │ kubeconfig
 //!       └── status: phase, conditions, endpoints          DPUCluster ◀─────────┘
 //! ```
 //!
 //! | what | where | source in the specification |
 //! | --- | --- | --- |
-//! | one pass: look, hand on, act, report | [`pass`] | "Reconciliation Flow", "Requeue Strategy" |
+//! | one pass: read, copy, act, report | [`pass`] | "Reconciliation Flow", "Requeue Strategy" |
 //! | `DPUClusterValid` | [`dpucluster`] | "DPUCluster Validation" |
 //! | `PrerequisitesMet` | [`prerequisites`], [`image`], [`vip`], [`pool`], [`parse`] | "Reconciliation Validation" |
 //! | HostedCluster, NodePool; `HostedClusterCreated`, `SpecApplied` | [`hosted_cluster`] | "Spec Fields" |
 //! | upgrades | [`upgrade`] | "Field: `ocpReleaseImage`" |
-//! | Secrets handed on | [`secrets`] | "Field: `sshKeySecretRef`", "Field: `pullSecretRef`" |
+//! | copies of Secrets | [`secrets`] | "Field: `sshKeySecretRef`", "Field: `pullSecretRef`" |
 //! | `NodePoolReady` | [`node_pool`] | "Condition: NodePoolReady" |
-//! | MetalLB is asked for the address | [`address`] | "Field: `metalLBVirtualIP`" |
+//! | the request for MetalLB's address | [`address`] | "Field: `metalLBVirtualIP`" |
 //! | `ServiceExposureReady`, endpoints | [`exposure`] | "Condition: ServiceExposureReady" |
 //! | `KubeconfigInjected` | [`kubeconfig`] | "Field: `kubeconfigSecretRef`" |
 //! | `Ready`, `Provisioned` | [`readiness`] | "Condition: Ready" |
 //! | the phase | [`phase`] | "Status Phases" |
 //! | deletion | [`deletion`] | "Finalizer Management" |
-//! | what is known, what each event wakes | [`world`], [`source`], `watches` | "Field Indexing" |
+//! | cached state, keys that each event enqueues | [`world`], [`source`], `watches` | "Field Indexing" |
 //!
-//! What is missing is waited for: watches wake the bridges that depend on it, and no others. A cluster that runs is never
-//! taken down because something that it was made from is gone.
+//! The Bridge waits for missing prerequisites: watches enqueue only the bridges that depend on them. It never deletes a
+//! running cluster because one of its prerequisites is gone.
 
 use std::time::Duration;
 
@@ -72,10 +72,10 @@ use names::{condition, reason};
 use pass::StatusDelta;
 use world::{World, bridge_ref};
 
-/// How long a failing bridge is left alone, where what failed has no delays of its own ("Rate Limiting").
+/// The default backoff of a failing bridge, for failures without a backoff of their own ("Rate Limiting").
 pub const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
 
-/// How many bridges are worked on at a time, unless the user wants another number ("Parallelism", `MaxConcurrentReconciles`).
+/// The default number of bridges that are reconciled concurrently ("Parallelism", `MaxConcurrentReconciles`).
 pub const CONCURRENCY: u16 = 5;
 
 fn lagging() -> Verdict {
@@ -85,7 +85,7 @@ fn lagging() -> Verdict {
 /// The Bridge.
 pub type Operator = operator::Operator<Controller>;
 
-/// What decides.
+/// The decisions of the Bridge.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Controller {
     world: World,
@@ -122,13 +122,13 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
-    /// Tells in the log, and as events, what a status tells that was written.
+    /// Reports a written status in the log and as Events.
     fn announce(&mut self, key: &Name, news: &StatusDelta, now: Now) {
         if news.phase {
             self.tell_phase(key);
         }
         for condition in &news.conditions {
-            // To wait is no news, unless a cluster that was ready has to.
+            // Waiting is not reported, unless the cluster was ready before.
             let is_quiet = QUIET.contains(&condition.reason.as_str())
                 && !(condition.type_ == condition::READY && self.was_ready(key));
             let is_mirror = MIRRORS.contains(&condition.type_.as_str());
@@ -138,7 +138,7 @@ impl Controller {
                 status: condition.status.clone(),
                 reason: condition.reason.clone(),
                 message: condition.message.clone(),
-                // Of the mirrors, some are well when they are False.
+                // Some of the mirrored conditions are False in normal operation.
                 warning: condition.status == Status::False.as_str() && !is_quiet && !is_mirror,
             });
             if condition.reason == reason::IMAGE_UNCHECKED {
@@ -158,14 +158,14 @@ impl Controller {
         }
     }
 
-    /// Whether the hosted cluster of a bridge has been ready since it was created.
+    /// Returns whether the hosted cluster of a bridge has been ready since it was created.
     fn was_ready(&self, key: &Name) -> bool {
         let provisioned =
             self.world.bridges.get(key).and_then(|bridge| bridge.condition(condition::PROVISIONED));
         provisioned.is_some_and(|provisioned| provisioned.status == Status::True.as_str())
     }
 
-    /// Tells in the log where a bridge stands.
+    /// Logs the phase of a bridge.
     fn tell_phase(&mut self, key: &Name) {
         let Some(bridge) = self.world.bridges.get(key) else { return };
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
@@ -200,7 +200,7 @@ impl Controller {
     }
 }
 
-/// Reasons that tell of nothing but that things take their time.
+/// Reasons that only report work in progress.
 const QUIET: &[&str] = &[
     reason::WAITING_FOR_CONTROL_PLANE,
     reason::WAITING_FOR_INFRASTRUCTURE,
@@ -213,7 +213,7 @@ const QUIET: &[&str] = &[
     reason::ALL_MET,
 ];
 
-/// Conditions of others, which tell their own events.
+/// Conditions that are copied from other controllers, which report events of their own.
 const MIRRORS: &[&str] = &[
     condition::HOSTED_CLUSTER_AVAILABLE,
     condition::HOSTED_CLUSTER_PROGRESSING,

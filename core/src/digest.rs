@@ -1,11 +1,11 @@
-//! Digests: a few characters that stand for a whole value.
+//! Digests: short texts that identify a value.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// A short digest of a JSON value that does not depend on the order of its fields.
+/// Returns a short digest of a JSON value that does not depend on the order of its fields.
 pub fn digest(value: &Value) -> String {
     let mut hasher = Sha256::new();
     feed(&mut hasher, value);
@@ -36,7 +36,8 @@ fn feed(hasher: &mut Sha256, value: &Value) {
     }
 }
 
-/// A text of at most `max_bytes`: itself if it is that short, else its beginning with a digest of the whole behind it.
+/// Returns a text of at most `max_bytes`: the text itself if it is short enough, else its beginning followed by a digest of
+/// the whole.
 pub fn shortened(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();

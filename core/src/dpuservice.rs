@@ -1,4 +1,4 @@
-//! The DPUService controller: every `DPUService`, which is a Helm chart, is deployed to every cluster of DPUs through Argo CD.
+//! The DPUService controller: it deploys every `DPUService`, which is a Helm chart, to every cluster of DPUs through Argo CD.
 //!
 //! ```text
 //!  DPUService ──▶ reconcile service ──▶ an Application for each cluster ──▶ (Argo CD deploys the chart)
@@ -12,16 +12,16 @@
 //! | --- | --- | --- |
 //! | a service's Applications, the eight steps | [`service`] | "Controller flow" |
 //! | an Application: name, manifest | [`application`], [`values`] | "Reconcile the ArgoCD `Applications`" |
-//! | a sync that holds up a change | [`outdated`] | |
+//! | a sync that delays a change | [`outdated`] | |
 //! | a cluster's Secret | [`cluster`], [`kubeconfig`] | "Reconcile the secrets for each cluster" |
 //! | the AppProject | [`project`] | "Reconcile the ArgoCD `AppProject`" |
 //! | the status | [`status`], [`report`] | "Status", "Reconcile the status of the DPUService" |
-//! | removal of a service; what is left of one | [`removal`], [`sweep`] | "Reconcile deletion if needed" |
-//! | what is known, what each event wakes | [`world`], [`source`], `watches` | "Failures" |
+//! | deletion of a service; its orphans | [`service_delete`], [`orphans`] | "Reconcile deletion if needed" |
+//! | cached state, keys that each event enqueues | [`world`], [`source`], `watches` | "Failures" |
 //!
-//! What services share stands in Argo CD's namespace, where an owner in another namespace would be none: the garbage collector
-//! would delete it. It carries labels instead, and the last service takes it along. A cluster that is down, or whose kubeconfig
-//! can't be used, holds up no other.
+//! The objects that services share are in Argo CD's namespace. An owner in another namespace would not be valid: the garbage
+//! collector would delete them. They carry labels instead, and the controller deletes them with the last service. A cluster
+//! that is down, or whose kubeconfig can't be used, does not delay the others.
 
 use std::time::Duration;
 
@@ -58,42 +58,42 @@ pub mod world;
 use names::{condition, reason};
 use world::{World, service_ref};
 
-/// How long a failing key is left alone: a second, doubled up to five minutes.
+/// The backoff of a failing key: a second, doubled up to five minutes.
 pub const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(5) };
 
-/// The reconcilers, in the order in which they build upon one another.
+/// The reconcilers, in the order of their dependencies.
 const RECONCILERS: &[&str] = &["cluster", "project", "service"];
 
 fn lagging() -> Verdict {
     Verdict::because("the cache lags behind the cluster")
 }
 
-/// What is reconciled.
+/// The keys that the controller reconciles.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Key {
-    /// A DPUCluster: can Argo CD reach it?
+    /// A DPUCluster. Its reconcile gives Argo CD access to it.
     Cluster(Name),
-    /// The AppProject: does it permit what is to be deployed?
+    /// The AppProject. Its reconcile ensures that it permits what has to be deployed.
     Project,
-    /// A DPUService: does it run on every cluster?
+    /// A DPUService. Its reconcile deploys it to every cluster.
     Service(Name),
 }
 
 /// What a pass waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
-    /// Of the reconcile of a cluster.
+    /// A stage of the reconcile of a cluster.
     Cluster(cluster::Stage),
-    /// Of the reconcile of the project.
+    /// A stage of the reconcile of the project.
     Project(project::Stage),
-    /// Of the reconcile of a service.
+    /// A stage of the reconcile of a service.
     Service(service::Stage),
 }
 
 /// The DPUService controller.
 pub type Operator = operator::Operator<Controller>;
 
-/// What decides.
+/// The decisions of the controller.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Controller {
     world: World,
@@ -133,14 +133,14 @@ impl Reconcile for Controller {
             (Key::Cluster(name), Stage::Cluster(stage)) => self.resume_cluster(name, stage, outcomes, now),
             (Key::Service(name), Stage::Service(stage)) => self.resume_service(name, stage, outcomes, now),
             (_, Stage::Project(stage)) => self.resume_project(&stage, outcomes),
-            // No key waits for a stage of another.
+            // A key never waits for a stage of another reconciler.
             _ => Next::Done(lagging()),
         }
     }
 }
 
 impl Controller {
-    /// Tells in the log, and as events, what a status tells that was written.
+    /// Reports a written status in the log and as Events.
     fn announce(&mut self, key: &Name, changed: &[Condition], now: Now) {
         for condition in changed {
             self.outbox.notes.push(Note::ConditionChanged {
@@ -151,8 +151,8 @@ impl Controller {
                 message: condition.message.clone(),
                 warning: !is_good(condition) && !UNDER_WAY.contains(&condition.reason.as_str()),
             });
-            // Ready repeats what the others say, except for what can't be judged: that has one cause for all of them. What
-            // takes its time is no news.
+            // Ready repeats the other conditions, except if nothing can be decided: that has one cause for all of them. Work
+            // in progress is not reported.
             let is_summary = condition.type_ == condition::READY;
             let is_unknown = condition.status == Status::Unknown.as_str();
             let is_news = is_summary == is_unknown && condition.reason != reason::PENDING;
@@ -181,10 +181,10 @@ impl Controller {
     }
 }
 
-/// Whether all is well, as far as a condition goes.
+/// Returns whether a condition has its normal status.
 fn is_good(condition: &Condition) -> bool {
     condition.status == Status::True.as_str() && condition.reason == reason::SUCCESS
 }
 
-/// Reasons that something takes its time.
+/// Reasons for work in progress.
 const UNDER_WAY: [&str; 2] = [reason::PENDING, reason::AWAITING_DELETION];

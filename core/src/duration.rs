@@ -1,8 +1,8 @@
-//! Durations as Go and Kubernetes write them: `500ms`, `10s`, `1h30m`.
+//! Durations in the format of Go and Kubernetes: `500ms`, `10s`, `1h30m`.
 
 use std::time::Duration;
 
-/// Reads a duration. An error says what is wrong and how to mend it.
+/// Parses a duration. An error states what is wrong and how to fix it.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let wrong =
         || format!("{text:?} is not a duration: write a number and a unit, such as 500ms, 10s, 30m or 1h30m");
@@ -49,7 +49,7 @@ fn scaled(number: &str, unit: u128) -> Option<u128> {
     Some(nanoseconds)
 }
 
-/// Writes a duration in the same form, as short as it can be.
+/// Writes a duration in the same format, in its shortest form.
 pub fn show(duration: Duration) -> String {
     let millis = duration.as_millis();
     match millis {

@@ -1,24 +1,24 @@
-//! What every controller is made of.
+//! The components that all controllers share.
 //!
-//! | module | holds |
+//! | module | content |
 //! | --- | --- |
-//! | [`machine`] | the contract with whoever drives a machine: events in, requests and notes out, a deadline |
-//! | [`action`] | what can be asked of the world, and the classes of answers |
+//! | [`machine`] | the contract between a machine and its driver: events in, requests and notes out, a deadline |
+//! | [`action`] | the actions that a machine can request, and the classes of answers |
 //! | [`broker`] | message brokers and the events that are published to them |
-//! | [`document`] | JSON documents that are read as they arrive |
-//! | [`driver`] | which key is reconciled when, what its pass waits for, retries and resync |
+//! | [`document`] | JSON documents that are parsed while they arrive |
+//! | [`driver`] | schedules passes: which key is reconciled when, what its pass waits for, retries and resync |
 //! | [`queue`], [`backoff`] | the work queue and the delays that the driver uses |
-//! | [`cache`] | what watches have shown, with indexes |
+//! | [`cache`] | the objects that watches have shown, with indexes |
 //! | [`conditions`] | conditions of a status |
-//! | [`finalizer`] | finalizers: entered and taken out without harm to others |
+//! | [`finalizer`] | finalizers: added and removed without changing those of other clients |
 //! | [`image`] | container images and registries |
 //! | [`operator`] | a machine that reconciles keys: driver, watches, events, recording |
 //! | [`recorder`] | Kubernetes Events with aggregation |
 //! | [`lease`] | leader election |
-//! | [`recording`] | a run written down, replayed and compared |
+//! | [`recording`] | recordings of runs, and their replay |
 //! | [`trace`] | traces and their spans |
-//! | [`wire`] | how actions and answers look over HTTP |
-//! | [`write`](mod@write) | writes that leave alone what belongs to others |
+//! | [`wire`] | the HTTP form of actions and answers |
+//! | [`write`](mod@write) | writes that do not change the objects of other owners |
 
 pub mod action;
 pub mod backoff;

@@ -1,8 +1,8 @@
-//! The pure half of Lockstep: four Kubernetes controllers as state machines, `step(state, event, now) -> actions`.
+//! The pure code of Lockstep: four Kubernetes controllers as state machines, `step(state, event, now) -> actions`.
 //!
-//! Nothing here waits, sleeps, reads a clock, draws a random number or talks to anyone; whatever a step knows came in as
-//! an argument. The other half, `lockstep-shell`, carries the actions out. [`engine`] holds what all controllers share;
-//! each controller has a folder of its own.
+//! Nothing in this crate waits, sleeps, reads a clock, draws a random number or does I/O. All input of a step is in its
+//! arguments. The crate `lockstep-shell` executes the actions. [`engine`] has the components that all controllers share; each
+//! controller has a folder of its own.
 
 pub mod bridge;
 pub mod digest;

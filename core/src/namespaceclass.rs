@@ -1,21 +1,21 @@
-//! The NamespaceClass operator: every namespace that carries the label of a class holds the resources of that class.
+//! The NamespaceClass operator: every namespace that carries the label of a class contains the resources of that class.
 //!
 //! ```text
 //!  Namespace ──▶ reconcile namespace ──▶ NamespaceClassBinding ──▶ reconcile binding ──▶ resources
-//!  NamespaceClass ──▶ reconcile class (judges its resources, wakes its bindings) ──────────┘
+//!  NamespaceClass ──▶ reconcile class (validates its resources, enqueues its bindings) ────┘
 //! ```
 //!
 //! | what | where | source in the specification |
 //! | --- | --- | --- |
 //! | namespace → binding | [`namespace`] | flows 2, 3, 4; "`NamespaceReconciler`" |
-//! | class → content, condition `Valid` | [`class`], [`content`] | flows 1, 5 |
+//! | class → resolved resources, condition `Valid` | [`class`], [`resolved_class`] | flows 1, 5 |
 //! | binding → resources, pruning, removal | [`binding`], [`plan`] | flows 2, 4, 5, 6; "Declarative Pruning" |
 //! | condition `Ready`, status tracking | [`status`] | "Status Tracking" |
-//! | drift of what was applied, fights over it | [`drift`], [`repair`] | decisions on drift repair |
-//! | what is known of the cluster, what each event wakes | [`world`], `watches` | "Field Indexing", "Event-Driven Architecture" |
+//! | drift of applied resources, repeated drift | [`drift`], [`drift_backoff`] | decisions on drift repair |
+//! | cached state; keys that each event enqueues | [`world`], `watches` | "Field Indexing", "Event-Driven Architecture" |
 //!
-//! Owner references do the cleaning up: the namespace owns its binding, the binding owns the resources, and the garbage
-//! collector removes what has lost its owner.
+//! Owner references do the cleanup: the namespace owns its binding, and the binding owns the resources. The garbage collector
+//! removes objects without an owner.
 
 use std::time::Duration;
 
@@ -43,41 +43,41 @@ pub mod world;
 
 use world::World;
 
-/// How long a failing key is left alone: half a second, doubled up to five minutes.
+/// The backoff of a failing key: half a second, doubled up to five minutes.
 pub const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_mins(5) };
 
-/// The verdict where the cache turned out to lag behind the cluster. The watch usually wakes the key before it is tried
-/// again; where it lags for long, asking again and again would not help it.
+/// Returns the verdict for a cache that is behind the cluster. The watch usually enqueues the key before it is retried. If
+/// the watch is behind for long, frequent retries would not help.
 fn lagging() -> Verdict {
     Verdict::because("the cache lags behind the cluster")
 }
 
-/// What is reconciled.
+/// The keys that the operator reconciles.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Key {
     /// A class, by name.
     Class(String),
-    /// A namespace, by name: does it have the binding that its label asks for?
+    /// A namespace, by name. Its reconcile ensures that it has the binding that its label requests.
     Namespace(String),
-    /// The binding of a namespace: are its resources there?
+    /// The binding of a namespace. Its reconcile ensures that the resources exist.
     Binding(String),
 }
 
 /// What a pass waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
-    /// Of the reconcile of a class.
+    /// A stage of the reconcile of a class.
     Class(class::Stage),
-    /// Of the reconcile of a namespace.
+    /// A stage of the reconcile of a namespace.
     Namespace(namespace::Stage),
-    /// Of the reconcile of a binding.
+    /// A stage of the reconcile of a binding.
     Binding(binding::Stage),
 }
 
 /// The NamespaceClass operator.
 pub type Operator = operator::Operator<Controller>;
 
-/// What decides.
+/// The decisions of the operator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Controller {
     world: World,

@@ -1,4 +1,4 @@
-//! Names of kinds and objects, and the metadata that every object carries.
+//! Names of kinds and objects, and the metadata that every object has.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// One served resource: what a path to its objects needs.
+/// One served resource: the data that a path to its objects needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Kind {
     /// API group; empty for the core group.
@@ -18,12 +18,12 @@ pub struct Kind {
     pub kind: String,
     /// The name in paths, such as `configmaps`.
     pub plural: String,
-    /// Whether its objects live in a namespace.
+    /// Whether its objects are in a namespace.
     pub namespaced: bool,
 }
 
 impl Kind {
-    /// Describes a kind that is known when the program is written.
+    /// Returns a kind that is known at compile time.
     pub fn known(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> Arc<Self> {
         Arc::new(Self {
             group: group.to_owned(),
@@ -34,7 +34,7 @@ impl Kind {
         })
     }
 
-    /// Group and version as objects write them: `v1`, `apps/v1`.
+    /// Returns group and version as objects write them: `v1`, `apps/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
@@ -55,19 +55,19 @@ impl fmt::Display for Kind {
 pub struct ObjectRef {
     /// Its kind.
     pub kind: Arc<Kind>,
-    /// Its namespace; none for cluster-scoped kinds.
+    /// Its namespace; `None` for cluster-scoped kinds.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
 }
 
 impl ObjectRef {
-    /// Names an object in a namespace.
+    /// Returns the reference of an object in a namespace.
     pub fn namespaced(kind: &Arc<Kind>, namespace: &str, name: &str) -> Self {
         Self { kind: Arc::clone(kind), namespace: Some(namespace.to_owned()), name: name.to_owned() }
     }
 
-    /// Names an object of the cluster.
+    /// Returns the reference of a cluster-scoped object.
     pub fn cluster(kind: &Arc<Kind>, name: &str) -> Self {
         Self { kind: Arc::clone(kind), namespace: None, name: name.to_owned() }
     }
@@ -82,7 +82,7 @@ impl fmt::Display for ObjectRef {
     }
 }
 
-/// An object's namespace (empty for kinds of the cluster) and name.
+/// An object's namespace (empty for cluster-scoped kinds) and name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Name {
     /// The namespace.
@@ -92,17 +92,17 @@ pub struct Name {
 }
 
 impl Name {
-    /// Puts the two together.
+    /// Combines a namespace and a name.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
-    /// The name of an object.
+    /// Returns the name of an object.
     pub fn of(object: &Value) -> Self {
         Self::new(metadata(object, "namespace"), metadata(object, "name"))
     }
 
-    /// The object of that name and kind.
+    /// Returns the reference of the object of that name and kind.
     pub fn object(&self, kind: &Arc<Kind>) -> ObjectRef {
         let namespace = Some(self.namespace.clone()).filter(|namespace| !namespace.is_empty());
         ObjectRef { kind: Arc::clone(kind), namespace, name: self.name.clone() }
@@ -119,27 +119,27 @@ impl fmt::Display for Name {
     }
 }
 
-/// A metadata field that is a string; empty if the object lacks it or holds something else there.
+/// Returns a metadata field that is a string; empty if the object lacks it or has another type there.
 pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-/// A label's value.
+/// Returns a label's value.
 pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["labels"].get(key)?.as_str()
 }
 
-/// An annotation's value.
+/// Returns an annotation's value.
 pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(key)?.as_str()
 }
 
-/// A field that holds a text which is not empty, by its JSON pointer.
+/// Returns a non-empty text field, by its JSON pointer.
 pub fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// Reads a field of an object, such as `spec`. An error names the field that is not as it should be, by its path.
+/// Parses a field of an object, such as `spec`. An error names the wrong field by its path.
 pub fn read<T: DeserializeOwned>(object: &Value, field: &str) -> Result<T, String> {
     serde_path_to_error::deserialize(&object[field]).map_err(|error| {
         let path = error.path().to_string();
@@ -148,23 +148,23 @@ pub fn read<T: DeserializeOwned>(object: &Value, field: &str) -> Result<T, Strin
     })
 }
 
-/// Whether the object has been asked to go (its deletion timestamp is set).
+/// Returns whether the object is being deleted (its deletion timestamp is set).
 pub fn is_deleting(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 
-/// The resource version as a number, so that two of one resource can be compared; zero if there is none.
+/// Returns the resource version as a number, so that two of one resource can be compared; zero if there is none.
 pub fn resource_version(object: &Value) -> u64 {
     metadata(object, "resourceVersion").parse().unwrap_or(0)
 }
 
-/// The generation, which a change of more than the status moves; zero if there is none.
+/// Returns the generation, which increases with each change except changes of the status only; zero if there is none.
 pub fn generation(object: &Value) -> i64 {
     object["metadata"]["generation"].as_i64().unwrap_or(0)
 }
 
-/// The reference by which an object owns another as its controller. The garbage collector deletes what is left without
-/// an owner; an owner that is deleted in the foreground waits for it.
+/// Returns the reference by which an object owns another as its controller. The garbage collector deletes objects without an
+/// owner; an owner that is deleted in the foreground waits for it.
 pub fn controller_reference(kind: &Kind, name: &str, uid: &str) -> Value {
     json!({
         "apiVersion": kind.api_version(),
@@ -176,7 +176,7 @@ pub fn controller_reference(kind: &Kind, name: &str, uid: &str) -> Value {
     })
 }
 
-/// The uid of the owner that is marked as controller.
+/// Returns the uid of the owner that is marked as controller.
 pub fn controller_uid(object: &Value) -> Option<&str> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     owners.iter().find(|owner| owner["controller"] == true)?["uid"].as_str()

@@ -1,4 +1,4 @@
-//! Seeded randomness: the only source of chance in the core, part of the state that uses it.
+//! Seeded randomness: the only source of random numbers in the core, stored in the state that uses it.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 pub struct Random(u64);
 
 impl Random {
-    /// A generator whose whole future follows from `seed`.
+    /// Returns a generator whose numbers depend on `seed` only.
     pub const fn from_seed(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -21,13 +21,13 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number in `0..bound`; `0` for a bound of zero.
+    /// Returns a number in `0..bound`; `0` for a bound of zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         let scaled = u128::from(self.bits()) * u128::from(bound);
         u64::try_from(scaled >> 64).unwrap_or(u64::MAX)
     }
 
-    /// One of these; there must be one.
+    /// Returns one of these; there must be at least one.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[usize::try_from(self.below(from.len() as u64)).unwrap_or(0)]
     }

@@ -9,13 +9,13 @@
 //! | what | where | source in the specification |
 //! | --- | --- | --- |
 //! | configuration, Secret, reload | [`load`], [`config`], [`selector`] | "Config Loader" |
-//! | what the API is asked and answers | [`fleet`], [`pager`] | "Resource Watcher" |
+//! | requests to the API, and its answers | [`fleet`], [`pager`] | "Resource Watcher" |
 //! | whether a resource is due | [`decision`] | "Decision Engine" |
 //! | the event | [`event`] | "Message Publisher" |
 //! | one cycle: visit, publish, retry | [`cycle`], `visit`, `publish` | "Main Reconciler" |
 //! | metrics, conditions | [`metrics`], [`status`] | "Metrics and Observability" |
 //!
-//! Nothing here is kept beyond the process: the next one finds in the fleet what is due.
+//! No state is stored beyond the process: the next process reads from the fleet which resources are due.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -54,24 +54,24 @@ use pager::Progress;
 use publish::Link;
 use status::Conditions;
 
-/// The least time that it may go without a step: busy machines are not taken for stuck ones.
+/// The minimum time without a step before it counts as stuck, so that a busy machine does not count as stuck.
 const PATIENCE_MIN: Duration = Duration::from_secs(10);
 
 /// The machine's name.
 const NAME: &str = lockstep_crds::sentinel::CONTROLLER;
 
-/// How a Sentinel is set up.
+/// The settings of a Sentinel.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The namespace of its SentinelConfig.
     pub namespace: String,
     /// The name of its SentinelConfig.
     pub config: String,
-    /// Whether each decision is told, not only what a cycle came to.
+    /// Whether each decision is logged, and not only the result of a cycle.
     pub tells_decisions: bool,
     /// Whether each cycle is a trace, with the publications of its events as spans.
     pub traces: bool,
-    /// From which event ids, traces and all jitter follow.
+    /// The seed of event ids, traces and all jitter.
     pub seed: u64,
 }
 
@@ -81,12 +81,12 @@ pub struct Sentinel {
     settings: Settings,
     loader: Loader,
     conditions: Conditions,
-    /// The broker, once everything about it is known.
+    /// The broker, once its URL and credentials are known.
     broker: Option<Arc<Broker>>,
     link: Link,
     cycle: Option<Cycle>,
     cycles: u64,
-    /// What the last poll leaves for the next.
+    /// The progress of the last poll, from which the next one continues.
     progress: Progress,
     next_poll: Monotonic,
     /// When it last took a step.
@@ -95,11 +95,11 @@ pub struct Sentinel {
     last_id: u64,
     ids: Ids,
     random: Random,
-    /// Whether anything new may be begun; false at the end.
+    /// Whether new work may start; false at the end.
     is_acting: bool,
-    /// What was wrong with resources in the last cycle.
+    /// The malformed resources of the last cycle.
     malformed: BTreeSet<Flaw>,
-    /// Shards that were watched before, of which events are still in flight.
+    /// Shards that were watched before and still have events in flight.
     former: Vec<Shard>,
     /// Whether a list was ever read to its end.
     has_polled: bool,
@@ -107,7 +107,7 @@ pub struct Sentinel {
     has_connected: bool,
 }
 
-/// What an answer is for.
+/// The purpose of a request.
 #[derive(Debug)]
 enum Asked {
     Watch,
@@ -119,7 +119,7 @@ enum Asked {
 }
 
 impl Sentinel {
-    /// A Sentinel that knows nothing yet.
+    /// Returns a Sentinel with empty state.
     pub fn new(settings: Settings) -> Self {
         Self {
             random: Random::from_seed(settings.seed),
@@ -185,7 +185,7 @@ impl Sentinel {
         step.notes.extend(over.flat_map(|shard| shard.forgotten(&current)));
     }
 
-    /// Begins whatever may begin now.
+    /// Starts all work that may start now.
     fn proceed(&mut self, now: Now, step: &mut Step) {
         self.retry_config(now, step);
         self.read_secret(now, step);
@@ -205,7 +205,7 @@ impl Sentinel {
             let progress = std::mem::take(&mut self.progress);
             let trace = self.settings.traces.then(|| Trace::begin(&mut self.random));
             self.cycle = Some(Cycle::new(self.cycles, Arc::clone(loaded), progress, trace, now.monotonic));
-            // A connection that broke while nothing was sent is found out here.
+            // This detects a connection that broke while nothing was sent.
             self.link.is_up = false;
         }
     }
@@ -218,7 +218,7 @@ impl Sentinel {
         self.next_poll = (now.monotonic + loaded.config.poll_interval).max(cycle.pager.not_before());
         step.notes.push(loaded.shard.took(took));
         if self.link.is_up && cycle.tally.failed == 0 {
-            // Where nothing is due nothing is confirmed.
+            // Without due events there is no confirmation that would reset the failures.
             self.link.works();
         }
         let finding = self.publishing(Some(&cycle));
@@ -238,7 +238,7 @@ impl Sentinel {
             tally.failed,
             tally.malformed
         );
-        // Cycles in which nothing happens come every few seconds.
+        // Cycles without any work happen every few seconds.
         let is_quiet = tally.published == 0 && tally.failed == 0 && tally.malformed == 0;
         step.notes.push(Note::Log { debug: is_quiet, message });
         self.tell_cycle(tally);
@@ -264,7 +264,7 @@ impl Machine for Sentinel {
             }
             Event::LeadershipChanged { leading } => {
                 self.is_acting = leading;
-                // What is still in flight at the end is not awaited here: the publications of a trace need their cycle.
+                // At the end the trace does not wait for events in flight: the publications of a trace need their cycle.
                 let cycle = self.cycle.as_mut().filter(|_| !leading);
                 step.notes.extend(cycle.and_then(|cycle| cycle.told(now.monotonic, None)));
             }
@@ -278,7 +278,7 @@ impl Machine for Sentinel {
             Event::Finished { id, outcome } => self.finished(id, outcome, now, &mut step),
             Event::TimerFired => {}
         }
-        // At the end nothing new is begun; what is in flight is still counted.
+        // At the end no new work starts; events in flight are still counted.
         if self.is_acting {
             self.proceed(now, &mut step);
         }
@@ -298,7 +298,7 @@ impl Machine for Sentinel {
             Some(cycle) => cycle.next_due(self.link.is_up).map(due("cycle")),
         };
         let link = self.link_due().map(due("connect"));
-        // Who waits for slow answers shows that it still turns.
+        // A machine that waits for slow answers must show that it is not stuck.
         let pulse = self.loader.loaded.as_ref().map(|l| due("pulse")(self.stepped + l.config.poll_interval));
         [config, secret, status, work, link, pulse].into_iter().flatten().min_by_key(|deadline| deadline.at)
     }

@@ -1,8 +1,8 @@
-//! The two readings of time that every step is given.
+//! The two readings of time that every step gets.
 //!
-//! [`Monotonic`] never jumps and serves delays, deadlines and backoff. [`Wall`] is what people and objects show; it may
-//! jump in either direction, so nothing is ever scheduled by it. This is the only place that converts between forms of
-//! time.
+//! [`Monotonic`] never jumps and is used for delays, deadlines and backoff. [`Wall`] is used for timestamps in objects and
+//! for people. It may jump in either direction, so it schedules nothing. This is the only module that converts between forms
+//! of time.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -29,17 +29,17 @@ impl Monotonic {
     /// The beginning.
     pub const START: Self = Self(0);
 
-    /// The instant that lies `elapsed` after the beginning; parts of a millisecond are cut off.
+    /// Returns the instant that is `elapsed` after the beginning, truncated to milliseconds.
     pub fn from_elapsed(elapsed: Duration) -> Self {
         Self(millis(elapsed))
     }
 
-    /// How long after the beginning this is.
+    /// Returns the time since the beginning.
     pub const fn elapsed(self) -> Duration {
         Duration::from_millis(self.0)
     }
 
-    /// How long ago `earlier` was; zero if it lies ahead.
+    /// Returns the time since `earlier`; zero if that is in the future.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -59,24 +59,24 @@ impl fmt::Debug for Monotonic {
     }
 }
 
-/// Milliseconds since the Unix epoch, as the local clock claims.
+/// Milliseconds since the Unix epoch, according to the local clock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Wall(i64);
 
 impl Wall {
-    /// Reads a timestamp; parts of a millisecond are cut off.
+    /// Converts a timestamp, truncated to milliseconds.
     pub fn from_timestamp(timestamp: Timestamp) -> Self {
         Self(timestamp.as_millisecond())
     }
 
-    /// This reading as a timestamp. Readings beyond the years that a timestamp can hold become its nearest end.
+    /// Returns this reading as a timestamp. A reading outside the range of timestamps becomes the nearest one in the range.
     pub fn timestamp(self) -> Timestamp {
         let nearest_end = if self.0 < 0 { Timestamp::MIN } else { Timestamp::MAX };
         Timestamp::from_millisecond(self.0).unwrap_or(nearest_end)
     }
 
-    /// This reading in whole seconds, the resolution of `metav1.Time`.
+    /// Returns this reading in whole seconds, the resolution of `metav1.Time`.
     pub fn timestamp_seconds(self) -> Timestamp {
         let nearest_end = if self.0 < 0 { Timestamp::MIN } else { Timestamp::MAX };
         Timestamp::from_second(self.0.div_euclid(1000)).unwrap_or(nearest_end)
@@ -86,7 +86,7 @@ impl Wall {
 impl Sub for Wall {
     type Output = Duration;
 
-    /// How much later this is than `earlier`; zero if it is earlier.
+    /// Returns how much later this is than `earlier`; zero if it is earlier.
     fn sub(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

@@ -1,32 +1,32 @@
-//! YAML, read as Kubernetes' own programs read it (`sigs.k8s.io/yaml`): `yes` and `on` are booleans, `0755` is octal, `<<` merges,
-//! of a key that comes twice the last one counts.
+//! YAML, parsed as the programs of Kubernetes parse it (`sigs.k8s.io/yaml`): `yes` and `on` are booleans, `0755` is octal,
+//! `<<` merges, and if a key is repeated, the last value wins.
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 
-/// What is wrong with a text. It quotes nothing but the value that it complains of.
+/// The error of a text. It quotes only the invalid value.
 pub type Error = serde_saphyr::Error;
 
-/// How deep a document may nest, as in `serde_json`.
+/// The maximum nesting depth of a document, as in `serde_json`.
 const MAX_DEPTH: usize = 128;
-/// What a document of 3 MiB, the largest that an API server takes, stays below.
+/// The maximum number of nodes. A document of 3 MiB, the largest that an API server accepts, has fewer.
 const MAX_NODES: usize = 2_000_000;
 
-/// Reads one document.
+/// Parses one document.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_saphyr::from_str_with_options(text, options())
 }
 
-/// Reads one document of UTF-8 by a seed, which sees a key that comes twice as often as it comes.
+/// Parses one document of UTF-8 by a seed, which gets a repeated key each time that it occurs.
 pub fn read_with<T, S: for<'de> DeserializeSeed<'de, Value = T>>(bytes: &[u8], seed: S) -> Result<T, Error> {
     serde_saphyr::with_deserializer_from_slice_with_options(bytes, options(), |deserializer| {
         seed.deserialize(deserializer)
     })
 }
 
-/// Reads all documents of a text. Empty ones are left out.
+/// Parses all documents of a text. Empty ones are left out.
 pub fn read_all(text: &str) -> Result<Vec<Value>, Error> {
     serde_saphyr::from_multiple_with_options(text, options())
 }
@@ -43,7 +43,7 @@ fn options() -> Options {
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         merge_keys: MergeKeyPolicy::Merge,
         legacy_octal_numbers: true,
-        // Lines around an error may hold credentials.
+        // Lines around an error may contain credentials.
         with_snippet: false,
     }
 }

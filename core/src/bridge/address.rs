@@ -1,8 +1,8 @@
-//! How MetalLB is asked for the address: only when it can give it, and again when it has refused it.
+//! The request for an address from MetalLB: it is made only when MetalLB can grant it, and repeated after a refusal.
 //!
-//! A HostedCluster has no field for the address of a load balancer, so that it is asked for where MetalLB looks: on the
-//! Service that HyperShift makes. MetalLB takes the address of a Service that asks for what another has, and does not look at
-//! the Service again by itself (decision 53).
+//! A HostedCluster has no field for the address of a load balancer. So the Bridge requests it where MetalLB looks for
+//! requests: on the Service that HyperShift creates. If a Service requests an address that another Service has, MetalLB takes
+//! its own address away. It does not process the Service again by itself (decision 53).
 //!
 //! Source: "Field: `metalLBVirtualIP`".
 
@@ -21,10 +21,10 @@ use crate::engine::backoff::Backoff;
 use crate::object::{Name, annotation, metadata};
 use crate::time::Monotonic;
 
-/// After how long MetalLB is asked again for an address that is free and was not given.
+/// The backoff of repeated requests for a free address that MetalLB has not assigned.
 const ASK_AGAIN: Backoff = Backoff { initial: Duration::from_secs(30), max: Duration::from_mins(10) };
 
-/// What MetalLB was asked for while it was free.
+/// The last request for a free address.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Asked {
     address: IpAddr,
@@ -38,8 +38,8 @@ impl Asked {
     }
 }
 
-/// The write that asks MetalLB for the address, or asks again; none if it has been asked, can't give it, or there is no
-/// Service yet.
+/// Returns the write that requests the address from MetalLB, or repeats the request. It is `None` if the address has been
+/// requested, MetalLB can't grant it, or there is no Service yet.
 pub fn write(view: &BridgeSnapshot<'_>) -> Option<Action> {
     let (service, text) = (view.service()?, wanted(view)?);
     let [request, older] = REQUESTED_IPS;
@@ -52,12 +52,12 @@ pub fn write(view: &BridgeSnapshot<'_>) -> Option<Action> {
     } else if !is_asked(service, text) {
         vip::may_ask(view, address).then(|| json!({ request: text }))?
     } else if again_after(view).is_some_and(|delay| delay.is_zero()) {
-        // Any write on the Service makes MetalLB look.
+        // Any write on the Service makes MetalLB process it.
         json!({ ASKED_AGAIN: view.now.wall.timestamp_seconds().to_string() })
     } else {
         return None;
     };
-    // MetalLB refuses a Service that asks twice.
+    // MetalLB refuses a Service with both annotations.
     if annotation(service, older).is_some() {
         annotations[older] = Value::Null;
     }
@@ -66,15 +66,15 @@ pub fn write(view: &BridgeSnapshot<'_>) -> Option<Action> {
     Some(Action::Patch { target, subresource: None, patch: Arc::new(patch) })
 }
 
-/// The address that the load balancer should have, if there is one.
+/// Returns the address that the load balancer should have, if there is one.
 pub fn wanted<'a>(view: &BridgeSnapshot<'a>) -> Option<&'a str> {
     let uses_load_balancer = view.hosted_cluster().ours().is_some_and(hosted_cluster::uses_load_balancer);
     let address = view.spec.metal_lb_virtual_ip.as_str();
     (uses_load_balancer && !address.is_empty()).then_some(address)
 }
 
-/// The address that the cluster had, if MetalLB has taken it for a request that it can't grant. A Service that was
-/// faster, or a bridge that gives up a swap half-way, must not leave a cluster without any.
+/// Returns the address that the cluster had, if MetalLB has taken it away for a request that it can't grant. Otherwise a
+/// cluster would stay without an address if another Service was faster, or if a bridge gives up a swap of addresses half-way.
 fn lost(view: &BridgeSnapshot<'_>) -> Option<IpAddr> {
     let (address, service) = (outstanding(view)?, view.service()?);
     let before = exposure::host(view.hosted_cluster().ours()?)?.parse::<IpAddr>().ok()?;
@@ -88,14 +88,14 @@ fn is_asked(service: &Value, address: &str) -> bool {
     annotation(service, REQUESTED_IPS[0]) == Some(address)
 }
 
-/// The address that MetalLB was asked for and has not given.
+/// Returns the address that was requested from MetalLB and is not assigned.
 fn outstanding(view: &BridgeSnapshot<'_>) -> Option<IpAddr> {
     let (service, text) = (view.service()?, wanted(view)?);
     let address = text.parse::<IpAddr>().ok().filter(|_| is_asked(service, text))?;
     (!vip::assigned(service).any(|given| given == address)).then_some(address)
 }
 
-/// In what time MetalLB is to be asked again; none if it has given the address, or can't.
+/// Returns the delay until the request is repeated; `None` if MetalLB has assigned the address, or can't.
 pub fn again_after(view: &BridgeSnapshot<'_>) -> Option<Duration> {
     let address = outstanding(view).filter(|_| vip::check(view).is_none())?;
     if vip::user(view, address).is_some() {
@@ -105,7 +105,7 @@ pub fn again_after(view: &BridgeSnapshot<'_>) -> Option<Duration> {
     Some(asked.map_or(Duration::ZERO, |asked| asked.due().since(view.now.monotonic)))
 }
 
-/// What is to be remembered after MetalLB was asked; nothing if it must refuse, so that it is asked again as soon as the
+/// Returns the request to record after a write; `None` if MetalLB must refuse it, so that it is repeated as soon as the
 /// address is free.
 pub fn asked(view: &BridgeSnapshot<'_>) -> Option<Asked> {
     let address = outstanding(view).filter(|address| vip::user(view, *address).is_none())?;
@@ -114,13 +114,13 @@ pub fn asked(view: &BridgeSnapshot<'_>) -> Option<Asked> {
     Some(Asked { address, at: view.now.monotonic, times })
 }
 
-/// Whether what is remembered of the last request is outdated: the address was given, or another has it.
+/// Returns whether the recorded request is outdated: the address was assigned, or another Service has it.
 pub fn is_over(view: &BridgeSnapshot<'_>) -> bool {
     outstanding(view).is_none_or(|address| vip::user(view, address).is_some())
 }
 
-/// In what time a cluster is looked at again that has lost its address and can have neither: no watch wakes its bridge when
-/// the former one is free.
+/// Returns the delay until the next check of a cluster that has lost its address and can have neither: no watch enqueues its
+/// bridge when the former address is free.
 pub fn look_again_after(view: &BridgeSnapshot<'_>) -> Option<Duration> {
     let (service, cluster) = (view.service()?, view.hosted_cluster().ours()?);
     outstanding(view)?;

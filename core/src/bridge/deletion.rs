@@ -1,4 +1,4 @@
-//! Taking a hosted cluster down: what was made for a bridge goes before the bridge does.
+//! The deletion of a hosted cluster: everything that was created for a bridge is deleted before the bridge.
 //!
 //! ```text
 //!  Announcing ─▶ Surveying ─▶ Acting ─▶ Acting … ─▶ Reporting ─▶ again in 10 s
@@ -6,9 +6,9 @@
 //!                    └─ nothing is left ─▶ Leaving
 //! ```
 //!
-//! Everything is read anew each time, so that a crash anywhere changes nothing and a CRD that is gone counts as what it
-//! held being gone. What does not belong to the bridge is left alone. The Secrets in the bridge's own namespace go with it,
-//! by the garbage collector: HyperShift needs them until its cluster is gone.
+//! Everything is read again each time, so a crash at any point does no harm. If a CRD is gone, its objects count as gone.
+//! Objects that do not belong to the bridge are not changed. The garbage collector deletes the Secrets in the bridge's own
+//! namespace after the bridge: HyperShift needs them until its cluster is gone.
 //!
 //! Source: "Finalizer Management".
 
@@ -35,35 +35,35 @@ use crate::engine::recorder::Severity;
 use crate::object::{Name, controller_uid, is_deleting, metadata, text};
 use crate::time::Now;
 
-/// After which time it is looked at again whether everything is gone.
+/// The interval at which the remaining objects are read again.
 const RECHECK: Duration = Duration::from_secs(10);
 
-/// What a removal waits for.
+/// What a deletion waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
     /// The phase is being written.
     Announcing,
-    /// What is left is being read.
+    /// The remaining objects are being read.
     Surveying,
-    /// One thing is being removed; further ones follow.
+    /// One object is being removed; further ones follow.
     Acting(Removal),
     /// The status is being written.
     Reporting(Verdict),
-    /// The finalizer is being taken out.
+    /// The finalizer is being removed.
     Leaving,
 }
 
-/// A removal under way.
+/// A removal in progress.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Removal {
-    /// What is to be done, with what it is about.
+    /// The actions to execute, with the objects that they remove.
     steps: VecDeque<(CleanupTarget, Action)>,
-    /// What is still there.
+    /// The objects that still exist.
     left: Vec<CleanupTarget>,
     failures: Vec<(CleanupTarget, Failure)>,
 }
 
-/// What is removed, in the order of its removal ("Cleanup Operations").
+/// The objects to remove, in the order of their removal ("Cleanup Operations").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CleanupTarget {
     /// The HostedCluster.
@@ -88,7 +88,7 @@ impl CleanupTarget {
         }
     }
 
-    /// Whether the removal goes on without it where it is forbidden: it lies in the namespace of somebody else.
+    /// Returns whether the removal continues without it if it is forbidden: it is in a namespace of another owner.
     const fn is_optional(self) -> bool {
         matches!(self, Self::Reference | Self::Kubeconfig)
     }
@@ -151,7 +151,7 @@ impl Controller {
             targets.push(copy.object(&names::secret()));
         }
         let gets = targets.into_iter().map(|target| {
-            // Of a Secret it is enough to know whose it is.
+            // The metadata of a Secret is enough to know its owner.
             let metadata_only = *target.kind == *names::secret();
             Action::Get { target, metadata_only }
         });
@@ -184,10 +184,10 @@ impl Controller {
     ) -> Next<pass::Stage> {
         if let (Some((thing, _)), Some(outcome)) = (removal.steps.pop_front(), outcomes.into_iter().next()) {
             match outcome {
-                // It is still going.
+                // It is still being deleted.
                 Ok(Success::Object(_)) if thing != CleanupTarget::Reference => {}
                 Ok(_) => removal.left.retain(|left| *left != thing),
-                // It was there a moment ago, so that it is read once more before that is believed.
+                // It existed a moment ago. So it is read once more before it counts as gone.
                 Err(failure) if failure.class == Class::NotFound => {}
                 Err(failure) => removal.failures.push((thing, failure)),
             }
@@ -195,7 +195,7 @@ impl Controller {
         self.remove_next(key, removal, now)
     }
 
-    /// Takes the finalizer out if nothing is left; else tells what is waited for.
+    /// Removes the finalizer if nothing is left; otherwise reports what the deletion waits for.
     fn sum_up(
         &mut self,
         key: &Name,
@@ -245,7 +245,7 @@ impl Controller {
 }
 
 impl Removal {
-    /// What has to be done about one thing, by what was found.
+    /// Plans the removal of one object, based on the object that was found.
     fn plan(&mut self, thing: CleanupTarget, key: &Name, bridge: &Bridge, found: Lookup<Arc<Value>>) {
         let object = match found {
             Ok(Some(object)) => object,
@@ -295,7 +295,7 @@ impl Removal {
     }
 }
 
-/// The status of a bridge that is being deleted.
+/// Returns the status of a bridge that is being deleted.
 fn deleting(bridge: &Bridge, message: String, now: Now) -> DPFHCPBridgeStatus {
     let mut status = bridge.status.clone();
     status.phase = Some(Phase::Deleting.as_str().to_owned());

@@ -1,7 +1,7 @@
-//! Whether the DPUCluster exists that a bridge names.
+//! Validates that the DPUCluster of a bridge exists.
 //!
-//! Source: "DPFHCPBridge DPUCluster Validation". It tells existence and access only; what else has to hold of a DPUCluster
-//! stands among the [prerequisites](super::prerequisites).
+//! Source: "DPFHCPBridge DPUCluster Validation". It checks existence and access only; the other requirements on a DPUCluster
+//! are among the [prerequisites](super::prerequisites).
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::engine::driver::Verdict;
 use crate::engine::machine::Note;
 use crate::object::Name;
 
-/// Permission denied, or the CRD is missing: somebody has to mend that ("Requeue Strategy", "Permanent Errors").
+/// Permission denied, or the CRD is missing: people have to fix that ("Requeue Strategy", "Permanent Errors").
 pub const DENIED: Backoff = Backoff { initial: Duration::from_secs(30), max: Duration::from_mins(5) };
 /// The API server is not available ("Requeue Strategy").
 pub const UNAVAILABLE: Backoff = Backoff { initial: Duration::from_secs(5), max: Duration::from_mins(1) };
 
-/// What was found of a DPUCluster.
+/// The result of the lookup of a DPUCluster.
 pub type Lookup<T> = Result<Option<T>, Failure>;
 
-/// To try again after a failure, with the delays that go with its class.
+/// Returns a retry after a failure, with the backoff for its class.
 pub fn retry(reason: impl Into<String>, failure: &Failure) -> Verdict {
     let user_error = failure.class == Class::Invalid;
     Verdict::Retry { reason: reason.into(), backoff: Some(backoff(failure.class)), within: None, user_error }
@@ -40,7 +40,7 @@ fn backoff(class: Class) -> Backoff {
     }
 }
 
-/// The finding about `DPUClusterValid`.
+/// Returns the finding about `DPUClusterValid`.
 pub fn validate<T>(bridge: &Bridge, lookup: &Lookup<T>) -> Finding {
     let (status, reason, message) = match (&bridge.dpu_cluster, lookup) {
         (None, _) => {
@@ -65,7 +65,7 @@ pub fn validate<T>(bridge: &Bridge, lookup: &Lookup<T>) -> Finding {
     Finding { condition: condition::DPU_CLUSTER_VALID, status, reason, message }
 }
 
-/// The event that goes with the finding: its reason and what it says ("Events").
+/// Returns the reason and the message of the Event for the finding ("Events").
 pub fn event(bridge: &Bridge, reason: &str, message: &str) -> (&'static str, String) {
     let title = bridge.dpu_cluster.as_ref().map(ToString::to_string).unwrap_or_default();
     match reason {
@@ -76,7 +76,7 @@ pub fn event(bridge: &Bridge, reason: &str, message: &str) -> (&'static str, Str
             (reason::DPU_CLUSTER_NOT_FOUND, format!("Referenced DPUCluster '{title}' not found"))
         }
         reason::DPU_CLUSTER_ACCESS_ERROR => {
-            // Names hold no quotes, but the cause may.
+            // Names contain no quotes, but the cause may.
             let why = message.split_once("': ").map_or("", |(_, why)| why);
             (reason::DPU_CLUSTER_ACCESS_ERROR, format!("Failed to access DPUCluster '{title}': {why}"))
         }
@@ -87,7 +87,7 @@ pub fn event(bridge: &Bridge, reason: &str, message: &str) -> (&'static str, Str
     }
 }
 
-/// The label `result` of the metrics ("Metrics").
+/// Returns the label `result` of the metrics ("Metrics").
 pub fn result<T>(bridge: &Bridge, lookup: &Lookup<T>) -> &'static str {
     match lookup {
         Ok(Some(_)) => "success",
@@ -96,7 +96,7 @@ pub fn result<T>(bridge: &Bridge, lookup: &Lookup<T>) -> &'static str {
     }
 }
 
-/// The lines of the log that go with a validation ("Logging").
+/// Returns the log lines of a validation ("Logging").
 pub fn log<T>(key: &Name, bridge: &Bridge, lookup: &Lookup<T>) -> [Note; 2] {
     let info = |message| Note::Log { debug: false, message };
     let line = match (&bridge.dpu_cluster, lookup) {
@@ -120,7 +120,7 @@ pub fn log<T>(key: &Name, bridge: &Bridge, lookup: &Lookup<T>) -> [Note; 2] {
 fn words(failure: &Failure) -> String {
     match failure.class {
         Class::Forbidden => format!("permission denied ({})", failure.message),
-        // A list is answered so only if there is no such kind.
+        // The server gives this answer to a list only if there is no such kind.
         Class::NotFound => "the DPUCluster CRD is not installed".to_owned(),
         Class::AlreadyExists
         | Class::Conflict

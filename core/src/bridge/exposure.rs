@@ -1,4 +1,4 @@
-//! How the hosted API server is reached: the load balancer's address, the endpoints.
+//! The exposure of the hosted API server: the load balancer's address, the endpoints.
 //!
 //! Source: "Condition: ServiceExposureReady", "Field: `apiEndpoint`", "Field: `ingressEndpoint`".
 
@@ -14,7 +14,7 @@ use super::{address, hosted_cluster, vip};
 use crate::engine::conditions::{Finding, Status};
 use crate::object::text;
 
-/// The finding about `ServiceExposureReady`, where no write of this pass has told otherwise.
+/// Returns the finding about `ServiceExposureReady`, unless a write of this pass overrides it.
 pub fn judge(view: &BridgeSnapshot<'_>, unmet: &[Unmet]) -> Finding {
     let taken = unmet.iter().find(|unmet| unmet.remedy == Resolution::FreeAddress);
     let (status, reason, message) = match (taken, view.hosted_cluster()) {
@@ -46,13 +46,13 @@ fn load_balancer(view: &BridgeSnapshot<'_>, cluster: &Value) -> (Status, &'stati
         return (Status::False, reason::LOAD_BALANCER_PENDING, message);
     };
     let given: Vec<IpAddr> = vip::assigned(service).collect();
-    // Without an address to ask for, any will do.
+    // If no address is requested, any address is accepted.
     let wanted = address::wanted(view).and_then(|address| address.parse::<IpAddr>().ok());
     let found = wanted.map_or(given.first(), |wanted| given.iter().find(|given| **given == wanted));
     if let Some(address) = found {
         return (Status::True, reason::LOAD_BALANCER_READY, format!("API server exposed at {address}:6443"));
     }
-    // Until it has the new address, a cluster serves at the one that it had.
+    // Until it has the new address, a cluster serves at the former one.
     let former = given.iter().find(|given| is_at(cluster, **given));
     let (reason, title) = match former {
         Some(former) => (reason::ADDRESS_CHANGE_PENDING, format!("{title}, exposed at {former}:6443,")),
@@ -66,7 +66,7 @@ fn load_balancer(view: &BridgeSnapshot<'_>, cluster: &Value) -> (Status, &'stati
     (Status::False, reason, message)
 }
 
-/// Whether the load balancer has the address at which the HostedCluster says that its API server is.
+/// Returns whether the load balancer has the address of the API server in the HostedCluster's status.
 pub fn is_reached(view: &BridgeSnapshot<'_>) -> bool {
     let (service, cluster) = (view.service(), view.hosted_cluster().ours());
     service
@@ -74,7 +74,7 @@ pub fn is_reached(view: &BridgeSnapshot<'_>) -> bool {
         .is_some_and(|(service, cluster)| vip::assigned(service).any(|given| is_at(cluster, given)))
 }
 
-/// Whether a HostedCluster says that its API server is at this address.
+/// Returns whether a HostedCluster reports this address for its API server.
 fn is_at(cluster: &Value, address: IpAddr) -> bool {
     host(cluster).is_some_and(|host| host.parse() == Ok(address))
 }
@@ -94,17 +94,17 @@ fn node_port(cluster: &Value) -> (Status, &'static str, String) {
     }
 }
 
-/// Whether a HostedCluster tells where its API server is.
+/// Returns whether a HostedCluster reports the endpoint of its API server.
 pub fn has_endpoint(cluster: &Value) -> bool {
     endpoint(cluster).is_some()
 }
 
-/// The host of the API server, as the HostedCluster reports it.
+/// Returns the host of the API server, as the HostedCluster reports it.
 pub fn host(cluster: &Value) -> Option<&str> {
     endpoint(cluster).map(|(host, _)| host)
 }
 
-/// The API server's host and port. HyperShift writes an empty host and port 0 until it knows them.
+/// Returns the API server's host and port. HyperShift writes an empty host and port 0 until it knows them.
 fn endpoint(cluster: &Value) -> Option<(&str, i64)> {
     let endpoint = &cluster["status"]["controlPlaneEndpoint"];
     let host = text(endpoint, "/host")?;
@@ -116,14 +116,14 @@ fn authority(host: &str, port: i64) -> String {
     if host.parse::<Ipv6Addr>().is_ok() { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// The URL of the hosted API server.
+/// Returns the URL of the hosted API server.
 pub fn api_endpoint(view: &BridgeSnapshot<'_>) -> Option<String> {
     let (host, port) = endpoint(view.hosted_cluster().ours()?)?;
     Some(format!("https://{}", authority(host, port)))
 }
 
-/// The names under which applications are reached, once the ingress controller of the hosted cluster has been there. It runs on
-/// nodes, as an operator without which no version of the whole cluster completes.
+/// Returns the domain of applications, once the ingress controller of the hosted cluster has run. It runs on nodes, as an
+/// operator without which no version of the whole cluster completes.
 pub fn ingress_endpoint(view: &BridgeSnapshot<'_>) -> Option<String> {
     let history = view.hosted_cluster().ours()?["status"]["version"]["history"].as_array()?;
     let has_ingress = history.iter().any(|entry| entry["state"] == "Completed");

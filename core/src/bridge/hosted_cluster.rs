@@ -1,7 +1,7 @@
-//! The HostedCluster and its NodePool: what they should be, and what of that HyperShift can still change.
+//! The HostedCluster and its NodePool: their desired state, and which of its fields HyperShift can still change.
 //!
-//! What HyperShift can't change any more is left as it is and told, never fought over: the whole spec is sent every time,
-//! with what the HostedCluster has where it can't be changed.
+//! Fields that HyperShift can't change any more are not changed but reported. Every write sends the whole spec, with the
+//! HostedCluster's own values of the immutable fields.
 //!
 //! Source: "Relationships", "Spec Fields".
 
@@ -21,20 +21,20 @@ use crate::engine::conditions::{Finding, Status};
 use crate::engine::write::{covers, create_or_apply};
 use crate::object::{Kind, controller_reference, metadata};
 
-/// The services that have to be published. The list is immutable, its order included.
+/// The services that have to be published. The list is immutable, including its order.
 const SERVICES: [&str; 4] = ["APIServer", "OAuthServer", "Konnectivity", "Ignition"];
 
-/// The write that brings the HostedCluster to what it should be; none if it is so.
+/// Returns the write that brings the HostedCluster to its desired state; `None` if it has reached it.
 pub fn write(view: &BridgeSnapshot<'_>) -> Option<Action> {
     let existing = view.hosted_cluster().ours();
     bring(view, &names::hosted_cluster(), existing, &spec(view, existing)?)
 }
 
-/// The write that brings the NodePool to what it should be; none if it is so.
+/// Returns the write that brings the NodePool to its desired state; `None` if it has reached it.
 pub fn write_node_pool(view: &BridgeSnapshot<'_>) -> Option<Action> {
     let spec = json!({
         "clusterName": view.key.name,
-        // Without machines to manage, nodes join by themselves.
+        // There are no machines to manage: nodes join by themselves.
         "replicas": 0,
         "release": { "image": upgrade::node_pool_release(view) },
         "platform": { "type": "None" },
@@ -43,7 +43,7 @@ pub fn write_node_pool(view: &BridgeSnapshot<'_>) -> Option<Action> {
     bring(view, &names::node_pool(), view.node_pool().ours(), &spec)
 }
 
-/// The write that brings an object of the bridge's name to what it should be, if it lacks anything of that.
+/// Returns the write that brings an object of the bridge's name to its desired state, if it differs from that.
 fn bring(
     view: &BridgeSnapshot<'_>,
     kind: &Arc<Kind>,
@@ -93,7 +93,7 @@ fn spec(view: &BridgeSnapshot<'_>, existing: Option<&Value>) -> Option<Value> {
         "platform": { "type": "None" },
         "controllerAvailabilityPolicy": availability,
         "infrastructureAvailabilityPolicy": wanted.infrastructure_availability_policy,
-        // DPF brings the network of the nodes.
+        // DPF provides the network of the nodes.
         "networking": {
             "networkType": "Other",
             "allocateNodeCIDRs": "Enabled",
@@ -126,7 +126,7 @@ fn services(spec: &DPFHCPBridgeSpec, node_address: Option<&str>) -> Option<Value
     SERVICES.into_iter().map(entry).collect::<Option<Vec<Value>>>().map(Value::from)
 }
 
-/// The address at which node ports are reached: that of the first Node that has one, the more public the better.
+/// Returns the address of node ports: that of the first Node that has one. A more public address is preferred.
 pub fn node_address(world: &World) -> Option<String> {
     world.all(Source::Nodes).find_map(|(_, node)| {
         let addresses = node["status"]["addresses"].as_array()?;
@@ -137,14 +137,14 @@ pub fn node_address(world: &World) -> Option<String> {
     })
 }
 
-/// Whether a HostedCluster publishes its API server through a load balancer.
+/// Returns whether a HostedCluster publishes its API server through a load balancer.
 pub fn uses_load_balancer(hosted_cluster: &Value) -> bool {
     let services = hosted_cluster["spec"]["services"].as_array().into_iter().flatten();
     let mut api_server = services.filter(|entry| entry["service"] == SERVICES[0]);
     api_server.any(|entry| entry["servicePublishingStrategy"]["type"] == "LoadBalancer")
 }
 
-/// The finding about `SpecApplied`: which fields have changed that HyperShift can't change.
+/// Returns the finding about `SpecApplied`: which fields have changed that HyperShift can't change.
 pub fn spec_applied(view: &BridgeSnapshot<'_>) -> Option<Finding> {
     let finding =
         |(status, reason, message)| Finding { condition: condition::SPEC_APPLIED, status, reason, message };
@@ -180,7 +180,7 @@ pub fn spec_applied(view: &BridgeSnapshot<'_>) -> Option<Finding> {
     }))
 }
 
-/// Whether a HostedCluster, and its NodePool, are as the spec says, where nothing of that is immutable.
+/// Returns whether a HostedCluster and its NodePool match the spec, if no immutable field differs.
 fn applied(view: &BridgeSnapshot<'_>, existing: &Value) -> (Status, &'static str, String) {
     let pending = || {
         let message = "the HostedCluster or the NodePool is not as the spec says yet".to_owned();
@@ -199,7 +199,7 @@ fn applied(view: &BridgeSnapshot<'_>, existing: &Value) -> (Status, &'static str
     }
 }
 
-/// How an upgrade fares.
+/// Returns the state of an upgrade.
 fn upgrading(cluster: &Value, progress: String) -> (Status, &'static str, String) {
     let blocked = || words(cluster, "Progressing");
     if !upgrade::is_blocked(cluster) {
@@ -215,7 +215,7 @@ fn upgrading(cluster: &Value, progress: String) -> (Status, &'static str, String
     }
 }
 
-/// The finding about `HostedClusterCreated`, where no write of this pass has told otherwise.
+/// Returns the finding about `HostedClusterCreated`, unless a write of this pass overrides it.
 pub fn created(view: &BridgeSnapshot<'_>) -> Finding {
     let key = view.key;
     let before = view.bridge.condition(condition::HOSTED_CLUSTER_CREATED);
@@ -245,7 +245,7 @@ pub fn created(view: &BridgeSnapshot<'_>) -> Finding {
     Finding { condition: condition::HOSTED_CLUSTER_CREATED, status, reason, message }
 }
 
-/// Whether the status says that the HostedCluster exists, or that it did when it could be watched last.
+/// Returns whether the status reports that the HostedCluster exists, or that it did when it could last be watched.
 pub fn existed(bridge: &Bridge) -> bool {
     bridge.condition(condition::HOSTED_CLUSTER_CREATED).is_some_and(|before| {
         before.status == "True"

@@ -1,7 +1,7 @@
 //! The release image: whether the registry has it, and whether HyperShift supports its version.
 //!
-//! A registry that does not answer proves nothing: the last answer counts, and without one the image is let pass. The status
-//! says so, and the registry is asked again until it has answered. What was checked once is not asked for again.
+//! A registry that does not answer proves nothing: the last answer counts, and without one the image is accepted. The status
+//! reports that, and the registry is queried again until it has answered. A verified image is not queried again.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::engine::action::{Class, Failure};
 use crate::engine::image::{FoundImage, ImageReference};
 use crate::time::Monotonic;
 
-/// For how long a registry's answer is believed.
+/// The time for which a registry's answer is valid.
 const FRESH: Duration = Duration::from_mins(10);
-/// After how long a registry that did not answer is asked again.
+/// The delay until a registry that did not answer is queried again.
 const RETRY: Duration = Duration::from_mins(1);
 
-/// What a registry said of an image.
+/// A registry's answer about an image.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Checked {
     image: String,
@@ -27,12 +27,12 @@ pub struct Checked {
     secret: String,
     at: Monotonic,
     answer: Result<FoundImage, Failure>,
-    /// What kept the registry from answering since.
+    /// The failure of the last query, if the registry has not answered since.
     trouble: Option<Failure>,
 }
 
 impl Checked {
-    /// Takes an answer in. Where the registry did not answer, the last answer about the same image stays.
+    /// Stores an answer. If the registry did not answer, the last answer about the same image is kept.
     pub fn take(
         before: Option<Self>,
         image: &str,
@@ -48,17 +48,17 @@ impl Checked {
         }
     }
 
-    /// Whether it is about this image.
+    /// Returns whether it is about this image.
     pub fn is_of(&self, image: &str) -> bool {
         self.image == image
     }
 
-    /// When the registry is to be asked again, if that is the pull secret.
+    /// Returns when the registry is due for the next query with this version of the pull secret.
     pub fn due(&self, secret: &str) -> Monotonic {
         if self.secret == secret { self.at + self.fresh() } else { Monotonic::START }
     }
 
-    /// How long until the registry is to be asked again, unless it has the image.
+    /// Returns the delay until the next query, unless the registry has the image.
     pub fn pause(&self, now: Monotonic) -> Option<Duration> {
         self.answer.is_err().then(|| (self.at + self.fresh()).since(now))
     }
@@ -73,12 +73,12 @@ impl Checked {
         self.answer.as_ref().map_or_else(is_definite, |_| true)
     }
 
-    /// Whether the registry has the image, as far as is known.
+    /// Returns whether the registry has the image, as far as is known.
     pub fn is_found(&self) -> bool {
         self.answer.is_ok()
     }
 
-    /// Why it is not known whether the registry has the image, and when it is asked again.
+    /// Returns why it is not known whether the registry has the image, and when the next query is due.
     pub fn doubt(&self) -> Option<String> {
         let failure = self.answer.as_ref().err().filter(|failure| !is_definite(failure))?;
         Some(format!(
@@ -88,12 +88,12 @@ impl Checked {
         ))
     }
 
-    /// The version that the registry told.
+    /// Returns the version from the registry.
     pub fn release(&self) -> Option<ReleaseVersion> {
         ReleaseVersion::of_release(self.answer.as_ref().ok()?.release.as_deref()?)
     }
 
-    /// Why the image can't be used, and how to mend that.
+    /// Returns why the image can't be used, and how to fix that.
     pub fn refusal(&self) -> Option<String> {
         let (image, failure) = (&self.image, self.answer.as_ref().err()?);
         match failure.class {
@@ -106,7 +106,7 @@ impl Checked {
                 failure.message
             )),
             Class::Invalid => Some(format!("release image {image}: {}", failure.message)),
-            // Nobody knows; the cluster is created all the same.
+            // The result is unknown; the cluster is created all the same.
             Class::AlreadyExists
             | Class::Conflict
             | Class::Gone
@@ -121,13 +121,13 @@ fn is_definite(failure: &Failure) -> bool {
     matches!(failure.class, Class::NotFound | Class::Forbidden | Class::Invalid)
 }
 
-/// The version that an image's tag tells.
+/// Returns the version in an image's tag.
 pub fn version_by_tag(image: &str) -> Option<ReleaseVersion> {
     ReleaseVersion::of_tag(&ImageReference::parse(image).ok()?.tag?)
 }
 
-/// Why a version can't be installed by the HyperShift that is here, by the ConfigMap in which it tells what it supports.
-/// Where that is missing or can't be read, HyperShift decides later.
+/// Returns why the installed HyperShift can't install a version, according to the ConfigMap of its supported versions. If
+/// that is missing or can't be parsed, HyperShift decides later.
 pub fn unsupported(version: ReleaseVersion, config_map: Option<&Value>) -> Option<String> {
     let supported = supported_versions(config_map?["data"][SUPPORTED_VERSIONS].as_str()?).ok()?;
     if supported.is_empty() || supported.contains(&version) {

@@ -1,7 +1,7 @@
-//! The hosted cluster's kubeconfig, handed to the DPUCluster.
+//! The injection of the hosted cluster's kubeconfig into the DPUCluster.
 //!
-//! A copy of HyperShift's Secret is put beside the DPUCluster under the key that DPF reads; then the DPUCluster is told its
-//! name. The Secret is watched, so that a copy that somebody changes is mended.
+//! A copy of HyperShift's Secret is written into the namespace of the DPUCluster, under the key that DPF reads. Then its name
+//! is set in the DPUCluster. The Secret is watched, so a copy that another client changes is restored.
 //!
 //! Source: "Field: `kubeconfigSecretRef`", "Cleanup Operations".
 
@@ -18,7 +18,7 @@ use crate::engine::action::Action;
 use crate::engine::conditions::{Finding, Status};
 use crate::object::{Name, metadata, text};
 
-/// Whether HyperShift has made the kubeconfig: the Secret belongs to the HostedCluster, which names it.
+/// Returns whether HyperShift has created the kubeconfig: the Secret belongs to the HostedCluster, which names it.
 pub fn is_made(view: &BridgeSnapshot<'_>) -> bool {
     let source = SecretRole::Kubeconfig.source(view.key, view.spec);
     let Some(cluster) = view.hosted_cluster().ours() else { return false };
@@ -29,13 +29,14 @@ pub fn is_made(view: &BridgeSnapshot<'_>) -> bool {
     is_theirs && text(cluster, "/status/kubeconfig/name") == Some(&source.name)
 }
 
-/// The name of a kubeconfig that the DPUCluster has from somebody else.
+/// Returns the name of a kubeconfig in the DPUCluster that this bridge did not set.
 pub fn of_others<'a>(view: &BridgeSnapshot<'a>) -> Option<&'a str> {
     let ours = SecretRole::Kubeconfig.copy(view.key, view.bridge.dpu_cluster.as_ref())?;
     text(view.dpu_cluster()?, "/spec/kubeconfig").filter(|name| *name != ours.name)
 }
 
-/// The other bridge that gave the DPUCluster its kubeconfig, if one did. Without it the cluster of that bridge is cut off.
+/// Returns the other bridge that set the DPUCluster's kubeconfig, if one did. Without it the cluster of that bridge is cut
+/// off.
 fn other_bridge<'a>(view: &BridgeSnapshot<'a>) -> Option<&'a Name> {
     let (theirs, dpu_cluster) = (of_others(view)?, view.bridge.dpu_cluster.as_ref()?);
     let mut bridges = view.world.bridges.keys_by(&Index::DpuCluster(dpu_cluster.clone()));
@@ -44,7 +45,7 @@ fn other_bridge<'a>(view: &BridgeSnapshot<'a>) -> Option<&'a Name> {
     })
 }
 
-/// The write that tells the DPUCluster of its kubeconfig; none if it knows, or has another.
+/// Returns the write that sets the DPUCluster's kubeconfig; `None` if it has this one or another one.
 pub fn write(view: &BridgeSnapshot<'_>) -> Option<Action> {
     let (object, name) = (view.dpu_cluster()?, view.bridge.dpu_cluster.as_ref()?);
     let is_free = text(object, "/spec/kubeconfig").is_none();
@@ -58,7 +59,7 @@ pub fn write(view: &BridgeSnapshot<'_>) -> Option<Action> {
     Some(Action::Patch { target, subresource: None, patch: Arc::new(patch) })
 }
 
-/// The finding about `KubeconfigInjected`, where no write of this pass has told otherwise.
+/// Returns the finding about `KubeconfigInjected`, unless a write of this pass overrides it.
 pub fn judge(view: &BridgeSnapshot<'_>) -> Finding {
     let copy = SecretRole::Kubeconfig.copy(view.key, view.bridge.dpu_cluster.as_ref());
     let injected = view.dpu_cluster().and_then(|object| text(object, "/spec/kubeconfig"));

@@ -11,7 +11,7 @@ const TOTAL: &str = "dpfhcpbridge_dpucluster_validation_total";
 const DURATION: &str = "dpfhcpbridge_dpucluster_validation_duration_seconds";
 const LABELS: &[&str] = &["result"];
 
-/// All of them.
+/// All metrics of the Bridge.
 pub const ALL: &[Metric] = &[
     Metric {
         name: TOTAL,
@@ -27,7 +27,7 @@ pub const ALL: &[Metric] = &[
     },
 ];
 
-/// One validation of a DPUCluster, its result and how long it took.
+/// Returns the metrics of one validation of a DPUCluster: its result and its duration.
 pub fn validated(result: &str, took: Duration) -> [Note; 2] {
     let measure = |metric, by| {
         Note::Measured(Measure { metric: Cow::Borrowed(metric), labels: vec![result.to_owned()], by })

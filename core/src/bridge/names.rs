@@ -1,4 +1,4 @@
-//! Every name that the Bridge writes into the cluster or looks for in it.
+//! All names that the Bridge writes into the cluster or reads from it.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 use crate::object::{Kind, Name};
 
-/// Keeps a bridge until its cluster is gone ("Finalizer Management").
+/// The finalizer that keeps a bridge until its cluster is gone ("Finalizer Management").
 pub const FINALIZER: &str = "dpf.hcp.bridge.com/dpfhcpbridge-finalizer";
-/// The name of the bridge that an object was made for.
+/// The name of the bridge for which an object was created.
 pub const BRIDGE_NAME: &str = "dpf.hcp.bridge.com/bridge-name";
 /// The namespace of that bridge.
 pub const BRIDGE_NAMESPACE: &str = "dpf.hcp.bridge.com/bridge-namespace";
 /// `spec.clusterType` of that bridge.
 pub const CLUSTER_TYPE: &str = "dpf.hcp.bridge.com/cluster-type";
-/// By which a Service asks MetalLB for an address, and how it did so before.
+/// The annotations by which a Service requests an address from MetalLB: the current and the older one.
 pub const REQUESTED_IPS: [&str; 2] = ["metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs"];
-/// When a Service asked for its address again: any write makes MetalLB look at it.
+/// The time at which a Service repeated its request: any write makes MetalLB process it.
 pub const ASKED_AGAIN: &str = "dpf.hcp.bridge.com/address-asked-again";
 /// The API server's Service in a control plane's namespace.
 pub const API_SERVICE: &str = "kube-apiserver";
@@ -25,16 +25,16 @@ pub const API_SERVICE: &str = "kube-apiserver";
 pub const HYPERSHIFT: &str = "hypershift";
 /// HyperShift's Deployment.
 pub const HYPERSHIFT_OPERATOR: &str = "operator";
-/// The ConfigMap of HyperShift and its key that tell which versions it supports.
+/// HyperShift's ConfigMap of supported versions, and its key.
 pub const SUPPORTED_VERSIONS: &str = "supported-versions";
 
 /// The types of conditions.
 pub mod condition {
     /// Whether the DPUCluster exists and can be read.
     pub const DPU_CLUSTER_VALID: &str = "DPUClusterValid";
-    /// Whether everything else is there that the hosted cluster is made from.
+    /// Whether all other prerequisites of the hosted cluster are met.
     pub const PREREQUISITES_MET: &str = "PrerequisitesMet";
-    /// Whether the HostedCluster is as the spec says, or keeps what HyperShift can't change.
+    /// Whether the HostedCluster matches the spec, or keeps fields that HyperShift can't change.
     pub const SPEC_APPLIED: &str = "SpecApplied";
     /// Whether the HostedCluster exists.
     pub const HOSTED_CLUSTER_CREATED: &str = "HostedClusterCreated";
@@ -56,9 +56,9 @@ pub mod condition {
     pub const READY: &str = "Ready";
 }
 
-/// What is kept of trimmed objects under names of our own.
+/// Names of our own for values in trimmed objects.
 pub mod kept {
-    /// Of a pool: whether MetalLB has written a status, and so has loaded it.
+    /// In a pool: whether MetalLB has written a status, and so has loaded it.
     pub const LOADED: &str = "loaded";
 }
 
@@ -116,11 +116,11 @@ pub mod reason {
 
     pub const WATCH_FAILED: &str = "WatchFailed";
 
-    /// What HyperShift says of a cluster that can't go on as it is.
+    /// HyperShift's reason for a cluster that can't make progress.
     pub const BLOCKED: &str = "Blocked";
 }
 
-/// The labels of everything that is made for a bridge.
+/// Returns the labels of every object that is created for a bridge.
 pub fn labels(bridge: &Name) -> Value {
     json!({ BRIDGE_NAME: bridge.name, BRIDGE_NAMESPACE: bridge.namespace })
 }

@@ -1,7 +1,7 @@
 //! Whether the NodePool has the nodes that it should have.
 //!
-//! Without machines to manage, HyperShift never calls a NodePool ready: with no replicas asked for, it is ready as soon as
-//! nothing about it is invalid.
+//! Without machines to manage, HyperShift never reports a NodePool as ready. With zero replicas, it counts as ready as soon
+//! as nothing about it is invalid.
 //!
 //! Source: "Condition: NodePoolReady".
 
@@ -13,7 +13,7 @@ use super::upgrade;
 use super::view::{BridgeSnapshot, OwnedObject, condition as find, is, unwatched, words};
 use crate::engine::conditions::{Finding, Status};
 
-/// The conditions of a NodePool that tell that it can't work as it is.
+/// The conditions of a NodePool that report that it can't work in its current state.
 const VALIDITY: [&str; 7] = [
     "ValidReleaseImage",
     "ValidPlatformImage",
@@ -24,7 +24,7 @@ const VALIDITY: [&str; 7] = [
     "SupportedVersionSkew",
 ];
 
-/// The finding about `NodePoolReady`, where no write of this pass has told otherwise.
+/// Returns the finding about `NodePoolReady`, unless a write of this pass overrides it.
 pub fn judge(view: &BridgeSnapshot<'_>) -> Finding {
     let key = view.key;
     let (status, reason, message) = match view.node_pool() {
@@ -47,8 +47,8 @@ pub fn judge(view: &BridgeSnapshot<'_>) -> Finding {
     Finding { condition: condition::NODE_POOL_READY, status, reason, message }
 }
 
-/// What a NodePool waits for while its cluster is installed: ignition is not served, or not configured yet. HyperShift goes no
-/// further, and has not looked at a payload then.
+/// Returns what a NodePool waits for while its cluster is installed: ignition is not served, or not configured yet.
+/// HyperShift does not continue until then, and has not checked a payload.
 fn installing(pool: &Value) -> Option<&'static str> {
     let has_payload = find(pool, "ValidGeneratedPayload").is_some();
     let waits = ["IgnitionEndpointAvailable", "ValidMachineConfig"];

@@ -1,13 +1,13 @@
-//! What users and other controllers write as text, and the Bridge has to understand.
+//! Parsers for texts that users and other controllers write.
 //!
-//! | module | reads |
+//! | module | parses |
 //! | --- | --- |
 //! | [`address`] | the addresses of MetalLB's pools |
 //! | [`docker_config`] | pull secrets |
 //! | [`ssh_key`] | SSH public keys |
 //! | [`version`] | OpenShift versions, and which of them HyperShift supports |
 //!
-//! An error says what is wrong, where, and how to mend it; it never shows what may be secret.
+//! An error states what is wrong, where, and how to fix it; it never shows a text that may be secret.
 
 pub mod address;
 pub mod docker_config;

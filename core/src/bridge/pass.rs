@@ -1,4 +1,4 @@
-//! One pass over a bridge: look, hand Secrets on, act, report.
+//! One pass over a bridge: read, copy Secrets, act, report.
 //!
 //! ```text
 //!  begin ─┬─ being deleted ──▶ deletion
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! *Looking* reads what no watch shows: the content of Secrets that have changed, and objects before they are created. Each
-//! *Acting* is one write that is missing, decided anew from all that is known by then. A stage without anything to ask for
-//! is skipped, so that a pass over a bridge that is as it should be asks for nothing.
+//! *Acting* is one missing write, decided from the latest state. A stage without requests is skipped, so a pass over a bridge
+//! in its desired state makes no requests.
 //!
 //! Source: "Reconciliation Flow", "Requeue Strategy".
 
@@ -44,22 +44,22 @@ mod looking;
 use self::deciding::{next_write, verdict};
 pub use self::looking::{PendingCopy, Read, lookup};
 
-/// How status writes are tried again ("Requeue Strategy").
+/// The backoff of failed status writes ("Requeue Strategy").
 const STATUS_BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
-/// How often the status is written in one pass at most: a phase has two edges to go, and a HostedCluster that was deleted is
-/// told before it is made anew.
+/// The maximum number of status writes in one pass: a phase may have two edges to traverse, and a deleted HostedCluster is
+/// reported before it is re-created.
 const REPORTS_MAX: u32 = 5;
 
 /// What a pass waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
-    /// The finalizer is being entered.
+    /// The finalizer is being added.
     Entering,
-    /// What no watch shows is being read.
+    /// State that no watch shows is being read.
     Looking(ReconcileProgress, Vec<Read>),
-    /// Secrets are being handed on, and the registry is asked.
+    /// Secrets are being copied, and the registry is being queried.
     Copying(ReconcileProgress, Vec<PendingCopy>),
-    /// One write is under way.
+    /// One write is in flight.
     Acting(ReconcileProgress, ManagedObject),
     /// The status is being written.
     Reporting(ReconcileProgress, StatusDelta),
@@ -67,32 +67,32 @@ pub enum Stage {
     Removing(deletion::Stage),
 }
 
-/// What a pass has found out.
+/// The state of a pass.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ReconcileProgress {
     began: Monotonic,
-    /// The DPUCluster, where it had to be read.
+    /// The DPUCluster, if it had to be read.
     dpu_cluster: Option<Lookup<Value>>,
     failures: Vec<(ManagedObject, Failure)>,
     written: BTreeSet<ManagedObject>,
     reports: u32,
 }
 
-/// A status with the conditions that it changes, whether it is another, and the verdict.
+/// A status with the conditions that it changes, whether it differs, and the verdict.
 type Judged = (DPFHCPBridgeStatus, Vec<Condition>, bool, Verdict);
 
-/// What a status tells that the one before did not.
+/// The differences between a status and the previous one.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StatusDelta {
-    /// The conditions whose status or reason is another.
+    /// The conditions with a changed status or reason.
     pub conditions: Vec<Condition>,
-    /// Whether the phase is another.
+    /// Whether the phase has changed.
     pub phase: bool,
-    /// Whether the spec was not looked at before.
+    /// Whether the spec had not been observed before.
     pub spec: bool,
 }
 
-/// Something that is written.
+/// An object that the Bridge writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ManagedObject {
     /// A Secret's copy.
@@ -122,7 +122,7 @@ impl ManagedObject {
 }
 
 impl ReconcileProgress {
-    /// What a part has met in this pass.
+    /// Returns the failure of an object's write in this pass.
     pub fn failure(&self, part: ManagedObject) -> Option<&Failure> {
         self.failures.iter().find(|(failed, _)| *failed == part).map(|(_, failure)| failure)
     }
@@ -154,7 +154,7 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
-        // What a pass did not wait for may have come in between.
+        // An event during the pass may have changed it.
         let is_deleting = self.world.bridges.get(key).is_none_or(|bridge| bridge.deleting);
         match stage {
             Stage::Removing(stage) => self.resume_removal(key, stage, outcomes, now),
@@ -178,7 +178,7 @@ impl Controller {
         }
     }
 
-    /// The next write that is missing.
+    /// Executes the next missing write.
     fn act(&mut self, key: &Name, pass: ReconcileProgress, now: Now) -> Next<Stage> {
         let next = self.with_view(key, &pass, now, |view| next_write(view, &pass)).flatten();
         match next {
@@ -214,7 +214,7 @@ impl Controller {
     }
 
     fn report(&mut self, key: &Name, pass: ReconcileProgress, now: Now) -> Next<Stage> {
-        // As soon as the address is free, MetalLB is to be asked again.
+        // As soon as the address is free, the request to MetalLB is repeated.
         if self.with_view(key, &pass, now, address::is_over) == Some(true)
             && let Some(memory) = self.world.memories.get_mut(key)
         {
@@ -239,7 +239,7 @@ impl Controller {
         wait(vec![write_status(key, bridge, &wanted)], Stage::Reporting(pass, news))
     }
 
-    /// What follows for a bridge whose spec can't be read: to be told, and nothing else.
+    /// Returns the status of a bridge whose spec can't be parsed. It is only reported.
     fn judge_unreadable(&self, key: &Name, pass: &ReconcileProgress, now: Now) -> Option<Judged> {
         let bridge = self.world.bridges.get(key)?;
         let problem = bridge.spec.as_ref().err()?;
@@ -248,7 +248,7 @@ impl Controller {
         Some((wanted, changed, differs, Verdict::Converged))
     }
 
-    /// Measures and logs what looking at the DPUCluster came to, once in a pass.
+    /// Records metrics and logs of the DPUCluster's validation, once in a pass.
     fn measure(&mut self, key: &Name, pass: &ReconcileProgress, now: Now) {
         let Some(bridge) = self.world.bridges.get(key) else { return };
         let lookup = self.dpu_cluster(bridge, pass);
@@ -274,11 +274,11 @@ impl Controller {
         if pass.reports > REPORTS_MAX {
             return Next::Done(Verdict::because("the server does not keep the status that is written"));
         }
-        // What was told may let something be done; the phase may have a further edge to go.
+        // The new status may permit another write, and the phase may have a further edge to traverse.
         self.act(key, pass, now)
     }
 
-    /// Takes in the answer to a status that was written. An error says how to go on.
+    /// Processes the answer to a status write. An error is the verdict with which the pass ends.
     pub(super) fn status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
@@ -299,7 +299,7 @@ impl Controller {
         }
     }
 
-    /// Lets somebody look at a bridge in its world; none if the bridge is gone or can't be read.
+    /// Calls a function with the snapshot of a bridge; `None` if the bridge is gone or can't be parsed.
     pub(super) fn with_view<T>(
         &self,
         key: &Name,
@@ -323,7 +323,7 @@ impl Controller {
         }))
     }
 
-    /// The DPUCluster of a bridge, as it was read in this pass or is watched.
+    /// Returns the DPUCluster of a bridge, as it was read in this pass or is watched.
     fn dpu_cluster(&self, bridge: &Bridge, pass: &ReconcileProgress) -> Lookup<Value> {
         match (&pass.dpu_cluster, &bridge.dpu_cluster) {
             (Some(read), _) => read.clone(),
@@ -345,12 +345,12 @@ fn source_of(part: ManagedObject) -> Source {
     }
 }
 
-/// A status, over the one that it was compared with.
+/// Returns the write of a status over the one that it was compared with.
 pub fn write_status(key: &Name, bridge: &Bridge, status: &impl Serialize) -> Action {
     let version = &bridge.metadata["metadata"]["resourceVersion"];
     let metadata = json!({ "uid": bridge.uid, "resourceVersion": version });
     let mut status = json!(status);
-    // A merge patch takes nothing away that it does not name.
+    // A merge patch removes only fields that it names.
     for (field, _) in json!(bridge.status).as_object().into_iter().flatten() {
         if status.get(field).is_none() {
             status[field] = Value::Null;

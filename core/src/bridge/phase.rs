@@ -1,4 +1,4 @@
-//! The phase of a bridge: where its conditions point to, one edge of the specification's table at a time.
+//! The phase of a bridge: it follows the conditions, one edge of the specification's table at a time.
 //!
 //! | from | to |
 //! | --- | --- |
@@ -18,20 +18,20 @@ use super::names::{condition, reason};
 /// A phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Something is missing that may still appear.
+    /// A prerequisite is missing that may still appear.
     Pending,
-    /// The hosted cluster is being made.
+    /// The hosted cluster is being created.
     Provisioning,
     /// The hosted cluster works.
     Ready,
-    /// Something has to be mended.
+    /// Users have to fix something.
     Failed,
-    /// The hosted cluster is being taken down.
+    /// The hosted cluster is being deleted.
     Deleting,
 }
 
 impl Phase {
-    /// As the status writes it.
+    /// Returns the text that the status contains.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -42,13 +42,13 @@ impl Phase {
         }
     }
 
-    /// Reads what a status says.
+    /// Parses the text of a status.
     pub fn read(text: &str) -> Option<Self> {
         let all = [Self::Pending, Self::Provisioning, Self::Ready, Self::Failed, Self::Deleting];
         all.into_iter().find(|phase| phase.as_str() == text)
     }
 
-    /// The next phase on the way to another. It may be this one: not every phase can be reached from every other.
+    /// Returns the next phase on the way to another. It may be this one: not every phase can be reached from every other.
     pub const fn toward(before: Option<Self>, target: Self) -> Self {
         match (before, target) {
             (_, Self::Deleting) | (Some(Self::Deleting), _) => Self::Deleting,
@@ -63,8 +63,8 @@ impl Phase {
     }
 }
 
-/// Where the conditions of a bridge that is not being deleted point to. It keeps its phase while what decides can't be
-/// watched.
+/// Returns the target phase for the conditions of a bridge that is not being deleted. It keeps its phase while objects that
+/// decide about it can't be watched.
 pub fn target(conditions: &[Condition], before: Option<Phase>) -> Phase {
     let find = |name: &str| conditions.iter().find(|condition| condition.type_ == name);
     let is = |name: &str, status: &str| find(name).is_some_and(|condition| condition.status == status);
@@ -73,7 +73,7 @@ pub fn target(conditions: &[Condition], before: Option<Phase>) -> Phase {
 
     let is_created = is(condition::HOSTED_CLUSTER_CREATED, "True");
     let was_ready = is(condition::PROVISIONED, "True");
-    // A control plane that has lost replicas serves all the same.
+    // A control plane that has lost replicas still serves.
     let is_degraded = because(condition::READY, reason::WAITING_FOR_CONTROL_PLANE)
         && is(condition::HOSTED_CLUSTER_AVAILABLE, "True")
         && is(condition::HOSTED_CLUSTER_DEGRADED, "True");

@@ -1,4 +1,4 @@
-//! MetalLB's pools: which addresses a Service may have out of them.
+//! MetalLB's pools: which of their addresses a Service may have.
 //!
 //! Source: "Field: `metalLBVirtualIP`".
 
@@ -13,29 +13,30 @@ use super::source::Source;
 use super::world::World;
 use crate::object::{Name, label};
 
-/// How many pools a message names.
+/// The maximum number of pools that a message names.
 const NAMED_MAX: usize = 5;
 
-/// The namespaces of the pools that MetalLB has loaded: it writes a status to those, and reads none outside its own namespace.
-/// Empty where no pool has one, as an older MetalLB writes none.
+/// Returns the namespaces of the pools that MetalLB has loaded. It writes a status to those, and reads none outside its own
+/// namespace. The result is empty if no pool has a status, because an older MetalLB writes none.
 fn namespaces(world: &World) -> BTreeSet<&str> {
     let loaded = world.all(Source::Pools).filter(|(_, pool)| pool[kept::LOADED] == true);
     loaded.map(|(name, _)| &*name.namespace).collect()
 }
 
-/// The pools that count.
+/// Returns the pools that MetalLB uses.
 fn counted(world: &World) -> impl Iterator<Item = (&Name, &Value)> {
     let namespaces = namespaces(world);
     let is_read = move |name: &Name| namespaces.is_empty() || namespaces.contains(&*name.namespace);
     world.all(Source::Pools).filter(move |(name, _)| is_read(name))
 }
 
-/// Whether a Service of a namespace may have an address. One that does not exist yet is not judged by its labels.
+/// Returns whether a Service of a namespace may have an address. The labels of a Service that does not exist yet are not
+/// checked.
 pub fn gives(world: &World, address: IpAddr, namespace: &str, service: Option<&Value>) -> bool {
     counted(world).any(|(_, pool)| holds(pool, address) && serves(pool, namespace, service))
 }
 
-/// Why no pool gives an address, and how to change that.
+/// Returns why no pool provides an address, and how to change that.
 pub fn refusal(world: &World, address: IpAddr, namespace: &str) -> String {
     let holding: Vec<&Name> =
         counted(world).filter(|(_, pool)| holds(pool, address)).map(|(name, _)| name).collect();
@@ -63,7 +64,7 @@ pub fn refusal(world: &World, address: IpAddr, namespace: &str) -> String {
     )
 }
 
-/// Some names, and how many more there are.
+/// Returns some names, and the number of the others.
 fn listed(names: &[&Name]) -> String {
     let shown: Vec<String> = names.iter().take(NAMED_MAX).map(ToString::to_string).collect();
     match names.len().saturating_sub(NAMED_MAX) {
@@ -72,7 +73,7 @@ fn listed(names: &[&Name]) -> String {
     }
 }
 
-/// Whether an address is in a pool. A range that can't be read holds nothing.
+/// Returns whether an address is in a pool. A range that can't be parsed contains nothing.
 fn holds(pool: &Value, address: IpAddr) -> bool {
     let avoids_buggy = pool["spec"]["avoidBuggyIPs"] == true;
     let ranges = pool["spec"]["addresses"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -81,7 +82,7 @@ fn holds(pool: &Value, address: IpAddr) -> bool {
         .any(|range| range.contains(address, avoids_buggy))
 }
 
-/// Whether a pool is for a Service. Selectors of namespaces are for MetalLB to evaluate: namespaces are not watched.
+/// Returns whether a pool is for a Service. MetalLB evaluates selectors of namespaces itself: namespaces are not watched.
 fn serves(pool: &Value, namespace: &str, service: Option<&Value>) -> bool {
     let allocation = &pool["spec"]["serviceAllocation"];
     let list = |field: &str| allocation[field].as_array().filter(|list| !list.is_empty());
@@ -93,7 +94,7 @@ fn serves(pool: &Value, namespace: &str, service: Option<&Value>) -> bool {
         && list("serviceSelectors").is_none_or(is_selected)
 }
 
-/// Whether a label selector matches an object. One that can't be read matches nothing.
+/// Returns whether a label selector matches an object. A selector that can't be parsed matches nothing.
 fn matches(selector: &Value, object: &Value) -> bool {
     let labels = selector["matchLabels"].as_object().into_iter().flatten();
     let mut terms = selector["matchExpressions"].as_array().into_iter().flatten();
@@ -145,7 +146,7 @@ mod tests {
             let pool = json!({ "spec": { "serviceAllocation": allocation } });
             assert_eq!(serves(&pool, "a", Some(&service)), expected, "{pool}");
         }
-        // Before the Service exists, nobody knows its labels.
+        // Before the Service exists, its labels are unknown.
         let pool = json!({ "spec": { "serviceAllocation": { "serviceSelectors": [{ "matchLabels": { "app": "web" } }] } } });
         assert!(serves(&pool, "a", None));
     }

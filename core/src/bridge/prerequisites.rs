@@ -1,8 +1,9 @@
-//! What has to be there before a hosted cluster can be made, besides its DPUCluster.
+//! The prerequisites of a hosted cluster besides its DPUCluster.
 //!
-//! Each check is a function of what is known. What may still appear is waited for, and a watch wakes the bridge when it
-//! does; what only a user can mend is told once and tried again when the input has changed. Most of it does not matter any
-//! more once the HostedCluster exists: a running cluster is not taken down because a StorageClass is gone.
+//! Each check is a function of the cached state. The Bridge waits for objects that may still appear, and a watch enqueues the
+//! bridge when they do. A mistake that only a user can fix is reported once and checked again when the input has changed.
+//! Most prerequisites do not matter any more once the HostedCluster exists: a running cluster is not deleted because a
+//! StorageClass is gone.
 //!
 //! Source: "Reconciliation Validation".
 
@@ -17,39 +18,39 @@ use crate::engine::action::{Class, Failure};
 use crate::object::{Name, is_deleting};
 use serde_json::Value;
 
-/// Something that is missing, or wrong.
+/// A missing or invalid prerequisite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unmet {
-    /// What, where and how to mend it.
+    /// What is wrong, on which object, and how to fix it.
     pub message: String,
-    /// Who has to do something.
+    /// How it can be resolved.
     pub remedy: Resolution,
 }
 
-/// What an unmet prerequisite needs.
+/// How an unmet prerequisite can be resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolution {
-    /// It may still appear.
+    /// The object may still appear.
     Retry,
     /// The input has to be changed.
     UserAction,
-    /// Another has the address that is asked for.
+    /// Another Service has the requested address.
     FreeAddress,
 }
 
 impl Unmet {
-    /// Something that may still appear.
+    /// Returns a prerequisite that may still appear.
     pub fn wait(message: impl Into<String>) -> Self {
         Self { message: message.into(), remedy: Resolution::Retry }
     }
 
-    /// Something that has to be changed.
+    /// Returns a prerequisite that users have to change.
     pub fn mend(message: impl Into<String>) -> Self {
         Self { message: message.into(), remedy: Resolution::UserAction }
     }
 }
 
-/// Everything that is unmet.
+/// Returns everything that is unmet.
 pub fn check(view: &BridgeSnapshot<'_>) -> Vec<Unmet> {
     let is_new =
         matches!(view.hosted_cluster(), OwnedObject::Absent | OwnedObject::Unknown(_) | OwnedObject::Going)
@@ -75,7 +76,8 @@ pub fn check(view: &BridgeSnapshot<'_>) -> Vec<Unmet> {
     unmet
 }
 
-/// Whether the registry has to be asked for the release image: HyperShift has yet to be given it, or was given it unchecked.
+/// Returns whether the registry has to be queried for the release image: the HostedCluster does not have it yet, or got it
+/// unchecked.
 pub fn image_matters(view: &BridgeSnapshot<'_>) -> bool {
     if view.is_out_of_sight() {
         return false;
@@ -86,13 +88,13 @@ pub fn image_matters(view: &BridgeSnapshot<'_>) -> bool {
         .is_none_or(|cluster| !has_image(view, cluster) || !(checked || was_checked(view, cluster)))
 }
 
-/// Whether HyperShift was given the release image.
+/// Returns whether the HostedCluster has the release image.
 fn has_image(view: &BridgeSnapshot<'_>, cluster: &Value) -> bool {
     cluster["spec"]["release"]["image"] == view.spec.ocp_release_image
 }
 
-/// Whether the status says that the release image, which HyperShift has, was checked. After a change of the spec it may
-/// speak of another image, unless HyperShift runs this one.
+/// Returns whether the status reports that the release image of the HostedCluster was checked. After a change of the spec it
+/// may refer to another image, unless HyperShift runs this one.
 fn was_checked(view: &BridgeSnapshot<'_>, cluster: &Value) -> bool {
     view.bridge.condition(condition::PREREQUISITES_MET).is_some_and(|before| {
         let is_current = before.observed_generation == Some(view.bridge.generation);
@@ -101,13 +103,14 @@ fn was_checked(view: &BridgeSnapshot<'_>, cluster: &Value) -> bool {
     })
 }
 
-/// Whether HyperShift may be given the release image: it has it, or the registry was asked, whatever it answered.
+/// Returns whether the release image may be set: the HostedCluster has it, or the registry was queried, whatever it answered.
 pub fn may_give_image(view: &BridgeSnapshot<'_>) -> bool {
     let has_image = view.hosted_cluster().ours().is_some_and(|cluster| has_image(view, cluster));
     has_image || view.checked_image().is_some()
 }
 
-/// What is said of a release image that could not be checked. That it is yet to be checked matters only if nothing is unmet.
+/// Returns the report about a release image that could not be checked. A check that is still due is reported only if nothing
+/// is unmet.
 pub fn doubt(view: &BridgeSnapshot<'_>, unmet: &[Unmet]) -> Option<String> {
     if !image_matters(view) {
         return None;
@@ -116,7 +119,7 @@ pub fn doubt(view: &BridgeSnapshot<'_>, unmet: &[Unmet]) -> Option<String> {
         let image = &view.spec.ocp_release_image;
         return unmet.is_empty().then(|| format!("release image {image} is not checked yet"));
     };
-    // Once HyperShift runs the image, what a registry refuses says nothing of it.
+    // Once HyperShift runs the image, a registry's refusal no longer matters.
     let is_under_way = || {
         view.hosted_cluster().ours().is_some_and(|cluster| {
             let is_complete = upgrade::is_complete(cluster, &view.spec.ocp_release_image);
@@ -127,7 +130,7 @@ pub fn doubt(view: &BridgeSnapshot<'_>, unmet: &[Unmet]) -> Option<String> {
     checked.doubt().or_else(|| Some(format!("HyperShift was given the release image, but {}", refusal()?)))
 }
 
-/// HyperShift makes a namespace `<namespace>-<name>`, and a NodePool can't name a HostedCluster with a dot.
+/// Checks the name: HyperShift creates a namespace `<namespace>-<name>`, and a NodePool can't name a HostedCluster with a dot.
 fn name(key: &Name) -> Option<Unmet> {
     const LONGEST: usize = 63;
     if key.name.contains('.') {
@@ -145,7 +148,7 @@ fn name(key: &Name) -> Option<Unmet> {
     })
 }
 
-/// `a-b/c` and `a/b-c` would have the same namespace for their control planes.
+/// Checks that no older bridge has the same control plane namespace: `a-b/c` and `a/b-c` would share one.
 fn shared_namespace(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let namespace = control_plane_namespace(view.key);
     let rival = view.world.rival(&Index::ControlPlane(namespace.clone()), view.key)?;
@@ -154,7 +157,7 @@ fn shared_namespace(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     )))
 }
 
-/// One DPUCluster has one control plane.
+/// Checks that no older bridge names the DPUCluster: it has one control plane.
 fn in_use(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let dpu_cluster = view.bridge.dpu_cluster.clone()?;
     let rival = view.world.rival(&Index::DpuCluster(dpu_cluster.clone()), view.key)?;
@@ -164,7 +167,7 @@ fn in_use(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     )))
 }
 
-/// A DPUCluster that waits for our kubeconfig can't be ready; one that has another can.
+/// Checks the DPUCluster. One that waits for our kubeconfig can't be ready; one that has another kubeconfig can.
 fn dpu_cluster(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let (object, name) = (view.dpu_cluster()?, view.bridge.dpu_cluster.as_ref()?);
     if is_deleting(object) {
@@ -196,7 +199,7 @@ fn hypershift(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     }
 }
 
-/// What of a cluster that exists can't be watched.
+/// Returns which objects of an existing cluster can't be watched.
 fn out_of_sight(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let refused = |source| Some((source, view.refusal(source)?));
     let (source, failure) = [Source::HostedClusters, Source::NodePools].into_iter().find_map(refused)?;
@@ -246,9 +249,9 @@ fn secret(view: &BridgeSnapshot<'_>, role: SecretRole) -> Option<Unmet> {
             "Secret {source} of {field} does not exist; create it with the key {key:?}"
         ))),
         SecretState::Unknown(failure) => Some(unknown("Secrets", failure, "grant access to them")),
-        // A change that came in during this pass has its copy brought up to date in the next one.
+        // The Secret changed during this pass. Its copy is updated in the next one.
         SecretState::Unread if is_copied(view, role) => None,
-        // It is copied once there is a DPUCluster to make a cluster for.
+        // It is copied once there is a DPUCluster to create a cluster for.
         SecretState::Unread if view.dpu_cluster().is_none() => None,
         SecretState::Unread => {
             Some(Unmet::wait(format!("Secret {source} of {field} is not read and copied yet")))
@@ -267,7 +270,7 @@ fn release_image(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let checked = view.checked_image();
     let given = view.hosted_cluster().ours().filter(|cluster| has_image(view, cluster));
     if let Some(message) = checked.and_then(Checked::refusal) {
-        // A cluster that runs with it needs no registry.
+        // A cluster that runs the image needs no registry.
         return (!given.is_some_and(readiness::serves)).then(|| Unmet::mend(message));
     }
     if given.is_some() {
@@ -279,7 +282,7 @@ fn release_image(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     image::unsupported(version, config_map).map(Unmet::mend)
 }
 
-/// Something that can't be looked at.
+/// A prerequisite that can't be checked.
 fn unknown(what: &str, failure: &Failure, remedy: &str) -> Unmet {
     Unmet::wait(match failure.class {
         Class::NotFound => format!("{what} are not served here; {remedy}"),
@@ -294,7 +297,7 @@ fn unknown(what: &str, failure: &Failure, remedy: &str) -> Unmet {
     })
 }
 
-/// The title of the API server's Service.
+/// Returns the title of the API server's Service.
 pub fn service_title(key: &Name) -> String {
     format!("Service {}/{API_SERVICE}", control_plane_namespace(key))
 }

@@ -15,10 +15,10 @@ use crate::engine::conditions::{Finding, Status};
 use crate::object::metadata;
 use crate::time::Now;
 
-/// How long a cluster may take to become ready for the first time.
+/// The time limit for a cluster to become ready for the first time.
 pub const PROVISIONING_MAX: Duration = Duration::from_hours(1);
 
-/// The finding about `PrerequisitesMet`. A release image that could not be checked is no obstacle, but reported.
+/// Returns the finding about `PrerequisitesMet`. A release image that could not be checked is no obstacle, but reported.
 pub fn prerequisites(unmet: &[Unmet], doubt: Option<&str>) -> Finding {
     let (status, reason) = if unmet.is_empty() {
         (Status::True, if doubt.is_some() { reason::IMAGE_UNCHECKED } else { reason::ALL_MET })
@@ -27,7 +27,7 @@ pub fn prerequisites(unmet: &[Unmet], doubt: Option<&str>) -> Finding {
     } else {
         (Status::False, reason::INVALID)
     };
-    // What has to be mended comes before what may appear by itself.
+    // Mistakes that users have to fix come before objects that may appear by themselves.
     let (wait, mend): (Vec<&Unmet>, Vec<&Unmet>) =
         unmet.iter().partition(|unmet| unmet.remedy == Resolution::Retry);
     let messages = mend.into_iter().chain(wait).map(|unmet| unmet.message.as_str());
@@ -37,9 +37,9 @@ pub fn prerequisites(unmet: &[Unmet], doubt: Option<&str>) -> Finding {
     Finding { condition: condition::PREREQUISITES_MET, status, reason, message }
 }
 
-/// The finding about `Ready`, from all others.
+/// Returns the finding about `Ready`, from all others.
 pub fn ready(view: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
-    // What can't be watched hides nothing that is known to be in the way.
+    // Unwatchable objects must not hide known obstacles.
     let is_known = |finding: &&Finding| finding.reason != reason::WATCH_FAILED;
     let find = |name: &str| findings.iter().filter(is_known).find(|finding| finding.condition == name);
     let unless = |name: &str, status: Status, reason: &'static str| {
@@ -49,7 +49,7 @@ pub fn ready(view: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
     let is_new = !matches!(view.hosted_cluster(), OwnedObject::Ours(_)) && !view.is_out_of_sight();
     let is_invalid = find(condition::PREREQUISITES_MET).is_some_and(|it| it.reason == reason::INVALID);
     let prerequisites = || {
-        // A cluster that runs does without what it was made from.
+        // A running cluster no longer needs its prerequisites.
         (is_new || is_invalid)
             .then(|| unless(condition::PREREQUISITES_MET, Status::False, reason::VALIDATION_FAILED))
             .flatten()
@@ -71,14 +71,14 @@ pub fn ready(view: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
     };
     let injected = || {
         let finding = find(condition::KUBECONFIG_INJECTED)?;
-        // Who has a control plane of its own does not wait for ours.
+        // A DPUCluster that has a control plane of its own does not wait for ours.
         if finding.reason == reason::DPU_CLUSTER_HAS_ITS_OWN {
             return None;
         }
         unless(condition::KUBECONFIG_INJECTED, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
     };
     let exposure = || {
-        // A cluster that is to get another address is reached at the one that it has, though it can't be asked for.
+        // A cluster that is to get another address is still reachable at its current one, although that can't be requested.
         (!super::exposure::is_reached(view))
             .then(|| {
                 unless(condition::SERVICE_EXPOSURE_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
@@ -86,7 +86,7 @@ pub fn ready(view: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
             .flatten()
     };
     let nodes = || {
-        // Nodes that have to wait for a release keep no cluster from working.
+        // Nodes that wait for a release do not prevent a cluster from working.
         let finding = find(condition::NODE_POOL_READY)?;
         (finding.reason != reason::RELEASE_PENDING)
             .then(|| unless(condition::NODE_POOL_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE))
@@ -121,14 +121,14 @@ pub fn ready(view: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
     Finding { condition: condition::READY, status, reason, message }
 }
 
-/// Whether the control plane of a HostedCluster serves.
+/// Returns whether the control plane of a HostedCluster serves.
 pub fn serves(cluster: &Value) -> bool {
     is(cluster, "Available", "True") && super::exposure::has_endpoint(cluster) && is_installed(cluster)
 }
 
-/// What is in the way of a HostedCluster's control plane.
+/// Returns the obstacle of a HostedCluster's control plane.
 fn control_plane(view: &BridgeSnapshot<'_>, cluster: &Value) -> Option<(Status, &'static str, String)> {
-    // A control plane serves though HyperShift is paused, or can't go on with a change.
+    // A control plane serves even if HyperShift is paused, or can't complete a change.
     if serves(cluster) {
         return None;
     }
@@ -142,7 +142,7 @@ fn control_plane(view: &BridgeSnapshot<'_>, cluster: &Value) -> Option<(Status, 
     }
     if !is(cluster, "Available", "True") {
         let available = super::view::condition(cluster, "Available");
-        // Of a cluster that is being made nothing else is to be expected.
+        // This is normal for a cluster that is being created.
         let was_reachable =
             view.bridge.condition(condition::PROVISIONED).is_some_and(|it| it.status == "True");
         let is_unreachable = was_reachable
@@ -159,8 +159,8 @@ fn control_plane(view: &BridgeSnapshot<'_>, cluster: &Value) -> Option<(Status, 
     Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, message.to_owned()))
 }
 
-/// That not all components of a control plane are healthy, though it serves. A rollout takes replicas down one by one, which is
-/// no news of its health.
+/// Returns that not all components of a control plane are healthy, although it serves. A rollout replaces replicas one by
+/// one, which does not affect its health.
 fn degraded(view: &BridgeSnapshot<'_>) -> Option<(Status, &'static str, String)> {
     let cluster = view.hosted_cluster().ours().filter(|cluster| is(cluster, "Degraded", "True"))?;
     let newest = &cluster["status"]["controlPlaneVersion"]["history"][0]["state"];
@@ -168,19 +168,19 @@ fn degraded(view: &BridgeSnapshot<'_>) -> Option<(Status, &'static str, String)>
     (!is_rolling).then(|| (Status::False, reason::WAITING_FOR_CONTROL_PLANE, words(cluster, "Degraded")))
 }
 
-/// Whether a version of the control plane was ever installed completely. An older HyperShift does not tell.
+/// Returns whether a version of the control plane was ever installed completely. An older HyperShift does not report that.
 fn is_installed(cluster: &Value) -> bool {
     let history = cluster["status"]["controlPlaneVersion"]["history"].as_array();
     history.is_none_or(|history| history.iter().any(|entry| entry["state"] == "Completed"))
 }
 
-/// The finding about `Provisioned`: once true, it stays so for as long as the HostedCluster exists. Time runs out only where
-/// nothing but time is needed.
+/// Returns the finding about `Provisioned`: once true, it stays true for as long as the HostedCluster exists. The time limit
+/// applies only while the cluster needs nothing but time.
 pub fn provisioned(view: &BridgeSnapshot<'_>, ready: &Finding) -> Finding {
     let before = view.bridge.condition(condition::PROVISIONED);
     let has_timed_out = before.is_some_and(|before| before.reason == reason::TIMED_OUT);
     let was = before.is_some_and(|before| {
-        // It may tell of a HostedCluster that was there before.
+        // The condition may refer to an earlier HostedCluster.
         let created = |cluster: &Value| metadata(cluster, "creationTimestamp").parse::<Timestamp>().ok();
         let created = view.hosted_cluster().ours().and_then(created);
         before.status == "True" && created.is_none_or(|created| before.last_transition_time.0 >= created)
@@ -209,12 +209,12 @@ pub fn provisioned(view: &BridgeSnapshot<'_>, ready: &Finding) -> Finding {
     Finding { condition: condition::PROVISIONED, status, reason, message: message.to_owned() }
 }
 
-/// Whether a reason of `Ready` tells that things take their time.
+/// Returns whether a reason of `Ready` reports work in progress.
 pub fn is_waiting(reason: &str) -> bool {
     !matches!(reason, reason::VALIDATION_FAILED | reason::WATCH_FAILED)
 }
 
-/// How long a HostedCluster may still take.
+/// Returns the remaining time for a HostedCluster to become ready.
 pub fn remaining(cluster: &Value, now: Now) -> Duration {
     let Ok(created) = metadata(cluster, "creationTimestamp").parse::<Timestamp>() else {
         return PROVISIONING_MAX;

@@ -1,9 +1,9 @@
-//! How a run of the Bridge is recorded.
+//! The traits that a recording of the Bridge needs.
 
 use super::parse::{docker_config, ssh_key};
 use crate::engine::recording::{Form, Traits};
 
-/// What a recording must know of the Bridge.
+/// The traits of the Bridge for recordings.
 pub(super) const TRAITS: Traits = Traits {
     mark: None,
     words: &[

@@ -1,7 +1,7 @@
-//! Secrets that are checked and handed on: the pull secret and the SSH keys to HyperShift, the kubeconfig to the DPUCluster.
+//! Secrets that are checked and copied: the pull secret and the SSH keys for HyperShift, the kubeconfig for the DPUCluster.
 //!
-//! Watches show their metadata only. A Secret is read when its version, or that of its copy, is not the one that was
-//! compared last; its content is never kept.
+//! Watches show their metadata only. A Secret is read when its version, or that of its copy, differs from the one that was
+//! compared last. Its content is never stored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,22 +19,22 @@ use crate::object::{Name, controller_reference, controller_uid, label, metadata}
 
 use super::source::Source;
 
-/// What a Secret is for.
+/// The role of a Secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SecretRole {
     /// Pulls images (`spec.pullSecretRef`).
     Pull,
-    /// Lets in to nodes (`spec.sshKeySecretRef`).
+    /// Gives access to nodes (`spec.sshKeySecretRef`).
     Ssh,
-    /// The hosted cluster's kubeconfig, which HyperShift makes.
+    /// The hosted cluster's kubeconfig, which HyperShift creates.
     Kubeconfig,
 }
 
 impl SecretRole {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Self; 3] = [Self::Pull, Self::Ssh, Self::Kubeconfig];
 
-    /// Where it comes from.
+    /// Returns the source Secret.
     pub fn source(self, bridge: &Name, spec: &DPFHCPBridgeSpec) -> Name {
         match self {
             Self::Pull => Name::new(&bridge.namespace, &spec.pull_secret_ref.name),
@@ -43,7 +43,7 @@ impl SecretRole {
         }
     }
 
-    /// Where it goes; nowhere, if no DPUCluster is named.
+    /// Returns the copy; `None` if no DPUCluster is named.
     pub fn copy(self, bridge: &Name, dpu_cluster: Option<&Name>) -> Option<Name> {
         let Name { namespace, name } = bridge;
         Some(match self {
@@ -55,7 +55,7 @@ impl SecretRole {
         })
     }
 
-    /// Its key in the source.
+    /// Returns its key in the source.
     pub const fn source_key(self) -> &'static str {
         match self {
             Self::Pull => ".dockerconfigjson",
@@ -64,7 +64,7 @@ impl SecretRole {
         }
     }
 
-    /// Its key in the copy: the one that the reader looks for.
+    /// Returns its key in the copy: the one that the reader looks for.
     const fn copy_key(self) -> &'static str {
         match self {
             Self::Pull => ".dockerconfigjson",
@@ -81,43 +81,43 @@ impl SecretRole {
     }
 }
 
-/// What came of comparing a Secret with its copy.
+/// The result of the comparison of a Secret with its copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {
     source: String,
     copy: Option<String>,
-    /// What is wrong with either, in words that hold nothing of it.
+    /// What is wrong with either, without any of its content.
     pub complaint: Option<String>,
 }
 
 impl Verified {
-    /// Remembers what was found in these versions of the two.
+    /// Stores the result for these versions of the two.
     pub fn new(source: &Value, copy: Option<&Value>, complaint: Option<String>) -> Self {
         Self { source: marker(source), copy: copy.map(marker), complaint }
     }
 }
 
-/// One version of one object.
+/// Identifies one version of one object.
 pub fn marker(object: &Value) -> String {
     format!("{}/{}", metadata(object, "uid"), metadata(object, "resourceVersion"))
 }
 
-/// How a Secret stands.
+/// The state of a Secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretState<'a> {
     /// It does not exist.
     Missing,
-    /// Nobody knows.
+    /// It can't be read.
     Unknown(&'a Failure),
     /// It has to be read, and perhaps copied.
     Unread,
-    /// It can't be used as it is.
+    /// It is invalid.
     Bad(&'a str),
-    /// Its copy is as it should be.
+    /// Its copy is up to date.
     Copied,
 }
 
-/// How a Secret of a bridge stands.
+/// Returns the state of a Secret of a bridge.
 pub fn standing<'a>(
     world: &'a World,
     memory: &'a Memory,
@@ -145,12 +145,12 @@ pub fn standing<'a>(
     }
 }
 
-/// What is to be done about a Secret that was read.
+/// The result of the comparison of a Secret with its copy, with the write that it needs.
 #[derive(Debug)]
 pub enum CopyComparison {
-    /// It can't be used as it is.
+    /// It is invalid.
     Bad(String),
-    /// Its copy is as it should be.
+    /// Its copy is up to date.
     Same,
     /// The copy has to be written.
     Differs(Action),
@@ -192,7 +192,7 @@ pub fn examine(
         "type": role.secret_type(),
         "data": { role.copy_key(): content },
     });
-    // An owner in another namespace would be none: the garbage collector would delete the copy.
+    // An owner in another namespace is not valid: the garbage collector would delete the copy.
     if role != SecretRole::Kubeconfig {
         let owner = controller_reference(&names::bridge(), &key.name, &bridge.uid);
         manifest["metadata"]["ownerReferences"] = json!([owner]);
@@ -201,7 +201,7 @@ pub fn examine(
     Some(CopyComparison::Differs(create_or_apply(target.object(&names::secret()), manifest, seen)))
 }
 
-/// Whether a copy was made for this bridge.
+/// Returns whether a copy was made for this bridge.
 pub fn is_ours(role: SecretRole, key: &Name, bridge: &Bridge, copy: &Value) -> bool {
     match role {
         SecretRole::Pull | SecretRole::Ssh => controller_uid(copy) == Some(&bridge.uid),
@@ -212,7 +212,7 @@ pub fn is_ours(role: SecretRole, key: &Name, bridge: &Bridge, copy: &Value) -> b
     }
 }
 
-/// What is handed on, as a Secret holds it. An error says what is wrong, and shows nothing of it.
+/// Returns the value to copy, as it is in a Secret. An error states what is wrong, and shows nothing of it.
 fn content(role: SecretRole, source: &Value) -> Result<&Value, String> {
     let data = &source["data"][role.source_key()];
     let Some(text) = data.as_str() else {
@@ -228,7 +228,7 @@ fn content(role: SecretRole, source: &Value) -> Result<&Value, String> {
     Ok(data)
 }
 
-/// The credentials of registries in a pull secret that was read.
+/// Returns the credentials of registries in a pull secret.
 pub fn docker_config(source: &Value) -> Option<DockerConfig> {
     let bytes = STANDARD.decode(source["data"][SecretRole::Pull.source_key()].as_str()?).ok()?;
     DockerConfig::parse(&bytes).ok()

@@ -1,6 +1,6 @@
-//! The kinds that the Bridge watches besides its own, and what of their objects matters.
+//! The kinds that the Bridge watches besides its own, and the relevant fields of their objects.
 //!
-//! An object is trimmed before it is kept: a change of what does not matter wakes nobody and costs no memory.
+//! An object is trimmed before it is stored. So a change of other fields enqueues nothing and costs no memory.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::names::{
 use crate::engine::action::Scope;
 use crate::object::{Kind, annotation, metadata};
 
-/// What is watched besides bridges.
+/// The kinds that are watched besides bridges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Source {
     /// DPUClusters, of DPF.
@@ -26,7 +26,7 @@ pub enum Source {
     Pools,
     /// Secrets, by their metadata.
     Secrets,
-    /// Services that have, or ask for, addresses.
+    /// Services that have, or request, addresses.
     Services,
     /// Nodes, for the address of node ports.
     Nodes,
@@ -39,7 +39,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// All of them.
+    /// All sources.
     pub const ALL: [Self; 10] = [
         Self::DpuClusters,
         Self::HostedClusters,
@@ -53,7 +53,7 @@ impl Source {
         Self::Versions,
     ];
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(self) -> Arc<Kind> {
         match self {
             Self::DpuClusters => names::dpu_cluster(),
@@ -69,12 +69,12 @@ impl Source {
         }
     }
 
-    /// The source that a kind is watched for.
+    /// Returns the source that a kind is watched for.
     pub fn of(kind: &Kind) -> Option<Self> {
         Self::ALL.into_iter().find(|source| *source.kind() == *kind)
     }
 
-    /// Which of the objects are watched, and how much of each.
+    /// Returns which objects are watched, and which of their fields.
     pub fn scope(self) -> Scope {
         let one = |name: &str| Scope {
             namespace: Some(HYPERSHIFT.to_owned()),
@@ -95,7 +95,7 @@ impl Source {
         }
     }
 
-    /// What of an object matters; none if nothing does.
+    /// Returns the relevant fields of an object; `None` if there are none.
     pub fn trim(self, object: &Value) -> Option<Value> {
         let kept = match self {
             Self::DpuClusters => json!({
@@ -121,7 +121,7 @@ impl Source {
     }
 }
 
-/// Only Services that have to do with addresses from outside.
+/// Keeps only Services with external addresses.
 fn service(object: &Value) -> Option<Value> {
     let spec = &object["spec"];
     let is_ours = metadata(object, "name") == API_SERVICE;
@@ -138,8 +138,8 @@ fn service(object: &Value) -> Option<Value> {
     }))
 }
 
-/// Puts back the metadata that matters. A resource version changes with everything, so that it is kept only where it is
-/// the only thing that shows a change, or serves as a precondition.
+/// Restores the relevant metadata. A resource version changes with every write. So it is kept only if it is the only field
+/// that shows a change, or is needed as a precondition.
 fn with_metadata(source: Source, mut kept: Value, object: &Value) -> Value {
     let is_written = !matches!(
         source,

@@ -1,4 +1,4 @@
-//! The status of a bridge, from all that was found out.
+//! The status of a bridge, from all findings.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use lockstep_crds::bridge::{DPFHCPBridgeStatus, LocalObjectReference, ObjectReference};
@@ -22,14 +22,14 @@ use crate::engine::conditions::{self, Finding, Status};
 use crate::object::text;
 use crate::time::Now;
 
-/// The conditions of a HostedCluster that are shown as they are.
+/// The conditions that are copied from a HostedCluster.
 const MIRRORED: [(&str, &str); 3] = [
     ("Available", condition::HOSTED_CLUSTER_AVAILABLE),
     ("Progressing", condition::HOSTED_CLUSTER_PROGRESSING),
     ("Degraded", condition::HOSTED_CLUSTER_DEGRADED),
 ];
 
-/// What the status should be, and which of its conditions that changes.
+/// Returns the desired status, and the conditions that it changes.
 pub fn wanted(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> (DPFHCPBridgeStatus, Vec<Condition>) {
     let generation = view.bridge.generation;
     let mut status = view.bridge.status.clone();
@@ -46,7 +46,7 @@ pub fn wanted(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> (DPFHCPBri
 
     let own = || Some(ObjectReference { name: view.key.name.clone(), namespace: view.key.namespace.clone() });
     let is_created = view.hosted_cluster().ours().is_some();
-    // What can't be watched keeps what was known.
+    // While HostedClusters can't be watched, the known values are kept.
     if !matches!(view.hosted_cluster(), OwnedObject::Unknown(_)) {
         status.hosted_cluster_ref = is_created.then(own).flatten();
         status.api_endpoint = exposure::api_endpoint(view);
@@ -65,14 +65,14 @@ pub fn wanted(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> (DPFHCPBri
     (status, changed)
 }
 
-/// Takes the phase one edge toward where the conditions point to.
+/// Moves the phase one edge toward the target phase of the conditions.
 fn set_phase(status: &mut DPFHCPBridgeStatus) {
     let before = status.phase.as_deref().and_then(Phase::read);
     let target = phase::target(&status.conditions, before);
     status.phase = Some(Phase::toward(before, target).as_str().to_owned());
 }
 
-/// The status of a bridge whose spec does not have the form that its definition demands: it is older than that.
+/// Returns the status of a bridge whose spec does not match its CRD: it is older than the CRD.
 pub fn unreadable<T>(
     bridge: &Bridge,
     lookup: &dpucluster::Lookup<T>,
@@ -99,7 +99,7 @@ pub fn unreadable<T>(
     (status, changed)
 }
 
-/// What is unmet, with what this pass has met.
+/// Returns the unmet prerequisites, including those from this pass.
 pub fn unmet(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Vec<Unmet> {
     let mut unmet = prerequisites::check(view);
     for role in [SecretRole::Pull, SecretRole::Ssh] {
@@ -125,7 +125,7 @@ fn findings(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Vec<Finding>
     findings
 }
 
-/// A failure that does not pass by itself.
+/// Returns a failure that is not temporary.
 fn refusal(pass: &ReconcileProgress, part: ManagedObject) -> Option<&Failure> {
     let failure = pass.failure(part)?;
     matches!(failure.class, Class::Forbidden | Class::Invalid | Class::NotFound).then_some(failure)
@@ -192,7 +192,7 @@ fn injected(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Finding {
     finding
 }
 
-/// Says of what HyperShift said of a HostedCluster that it is not known any more.
+/// Marks the conditions that were copied from a HostedCluster as unknown.
 fn hide(
     view: &BridgeSnapshot<'_>,
     failure: &Failure,
@@ -208,7 +208,7 @@ fn hide(
     }
 }
 
-/// Shows what HyperShift says; nothing, where there is no HostedCluster to say anything.
+/// Copies HyperShift's conditions; without a HostedCluster there are none.
 fn mirror(view: &BridgeSnapshot<'_>, conditions: &mut Vec<Condition>, changed: &mut Vec<Condition>) {
     let cluster = match view.hosted_cluster() {
         OwnedObject::Ours(cluster) => cluster,

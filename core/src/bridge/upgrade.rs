@@ -1,8 +1,7 @@
-//! An upgrade: the HostedCluster goes first, the NodePool follows when its version is complete.
+//! Upgrades: the HostedCluster is upgraded first, and the NodePool when that version is complete.
 //!
 //! HyperShift refuses a NodePool whose version is above that of its HostedCluster, and raises the latter only once the new
-//! version is complete. Until then it reports objections that pass by themselves, which say nothing about the health of the
-//! cluster.
+//! version is complete. Until then it reports temporary objections, which do not affect the health of the cluster.
 //!
 //! Source: "Field: `ocpReleaseImage`", decision 51.
 
@@ -14,7 +13,7 @@ use super::view::{BridgeSnapshot, condition};
 use crate::engine::image::ImageReference;
 use crate::object::{generation, text};
 
-/// The release that the NodePool should have now: that of the spec, once the HostedCluster runs it.
+/// Returns the release that the NodePool should have now: that of the spec, once the HostedCluster runs it.
 pub fn node_pool_release<'a>(view: &BridgeSnapshot<'a>) -> &'a str {
     let wanted = view.spec.ocp_release_image.as_str();
     let current = view.node_pool().ours().and_then(|pool| text(pool, "/spec/release/image"));
@@ -24,7 +23,7 @@ pub fn node_pool_release<'a>(view: &BridgeSnapshot<'a>) -> &'a str {
     }
 }
 
-/// What an upgrade that is under way waits for; none if the HostedCluster and the NodePool have the release of the spec.
+/// Returns what an upgrade in progress waits for; `None` if the HostedCluster and the NodePool have the release of the spec.
 pub fn progress(view: &BridgeSnapshot<'_>) -> Option<String> {
     let wanted = view.spec.ocp_release_image.as_str();
     let current = node_pool_release(view);
@@ -42,7 +41,7 @@ pub fn progress(view: &BridgeSnapshot<'_>) -> Option<String> {
     ))
 }
 
-/// Whether HyperShift has completed the rollout of a release.
+/// Returns whether HyperShift has completed the rollout of a release.
 pub fn is_complete(cluster: &Value, image: &str) -> bool {
     if cluster["spec"]["release"]["image"] != *image {
         return false;
@@ -52,51 +51,52 @@ pub fn is_complete(cluster: &Value, image: &str) -> bool {
     newest["state"] == "Completed" && is_of(newest, image).unwrap_or_else(|| is_observed(cluster))
 }
 
-/// The history that shows when an upgrade is complete: that of the whole cluster, which needs nodes. Before the first node
-/// has joined none of its versions is complete, and that of the control plane has to do, which an older HyperShift lacks.
+/// Returns the history that shows when an upgrade is complete: that of the whole cluster, which needs nodes. Before the first
+/// node has joined, none of its versions is complete. Then the history of the control plane is used, which an older
+/// HyperShift lacks.
 fn deciding_history(cluster: &Value) -> Option<&[Value]> {
     let history = |field: &str| cluster["status"][field]["history"].as_array().map(Vec::as_slice);
     let is_completed = |history: &&[Value]| history.iter().any(|entry| entry["state"] == "Completed");
     history("version").filter(is_completed).or_else(|| history("controlPlaneVersion"))
 }
 
-/// Whether an entry of a history is about an image; none if neither says. Histories name images by digest.
+/// Returns whether an entry of a history is about an image; `None` if that is unknown. Histories name images by digest.
 fn is_of(entry: &Value, image: &str) -> Option<bool> {
     if entry["image"] == *image {
         return Some(true);
     }
     let reference = ImageReference::parse(image).ok()?;
     if let Some(digest) = &reference.digest {
-        // HyperShift may name the image of one architecture where the spec names that of all of them.
+        // HyperShift may name the image of one architecture while the spec names the multi-architecture image.
         let is_same = entry["image"].as_str()?.rsplit('@').next() == Some(digest);
         return is_same.then_some(true);
     }
     is_release(entry["version"].as_str()?, named_by(reference.tag.as_deref()?)?)
 }
 
-/// Whether HyperShift has taken in the spec as it is, and goes on.
+/// Returns whether HyperShift has observed the current spec, and makes progress.
 fn is_observed(cluster: &Value) -> bool {
     let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
     let observed = conditions.filter_map(|condition| condition["observedGeneration"].as_i64()).max();
     observed.is_some_and(|observed| observed >= generation(cluster)) && !is_blocked(cluster)
 }
 
-/// Whether HyperShift says that it can't go on.
+/// Returns whether HyperShift reports that it can't make progress.
 pub fn is_blocked(cluster: &Value) -> bool {
     condition(cluster, "Progressing").is_some_and(|progressing| {
         progressing["status"] == "False" && progressing["reason"] == reason::BLOCKED
     })
 }
 
-/// Whether an objection of a NodePool passes by itself, and is no news of its health: each new token is not found for a
+/// Returns whether an objection of a NodePool is temporary, and does not affect its health: each new token is not found for a
 /// moment.
 pub fn is_brief(pool: &Value, objection: &str) -> bool {
     objection == "ValidGeneratedPayload"
         && condition(pool, objection).is_some_and(|found| found["reason"] == "NotFound")
 }
 
-/// Whether an objection of a NodePool is about its release, and so no news of its health: either the version passes with the
-/// upgrade, or the image is that of the HostedCluster too, whose conditions report it.
+/// Returns whether an objection of a NodePool is about its release, and so does not affect its health. Either the upgrade
+/// resolves it, or the image is that of the HostedCluster too, whose conditions report it.
 pub fn is_about_release(objection: &str) -> bool {
     matches!(objection, "SupportedVersionSkew" | "ValidReleaseImage")
 }
@@ -110,7 +110,7 @@ mod tests {
     const TAGGED: &str = "registry.example.com/ocp-release:4.20.1-multi";
     const OPAQUE: &str = "registry.example.com/ocp-release:candidate";
 
-    /// A HostedCluster that goes to an image, with the newest versions of its histories.
+    /// Returns a HostedCluster that upgrades to an image, with the newest versions of its histories.
     fn cluster(image: &str, of_all: &[(&str, &str)], of_control_plane: Option<&[(&str, &str)]>) -> Value {
         let entries = |history: &[(&str, &str)]| {
             let entry = |(version, state): &(&str, &str)| json!({ "version": version, "state": state, "image": "registry.example.com/ocp-release@sha256:1" });

@@ -1,4 +1,4 @@
-//! The address of the load balancer: is it MetalLB's to give, and does nobody else have it?
+//! The address of the load balancer: whether MetalLB can assign it, and no other Service has it.
 //!
 //! Source: "Field: `metalLBVirtualIP`".
 
@@ -15,14 +15,14 @@ use super::{hosted_cluster, pool};
 use crate::engine::action::Class;
 use crate::object::{Name, annotation, controller_uid, is_deleting};
 
-/// What keeps the address from being used, where one is. Once the API server's Service has it, nothing does.
+/// Returns why the address can't be used, if there is one. Once the API server's Service has it, there is no obstacle.
 pub fn check(view: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let is_used = match view.hosted_cluster().ours() {
         Some(cluster) => hosted_cluster::uses_load_balancer(cluster),
         None => view.spec.expose_through_load_balancer,
     };
     let text = &view.spec.metal_lb_virtual_ip;
-    // Where the exposure has changed, the HostedCluster keeps what it has, its address included.
+    // If the exposure has changed, the HostedCluster keeps its current one, including its address.
     if !is_used || (text.is_empty() && !view.spec.expose_through_load_balancer) {
         return None;
     }
@@ -53,23 +53,23 @@ fn conflict(view: &BridgeSnapshot<'_>, address: IpAddr) -> Option<Unmet> {
     Some(Unmet { message, remedy: Resolution::FreeAddress })
 }
 
-/// The API server's Service of a bridge.
+/// Returns the API server's Service of a bridge.
 pub fn own_service(bridge: &Name) -> Name {
     Name::new(&control_plane_namespace(bridge), API_SERVICE)
 }
 
-/// The Services that have an address, or ask for it, besides that of a bridge.
+/// Returns the Services that have an address, or request it, besides that of a bridge.
 fn users<'a>(world: &'a World, bridge: &Name, address: IpAddr) -> impl Iterator<Item = &'a Name> + use<'a> {
     let own = own_service(bridge);
     world.users(&address).filter(move |user| **user != own)
 }
 
-/// A Service that has an address, or asks for it, where it is not free for a bridge.
+/// Returns a Service that has an address, or requests it, so that it is not free for a bridge.
 pub fn user<'a>(view: &BridgeSnapshot<'a>, address: IpAddr) -> Option<&'a Name> {
     users(view.world, view.key, address).next()
 }
 
-/// The bridge of an API server's Service that can give it another address, and the address that it wants.
+/// Returns the bridge of an API server's Service that can change the Service's address, and the address that it requests.
 fn mover<'a>(world: &'a World, service: &Name) -> Option<(&'a Name, IpAddr)> {
     if service.name != API_SERVICE {
         return None;
@@ -86,9 +86,9 @@ fn mover<'a>(world: &'a World, service: &Name) -> Option<(&'a Name, IpAddr)> {
     })
 }
 
-/// Whether a Service is that of a bridge which moves on to another address, and can have it. That may be held by a bridge
-/// that moves on itself, be it to what the first one has: then the way leads back to one of those that were passed. Two that
-/// swap theirs would else wait for each other for ever.
+/// Returns whether a Service belongs to a bridge that changes to another address, and can have it. The other address may
+/// belong to a bridge that changes its address as well, even to that of the first one. Then the search returns to a bridge
+/// that was passed already. Otherwise two bridges that swap their addresses would wait for each other for ever.
 fn is_moving(world: &World, service: &Name, address: IpAddr, passed: &mut Vec<Name>) -> bool {
     let Some((bridge, wanted)) = mover(world, service).filter(|(_, wanted)| *wanted != address) else {
         return false;
@@ -103,10 +103,10 @@ fn is_moving(world: &World, service: &Name, address: IpAddr, passed: &mut Vec<Na
         && users(world, bridge, wanted).all(|user| is_moving(world, user, wanted, passed))
 }
 
-/// Whether MetalLB may be asked for an address that nothing stands against. A Service that asks for what another has loses its
-/// own at once and gets nothing, so that the other has to let go first. Only where bridges wait for each other in a circle,
-/// one has to begin: the oldest of them does. A Service without an address has none to lose, and an earlier request of its
-/// own may be what the other waits for.
+/// Returns whether an address without obstacles may be requested from MetalLB. A Service that requests an address of another
+/// Service loses its own at once and gets none. So the other one has to release it first. Only if bridges wait for each other
+/// in a circle, one has to begin: the oldest one. A Service without an address has none to lose, and an earlier request of
+/// its own may be what the other waits for.
 pub fn may_ask(view: &BridgeSnapshot<'_>, address: IpAddr) -> bool {
     let has_none = view.service().is_some_and(|service| assigned(service).next().is_none());
     has_none || user(view, address).is_none() || opens_circle(view, address)
@@ -152,13 +152,13 @@ fn membership(view: &BridgeSnapshot<'_>, address: IpAddr) -> Option<Unmet> {
     Some(Unmet::mend(pool::refusal(view.world, address, &namespace)))
 }
 
-/// The addresses that a Service was given.
+/// Returns the addresses that a Service was assigned.
 pub fn assigned(service: &Value) -> impl Iterator<Item = IpAddr> {
     let ingress = service["status"]["loadBalancer"]["ingress"].as_array().into_iter().flatten();
     ingress.filter_map(|entry| entry["ip"].as_str()?.parse().ok())
 }
 
-/// The addresses that a Service has, or asks for in one of the ways there are.
+/// Returns the addresses that a Service has, or requests in any of the supported ways.
 pub fn addresses(service: &Value) -> Vec<IpAddr> {
     let spec = &service["spec"];
     let mut addresses: Vec<IpAddr> = assigned(service).collect();

@@ -1,4 +1,4 @@
-//! From what watches show to the bridges that must be looked at: each event wakes just those that depend on it.
+//! Maps watch events to bridges: each event enqueues only the bridges that depend on it.
 //!
 //! Source: "DPFHCPBridge DPUCluster Validation", "Field Indexing".
 
@@ -132,8 +132,8 @@ impl Control for Controller {
 }
 
 impl Controller {
-    /// Takes in the answer to a read or write for a bridge. It is no news any more when the watch shows it, so that others
-    /// who depend on it are woken now.
+    /// Stores the answer to a read or write for a bridge. The later watch event will not enqueue anything, because the object
+    /// is cached then. So the other bridges that depend on it are enqueued now.
     pub(super) fn absorb(&mut self, key: &Name, source: Source, object: &Value) {
         if let Some(before) = self.world.absorb(source, object) {
             let woken = self.outbox.woken.len();
@@ -147,7 +147,7 @@ impl Controller {
         self.outbox.woken.extend(self.world.bridges.iter().map(|(name, _)| name.clone()));
     }
 
-    /// A bridge that is gone leaves nothing to remember.
+    /// Removes the stored state of a deleted bridge.
     fn forget(&mut self, name: &Name) {
         self.world.memories.remove(name);
         self.outbox.woken.push(name.clone());
@@ -157,11 +157,11 @@ impl Controller {
         self.outbox.woken.extend(self.world.bridges.keys_by(index).cloned());
     }
 
-    /// Whoever waits for what this bridge has.
+    /// Enqueues the bridges that wait for objects or addresses of this bridge.
     fn wake_rivals(&mut self, bridge: Option<&Bridge>) {
         for index in bridge.map(Bridge::indexes).unwrap_or_default() {
             if let Index::Vip(address) = &index {
-                // Those who can't have it keep what they hold, which others may want.
+                // Bridges that can't have it keep their current address, which others may request.
                 self.wake_wanting(address.parse::<IpAddr>().into_iter().collect());
             } else if matches!(index, Index::DpuCluster(_) | Index::ControlPlane(_)) {
                 self.wake_by(&index);
@@ -172,18 +172,20 @@ impl Controller {
         }
     }
 
-    /// Wakes the bridges that want what a bridge has: whether it moves on decides whether they can have it.
+    /// Enqueues the bridges that request the addresses of a bridge. Whether it changes its address decides whether they can
+    /// have them.
     fn wake_waiting_for(&mut self, bridge: &Name) {
         self.wake_wanting(self.held_by(bridge));
     }
 
-    /// The addresses that the Service of a bridge has, or asks for.
+    /// Returns the addresses that the Service of a bridge has, or requests.
     fn held_by(&self, bridge: &Name) -> Vec<IpAddr> {
         let found = self.world.find(Source::Services, &vip::own_service(bridge)).ok().flatten();
         found.map(vip::addresses).unwrap_or_default()
     }
 
-    /// Wakes the bridges that want one of these addresses, those that want what such a bridge would release, and so on.
+    /// Enqueues the bridges that request one of these addresses, those that request what such a bridge would release, and so
+    /// on.
     fn wake_wanting(&mut self, mut addresses: Vec<IpAddr>) {
         let mut seen = BTreeSet::new();
         while let Some(address) = addresses.pop() {
@@ -214,7 +216,7 @@ impl Controller {
                 if self.world.bridges.get(name).is_some() {
                     self.outbox.woken.push(name.clone());
                 }
-                // Without it, or while it is deleted, its bridge can't move on.
+                // Without a HostedCluster, or while it is being deleted, its bridge can't change its address.
                 let stays = |object: Option<&Value>| object.is_some_and(|object| !is_deleting(object));
                 if source == Source::HostedClusters && stays(before) != stays(after) {
                     self.wake_waiting_for(name);

@@ -1,4 +1,4 @@
-//! What the Bridge knows of the cluster.
+//! The cached state of the cluster.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -26,15 +26,15 @@ use crate::object::{self, Name, ObjectRef, generation, is_deleting, metadata, re
 pub struct World {
     /// The bridges.
     pub bridges: Cache<Name, Bridge>,
-    /// All that bridges are made from and make.
+    /// The objects that bridges depend on or create.
     #[serde(with = "pairs")]
     pub watched: BTreeMap<Source, Watched>,
-    /// What was found out about single bridges besides.
+    /// State about single bridges that no watch shows.
     #[serde(with = "pairs")]
     pub memories: BTreeMap<Name, Memory>,
 }
 
-/// The objects of one source, and how their watch fares.
+/// The objects of one source, and the state of their watch.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Watched {
     /// The objects, trimmed.
@@ -43,19 +43,19 @@ pub struct Watched {
     pub refused: Option<Failure>,
 }
 
-/// What was found out about a bridge that no watch shows.
+/// State about a bridge that no watch shows.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Memory {
     /// Secrets that were read and compared with their copies.
     #[serde(with = "pairs")]
     pub secrets: BTreeMap<SecretRole, Verified>,
-    /// What the registry said of the release image.
+    /// The registry's answer about the release image.
     pub image: Option<Checked>,
-    /// The address that MetalLB was asked for while it was free.
+    /// The last request to MetalLB for a free address.
     pub asked: Option<Asked>,
 }
 
-/// An object as far as it matters.
+/// An object, reduced to its relevant fields.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Seen {
     /// The object, trimmed by [`Source::trim`].
@@ -64,14 +64,14 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Takes in an object that was trimmed.
+    /// Returns an object that was trimmed.
     pub fn new(object: Value, version: u64) -> Self {
         Self { object: Arc::new(object), version }
     }
 }
 
 impl Cached for Seen {
-    /// An address that a Service has, or asks for.
+    /// An address that a Service has, or requests.
     type Index = IpAddr;
 
     fn resource_version(&self) -> u64 {
@@ -90,13 +90,13 @@ pub struct Bridge {
     pub uid: String,
     /// Its generation.
     pub generation: i64,
-    /// When it was created, as the API writes times.
+    /// When it was created, in the API's time format.
     pub created: String,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// The DPUCluster that it names, if it names one.
     pub dpu_cluster: Option<Name>,
-    /// What it asks for, or why that can't be read.
+    /// Its spec, or why that can't be parsed.
     pub spec: Result<DPFHCPBridgeSpec, String>,
     /// Its status as last seen.
     pub status: DPFHCPBridgeStatus,
@@ -105,25 +105,25 @@ pub struct Bridge {
     name: Name,
 }
 
-/// What bridges are found by.
+/// The index values by which bridges are found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Index {
     /// The DPUCluster that they name ("Field Indexing").
     DpuCluster(Name),
-    /// A Secret that they read or copy to.
+    /// A Secret that they read or write.
     Secret(Name),
     /// The StorageClass.
     StorageClass(String),
     /// The namespace of the control plane.
     ControlPlane(String),
-    /// The address that they ask for.
+    /// The requested address.
     Vip(String),
     /// Those that are exposed through a load balancer, or are not.
     LoadBalancer(bool),
 }
 
 impl Bridge {
-    /// Reads a bridge.
+    /// Parses a bridge.
     pub fn read(object: &Value) -> Self {
         let dpu_cluster =
             text(object, "/spec/dpuClusterRef/namespace").zip(text(object, "/spec/dpuClusterRef/name"));
@@ -144,18 +144,18 @@ impl Bridge {
         }
     }
 
-    /// Whether it differs in its status at most. Who writes a status must not be woken by it.
+    /// Returns whether it differs at most in its status. The operator's own status write must not enqueue the bridge.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.uid, self.generation, self.deleting) == (&other.uid, other.generation, other.deleting)
             && finalizer::is_held(&self.metadata, FINALIZER) == finalizer::is_held(&other.metadata, FINALIZER)
     }
 
-    /// One of its conditions, as its status has it.
+    /// Returns one of its conditions from its status.
     pub fn condition(&self, condition: &str) -> Option<&Condition> {
         self.status.conditions.iter().find(|entry| entry.type_ == condition)
     }
 
-    /// Whether it came before another; the older of two has the better right.
+    /// Returns whether it is older than another. The older of two has precedence.
     pub fn is_older(&self, other: &Self) -> bool {
         (&self.created, &self.name) < (&other.created, &other.name)
     }
@@ -188,13 +188,13 @@ impl Cached for Bridge {
     }
 }
 
-/// The namespace that HyperShift makes for a control plane.
+/// Returns the namespace that HyperShift creates for a control plane.
 pub fn control_plane_namespace(bridge: &Name) -> String {
     format!("{}-{}", bridge.namespace, bridge.name.replace('.', "-"))
 }
 
 impl World {
-    /// An object, if it exists. An error says why nobody knows.
+    /// Returns an object, if it exists. An error is the reason why that is unknown.
     pub fn find(&self, source: Source, name: &Name) -> Result<Option<&Value>, &Failure> {
         let Some(watched) = self.watched.get(&source) else { return Ok(None) };
         match &watched.refused {
@@ -203,24 +203,24 @@ impl World {
         }
     }
 
-    /// All objects of a source that are known.
+    /// Returns all cached objects of a source.
     pub fn all(&self, source: Source) -> impl Iterator<Item = (&Name, &Value)> {
         let caches = self.watched.get(&source).into_iter();
         caches.flat_map(|watched| watched.cache.iter().map(|(name, seen)| (name, &*seen.object)))
     }
 
-    /// The Services that have, or ask for, an address.
+    /// Returns the Services that have, or request, an address.
     pub fn users<'a>(&'a self, address: &IpAddr) -> impl Iterator<Item = &'a Name> + use<'a> {
         let services = self.watched.get(&Source::Services);
         services.map(|watched| watched.cache.keys_by(address)).into_iter().flatten()
     }
 
-    /// Why a source can't be watched.
+    /// Returns why a source can't be watched.
     pub fn refusal(&self, source: Source) -> Option<&Failure> {
         self.watched.get(&source)?.refused.as_ref()
     }
 
-    /// Whether everything has been listed that decisions start from, or can't be.
+    /// Returns whether all kinds that decisions need have been listed, or can't be.
     pub fn is_synced(&self) -> bool {
         let is_settled = |source: &Source| {
             let watched = self.watched.get(source);
@@ -229,7 +229,7 @@ impl World {
         self.bridges.is_synced() && Source::ALL.iter().all(is_settled)
     }
 
-    /// The answer to a read or write of ours. Returns what was known before, if it is news.
+    /// Stores the answer to a read or write of ours. Returns the previous object, if the object has changed.
     pub fn absorb(&mut self, source: Source, object: &Value) -> Option<Option<Arc<Value>>> {
         let trimmed = source.trim(object)?;
         let watched = self.watched.get_mut(&source).filter(|watched| watched.refused.is_none())?;
@@ -240,7 +240,8 @@ impl World {
         (is_newer && !is_told).then_some(before)
     }
 
-    /// A watch failed. What can't be listed at all must be told, not waited for. Returns whether that was news.
+    /// Records that a watch failed. A kind that can't be listed at all is reported, and not waited for. Returns whether this
+    /// changed the recorded state.
     pub fn refuse(&mut self, source: Source, failure: Failure) -> bool {
         let watched = self.watched.entry(source).or_default();
         let is_refusal = matches!(failure.class, Class::Forbidden | Class::NotFound);
@@ -254,7 +255,7 @@ impl World {
         true
     }
 
-    /// The bridge that has the better right to something that is found by an index, if it is not this one.
+    /// Returns the bridge that has precedence for the same index value, if it is not this one.
     pub fn rival(&self, index: &Index, key: &Name) -> Option<&Name> {
         let bridge = self.bridges.get(key)?;
         let rivals = self.bridges.keys_by(index).filter(|rival| *rival != key);
@@ -263,7 +264,7 @@ impl World {
     }
 }
 
-/// The bridge itself, as an object.
+/// Returns the reference of the bridge itself.
 pub fn bridge_ref(name: &Name) -> ObjectRef {
     name.object(&names::bridge())
 }

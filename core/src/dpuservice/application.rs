@@ -1,7 +1,7 @@
-//! The Application that deploys a service to a cluster: its name, its manifest, what of it Argo CD reports.
+//! The Application that deploys a service to a cluster: its name, its manifest, and the relevant fields of Argo CD's report.
 //!
-//! An Application is found by whom it was made for, never by its name, and never gets another name: that would take the
-//! service down and deploy it anew.
+//! An Application is found by the service and the cluster in its labels and annotations, never by its name. It never gets
+//! another name: that would undeploy the service and deploy it again.
 //!
 //! Source: "Reconcile the ArgoCD `Applications`".
 
@@ -30,25 +30,25 @@ const NAME_MAX_BYTES: usize = 63;
 /// The longest name of a Helm release.
 const RELEASE_MAX_BYTES: usize = 53;
 
-/// Whether an operation that is tried again looks up its revision again.
+/// Whether an operation that is retried resolves its revision again.
 const REFRESH: &str = "/syncPolicy/retry/refresh";
 
-/// An Application that was made for a service.
+/// An Application that was created for a service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct App {
-    /// The service that it was made for.
+    /// The service of the Application.
     pub service: Name,
-    /// The cluster that it was made for.
+    /// The cluster of the Application.
     pub cluster: Name,
     /// Its uid.
     pub uid: String,
-    /// When it was created, as the API writes times.
+    /// When it was created, in the API's time format.
     pub created: String,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// What Argo CD says of it.
+    /// Argo CD's report about it.
     pub report: Report,
-    /// What was applied last, by its digest.
+    /// The digest of what was applied last.
     applied: String,
     labels: Value,
     finalizers: Value,
@@ -57,7 +57,7 @@ pub struct App {
 }
 
 impl App {
-    /// Reads an Application; none, if it was not made for a service.
+    /// Parses an Application; `None` if it was not created for a service.
     pub fn read(object: &Value) -> Option<Self> {
         Some(Self {
             service: identity(object, SERVICE, SERVICE_NAMESPACE, SERVICE_NAME)?,
@@ -74,24 +74,25 @@ impl App {
         })
     }
 
-    /// Whether two readings mean the same.
+    /// Returns whether both have the same relevant fields.
     pub fn is_same(&self, other: &Self) -> bool {
         let mut other = Self { version: self.version, ..other.clone() };
         other.report.reconciled_at.clone_from(&self.report.reconciled_at);
         *self == other
     }
 
-    /// The server that it deploys to.
+    /// Returns the server that it deploys to.
     pub fn server(&self) -> Option<&str> {
         text(&self.spec, "/destination/server")
     }
 
-    /// Whether Argo CD has compared the cluster with the chart that is wanted now, and not with the one before.
+    /// Returns whether Argo CD has compared the cluster with the current spec, and not with an earlier one.
     pub fn is_current(&self) -> bool {
         self.is_about(&self.report.compared_to, &compared_part(&self.spec))
     }
 
-    /// Whether what Argo CD has looked at covers this part of what is wanted, with the same values; null is not known, and counts.
+    /// Returns whether the source of a comparison covers the wanted fields, with the same values. Null means unknown, and
+    /// counts as covered.
     fn is_about(&self, compared: &Value, wanted: &Value) -> bool {
         let values = self.spec.pointer("/source/helm/valuesObject").unwrap_or(&Value::Null);
         compared.is_null()
@@ -99,15 +100,16 @@ impl App {
                 && compared["values"].as_str().is_none_or(|known| known == digest_of_values(values)))
     }
 
-    /// The last operation, if it has not succeeded and was about what is wanted now.
+    /// Returns the last operation, if it has not succeeded and was about the current spec.
     pub fn unfinished(&self) -> Option<&Operation> {
         let operation = self.report.operation.as_ref().filter(|operation| operation.phase != "Succeeded")?;
         let source = json!({ "source": compared_part(&self.spec)["source"] });
         self.is_about(&operation.source, &source).then_some(operation)
     }
 
-    /// The operation that keeps Argo CD from deploying what is wanted now: it is under way, and about another source. Both are compared
-    /// as Argo CD writes them, and not with the spec: to end the wrong one would leave the right source undeployed for ever.
+    /// Returns the operation that keeps Argo CD from deploying the current spec: it is running, and about another source.
+    /// Both are compared in the form in which Argo CD writes them, and not with the spec. If the wrong operation were ended,
+    /// the right source would never be deployed.
     pub fn outdated(&self) -> Option<&Operation> {
         let operation = self.report.operation.as_ref().filter(|operation| operation.phase == "Running")?;
         let (began_with, compared) = (&operation.source, &self.report.compared_to);
@@ -118,18 +120,18 @@ impl App {
         (differs && is_known && is_needed && !self.deleting).then_some(operation)
     }
 
-    /// Whether it is deployed and well, as it says now. A hook that failed shows in the operation alone.
+    /// Returns whether it is synced and healthy at present. A failed hook shows in the operation only.
     pub fn is_well(&self) -> bool {
         let has_ended = self.unfinished().is_none_or(|operation| operation.is_partial);
         !self.deleting && self.is_current() && self.report.is_well() && has_ended
     }
 
-    /// Whether Argo CD says that something is wrong, rather than under way.
+    /// Returns whether Argo CD reports a failure, rather than work in progress.
     pub fn has_failed(&self) -> bool {
         self.report.has_failed(self.unfinished())
     }
 
-    /// Where it stands, in a few words.
+    /// Returns its state in a few words.
     pub fn words(&self) -> String {
         let words = self.report.words(self.unfinished());
         let Some(operation) = self.outdated() else { return words };
@@ -141,10 +143,10 @@ impl App {
         format!("{words}; {}: it is terminated {when}", operation.holds_up())
     }
 
-    /// Whether it lacks anything of what it should be.
+    /// Returns whether it differs from its desired state.
     fn differs(&self, manifest: &Value) -> bool {
         let (wanted, mut spec) = (&manifest["metadata"], manifest["spec"].clone());
-        // The CRDs of Argo CD before 3.2 do not have this field, so that the API server drops it.
+        // The CRDs of Argo CD before 3.2 do not have this field, so the API server drops it.
         if self.spec.pointer(REFRESH).is_none()
             && let Some(retry) = spec.pointer_mut("/syncPolicy/retry").and_then(Value::as_object_mut)
         {
@@ -159,10 +161,10 @@ impl App {
     }
 }
 
-/// What Argo CD tells of what it compares, of a spec.
+/// Returns the fields of a spec that Argo CD reports for its comparison.
 fn compared_part(spec: &Value) -> Value {
     let source = &spec["source"];
-    // Cut as the report is.
+    // Trimmed in the same way as the report.
     report::compared(&json!({
         "source": {
             "repoURL": source["repoURL"], "chart": source["chart"], "targetRevision": source["targetRevision"],
@@ -171,7 +173,7 @@ fn compared_part(spec: &Value) -> Value {
     }))
 }
 
-/// What Applications are found by.
+/// The index values by which Applications are found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Index {
     /// The service.
@@ -180,7 +182,7 @@ pub enum Index {
     Cluster(Name),
     /// The server that they deploy to.
     Server(String),
-    /// That they are being deleted.
+    /// All that are being deleted.
     Deleting,
 }
 
@@ -201,10 +203,10 @@ impl Cached for App {
     }
 }
 
-/// The write that brings an Application to what it should be; none if it is so.
+/// Returns the write that brings an Application to its desired state; `None` if it has reached it.
 ///
-/// It is created bare: without values, and so that Argo CD does not deploy it yet. The apply that follows puts the whole in
-/// place. A field that was created and not applied could never be taken out again by an apply.
+/// It is created without values, and in such a way that Argo CD does not deploy it yet. The apply that follows sets all
+/// fields. A later apply could never remove a field that was created and not applied.
 pub fn write(
     service: &Name,
     spec: &DPUServiceSpec,
@@ -228,12 +230,12 @@ pub fn write(
     }
 }
 
-/// Where an Application is written.
+/// The Application to write.
 #[derive(Debug)]
 pub enum Place<'a> {
-    /// Under a name that nobody has.
+    /// A new one under a free name.
     New(Name),
-    /// Where it is.
+    /// An existing one.
     Existing(&'a Name, &'a App),
 }
 
@@ -250,7 +252,7 @@ fn bare(mut manifest: Value) -> Value {
     manifest
 }
 
-/// What an Application should be, but for its name.
+/// Returns the manifest of an Application, without its name.
 pub fn manifest(service: &Name, spec: &DPUServiceSpec, cluster: &Name, server: &str) -> Value {
     let mut manifest = json!({
         "apiVersion": names::application().api_version(),
@@ -269,12 +271,12 @@ pub fn manifest(service: &Name, spec: &DPUServiceSpec, cluster: &Name, server: &
             "project": PROJECT,
             "destination": { "server": server, "namespace": service.namespace },
             "source": {
-                // With a chart, Argo CD takes the address of an OCI repository without its scheme.
+                // With a chart, Argo CD expects the address of an OCI repository without its scheme.
                 "repoURL": spec.source.repo_url.strip_prefix("oci://").unwrap_or(&spec.source.repo_url),
                 "targetRevision": spec.source.version,
                 "chart": spec.source.chart,
                 "helm": {
-                    // Argo CD would take the Application's name, which may be too long for one.
+                    // The default is the Application's name, which may be too long for a release.
                     "releaseName": shortened(&service.name, RELEASE_MAX_BYTES),
                     "valuesObject": values(spec),
                 },
@@ -282,8 +284,8 @@ pub fn manifest(service: &Name, spec: &DPUServiceSpec, cluster: &Name, server: &
             "syncPolicy": {
                 "automated": { "prune": true, "selfHeal": true },
                 "syncOptions": ["CreateNamespace=true"],
-                // By itself, Argo CD gives a source up after five attempts: a cluster that is down for longer would never get it.
-                // The next attempt takes the newest version within a range; of a changed spec it knows nothing.
+                // By default, Argo CD abandons a source after five attempts: a cluster that is down for longer would never
+                // get it. The next attempt uses the newest version within a range; it does not use a changed spec.
                 "retry": {
                     "limit": -1,
                     "refresh": true,
@@ -297,10 +299,10 @@ pub fn manifest(service: &Name, spec: &DPUServiceSpec, cluster: &Name, server: &
     manifest
 }
 
-/// The names that the Application of a service on a cluster may have, the best first.
+/// Returns the possible names of the Application of a service on a cluster, in order of preference.
 ///
-/// The digits at the end of the cluster's name, where no older cluster has the same; else the cluster's name; else with a
-/// digest that nobody else has.
+/// The suffix is the digits at the end of the cluster's name, unless an older cluster has the same. Otherwise it is the
+/// cluster's name. Otherwise a unique digest is added.
 pub fn possible_names(world: &World, service: &Name, cluster: &Name) -> Vec<Name> {
     let (short, long) = (&service.name, format!("{}-{}", service.name, cluster.name));
     let suffix = suffix(&cluster.name).filter(|suffix| {
@@ -318,19 +320,19 @@ pub fn possible_names(world: &World, service: &Name, cluster: &Name) -> Vec<Name
     candidates.into_iter().flatten().map(|name| Name::new(ARGO_NAMESPACE, &name)).collect()
 }
 
-/// A name for the Application of a service on a cluster; none, if all are taken.
+/// Returns a free name for the Application of a service on a cluster; `None` if all are taken.
 pub fn free_name(world: &World, service: &Name, cluster: &Name) -> Option<Name> {
     let mut names = possible_names(world, service, cluster).into_iter();
     names.find(|name| !world.taken.contains(name) && world.applications.get(name).is_none())
 }
 
-/// The digits at the end of a name, as they stand there.
+/// Returns the digits at the end of a name, unchanged.
 fn suffix(name: &str) -> Option<&str> {
     let start = name.trim_end_matches(|character: char| character.is_ascii_digit()).len();
     Some(&name[start..]).filter(|digits| !digits.is_empty())
 }
 
-/// The Applications that were made for a service.
+/// Returns the Applications of a service.
 pub fn of_service<'a>(
     world: &'a World,
     service: &Name,
@@ -339,19 +341,20 @@ pub fn of_service<'a>(
     names.into_iter().filter_map(|name| Some((name, world.applications.get(name)?)))
 }
 
-/// Selects what was made for a service, or for a cluster, by the labels that tell its namespace and name.
+/// Returns the selector for the objects of a service, or of a cluster, by the labels with its namespace and name.
 pub fn selector([namespace, name]: [&str; 2], of: &Name) -> String {
     format!("{namespace}={},{name}={}", label_value(&of.namespace), label_value(&of.name))
 }
 
-/// Asks the server for Applications, by their metadata.
+/// Returns the action that lists the metadata of Applications from the server.
 pub fn survey(selector: String) -> Action {
     let namespace = Some(ARGO_NAMESPACE.to_owned());
     let scope = Scope { namespace, selector, metadata_only: true, ..Scope::default() };
     Action::List { kind: names::application(), scope }
 }
 
-/// The Applications that a survey has found; none, if the server has no such kind.
+/// Returns the Applications in the answer to a list; an empty list if the kind is not served. The failure is `None` if the
+/// answer has another form.
 pub fn surveyed(outcome: Option<Outcome>) -> Result<Vec<(Name, App)>, Option<Failure>> {
     match outcome {
         Some(Ok(Success::Objects(objects))) => {
@@ -363,8 +366,8 @@ pub fn surveyed(outcome: Option<Outcome>) -> Result<Vec<(Name, App)>, Option<Fai
     }
 }
 
-/// The next write that an Application needs to go: its removal, and then the end of an operation that is under way. Argo CD removes
-/// nothing before that has ended, and one that fails is tried again without end.
+/// Returns the next write for the removal of an Application: its deletion, and then the end of an operation in progress. Argo
+/// CD deletes nothing before the operation has ended, and it retries a failed one without end.
 pub fn next_removal(name: &Name, app: &App) -> Option<Action> {
     let target = application_ref(name);
     if !app.deleting {
@@ -374,7 +377,7 @@ pub fn next_removal(name: &Name, app: &App) -> Option<Action> {
     is_running.then(|| terminate(target, &json!({ "uid": app.uid })))
 }
 
-/// The end of an operation that holds up what is wanted now. It may have ended by itself, and the next one begun.
+/// Returns the write that ends an operation because it delays a change. The precondition protects a newer operation.
 pub fn termination(name: &Name, app: &App) -> Action {
     let version = app.version.to_string();
     terminate(application_ref(name), &json!({ "uid": app.uid, "resourceVersion": version }))
@@ -387,7 +390,7 @@ fn terminate(target: ObjectRef, metadata: &Value) -> Action {
     Action::Patch { target, subresource: None, patch: Arc::new(patch) }
 }
 
-/// An Application as an object.
+/// Returns the reference of an Application.
 pub fn application_ref(name: &Name) -> ObjectRef {
     name.object(&names::application())
 }

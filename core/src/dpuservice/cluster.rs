@@ -1,17 +1,17 @@
-//! The reconcile of a cluster: Argo CD has the Secret by which it reaches the cluster, as the cluster's kubeconfig says.
+//! The reconcile of a cluster: it writes the Secret that gives Argo CD access to the cluster, from the cluster's kubeconfig.
 //!
 //! ```text
-//!  begin ─┬─ services stay, and the cluster, or Applications are there ──▶ Reading ─▶ Writing ─▶ Following
-//!         └─ the cluster goes, or the last service ──▶ Surveying ─▶ Removing
+//!  begin ─┬─ services stay, and the cluster, or Applications exist ──▶ Reading ─▶ Writing ─▶ Following
+//!         └─ the cluster or the last service is deleted ──▶ Surveying ─▶ Removing
 //! ```
 //!
-//! The Secret is shared by all services. Watches show Secrets by their metadata only: they are read when the version of
-//! either is not the one that was compared last, and what they hold is never kept.
+//! The Secret is shared by all services. Watches show Secrets by their metadata only. The Secret and the kubeconfig are read
+//! when the version of either differs from the one that was compared last. Their content is never stored.
 //!
-//! A Secret goes when its cluster or the last service does, after the Applications and after the project has ceased to permit
-//! the cluster: without it, Argo CD gives Applications up and leaves behind what they have deployed.
+//! A Secret is deleted when its cluster or the last service is deleted. Its Applications are deleted first, and the project must
+//! no longer permit the cluster. Without the Secret, Argo CD abandons Applications and does not delete what they have deployed.
 //!
-//! Source: "Reconcile the secrets for each cluster"; decisions on what is shared.
+//! Source: "Reconcile the secrets for each cluster"; decisions on shared objects.
 
 use std::sync::Arc;
 
@@ -40,54 +40,54 @@ use secret::{is_applied, secret_name};
 pub use servers::{Claim, Rival};
 use servers::{unclaimed, used_server};
 
-/// What was found out about a cluster.
+/// The stored result of the reconcile of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// The cluster's uid.
     pub uid: String,
-    /// The server, as the kubeconfig said when it could last be used.
+    /// The server in the kubeconfig when it was last usable.
     pub server: Option<String>,
-    /// Who has that server already.
+    /// The other cluster that has that server already.
     pub rival: Option<Rival>,
-    /// Why the Secret is not as it should be.
+    /// Why the Secret is not in its desired state.
     pub trouble: Option<Problem>,
-    /// Whether the last try failed, which is told when the next one does too.
+    /// Whether the last attempt failed. A failure is reported when the next attempt fails too.
     failing: bool,
     /// The version of the kubeconfig that was read, and of the Secret that it was compared with.
     compared: Option<Compared>,
 }
 
-/// Why a Secret is not as it should be.
+/// Why a Secret is not in its desired state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Problem {
-    /// In words for people.
+    /// The message, for people.
     pub words: String,
-    /// Whether it may pass by itself.
+    /// Whether it may be temporary.
     pub passes: bool,
 }
 
 impl Problem {
-    /// What somebody has to mend.
+    /// Returns a problem that people have to fix.
     fn lasting(words: String) -> Self {
         Self { words, passes: false }
     }
 }
 
-/// Versions of the kubeconfig and of Argo CD's Secret.
+/// The versions of the kubeconfig and of Argo CD's Secret.
 type Compared = (String, Option<String>);
 
 /// What the reconcile of a cluster waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
-    /// The kubeconfig is being read, and the Secret, if there is one.
+    /// The kubeconfig is being read, and the Secret, if it exists.
     Reading,
-    /// The Secret is being written, after which this holds.
+    /// The Secret is being written, and this is the result if that succeeds.
     Writing(Box<Found>),
-    /// Applications that are being removed are moved to the cluster's server.
+    /// Terminating Applications are being moved to the cluster's server.
     Following,
-    /// The Applications are being listed that may be left.
+    /// The remaining Applications are being listed.
     Surveying,
-    /// The Secret is being removed: the one of that name and version.
+    /// The Secrets of these names and versions are being deleted.
     Removing(Vec<(Name, u64)>),
 }
 
@@ -98,11 +98,11 @@ fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
 impl Controller {
     pub(super) fn begin_cluster(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
         let is_wanted = self.world.is_wanted();
-        // Nothing can be said of what can't be seen.
+        // While a kind can't be watched, nothing can be decided.
         if is_wanted && self.world.unwatchable_kind().is_some() {
             return Next::Done(Verdict::Converged);
         }
-        // Argo CD has to get in as long as there is anything to remove.
+        // Argo CD needs access as long as there is anything to remove.
         let index = Index::Cluster(key.clone());
         let is_used = self.world.applications.keys_by(&index).next().is_some();
         let existing = self.world.clusters.get(key).filter(|_| !self.world.is_gone(key)).cloned();
@@ -164,7 +164,7 @@ impl Controller {
         };
         let existing = match outcomes.next() {
             Some(Ok(Success::Object(existing))) => Some(existing),
-            // It went in between; its end wakes this one.
+            // It was deleted in between; that event enqueues this key.
             Some(Err(failure)) if failure.class == Class::NotFound => return Next::Done(lagging()),
             Some(Err(failure)) => {
                 return self.fail(key, "its Secret in Argo CD's namespace can't be read", &failure);
@@ -178,12 +178,13 @@ impl Controller {
         else {
             return Next::Done(lagging());
         };
-        // Another leader has made it in between: it would be taken for one of others, and made again by another name.
+        // Another leader has created it in between. Without this check it would count as another owner's Secret, and a second
+        // one would be created under another name.
         if existing.is_none() && self.world.argo_secret(key).is_some() {
             return Next::Done(lagging());
         }
         let copy = existing.as_ref().map(|existing| Secret::read(existing));
-        // It was ours when it was seen, and is no more.
+        // It was ours when the watch showed it, and no longer is.
         if copy.as_ref().is_some_and(|copy| copy.cluster.as_ref() != Some(key)) {
             return Next::Done(lagging());
         }
@@ -204,7 +205,7 @@ impl Controller {
                 .find(key, &Found { server: Some(server.clone()), rival: Some(rival), trouble, ..found });
         }
         let found = Found { server: Some(server.clone()), rival: None, trouble: None, ..found };
-        // An older one that nobody has looked at yet may have the same. It wakes this one when it has been.
+        // An older cluster that has not been reconciled yet may have the same server. Its reconcile enqueues this key.
         if existing.is_none() && self.has_unresolved_older(key) {
             return Next::Done(Verdict::Converged);
         }
@@ -216,13 +217,13 @@ impl Controller {
         if existing.as_ref().is_some_and(|existing| is_applied(existing, &manifest)) {
             return self.find(key, &found);
         }
-        // Somebody may take it over in between; then it is none of our business.
+        // Another client may take it over in between. Then it must not be changed.
         if let Some(copy) = &copy {
             manifest["metadata"]["resourceVersion"] = json!(copy.version.to_string());
         }
         let seen = copy.as_ref().map(|copy| &*copy.uid);
         let write = create_or_apply(name.object(&names::secret()), manifest, seen);
-        // Others are looked at while the answer is awaited.
+        // Other clusters are reconciled while this waits for the answer.
         let claim = Claim { uid: found.uid.clone(), server: connection.server };
         self.world.claims.insert(key.clone(), claim);
         wait(vec![write], Stage::Writing(Box::new(found)))
@@ -244,8 +245,8 @@ impl Controller {
         }
     }
 
-    /// Applications that are being removed follow their cluster to its new server, as others do: at the old one Argo CD would
-    /// give them up, and leave behind what they have deployed.
+    /// Moves terminating Applications to the new server of their cluster, as is done with other Applications. At the old
+    /// server Argo CD would abandon them, and not delete what they have deployed.
     fn follow(&mut self, key: &Name) -> Next<super::Stage> {
         let world = &self.world;
         let Some(server) = world.server(key).filter(|server| is_prepared(world, key, server)) else {
@@ -286,7 +287,7 @@ impl Controller {
         }
     }
 
-    /// What is known of a cluster, to go on from. Another cluster of that name is another cluster.
+    /// Returns the stored result of a cluster. Another cluster of the same name starts from an empty one.
     fn known(&self, key: &Name) -> Found {
         let uid = self.world.clusters.get(key).map(|cluster| cluster.uid.clone()).unwrap_or_default();
         let known = self.world.found.get(key).filter(|found| found.uid == uid).cloned();
@@ -300,15 +301,15 @@ impl Controller {
         })
     }
 
-    /// Nothing can be done until somebody mends it.
+    /// Records a problem that people have to fix.
     fn complain(&mut self, key: &Name, complaint: String) -> Next<super::Stage> {
         let trouble = Some(Problem::lasting(complaint));
         let found = Found { trouble, failing: false, compared: None, ..unclaimed(self.known(key)) };
         self.find(key, &found)
     }
 
-    /// Something failed that is tried again. What may pass by itself is told when it has not passed by the next try, or of a
-    /// cluster that nothing is known of.
+    /// Records a failure that is retried. A failure that may be temporary is reported if the next attempt fails too, or if
+    /// nothing is known about the cluster.
     fn fail(&mut self, key: &Name, what: &str, failure: &Failure) -> Next<super::Stage> {
         let known = self.known(key);
         let is_unknown = self.world.found.get(key).is_none_or(|found| found.uid != known.uid);
@@ -318,12 +319,12 @@ impl Controller {
         } else {
             known.trouble.clone()
         };
-        // A claim stays: what was asked for may have come about.
+        // A claim stays: the request may have taken effect.
         self.learn(key, &Found { trouble, failing: true, compared: None, ..known });
         Next::Done(Verdict::retry(what, failure))
     }
 
-    /// Nothing is under way any more, and this was found out.
+    /// Records the result. No request is in flight any more.
     fn find(&mut self, key: &Name, found: &Found) -> Next<super::Stage> {
         if let Some(claim) = self.world.claims.remove(key) {
             self.wake_sharers(key, Some(&claim.server));
@@ -332,7 +333,7 @@ impl Controller {
         Next::Done(Verdict::Converged)
     }
 
-    /// Remembers what was found out, and wakes whoever goes by it.
+    /// Stores the result, and enqueues the keys that depend on it.
     fn learn(&mut self, key: &Name, found: &Found) {
         let before = self.world.found.insert(key.clone(), found.clone());
         if before.as_ref().is_none_or(|before| before.uid != found.uid) {
@@ -350,7 +351,7 @@ impl Controller {
         }
     }
 
-    /// Takes in a Secret that was answered.
+    /// Stores a Secret from an answer.
     fn absorb_secret(&mut self, object: &Value) {
         let (name, secret) = (Name::of(object), Secret::read(object));
         let before = self.world.secrets.get(&name).cloned();

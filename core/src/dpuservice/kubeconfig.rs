@@ -1,4 +1,4 @@
-//! From a kubeconfig to what Argo CD needs to reach the cluster.
+//! Converts a kubeconfig to the connection data that Argo CD needs.
 //!
 //! | in the kubeconfig | in the `config` of Argo CD's Secret |
 //! | --- | --- |
@@ -10,7 +10,7 @@
 //! | `tls-server-name` | `tlsClientConfig.serverName` |
 //! | paths of files, `exec`, `auth-provider`, impersonation, proxies | none: the kubeconfig can't be used |
 //!
-//! Complaints hold nothing of what the kubeconfig holds but the names of its fields.
+//! Error messages contain nothing of the kubeconfig except the names of its fields.
 //!
 //! Source: "Reconcile the secrets for each cluster".
 
@@ -22,17 +22,18 @@ use serde_json::{Map, Value, json};
 use crate::engine::recording::Hide;
 use crate::yaml;
 
-/// The keys of a Secret that may hold a kubeconfig: what DPF writes today, what it wrote before, and what others write.
+/// The keys of a Secret that may contain a kubeconfig: the one that DPF writes today, the one that it wrote before, and the
+/// one of other tools.
 pub const KEYS: [&str; 3] = ["super-admin.conf", "admin.conf", "kubeconfig"];
 /// The longest URL of a server.
 const SERVER_MAX_BYTES: usize = 2048;
 
-/// How a cluster is reached.
+/// The connection data of a cluster.
 #[derive(Clone, PartialEq)]
 pub struct Connection {
     /// The URL of its API server, without a slash at its end.
     pub server: String,
-    /// What Argo CD's Secret holds as `config`.
+    /// The `config` in Argo CD's Secret.
     pub config: Value,
 }
 
@@ -58,13 +59,13 @@ struct Named {
 }
 
 impl Named {
-    /// What stands in the entry under the name of its kind.
+    /// Returns the fields of the entry under the name of its kind.
     fn body(&self, kind: &str) -> Map<String, Value> {
         self.fields.get(kind).and_then(Value::as_object).cloned().unwrap_or_default()
     }
 }
 
-/// Reads the kubeconfig in a Secret. An error says what is wrong and how to mend it.
+/// Reads the kubeconfig in a Secret. An error states what is wrong and how to fix it.
 pub fn of_secret(secret: &Value) -> Result<Connection, String> {
     let found = KEYS.iter().find_map(|key| Some((key, secret["data"][*key].as_str()?)));
     let Some((key, encoded)) = found else {
@@ -77,7 +78,7 @@ pub fn of_secret(secret: &Value) -> Result<Connection, String> {
     parse(&bytes).map_err(|complaint| format!("its key {key}: {complaint}"))
 }
 
-/// Reads a kubeconfig.
+/// Parses a kubeconfig.
 pub fn parse(bytes: &[u8]) -> Result<Connection, String> {
     let kubeconfig: Kubeconfig = document(bytes)
         .and_then(|document| serde_json::from_value(document.into()).ok())
@@ -112,7 +113,8 @@ pub fn parse(bytes: &[u8]) -> Result<Connection, String> {
     Ok(Connection { server: server(&cluster)?, config: config(&cluster, &user)? })
 }
 
-/// The whole document, which a stand-in is made from as well. What the parser complains of quotes what it has read.
+/// Returns the whole document, which a placeholder is made from as well. The parser's own message is dropped, because it
+/// quotes the text.
 fn document(bytes: &[u8]) -> Option<Map<String, Value>> {
     yaml::read(std::str::from_utf8(bytes).ok()?).ok()
 }
@@ -125,7 +127,7 @@ fn server(cluster: &Map<String, Value>) -> Result<String, String> {
     Ok(server.to_owned())
 }
 
-/// Whether a text is a URL of a server, and tells nobody's password.
+/// Returns whether a text is a URL of a server without credentials.
 fn is_server(server: &str) -> bool {
     let (scheme, host) = server.split_once("://").unwrap_or_default();
     matches!(scheme, "https" | "http")
@@ -224,7 +226,7 @@ fn text<'a>(fields: &'a Map<String, Value>, field: &str) -> Result<Option<&'a st
     }
 }
 
-/// Base64 as it stands there, without the line breaks that YAML may have left in it.
+/// Returns base64 text unchanged, except for the line breaks that YAML may have left in it.
 fn data(fields: &Map<String, Value>, field: &str) -> Result<Option<String>, String> {
     let Some(text) = text(fields, field)? else { return Ok(None) };
     let joined: String = text.split_ascii_whitespace().collect();
@@ -234,8 +236,8 @@ fn data(fields: &Map<String, Value>, field: &str) -> Result<Option<String>, Stri
     }
 }
 
-/// A kubeconfig that leads to the same decisions, for recordings: only what decisions follow from is kept, and of that
-/// credentials are hidden.
+/// Returns a kubeconfig that leads to the same decisions, for recordings. It has only the fields that decisions depend on,
+/// with placeholders for the credentials in them.
 pub fn stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
     let Some(document) = document(bytes) else { return hide(bytes) };
     let mut kept = Map::new();
@@ -246,7 +248,7 @@ pub fn stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
         let Some(entries) = document.get(list) else { continue };
         let entries =
             entries.as_array().map(|entries| entries.iter().map(|entry| named(entry, kind, hide)).collect());
-        // What is no list is none here either.
+        // A value that is not a list stays one that is not a list.
         kept.insert(
             list.to_owned(),
             entries.unwrap_or_else(|| if document[list].is_null() { Value::Null } else { json!(0) }),
@@ -255,7 +257,7 @@ pub fn stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
     Value::from(kept).to_string()
 }
 
-/// An entry of one of the lists.
+/// Returns an entry of one of the lists.
 fn named(entry: &Value, kind: &str, hide: Hide<'_>) -> Value {
     let Some(fields) = entry.as_object() else { return json!(0) };
     let mut kept = Map::new();
@@ -274,12 +276,12 @@ fn named(entry: &Value, kind: &str, hide: Hide<'_>) -> Value {
     kept.into()
 }
 
-/// A text as it is; of anything else, that it is something else.
+/// Returns a string unchanged; any other value is replaced by one of another type.
 fn shape(value: &Value) -> Value {
     if value.is_string() || value.is_null() { value.clone() } else { json!(0) }
 }
 
-/// The same for the `config` of Argo CD's Secret.
+/// Returns the same for the `config` of Argo CD's Secret.
 pub fn config_stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
     let Ok(mut document @ Value::Object(_)) = serde_json::from_slice::<Value>(bytes) else {
         return hide(bytes);
@@ -295,11 +297,11 @@ pub fn config_stand_in(bytes: &[u8], hide: Hide<'_>) -> String {
     document.to_string()
 }
 
-/// Hides the texts among fields, but for those that are told anyway; what is base64 stays so.
+/// Hides the strings in fields, except those that status and logs show anyway; base64 text stays base64.
 fn hide_fields(fields: &mut Map<String, Value>, hide: Hide<'_>) {
     for (field, value) in fields {
         let Value::String(text) = value else {
-            // What a program is told may be secret as well; that there is one is what counts.
+            // Text in the configuration of a program may be secret too; decisions depend only on its presence.
             match value {
                 Value::Object(_) | Value::Array(_) => *value = json!({}),
                 Value::Number(_) => *value = json!(0),

@@ -1,4 +1,4 @@
-//! Every name that the DPUService controller writes into the cluster or looks for in it.
+//! All names that the DPUService controller writes into the cluster or reads from it.
 
 use std::sync::Arc;
 
@@ -8,34 +8,34 @@ use crate::object::Kind;
 
 /// The namespace of Argo CD ("Prerequisites": a well-known one).
 pub const ARGO_NAMESPACE: &str = "dpf-argo-cd-system";
-/// The one AppProject.
+/// The name of the AppProject.
 pub const PROJECT: &str = "doca-platform-framework";
-/// By which Argo CD removes what an Application has deployed before the Application goes.
+/// The finalizer by which Argo CD removes what an Application has deployed before the Application is deleted.
 pub const ARGO_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
-/// Keeps a DPUService until its Applications are gone.
+/// The finalizer that keeps a DPUService until its Applications are gone.
 pub const FINALIZER: &str = "dpu.nvidia.com/dpuservice";
 
-/// The name of the DPUService that an Application was made for. Surveys select by it.
+/// The name of the DPUService of an Application. Lists select by it.
 pub const SERVICE_NAME: &str = "dpu.nvidia.com/dpu-service-name";
 /// The namespace of that DPUService.
 pub const SERVICE_NAMESPACE: &str = "dpu.nvidia.com/dpu-service-namespace";
-/// The name of the DPUCluster that an Application or Secret was made for.
+/// The name of the DPUCluster of an Application or Secret.
 pub const CLUSTER_NAME: &str = "dpu.nvidia.com/cluster-name";
 /// The namespace of that DPUCluster.
 pub const CLUSTER_NAMESPACE: &str = "dpu.nvidia.com/cluster-namespace";
-/// `<namespace>/<name>` of the DPUService, however long.
+/// `<namespace>/<name>` of the DPUService, of any length.
 pub const SERVICE: &str = "dpu.nvidia.com/dpu-service";
-/// `<namespace>/<name>` of the DPUCluster, however long.
+/// `<namespace>/<name>` of the DPUCluster, of any length.
 pub const CLUSTER: &str = "dpu.nvidia.com/cluster";
-/// The server that a Secret tells Argo CD of, so that it is seen without the Secret being read.
+/// The server in a Secret for Argo CD, so that it is known without a read of the Secret.
 pub const SERVER: &str = "dpu.nvidia.com/server";
 /// The digest of what was applied to an Application last.
 pub const APPLIED: &str = "dpu.nvidia.com/applied";
-/// Marks the Secrets by which Argo CD knows its clusters.
+/// The label of the Secrets that define Argo CD's clusters.
 pub const SECRET_TYPE: &str = "argocd.argoproj.io/secret-type";
 /// Its value for clusters.
 pub const SECRET_TYPE_CLUSTER: &str = "cluster";
-/// Marks the AppProject as ours.
+/// The label that identifies the AppProject as ours.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Its value.
 pub const MANAGER: &str = "lockstep-dpuservice";
@@ -44,15 +44,15 @@ pub const MANAGER: &str = "lockstep-dpuservice";
 pub mod condition {
     /// Whether there are DPUClusters, and all of them are ready.
     pub const DPU_CLUSTERS_READY: &str = "DPUClustersReady";
-    /// Whether Argo CD has what it needs to reach each cluster.
+    /// Whether Argo CD has access to each cluster.
     pub const CLUSTER_SECRETS_RECONCILED: &str = "ClusterSecretsReconciled";
     /// Whether the AppProject permits what has to be deployed.
     pub const APP_PROJECT_RECONCILED: &str = "AppProjectReconciled";
-    /// Whether every cluster has its Application, as the spec says.
+    /// Whether every cluster has its Application, with the current spec.
     pub const APPLICATIONS_RECONCILED: &str = "ApplicationsReconciled";
-    /// Whether Argo CD has deployed every Application, and it is well.
+    /// Whether every Application is synced and healthy.
     pub const APPLICATIONS_READY: &str = "ApplicationsReady";
-    /// Whether all of this holds.
+    /// Whether all other conditions hold.
     pub const READY: &str = "Ready";
 }
 
@@ -60,23 +60,23 @@ pub mod condition {
 pub mod reason {
     /// It holds.
     pub const SUCCESS: &str = "Success";
-    /// It holds, but the chart gets some of its values rounded.
+    /// It holds, but some values that the chart gets are rounded.
     pub const VALUES_ROUNDED: &str = "ValuesRounded";
-    /// It takes its time.
+    /// Work is in progress.
     pub const PENDING: &str = "Pending";
-    /// Something failed that is tried again, or that somebody has to mend.
+    /// Something failed that is retried, or that people have to fix.
     pub const ERROR: &str = "Error";
-    /// Something has to go first.
+    /// An object has to be deleted first.
     pub const AWAITING_DELETION: &str = "AwaitingDeletion";
     /// There is no DPUCluster.
     pub const NO_DPU_CLUSTERS: &str = "NoDPUClusters";
     /// DPUClusters are not ready.
     pub const NOT_READY: &str = "NotReady";
-    /// Argo CD could not deploy an Application, or what it deployed is not well.
+    /// Argo CD could not deploy an Application, or what it deployed is not healthy.
     pub const FAILURE: &str = "Failure";
-    /// An object of that name belongs to somebody else.
+    /// An object of that name belongs to another owner.
     pub const CONFLICT: &str = "Conflict";
-    /// The spec does not have the form that its definition demands.
+    /// The spec does not match its CRD.
     pub const INVALID_SPEC: &str = "InvalidSpec";
 }
 

@@ -1,8 +1,8 @@
-//! What is left of a service that is gone: Applications that a request of an earlier leader created too late, or that stayed when
-//! somebody took the finalizer out.
+//! Removes the orphans of a deleted service: Applications that a request of an earlier leader created too late, or that
+//! stayed because another client removed the finalizer.
 //!
 //! ```text
-//!  begin ─▶ Asking (is it gone indeed?) ─▶ Removing
+//!  begin ─▶ Asking (is it really gone?) ─▶ Removing
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::engine::action::{Action, Class, Outcome, Success};
 use crate::engine::driver::{Next, Verdict};
 use crate::object::Name;
 
-/// What a sweep waits for.
+/// What the removal of orphans waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
     /// The service is being read.

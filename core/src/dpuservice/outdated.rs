@@ -1,8 +1,8 @@
-//! Syncs of what is not wanted any more, which hold up what is.
+//! Ends syncs of an outdated source that delay the current one.
 //!
-//! Argo CD has one operation of an Application under way at a time, and tries one that fails again with the source that it began with.
-//! Between two attempts nothing runs: then the operation is ended at once, and Argo CD begins with what is wanted. A hook may
-//! never end, and it can't be known how long one may take: it has [`GRACE`] after the change.
+//! Argo CD runs one operation of an Application at a time, and retries a failed one with the source that it began with.
+//! Between two attempts nothing runs. Then the operation is ended at once, and Argo CD begins with the current source. A hook
+//! may never end, and its normal duration is unknown: it has [`GRACE`] after the change.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use crate::engine::recorder::{Occurrence, Severity};
 use crate::object::Name;
 use crate::time::{Monotonic, Now};
 
-/// How long a sync may go on after something else is wanted. Hooks such as migrations take minutes.
+/// The time for which a sync may continue after the source has changed. Hooks such as migrations take minutes.
 pub const GRACE: Duration = Duration::from_mins(5);
 
-/// A sync of what is not wanted any more.
+/// A sync of an outdated source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeldUp {
     /// The Application.
     application: Name,
-    /// When the sync began, by which it is known.
+    /// When the sync began; this identifies it.
     started_at: String,
-    /// Since when it is known that something else is wanted.
+    /// The time since which it is known to be outdated.
     since: Monotonic,
 }
 
 impl World {
-    /// Notes which syncs hold up a change of a service.
+    /// Records which syncs delay a change of a service.
     pub fn note_held_up(&mut self, service: &Name, now: Now) {
         let known = self.held_up.remove(service).unwrap_or_default();
         let held_up = of_service(self, service).filter_map(|(name, app)| {
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// The Applications of a service whose syncs are to be ended, because they hold up a change.
+    /// Returns the Applications of a service whose syncs have to be ended, because they delay a change.
     pub fn overdue(&self, service: &Name, now: Now) -> impl Iterator<Item = (&Name, &App)> {
         let held_up = self.held_up.get(service).into_iter().flatten();
         held_up.filter_map(move |held| {
@@ -56,7 +56,7 @@ impl World {
         })
     }
 
-    /// When the next of them will have. What could not be ended is tried again as long after.
+    /// Returns the delay until the next of them is overdue. If one could not be ended, it is retried after the same time.
     pub fn next_overdue(&self, service: &Name, now: Now) -> Option<Duration> {
         let rests = self.held_up.get(service)?.iter().map(|held| {
             let rest = GRACE.saturating_sub(now.monotonic.since(held.since));
@@ -67,8 +67,8 @@ impl World {
 }
 
 impl Controller {
-    /// Reports that a sync is ended: its hook is stopped wherever it is. The Application is as the server has answered: the watch may
-    /// have shown more by then. One that is removed is not worth an Event.
+    /// Reports that a sync was ended: its hook stops at its current point. The Application is the one in the server's answer:
+    /// the watch may have shown more by then. For a terminating Application no Event is written.
     pub(super) fn report_ended(&mut self, service: &Name, application: &Name, app: &App, now: Now) {
         let world = &self.world;
         let operation = app.report.operation.as_ref().filter(|_| !app.deleting);

@@ -5,8 +5,9 @@
 //!         └─ neither ──▶ Surveying ─▶ Removing
 //! ```
 //!
-//! It is shared by all services. A server stays permitted as long as an Application deploys to it, because Argo CD leaves behind
-//! what it may not touch. Nobody waits for the project to be gone: Argo CD, which takes its finalizer out, may not run.
+//! All services share it. A server stays permitted as long as an Application deploys to it, because Argo CD does not delete
+//! objects on servers that are not permitted. Nothing waits for the end of the project's deletion: Argo CD, which removes its
+//! finalizer, may not be running.
 //!
 //! Source: "Reconcile the ArgoCD `AppProject`".
 
@@ -28,11 +29,11 @@ use crate::object::{Name, is_deleting};
 /// What the reconcile of the project waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
-    /// It is being written.
+    /// The project is being written.
     Writing,
     /// All Applications are being listed.
     Surveying,
-    /// It is being removed.
+    /// The project is being removed.
     Removing,
 }
 
@@ -40,12 +41,12 @@ fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
     Next::Await(actions, super::Stage::Project(stage))
 }
 
-/// The AppProject's name.
+/// Returns the AppProject's name.
 pub fn name() -> Name {
     Name::new(ARGO_NAMESPACE, PROJECT)
 }
 
-/// The servers that have to be permitted: those of the clusters, and where Applications still are or have to be removed.
+/// Returns the servers to permit: those of the clusters, and those from which Applications still have to be removed.
 fn servers(world: &World) -> BTreeSet<String> {
     let staying = world.staying().filter(|_| world.is_wanted());
     let mut servers: BTreeSet<String> =
@@ -55,7 +56,8 @@ fn servers(world: &World) -> BTreeSet<String> {
     let is_used =
         |server: &&str| world.applications.keys_by(&Index::Server((*server).to_owned())).next().is_some();
     match world.project() {
-        // Somebody may have taken out what Argo CD still needs, but must not have put in what Applications of theirs name.
+        // Another client may have removed a server that Argo CD still needs. But a server that another client's Application
+        // names must not be added.
         Some(project) => {
             let known = project.servers.iter().map(String::as_str).chain(world.told_servers());
             servers.extend(known.filter(is_used).map(str::to_owned));
@@ -67,23 +69,23 @@ fn servers(world: &World) -> BTreeSet<String> {
     servers
 }
 
-/// The servers that a project's spec permits.
+/// Returns the servers that a project's spec permits.
 pub fn servers_of(spec: &Value) -> BTreeSet<String> {
     let destinations = spec["destinations"].as_array().into_iter().flatten();
     destinations.filter_map(|destination| Some(literal(destination["server"].as_str()?))).collect()
 }
 
-/// Characters that Argo CD would take for patterns, such as the brackets around an IPv6 address.
+/// Characters that are special in Argo CD's patterns, such as the brackets around an IPv6 address.
 const PATTERN: [char; 8] = ['*', '?', '[', ']', '{', '}', '\\', '!'];
 
-/// The pattern that stands for just this text.
+/// Returns the pattern that matches exactly this text.
 fn pattern(text: &str) -> String {
     let escaped =
         text.chars().flat_map(|letter| PATTERN.contains(&letter).then_some('\\').into_iter().chain([letter]));
     escaped.collect()
 }
 
-/// The text that a pattern stands for, if it stands for one.
+/// Returns the text that a pattern matches, if it matches exactly one.
 fn literal(pattern: &str) -> String {
     let mut letters = pattern.chars();
     let mut text = String::new();
@@ -93,7 +95,7 @@ fn literal(pattern: &str) -> String {
     text
 }
 
-/// What the AppProject should be.
+/// Returns the desired AppProject.
 pub fn manifest(servers: &BTreeSet<String>) -> Value {
     let destinations: Vec<Value> =
         servers.iter().map(|server| json!({ "server": pattern(server), "namespace": "*" })).collect();
@@ -114,16 +116,16 @@ pub fn manifest(servers: &BTreeSet<String>) -> Value {
     })
 }
 
-/// Whether a server is permitted by a project of ours. One that somebody has deleted does its work until Argo CD lets it go.
+/// Returns whether a project of ours permits a server. A deleted project is effective until Argo CD removes its finalizer.
 pub fn permits(world: &World, server: &str) -> bool {
     let project = world.project().filter(|project| project.is_ours);
     project.is_some_and(|project| project.servers.contains(server))
 }
 
-/// Whether the project has ceased to permit what nobody needs any more: then Secrets may go.
+/// Returns whether the project no longer permits servers that are not needed: then Secrets may be deleted.
 pub fn has_settled(world: &World) -> bool {
     let Some(project) = world.project().filter(|project| project.is_ours) else { return true };
-    // With the last service it goes as a whole.
+    // With the last service the whole project is deleted.
     if !world.is_wanted() {
         return project.deleting;
     }
@@ -151,7 +153,8 @@ impl Controller {
             return Next::Done(Verdict::Converged);
         }
         let mut servers = servers(&self.world);
-        // Once it is to go as a whole nothing is taken out any more; without it, though, Argo CD could not remove anything.
+        // Before the whole project is deleted, no server is removed from it. Without the project, though, Argo CD could not
+        // remove anything.
         if let Some(project) = project.as_ref().filter(|_| !is_wanted) {
             if servers.is_subset(&project.servers) {
                 return Next::Done(Verdict::Converged);
@@ -167,7 +170,7 @@ impl Controller {
             self.wake_leaving_clusters();
             return Next::Done(Verdict::Converged);
         }
-        // Somebody may take it over in between; then it is none of our business.
+        // Another client may take it over in between. Then it must not be changed.
         if let Some(project) = &project {
             manifest["metadata"]["resourceVersion"] = json!(project.resource_version().to_string());
         }
@@ -187,7 +190,7 @@ impl Controller {
         let failure = match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
                 self.world.projects.absorb(name(), Project::read(&object));
-                // Not itself: should the server have changed what was written, it would be written for ever.
+                // It does not enqueue itself: if the server changed what was written, it would be written without end.
                 self.wake_by_project();
                 None
             }
@@ -203,7 +206,7 @@ impl Controller {
         }
     }
 
-    /// Why the project is not as it should be, or that it is.
+    /// Records why the project could not be written, or that it could.
     fn tell_project(&mut self, failure: Option<&Failure>) {
         let told = |failure: &Failure| (failure.class, failure.message.clone());
         if self.world.project_failure.as_ref().map(told) != failure.map(told) {
@@ -221,7 +224,7 @@ impl Controller {
         let is_removable = |project: &&Project| project.is_ours && !project.deleting;
         let project = self.world.project().filter(is_removable);
         match project {
-            // They are still to be told by the watch.
+            // The watch has not shown them yet.
             Some(_) if left || self.world.is_wanted() => Next::Done(lagging()),
             Some(project) => {
                 let delete = Action::Delete {
@@ -240,7 +243,7 @@ impl Controller {
             Some(Ok(Success::Object(object))) if is_deleting(&object) => {
                 self.world.projects.absorb(name(), Project::read(&object));
             }
-            // NotFound too: it was there a moment ago. The watch tells when it is gone.
+            // This includes NotFound: it existed a moment ago. The watch shows when it is gone.
             Some(Err(failure)) => {
                 self.tell_leaving(&name(), Some(&failure.message));
                 return Next::Done(Verdict::retry("removing the AppProject", &failure));
@@ -257,13 +260,13 @@ impl Controller {
         Next::Done(Verdict::Converged)
     }
 
-    /// Whoever goes by the project is woken, and what keeps it as it should be.
+    /// Enqueues the keys that depend on the project, and the project itself.
     pub(super) fn project_changed(&mut self) {
         self.wake_by_project();
         self.outbox.woken.push(Key::Project);
     }
 
-    /// Services wait for a permission, or for its end, and so do clusters.
+    /// Enqueues the keys that depend on the project: services and clusters wait for a permission, or for its removal.
     fn wake_by_project(&mut self) {
         self.wake_services();
         self.wake_leaving_services();
@@ -275,7 +278,7 @@ impl Controller {
 }
 
 fn is_applied(project: &Project, manifest: &Value) -> bool {
-    // To what is being deleted no finalizer can be added any more.
+    // No finalizer can be added to a terminating object.
     let is_held = project.deleting || project.finalizers.iter().any(|held| held == ARGO_FINALIZER);
     covers(&project.spec, &manifest["spec"]) && is_held
 }

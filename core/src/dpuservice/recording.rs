@@ -1,9 +1,9 @@
-//! How a run of the controller is recorded.
+//! The traits that a recording of the controller needs.
 
 use super::kubeconfig;
 use crate::engine::recording::{Form, Hide, Traits};
 
-/// What a recording must know of the controller.
+/// The traits of the controller for recordings.
 pub(super) const TRAITS: Traits = Traits {
     mark: None,
     words: &[
@@ -31,7 +31,7 @@ pub(super) const TRAITS: Traits = Traits {
     ],
 };
 
-/// Names and addresses of clusters stand in Applications too.
+/// The names and addresses of clusters are not secret: Applications contain them too.
 fn told(text: &[u8], hide: Hide<'_>) -> String {
     String::from_utf8(text.to_vec()).unwrap_or_else(|_| hide(text))
 }

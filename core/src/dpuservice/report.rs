@@ -1,6 +1,7 @@
-//! What Argo CD says of an Application, cut to what a status can hold.
+//! Argo CD's report about an Application, trimmed to a size that a status can hold.
 //!
-//! Argo CD writes of every object and every deployment; a service on fifty clusters would outgrow what the API server stores.
+//! Argo CD reports every object and every deployment. For a service on fifty clusters that would exceed the size limit of the
+//! API server.
 //!
 //! Source: "Status".
 
@@ -12,66 +13,66 @@ use crate::digest::digest;
 use crate::engine::conditions::cut;
 use crate::object::text;
 
-/// Most objects that are kept of one Application.
+/// The maximum number of objects that are kept for one Application.
 pub const RESOURCES_MAX: usize = 100;
-/// Most deployments that are kept of one Application, the latest.
+/// The maximum number of deployments that are kept for one Application, the latest ones.
 pub const HISTORY_MAX: usize = 10;
-/// Most bytes that the objects of one Application take, as JSON.
+/// The maximum size of the objects of one Application as JSON, in bytes.
 const RESOURCES_MAX_BYTES: usize = 40_000;
-/// Most bytes that the deployments of one Application take, and its images, and its URLs.
+/// The maximum size of the deployments of one Application, and of its images, and of its URLs, in bytes.
 const LIST_MAX_BYTES: usize = 10_000;
-/// Most complaints that are kept of one Application.
+/// The maximum number of error conditions that are kept for one Application.
 const CONDITIONS_MAX: usize = 10;
-/// Most images and URLs, each, that are kept of one Application.
+/// The maximum number of images and of URLs that are kept for one Application.
 const SUMMARY_MAX: usize = 20;
-/// Most failed hooks and objects of one operation that are named.
+/// The maximum number of failed hooks and objects of one operation that a message names.
 const FAILURES_MAX: usize = 3;
-/// The longest text that is kept, in bytes.
+/// The maximum length of a text, in bytes.
 const TEXT_MAX_BYTES: usize = 1024;
 
-/// What Argo CD says of an Application.
+/// Argo CD's report about an Application.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Whether the cluster has what the chart says. None, until Argo CD has looked.
+    /// Whether the cluster matches the chart. `None` until Argo CD has compared them.
     pub sync: Option<SyncStatus>,
-    /// Whether it is well there.
+    /// Its health in the cluster.
     pub health: Option<HealthStatus>,
-    /// Its complaints.
+    /// Its conditions.
     pub conditions: Vec<ApplicationCondition>,
     /// The objects that it manages.
     pub resources: Vec<Value>,
-    /// What it has deployed.
+    /// Its deployments.
     pub history: Vec<Value>,
-    /// What it does.
+    /// Its operation.
     pub operation_state: Option<Value>,
-    /// The same, as far as anything follows from it.
+    /// The fields of the operation that decisions depend on.
     pub operation: Option<Operation>,
-    /// What it takes the chart for.
+    /// The type of source that Argo CD has detected.
     pub source_type: Option<String>,
     /// Images and URLs.
     pub summary: Option<Value>,
-    /// When it last looked. Changes with every look, so that nothing must follow from it.
+    /// When it was last compared. This changes with every comparison, so no decision must depend on it.
     pub reconciled_at: Option<String>,
-    /// What it has compared the cluster with.
+    /// The source that the cluster was compared with.
     pub compared_to: Value,
 }
 
-/// A sync, under way or ended.
+/// A sync, running or ended.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// `Running`, `Terminating`, `Succeeded`, `Failed` or `Error`.
     pub phase: String,
-    /// When it began, as the API writes times.
+    /// When it began, in the API's time format.
     pub started_at: String,
-    /// Whether it is tried again.
+    /// Whether it is retried.
     pub is_retried: bool,
     /// Whether it waits for its next attempt. Until then nothing of it runs.
     pub is_between_attempts: bool,
-    /// Whether it syncs single objects. Then it runs no hooks, so that a comparison shows all that it did not bring about.
+    /// Whether it syncs single objects. Then it runs no hooks, so a comparison shows everything that it has not applied.
     pub is_partial: bool,
-    /// What it syncs, in the form of a comparison; null, until it says so.
+    /// The source that it syncs, in the form of a comparison; null until it is reported.
     pub source: Value,
-    /// The hooks and objects that failed and why, or else what Argo CD says of the failure.
+    /// The failed hooks and objects with their reasons, or else Argo CD's message about the failure.
     pub cause: Option<String>,
     /// The hook that it waits for.
     pub hook: Option<String>,
@@ -104,12 +105,12 @@ impl Operation {
             is_partial: resources.is_some_and(|resources| !resources.is_empty()),
             source: source.unwrap_or_default(),
             cause: Some(cause).filter(|cause| !cause.is_empty()),
-            // Objects that are no hooks have a phase too, and no type.
+            // Objects that are no hooks have a phase too, but no type.
             hook: results().filter(|result| result["hookPhase"] == "Running").find_map(hook),
         }
     }
 
-    /// That it is still under way though something else is wanted.
+    /// Returns a message that it is still running although the source has changed.
     pub fn holds_up(&self) -> String {
         let began = format!("the sync of the spec before, which began at {},", self.started_at);
         match &self.hook {
@@ -119,7 +120,7 @@ impl Operation {
         }
     }
 
-    /// Whether it has failed, or an attempt of it has.
+    /// Returns whether it has failed, or an attempt of it has.
     fn has_failed(&self) -> bool {
         match &*self.phase {
             "Failed" | "Error" => true,
@@ -129,20 +130,20 @@ impl Operation {
     }
 }
 
-/// What Argo CD says of the attempt before, while it waits for the next one or is at it.
+/// Returns Argo CD's message about the previous attempt, while it waits for the next one or runs it.
 fn error_of_attempt(message: &str) -> &str {
     let notices = ["Retrying attempt #", "Retrying operation. Attempt #"];
     let Some(end) = notices.iter().filter_map(|notice| message.find(notice)).min() else { return "" };
     message[..end].trim_end_matches(['.', ' '])
 }
 
-/// A hook, such as `PostSync hook Job check`.
+/// Returns the title of a hook, such as `PostSync hook Job check`.
 fn hook(result: &Value) -> Option<String> {
     let [hook, kind, name] = ["/hookType", "/kind", "/name"].map(|field| text(result, field));
     Some(short(&format!("{} hook {} {}", hook?, kind?, name?)))
 }
 
-/// A hook or object that failed, and why.
+/// Returns a failed hook or object, with the reason.
 fn failure(result: &Value) -> Option<String> {
     let is = |field: &str, values: &[&str]| values.contains(&text(result, field).unwrap_or_default());
     let what = match hook(result) {
@@ -157,7 +158,7 @@ fn failure(result: &Value) -> Option<String> {
 }
 
 impl Report {
-    /// Reads the status of an Application.
+    /// Parses the status of an Application.
     pub fn read(status: &Value) -> Self {
         let owned = |pointer: &str| text(status, pointer).map(short);
         let known = |pointer: &str| status.pointer(pointer).filter(|value| !value.is_null());
@@ -200,19 +201,20 @@ impl Report {
         }
     }
 
-    /// Whether it is deployed and well.
+    /// Returns whether it is synced and healthy.
     pub fn is_well(&self) -> bool {
         let is = |status: Option<&str>, wanted: &str| status == Some(wanted);
         is(self.sync.as_ref().map(|sync| &*sync.status), "Synced")
             && is(self.health.as_ref().map(|health| &*health.status), "Healthy")
     }
 
-    /// Whether the cluster lacks something of what the chart says.
+    /// Returns whether the cluster differs from the chart.
     pub fn is_out_of_sync(&self) -> bool {
         self.sync.as_ref().is_some_and(|sync| sync.status == "OutOfSync")
     }
 
-    /// Whether Argo CD says that something is wrong, rather than under way. The operation is the last one, if it counts.
+    /// Returns whether Argo CD reports a failure, rather than work in progress. The operation is the last one, if it is
+    /// relevant.
     pub fn has_failed(&self, operation: Option<&Operation>) -> bool {
         let health = self.health.as_ref().map(|health| &*health.status);
         health == Some("Degraded")
@@ -220,7 +222,7 @@ impl Report {
             || self.errors().next().is_some()
     }
 
-    /// Its complaints that are errors of an Application that stays. Argo CD never takes a `DeletionError` back.
+    /// Returns its conditions that are errors of an Application that stays. Argo CD never removes a `DeletionError`.
     fn errors(&self) -> impl Iterator<Item = &ApplicationCondition> {
         let is_error = |condition: &&ApplicationCondition| {
             condition.type_.ends_with("Error") && condition.type_ != "DeletionError"
@@ -228,13 +230,13 @@ impl Report {
         self.conditions.iter().filter(is_error)
     }
 
-    /// Where it stands, in a few words. The operation is the last one, if it counts.
+    /// Returns its state in a few words. The operation is the last one, if it is relevant.
     pub fn words(&self, operation: Option<&Operation>) -> String {
         let sync = self.sync.as_ref().map_or("Argo CD has not looked at it yet", |sync| &*sync.status);
         let health = self.health.as_ref().map(|health| &*health.status).filter(|_| self.sync.is_some());
         let states: Vec<&str> = [Some(sync), health].into_iter().flatten().collect();
         let cause = operation.and_then(|operation| operation.cause.as_deref());
-        // That a sync failed is what a SyncError says too, without the cause.
+        // A SyncError also reports that a sync failed, but without the cause.
         let mut errors = self.errors().filter(|error| error.type_ != "SyncError" || cause.is_none());
         let waits = operation.filter(|operation| {
             let is_under_way = matches!(&*operation.phase, "Running" | "Terminating");
@@ -256,8 +258,9 @@ impl Report {
         }
     }
 
-    /// Takes over from the report before what this one leaves out or repeats though nothing has changed: while Argo CD tries a sync
-    /// again, it does not say why the attempt before failed; and a complaint with another random name in it is a new one to it.
+    /// Copies values from the previous report that this one omits, or that have not really changed. While Argo CD retries a
+    /// sync, it does not report why the previous attempt failed. And it sets a new time for a condition whose message differs
+    /// only in a random name.
     pub fn remember(&mut self, before: &Self) {
         for condition in &mut self.conditions {
             let mut same = before.conditions.iter().filter(|known| known.type_ == condition.type_);
@@ -269,7 +272,7 @@ impl Report {
         if operation.phase != "Running" || !operation.is_retried || before.phase != "Running" {
             return;
         }
-        // Once it runs a hook of which the attempt before did not say that it failed, it is past what that failed of.
+        // If it runs a hook that the previous attempt did not report as failed, it has passed the cause of that failure.
         let is_past = |cause: &str| operation.hook.as_ref().is_some_and(|hook| !cause.contains(&**hook));
         if operation.cause.is_none()
             && let Some(cause) = before.cause.as_ref().filter(|cause| !is_past(cause))
@@ -290,7 +293,7 @@ fn items<'a>(status: &'a Value, field: &str) -> std::slice::Iter<'a, Value> {
     status[field].as_array().map(Vec::as_slice).unwrap_or_default().iter()
 }
 
-/// The first values, as many as fit.
+/// Returns the first values, as many as fit.
 fn within(max_bytes: usize, values: impl Iterator<Item = Value>) -> Vec<Value> {
     let fits = |left: &mut usize, value: Value| {
         *left = left.checked_sub(value.to_string().len())?;
@@ -299,14 +302,14 @@ fn within(max_bytes: usize, values: impl Iterator<Item = Value>) -> Vec<Value> {
     values.scan(max_bytes, fits).collect()
 }
 
-/// Control characters would each take six bytes as JSON.
+/// Truncates a text. Control characters are replaced, because each would take six bytes as JSON.
 fn short(text: &str) -> String {
     let is_odd = |letter: char| letter.is_control() && letter != '\n';
     cut(text.replace(is_odd, " "), TEXT_MAX_BYTES)
 }
 
-/// A message, with a star for what differs each time: random names, such as those of the files into which charts are loaded, and the
-/// ports from which a connection was made.
+/// Returns a message with a star for each value that differs each time: random names, such as those of the files into which
+/// charts are loaded, and the local ports of connections.
 fn steady(message: &str) -> String {
     let words = message.split_inclusive(char::is_whitespace).map(|word| {
         let word = without_local_port(&without_uuids(word));
@@ -325,7 +328,7 @@ fn without_uuids(word: &str) -> String {
     let mut at = 0;
     while at < groups.len() {
         let candidate = groups.get(at..at + UUID.len()).and_then(|found| {
-            // It may have text before and behind it.
+            // It may have text before and after it.
             let (first, last) = (found[0], found[4]);
             let before = first.len().checked_sub(UUID[0]).filter(|start| first.is_char_boundary(*start))?;
             let behind = (last.len() >= UUID[4] && last.is_char_boundary(UUID[4])).then_some(UUID[4])?;
@@ -347,7 +350,7 @@ fn without_uuids(word: &str) -> String {
     kept.join("-")
 }
 
-/// Go names a connection by both of its ends, as in `read tcp 10.0.0.1:41234->10.0.0.2:6443`.
+/// Removes the local port. Go names a connection by both of its ends, as in `read tcp 10.0.0.1:41234->10.0.0.2:6443`.
 fn without_local_port(word: &str) -> String {
     let is_port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let parts = word.split_once("->").and_then(|(from, to)| Some((from.rsplit_once(':')?, to)));
@@ -357,7 +360,7 @@ fn without_local_port(word: &str) -> String {
     }
 }
 
-/// From how many digits on a number in a path is taken for a random one.
+/// A number in a path with at least this many digits counts as random.
 const RANDOM_DIGITS: usize = 7;
 
 fn without_long_numbers(path: &str) -> String {
@@ -377,7 +380,7 @@ fn without_long_numbers(path: &str) -> String {
     kept
 }
 
-/// The fields of an object that are kept, without nulls and with texts that are not too long.
+/// Returns the given fields of an object, without nulls and with truncated texts.
 fn kept(value: &Value, fields: &[&str]) -> Value {
     let kept = fields.iter().filter_map(|field| {
         let found = value.get(*field)?;
@@ -392,7 +395,7 @@ fn kept(value: &Value, fields: &[&str]) -> Value {
     kept.collect()
 }
 
-/// What is kept of a source, of a destination and of a health.
+/// The fields of a source, of a destination and of a health that are kept.
 const INNER: [&str; 10] = [
     "repoURL",
     "chart",
@@ -406,7 +409,7 @@ const INNER: [&str; 10] = [
     "lastTransitionTime",
 ];
 
-/// The texts, numbers and booleans among the fields of an object.
+/// Returns the texts, numbers and booleans among the fields of an object.
 fn flat(fields: &Map<String, Value>) -> Map<String, Value> {
     let fields = fields.iter().filter(|(field, _)| INNER.contains(&field.as_str()));
     let kept = fields.filter_map(|(field, value)| {
@@ -436,14 +439,14 @@ fn resource(resource: &Value) -> Value {
     kept(resource, &fields)
 }
 
-/// Without the values of the chart, which stand in the spec.
+/// Returns a deployment without the values of the chart, which are in the spec.
 fn deployment(deployment: &Value) -> Value {
     kept(deployment, &["id", "revision", "deployedAt", "deployStartedAt", "source"])
 }
 
-/// Without `syncResult`, which names every object once more.
+/// Returns an operation without `syncResult`, which lists every object again.
 ///
-/// One that is tried again says at each attempt which one it is and when: of that only the cause is kept.
+/// A retried operation reports at each attempt its number and time: only the cause of that is kept.
 fn shown(state: &Value, operation: &Operation) -> Value {
     if operation.phase == "Running" && operation.is_retried {
         let mut kept = kept(state, &["phase", "startedAt"]);
@@ -468,7 +471,7 @@ fn summary(summary: &Value) -> Value {
     lists.collect()
 }
 
-/// With a digest of the chart's values instead of these, where Argo CD tells them.
+/// Returns a comparison with a digest of the chart's values instead of the values, if Argo CD reports them.
 pub(super) fn compared(compared: &Value) -> Value {
     let mut kept = kept(compared, &["source", "destination"]);
     if let Some(values) = compared.pointer("/source/helm/valuesObject") {
@@ -477,8 +480,8 @@ pub(super) fn compared(compared: &Value) -> Value {
     kept
 }
 
-/// A digest of values as Argo CD repeats them: without nulls, which its merge patch does not carry, and with numbers as 64-bit
-/// floats, which round integers beyond 2^53.
+/// Returns a digest of values in the form that Argo CD reports: without nulls, which its merge patch omits, and with numbers
+/// as 64-bit floats, which round integers beyond 2^53.
 pub fn digest_of_values(values: &Value) -> String {
     fn repeated(value: &Value) -> Value {
         match value {
@@ -487,7 +490,7 @@ pub fn digest_of_values(values: &Value) -> String {
                 kept.map(|(field, value)| (field.clone(), repeated(value))).collect()
             }
             Value::Array(items) => items.iter().map(repeated).collect(),
-            // Adding zero turns -0.0, which an API server stores as 0, into 0.0.
+            // The addition of zero changes -0.0, which an API server stores as 0, to 0.0.
             Value::Number(number) => {
                 number.as_f64().map_or_else(|| value.clone(), |float| (float + 0.0).into())
             }
@@ -708,7 +711,7 @@ mod tests {
             let mut next = next;
             next.remember(&report);
             report = next.clone();
-            // This decides whether a change ends it, and is not shown.
+            // Decisions about its end depend on this, and it is not shown.
             for operation in next.operation.iter_mut().zip(&first.operation) {
                 operation.0.is_between_attempts = operation.1.is_between_attempts;
             }
@@ -733,7 +736,7 @@ mod tests {
         let operation = waits.operation.unwrap();
         assert_eq!((operation.cause, operation.hook.as_deref()), (None, Some("PreSync hook Job check")));
 
-        // A hook that runs again has not got past what it failed of.
+        // A hook that runs again has not passed its own failure.
         let failed = read("failed. Retrying attempt #1 at 9:04AM.", json!([hook("Failed")]));
         let mut again = read("waiting for completion of hook batch/Job/check", json!([hook("Running")]));
         again.remember(&failed);

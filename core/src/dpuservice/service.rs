@@ -1,25 +1,25 @@
-//! The reconcile of a service: every cluster has its Application, and no other.
+//! The reconcile of a service: every cluster has exactly one Application of it.
 //!
 //! ```text
-//!  begin ─┬─ gone ──▶ what is left of it is swept away (sweep)
-//!         ├─ being deleted ──▶ removal
+//!  begin ─┬─ gone ──▶ its orphans are removed (orphans)
+//!         ├─ being deleted ──▶ service_delete
 //!         ├─ no finalizer ──▶ Entering ─┐
 //!         └─▶ Proving ─▶ Acting ─▶ Acting … ─▶ Reporting
 //! ```
 //!
 //! | step of the specification | where |
 //! | --- | --- |
-//! | 1. deletion | [`removal`] |
+//! | 1. deletion | [`service_delete`] |
 //! | 2. finalizer | *Entering* |
-//! | 3. clusters | watched; [`status`] tells which are not ready |
+//! | 3. clusters | watched; [`status`] reports which are not ready |
 //! | 4. Secrets | [`cluster`](super::cluster), a reconcile of its own for each cluster, since all services share them |
 //! | 5. AppProject | [`project`], likewise |
 //! | 6. Applications | *Proving*, *Acting* |
 //! | 7. status, 8. one patch | *Reporting* |
 //!
-//! *Proving* reads a cluster before its Application is removed, and the first of two before the second is: that a cache does not
-//! know something proves nothing. Each *Acting* is a
-//! batch of writes that are missing, decided anew from all that is known by then; what fails on one cluster holds up no other.
+//! *Proving* reads a cluster before its Application is removed. If a cluster has two Applications, it reads the first before
+//! the second is removed. The absence of an object from a cache proves nothing. Each *Acting* is a batch of missing writes,
+//! decided from the latest state. A failure on one cluster does not delay the others.
 //!
 //! Source: "Controller flow".
 
@@ -48,67 +48,67 @@ mod missing;
 
 use missing::{doubts, ends, missing};
 
-/// How long a status stands at least, unless a condition changes.
+/// The minimum time between two status writes, unless a condition changes.
 const SETTLES: Duration = Duration::from_secs(5);
-/// How many writes of one service are under way at a time.
+/// The maximum number of writes of one service in flight.
 const AT_A_TIME: usize = 10;
 
 /// What the reconcile of a service waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
-    /// The finalizer is being entered.
+    /// The finalizer is being added.
     Entering,
-    /// What removals follow from is being read.
+    /// The state that removals depend on is being read.
     Proving(Box<Pass>, Vec<Doubt>),
-    /// These writes are under way.
+    /// These writes are in flight.
     Acting(Box<Pass>, Vec<Task>),
-    /// The status is being written, which changes these conditions.
+    /// The status is being written. It changes these conditions.
     Reporting(Verdict, Vec<Condition>),
-    /// What is left of a service that is gone is being swept away.
+    /// The orphans of a deleted service are being removed.
     Sweeping(orphans::Stage),
     /// The service is being removed.
     Removing(service_delete::Stage),
 }
 
-/// What a pass has found out and done.
+/// The state of a pass.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Pass {
-    /// Whether the service is there indeed.
+    /// Whether the server has confirmed that the service exists.
     is_there: bool,
-    /// Clusters that go indeed, or are gone.
+    /// Clusters that are being deleted or gone, confirmed by the server.
     gone: BTreeSet<Name>,
-    /// Clusters that have more than one Application indeed.
+    /// Clusters with more than one Application, confirmed by the server.
     doubled: BTreeSet<Name>,
-    /// What was tried, with the digest of what was to be applied: much may have changed in the meantime.
+    /// The attempted writes, with the digest of what was applied: the desired state may have changed in the meantime.
     #[serde(with = "pairs")]
     tried: BTreeMap<Task, String>,
-    /// Whether the cache turned out to lag behind the cluster.
+    /// Whether the cache turned out to be stale.
     lags: bool,
-    /// What failed, by cluster.
+    /// The failures, by cluster.
     #[serde(with = "pairs")]
     failures: BTreeMap<Name, Failure>,
 }
 
 impl Pass {
-    /// The clusters where something failed that somebody has to mend.
+    /// Returns the clusters with a failure that people have to fix.
     pub fn refusals(&self) -> impl Iterator<Item = (&Name, &Failure)> {
         self.failures.iter().filter(|(_, failure)| !failure.passes())
     }
 
-    /// What failed on a cluster, and may pass by itself.
+    /// Returns a failure on a cluster that may be temporary.
     pub fn transient_failure(&self, cluster: &Name) -> Option<&Failure> {
         self.failures.get(cluster).filter(|failure| failure.passes())
     }
 }
 
-/// Something that the cache tells and the server is asked for, because an Application would be made or removed for it.
+/// A cached state that the server must confirm, because an Application would be created or removed because of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Doubt {
-    /// The service is there.
+    /// The service exists.
     Service,
-    /// The cluster goes, or is gone.
+    /// The cluster is being deleted, or is gone.
     Cluster(Name),
-    /// Of several Applications on a cluster this is the first, which stays.
+    /// This is the first of several Applications on a cluster, which stays.
     First(Name, Name),
 }
 
@@ -125,7 +125,7 @@ enum What {
     Create,
     Apply,
     Remove,
-    /// The operation of one that is being removed, or that holds up a change.
+    /// Ends the operation of an Application that is being removed, or an operation that delays a change.
     Terminate,
 }
 
@@ -161,7 +161,7 @@ impl Controller {
             Stage::Sweeping(stage) => self.resume_sweep(key, stage, outcomes),
             Stage::Removing(stage) => self.resume_removal(key, stage, outcomes, now),
             Stage::Reporting(verdict, changed) => self.reported(key, verdict, &changed, outcomes, now),
-            // What a pass did not wait for has come in between.
+            // A deletion began during the pass.
             _ if is_deleting => Next::Done(Verdict::Requeue(Duration::ZERO)),
             Stage::Entering => self.entered(key, outcomes, now),
             Stage::Proving(pass, doubts) => self.proven(key, pass, doubts, outcomes, now),
@@ -180,12 +180,12 @@ impl Controller {
         }
     }
 
-    /// Reads the clusters that have an Application and seem to go, or to be gone.
+    /// Reads the clusters that have an Application and seem to be deleted, or to be gone.
     fn prove(&mut self, key: &Name, pass: Pass, now: Now) -> Next<super::Stage> {
         if self.world.unwatchable_kind().is_some() {
             return self.report(key, &pass, now);
         }
-        // Before that nothing is known of what is permitted. The last cluster that is looked at wakes this one.
+        // Until then the permitted servers are unknown. The reconcile of the last cluster enqueues this key.
         if !self.world.is_judged() {
             return Next::Done(Verdict::Converged);
         }
@@ -254,7 +254,7 @@ impl Controller {
         self.act(key, pass, now)
     }
 
-    /// The next writes that are missing.
+    /// Executes the next missing writes.
     fn act(&mut self, key: &Name, mut pass: Box<Pass>, now: Now) -> Next<super::Stage> {
         let Some(Ok(spec)) = self.world.services.get(key).map(|service| &service.spec) else {
             return self.report(key, &pass, now);
@@ -270,12 +270,13 @@ impl Controller {
             return self.report(key, &pass, now);
         }
         pass.tried.extend(tasks.iter().cloned().zip(actions.iter().map(mark)));
-        // What was tried before with something else counts no more.
+        // Failures of earlier attempts with another desired state no longer count.
         pass.failures.retain(|cluster, _| tasks.iter().all(|task| task.cluster != *cluster));
         wait(actions, Stage::Acting(pass, tasks))
     }
 
-    /// Where all names are taken somebody has to mend that; when an Application of others goes, services are woken.
+    /// Records that all names for an Application are taken, which people have to fix. When another owner's Application is
+    /// deleted, services are enqueued.
     fn complain_of_names(&mut self, key: &Name, pass: &mut Pass) {
         let world = &self.world;
         let served: BTreeSet<&Name> = of_service(world, key).map(|(_, app)| &app.cluster).collect();
@@ -313,12 +314,12 @@ impl Controller {
                     self.absorb_application(&task.application, app);
                 }
                 Ok(_) => self.application_removed(&task.application),
-                // The watch tells who has the name, or that what was there a moment ago is gone.
+                // The watch shows who has the name, or that an object that existed a moment ago is gone.
                 Err(failure)
                     if (task.what == What::Create && failure.class == Class::AlreadyExists)
                         || (matches!(task.what, What::Remove | What::Terminate)
                             && failure.class == Class::NotFound)
-                        // What held up a change may have ended by itself.
+                        // The sync that delayed a change may have ended by itself.
                         || (task.what == What::Terminate && failure.class == Class::Conflict) =>
                 {
                     pass.lags = true;
@@ -334,7 +335,7 @@ impl Controller {
     fn report(&mut self, key: &Name, pass: &Pass, now: Now) -> Next<super::Stage> {
         let Some(service) = self.world.services.get(key) else { return Next::Done(Verdict::Converged) };
         let (wanted, changed) = status::wanted(&self.world, key, service, pass, now);
-        // What users have to correct is no failure of the controller, unless something else has failed.
+        // A mistake that users must correct is not a failure of the controller, unless something else has failed.
         let failures = || pass.failures.iter();
         let failed = failures().find(|(_, failure)| failure.class != Class::Invalid).or(failures().next());
         let verdict = match failed {
@@ -350,7 +351,7 @@ impl Controller {
         self.write_status(key, &wanted, verdict, changed, now)
     }
 
-    /// Writes a status, unless it tells what the one before does.
+    /// Writes a status if it differs from the current one.
     pub(super) fn write_status(
         &mut self,
         key: &Name,
@@ -360,12 +361,12 @@ impl Controller {
         now: Now,
     ) -> Next<super::Stage> {
         let Some(service) = self.world.services.get(key) else { return Next::Done(Verdict::Converged) };
-        // When Argo CD last looked is no news: it is told with what is.
+        // A new time of Argo CD's last comparison alone is not written: it is written with other changes.
         let silent =
             DPUServiceStatus { reconciled_at: service.status.reconciled_at.clone(), ..wanted.clone() };
         let status = merge_patch(&json!(service.status), &json!(wanted));
         let Some(status) = status.filter(|_| silent != service.status) else { return Next::Done(verdict) };
-        // While Argo CD deploys or removes, each of its steps on each cluster would be a write.
+        // While Argo CD deploys or removes, each of its steps on each cluster would cause a write.
         let since = self.world.told.get(key).map_or(SETTLES, |told| now.monotonic.since(*told));
         let rest = SETTLES.saturating_sub(since);
         let again = match verdict {
@@ -405,7 +406,7 @@ impl Controller {
         }
     }
 
-    /// Takes in the answer to a read or write of an Application, and wakes others who go by it.
+    /// Stores the answer to a read or write of an Application, and enqueues the other keys that depend on it.
     pub(super) fn absorb_application(&mut self, name: &Name, app: Option<App>) {
         let Some(mut app) = app else { return };
         let before = self.world.applications.get(name).cloned();
@@ -417,7 +418,7 @@ impl Controller {
         }
     }
 
-    /// An Application is gone.
+    /// Records that an Application is gone.
     pub(super) fn application_removed(&mut self, name: &Name) {
         let Some(app) = self.world.applications.get(name).cloned() else { return };
         let version = crate::engine::cache::Cached::resource_version(&app);
@@ -426,18 +427,18 @@ impl Controller {
     }
 }
 
-/// What tells an apply from others of the same Application.
+/// Returns the text that distinguishes an apply from others of the same Application.
 fn mark(action: &Action) -> String {
     let Action::Apply { manifest, .. } = action else { return String::new() };
     annotation(manifest, APPLIED).unwrap_or_default().to_owned()
 }
 
-/// The server that an Application deploys to: the cluster's, or where that is not known, what it has.
+/// Returns the server that an Application deploys to: the cluster's, or, if that is unknown, its current one.
 pub fn server<'a>(world: &'a World, cluster: &Name, app: Option<&'a App>) -> Option<&'a str> {
     world.server(cluster).or_else(|| app?.server())
 }
 
-/// Whether Argo CD has all that it needs to deploy to a cluster.
+/// Returns whether Argo CD has the Secret and the permission to deploy to a cluster.
 pub fn is_prepared(world: &World, cluster: &Name, server: &str) -> bool {
     let known = world.argo_secret(cluster).and_then(|(_, secret)| secret.server.as_deref());
     known == Some(server) && project::permits(world, server)

@@ -1,15 +1,17 @@
-//! The removal of a service: its Applications go first, then, with the last service, what all share, and then the service.
+//! The deletion of a service: its Applications are removed first. With the last service, the shared objects follow. Then the
+//! finalizer of the service is removed.
 //!
 //! ```text
-//!  begin ─▶ Removing ─▶ Reporting ─▶ again, when something has gone
+//!  begin ─▶ Removing ─▶ Reporting ─▶ again, when an object is gone
 //!    │
-//!    └─ none is known ─▶ Surveying ─┬─ others stay ─────────────────▶ Leaving
-//!                                   └─ the last one ─▶ AppProject and Secrets have gone ─▶ Leaving
+//!    └─ none is known ─▶ Surveying ─┬─ others stay ────────────────────▶ Leaving
+//!                                   └─ the last one ─▶ AppProject and Secrets are gone ─▶ Leaving
 //! ```
 //!
-//! When the cache knows of none any more they are listed: a cache that lags must not make the service go before them.
+//! When the cache contains no Applications any more, they are listed: a stale cache must not end the deletion of the service
+//! before theirs.
 //!
-//! Source: "Reconcile deletion if needed"; decisions on what is shared.
+//! Source: "Reconcile deletion if needed"; decisions on shared objects.
 
 use std::time::Duration;
 
@@ -26,17 +28,17 @@ use crate::engine::finalizer;
 use crate::object::Name;
 use crate::time::Now;
 
-/// After which time it is looked at again whether everything is gone.
+/// The interval at which the remaining objects are checked again.
 const RECHECK: Duration = Duration::from_secs(30);
 
-/// What a removal waits for.
+/// What a deletion waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
     /// The Applications are being listed.
     Surveying,
-    /// These are being removed.
+    /// These Applications are being removed.
     Removing(Vec<Name>),
-    /// The finalizer is being taken out.
+    /// The finalizer is being removed.
     Leaving,
 }
 
@@ -119,7 +121,7 @@ impl Controller {
                     self.absorb_application(name, app);
                 }
                 Ok(_) => self.application_removed(name),
-                // It was there a moment ago. The watch tells when it is gone.
+                // It existed a moment ago. The watch shows when it is gone.
                 Err(failure) if failure.class == Class::NotFound => return Next::Done(lagging()),
                 Err(failure) => failed = Some(failure),
             }
@@ -129,18 +131,19 @@ impl Controller {
                 let verdict = Verdict::retry("removing Applications", &failure);
                 self.report_removal(key, &left, Some((verdict, failure.message)), now)
             }
-            // They went at once.
+            // They were deleted at once.
             None if left.is_empty() => self.begin_removal(key, now),
             None => self.remove_applications(key, &left, now),
         }
     }
 
-    /// With the last service goes what all have shared.
+    /// With the last service the shared objects are deleted.
     fn leave_shared(&mut self, key: &Name, now: Now) -> Next<super::Stage> {
         let Some(service) = self.world.services.get(key) else { return Next::Done(Verdict::Converged) };
         if !self.world.is_wanted() && self.world.holds_shared() {
             let (wanted, changed) = status::awaiting_shared(&self.world, service, now);
-            // What goes wakes the next; this is for what came in between, and must not hasten what fails.
+            // Each deletion enqueues the next key. This covers changes in between, and must not shorten the backoff of
+            // failures.
             if wanted != service.status {
                 self.wake_shared();
             }
@@ -175,7 +178,7 @@ impl Controller {
                 self.world.services.absorb(key.clone(), Service::read(&object));
                 Next::Done(Verdict::Converged)
             }
-            // Somebody else has taken it out.
+            // Another client has removed it.
             Some(Err(failure)) if failure.class == Class::NotFound => Next::Done(Verdict::Converged),
             Some(Err(failure)) => Next::Done(Verdict::retry("taking the finalizer out", &failure)),
             _ => Next::Done(lagging()),

@@ -8,7 +8,7 @@ use super::names::{self, ARGO_NAMESPACE, PROJECT};
 use crate::engine::action::Scope;
 use crate::object::Kind;
 
-/// What is watched.
+/// The kinds that are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Source {
     /// DPUServices.
@@ -24,11 +24,11 @@ pub enum Source {
 }
 
 impl Source {
-    /// All of them.
+    /// All sources.
     pub const ALL: [Self; 5] =
         [Self::Services, Self::Clusters, Self::Secrets, Self::Projects, Self::Applications];
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(self) -> Arc<Kind> {
         match self {
             Self::Services => names::service(),
@@ -39,19 +39,20 @@ impl Source {
         }
     }
 
-    /// The source that a kind is watched for.
+    /// Returns the source that a kind is watched for.
     pub fn of(kind: &Kind) -> Option<Self> {
         Self::ALL.into_iter().find(|source| *source.kind() == *kind)
     }
 
-    /// Which of the objects are watched, and how much of each.
+    /// Returns which objects are watched, and which of their fields.
     pub fn scope(self) -> Scope {
         let argo = Some(ARGO_NAMESPACE.to_owned());
         match self {
             Self::Services | Self::Clusters => Scope::default(),
             Self::Secrets => Scope { metadata_only: true, ..Scope::default() },
             Self::Projects => Scope { namespace: argo, name: Some(PROJECT.to_owned()), ..Scope::default() },
-            // Those of others as well: somebody may have taken the labels away, and their names are taken.
+            // This includes the Applications of other owners. Another client may have removed our labels, and their names are
+            // taken.
             Self::Applications => Scope { namespace: argo, ..Scope::default() },
         }
     }

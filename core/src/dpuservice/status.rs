@@ -1,4 +1,4 @@
-//! The status of a service: what Argo CD says in each cluster, and what all of it comes to.
+//! The status of a service: Argo CD's reports for each cluster, and the conditions that summarize them.
 //!
 //! Source: "Status", "Reconcile the status of the DPUService".
 
@@ -20,16 +20,16 @@ use crate::engine::conditions::{self, Finding, Status};
 use crate::object::Name;
 use crate::time::Now;
 
-/// Most objects in a status, over all clusters: some 250 bytes each, in an object that may have 1.5 MiB.
+/// The maximum number of objects in a status, over all clusters: some 250 bytes each, in an object that may have 1.5 MiB.
 const RESOURCES_IN_ALL: usize = 2000;
-/// Most deployments in a status, over all clusters.
+/// The maximum number of deployments in a status, over all clusters.
 const HISTORY_IN_ALL: usize = 1000;
-/// The longest status: an object may have 1.5 MiB.
+/// The maximum size of a status, in bytes: an object may have 1.5 MiB.
 const STATUS_MAX_BYTES: usize = 1024 * 1024;
-/// Most clusters that a message names.
+/// The maximum number of clusters that a message names.
 const NAMED_MAX: usize = 10;
 
-/// What the status should be, and which of its conditions that changes.
+/// Returns the desired status, and the conditions that it changes.
 pub fn wanted(
     world: &World,
     key: &Name,
@@ -50,22 +50,22 @@ pub fn wanted(
     findings.push(blind(world).unwrap_or_else(|| summary(&findings)));
     let set = |finding| conditions::set(&mut status.conditions, finding, service.generation, now);
     let changed = findings.into_iter().filter_map(set).collect();
-    // What was known of the clusters is kept where nothing newer can be known.
+    // The last known reports are kept while newer ones can't be known.
     if ROLLOUT.iter().all(|source| !world.refused.contains_key(source)) {
         roll_up(&mut status, world, &apps);
     }
     (status, changed)
 }
 
-/// What Argo CD says in each cluster is known from these.
+/// The kinds that Argo CD's reports for each cluster depend on.
 const ROLLOUT: [Source; 2] = [Source::Clusters, Source::Applications];
 
-/// What was found out, unless a kind that it follows from can't be watched: then nothing can be said.
+/// Returns the finding, unless a kind that it depends on can't be watched: then it is unknown.
 fn judged(world: &World, finding: Finding) -> Finding {
     let sources: &[Source] = match finding.condition {
         condition::DPU_CLUSTERS_READY => &[Source::Clusters],
         condition::APPLICATIONS_READY => &ROLLOUT,
-        // Nothing is written as long as any of them can't be watched.
+        // While any of them can't be watched, nothing is written.
         _ => &Source::ALL,
     };
     let refused = sources.iter().find_map(|source| Some((*source, world.refused.get(source)?)));
@@ -80,12 +80,12 @@ fn judged(world: &World, finding: Finding) -> Finding {
     }
 }
 
-/// Which kind can't be watched, and why.
+/// Returns which kind can't be watched, and why.
 fn unwatched(source: Source, failure: &Failure) -> String {
     format!("{}s can't be watched ({})", source.kind().kind, failure.message)
 }
 
-/// The status of a service that waits for its Applications to go.
+/// Returns the status of a service that waits for the removal of its Applications.
 pub fn awaiting_applications(
     world: &World,
     service: &Service,
@@ -96,7 +96,7 @@ pub fn awaiting_applications(
     let complaint = |(name, _): &&(Name, App)| {
         let conditions = &world.applications.get(name)?.report.conditions;
         let error = conditions.iter().find(|condition| condition.type_ == "DeletionError")?;
-        // Argo CD leaves it there when the trouble is over.
+        // Argo CD keeps this condition after the problem is resolved.
         Some(format!("{} (last error, at {}: {})", name.name, error.last_transition_time, error.message))
     };
     let names = left.iter().map(|entry| complaint(&entry).unwrap_or_else(|| entry.0.name.clone()));
@@ -110,7 +110,7 @@ pub fn awaiting_applications(
     going(service, &message, failure.is_some(), now)
 }
 
-/// What a removal does not see, and what follows from that.
+/// Returns which kind can't be watched during a deletion, and the consequence.
 fn unseen(world: &World) -> Option<String> {
     let (source, failure) = world.unwatchable_kind()?;
     if (source, failure.class) != (Source::Clusters, Class::NotFound) {
@@ -126,7 +126,7 @@ fn unseen(world: &World) -> Option<String> {
     Some(format!("DPUClusters are not served here, so they count as gone; {follows}"))
 }
 
-/// The status of the last service, which waits for what all have shared.
+/// Returns the status of the last service, which waits for the removal of the shared objects.
 pub fn awaiting_shared(world: &World, service: &Service, now: Now) -> (DPUServiceStatus, Vec<Condition>) {
     let project = world.project().map(|_| "the AppProject".to_owned());
     let secrets =
@@ -163,7 +163,7 @@ fn going(service: &Service, message: &str, failed: bool, now: Now) -> (DPUServic
     (status, changed)
 }
 
-/// What decisions start from can't be seen: everything stays as it is, and that is told.
+/// Returns the finding that a needed kind can't be watched: then nothing is changed, and that is reported.
 fn blind(world: &World) -> Option<Finding> {
     let (source, failure) = world.unwatchable_kind()?;
     let message = format!(
@@ -173,7 +173,7 @@ fn blind(world: &World) -> Option<Finding> {
     Some(Finding { condition: condition::READY, status: Status::Unknown, reason: reason::ERROR, message })
 }
 
-/// The spec does not have the form that its definition demands: it is older than that.
+/// Returns the finding that the spec does not match its CRD: it is older than the CRD.
 fn unreadable(service: &Service) -> Option<Finding> {
     let problem = service.spec.as_ref().err()?;
     let message = format!("the spec can't be read ({problem}); write it anew as the definition demands");
@@ -185,7 +185,7 @@ fn unreadable(service: &Service) -> Option<Finding> {
     })
 }
 
-/// The Applications of a service on clusters that stay, by cluster.
+/// Returns the Applications of a service on clusters that stay, by cluster.
 fn apps<'a>(world: &'a World, key: &Name) -> BTreeMap<&'a Name, Option<&'a App>> {
     let mut apps: BTreeMap<&Name, Option<&App>> =
         world.staying().map(|(cluster, _)| (cluster, None)).collect();
@@ -200,7 +200,7 @@ fn apps<'a>(world: &'a World, key: &Name) -> BTreeMap<&'a Name, Option<&'a App>>
     apps
 }
 
-/// What conditions are found from.
+/// The input of the conditions.
 struct Seen<'a> {
     world: &'a World,
     service: &'a Service,
@@ -360,7 +360,7 @@ impl Seen<'_> {
         finding(Status::False, reason::PENDING, message)
     }
 
-    /// Why the Application of a cluster is not as it should be.
+    /// Returns why the Application of a cluster is not in its desired state.
     fn waits(&self, cluster: &Name, app: Option<&App>) -> Option<String> {
         let title = self.world.title(cluster);
         match (app, service::server(self.world, cluster, app)) {
@@ -423,14 +423,14 @@ impl Seen<'_> {
     }
 }
 
-/// Everything holds, or the first thing that does not.
+/// Returns the summary: success, or the most important condition that does not hold.
 fn summary(findings: &[Finding]) -> Finding {
-    // A project that somebody has deleted does its work until Argo CD lets it go, and is made anew then.
+    // A deleted project is effective until Argo CD removes its finalizer. Then it is re-created.
     let is_harmless = |finding: &Finding| {
         finding.condition == condition::APP_PROJECT_RECONCILED && finding.reason == reason::AWAITING_DELETION
     };
     let unmet = findings.iter().filter(|finding| finding.status != Status::True && !is_harmless(finding));
-    // What Argo CD says last tells most where the way to it is free.
+    // Argo CD's own report is the most useful one if Argo CD can reach the cluster.
     let worst = unmet.min_by_key(|finding| match finding.reason {
         reason::CONFLICT | reason::ERROR => 0,
         reason::FAILURE => 1,
@@ -449,7 +449,7 @@ fn summary(findings: &[Finding]) -> Finding {
     Finding { condition: condition::READY, status, reason, message }
 }
 
-/// Enters what Argo CD says in each cluster, in bounded size.
+/// Sets Argo CD's reports for each cluster, in bounded size.
 fn roll_up(status: &mut DPUServiceStatus, world: &World, apps: &BTreeMap<&Name, Option<&App>>) {
     let resources = RESOURCES_MAX.min(RESOURCES_IN_ALL / apps.len().max(1));
     let history = HISTORY_MAX.min(HISTORY_IN_ALL / apps.len().max(1));
@@ -478,7 +478,7 @@ fn roll_up(status: &mut DPUServiceStatus, world: &World, apps: &BTreeMap<&Name, 
     shrink(status);
 }
 
-/// Leaves out what matters least, until the API server can store the rest.
+/// Removes the least important values, until the API server can store the rest.
 fn shrink(status: &mut DPUServiceStatus) {
     let steps: [fn(&mut DPUServiceStatus); 5] = [
         |status| status.history.clear(),
@@ -506,7 +506,7 @@ const SYNC: [&str; 3] = ["Synced", "OutOfSync", "Unknown"];
 /// From best to worst.
 const HEALTH: [&str; 6] = ["Healthy", "Suspended", "Progressing", "Missing", "Degraded", "Unknown"];
 
-/// Whether what Argo CD says of a cluster may be stale: it repeats what it saw last while the cluster does not answer.
+/// Returns whether Argo CD's report about a cluster may be stale: it repeats the last one while the cluster does not answer.
 fn is_stale(world: &World, cluster: &Name) -> bool {
     world.clusters.get(cluster).is_some_and(|cluster| !cluster.is_ready())
 }
@@ -536,7 +536,7 @@ fn rollout(world: &World, apps: &BTreeMap<&Name, Option<&App>>) -> Rollout {
     }
 }
 
-/// Clusters with what is said of them. Those of which the same is said stand together.
+/// Returns clusters with their messages. Clusters with the same message are grouped.
 fn grouped(clusters: impl Iterator<Item = (String, String)>) -> String {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for (title, words) in clusters {
@@ -555,7 +555,7 @@ fn grouped(clusters: impl Iterator<Item = (String, String)>) -> String {
     }))
 }
 
-/// The first few of many, in words.
+/// Returns the first few items as text, with the number of the others.
 fn list(items: impl Iterator<Item = String>) -> String {
     let mut items: Vec<String> = items.collect();
     let more = items.len().saturating_sub(NAMED_MAX);

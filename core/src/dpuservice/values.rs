@@ -1,18 +1,18 @@
-//! The values that a chart is given.
+//! The values of a chart.
 //!
-//! `spec.serviceDaemonSet` is merged into `spec.values.serviceDaemonSet`, field by field: where both say something, the
-//! former wins; lists are replaced as a whole. What it leaves out adds nothing. `spec.serviceID` becomes the value `serviceID`
-//! and the label `service-ID`. Everything else comes from `spec.values`.
+//! `spec.serviceDaemonSet` is merged into `spec.values.serviceDaemonSet`, field by field. If both set a field, the former
+//! wins; lists are replaced as a whole. Fields that it omits add nothing. `spec.serviceID` becomes the value `serviceID` and
+//! the label `service-ID`. Everything else comes from `spec.values`.
 //!
 //! Source: "Reconcile the ArgoCD `Applications`", and the contract with charts in "API".
 
 use lockstep_crds::dpuservice::DPUServiceSpec;
 use serde_json::{Map, Value, json};
 
-/// The label by which the chart marks what belongs to a service function chain.
+/// The label by which the chart marks objects of a service function chain.
 const SERVICE_ID_LABEL: &str = "service-ID";
 
-/// The values of a service.
+/// Returns the values of a service.
 pub fn values(spec: &DPUServiceSpec) -> Map<String, Value> {
     let mut values = spec.values.clone().unwrap_or_default();
     let mut daemon_set = json!(spec.service_daemon_set.clone().unwrap_or_default());
@@ -20,7 +20,7 @@ pub fn values(spec: &DPUServiceSpec) -> Map<String, Value> {
         merge(&mut daemon_set, json!({ "labels": { SERVICE_ID_LABEL: id } }));
         values.insert("serviceID".to_owned(), json!(id));
     }
-    // It is always there, because an apply can't take the last value out.
+    // It is always set, because an apply can't remove the last value.
     merge(values.entry("serviceDaemonSet").or_insert_with(|| json!({})), daemon_set);
     values
 }
@@ -28,7 +28,7 @@ pub fn values(spec: &DPUServiceSpec) -> Map<String, Value> {
 /// The largest integer up to which 64-bit floats hold every integer.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// The paths of all integers that a chart does not get as they are written: Argo CD reads numbers as 64-bit floats.
+/// Returns the paths of all integers that a chart gets rounded: Argo CD parses numbers as 64-bit floats.
 pub fn rounded(values: &Map<String, Value>) -> Vec<String> {
     let mut paths = Vec::new();
     for (field, value) in values {
@@ -59,7 +59,7 @@ fn find_rounded(path: &str, value: &Value, paths: &mut Vec<String>) {
     }
 }
 
-/// Merges what wins into what is there.
+/// Merges values into base values, and overrides them.
 fn merge(base: &mut Value, wins: Value) {
     match (base, wins) {
         (Value::Object(base), Value::Object(wins)) => {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     proptest! {
-        /// Everything of what wins is there, and everything else of the base.
+        /// The result has all of the overriding values, and everything else of the base.
         #[test]
         fn a_merge_loses_nothing(base in tree(), wins in tree()) {
             let mut merged = base.clone();

@@ -1,14 +1,14 @@
-//! From what watches show to the keys that must be looked at: each event wakes just what depends on it.
+//! Maps watch events to keys: each event enqueues only the keys that depend on it.
 //!
-//! | what changes | who is woken |
+//! | change | enqueued keys |
 //! | --- | --- |
-//! | a DPUService | itself; with the first and after the last, what all share |
+//! | a DPUService | itself; with the first and after the last, the shared objects |
 //! | a DPUCluster | itself, and every service: each has an Application on it |
 //! | a kubeconfig's Secret, or Argo CD's | its cluster, and others that have the same server |
-//! | the AppProject | itself, every service, clusters that leave |
-//! | an Application | its service; once it is gone, what waited for that |
+//! | the AppProject | itself, every service, clusters that are being removed |
+//! | an Application | its service; once it is gone, the keys that waited for that |
 //!
-//! What Argo CD repeats wakes nobody, nor does a status of our own.
+//! Repeated reports of Argo CD enqueue nothing, nor does a status of our own.
 
 use std::sync::Arc;
 
@@ -165,7 +165,7 @@ impl Control for Controller {
                 let was_wanted = self.world.is_wanted();
                 self.world.told.remove(&name);
                 if self.world.services.vanish(&name, version) {
-                    // What is left of it, if anything is.
+                    // It may have orphans.
                     self.outbox.woken.push(Key::Service(name));
                     self.service_changed(was_wanted);
                 }
@@ -211,7 +211,7 @@ impl Control for Controller {
 }
 
 impl Controller {
-    /// With the first service comes what all share, and after the last it goes.
+    /// Enqueues the shared objects: they are created with the first service, and deleted after the last.
     pub(super) fn service_changed(&mut self, was_wanted: bool) {
         if was_wanted != self.world.is_wanted() {
             self.world.irremovable.clear();
@@ -223,14 +223,14 @@ impl Controller {
     fn cluster_changed(&mut self, name: &Name) {
         self.outbox.woken.push(Key::Cluster(name.clone()));
         self.wake_services();
-        // Whoever waited until it had been looked at waits no more.
+        // Keys that waited for its first reconcile no longer have to wait.
         if self.world.stays(name).is_none() {
             self.outbox.woken.push(Key::Project);
             self.wake_eldest_unknown();
         }
     }
 
-    /// An Application is not there any more, or is nobody's.
+    /// Records that an Application is gone, or no longer belongs to a service.
     fn application_vanished(&mut self, name: &Name, version: u64) {
         let before = self.world.applications.get(name).cloned();
         if self.world.applications.vanish(name, version)
@@ -240,14 +240,14 @@ impl Controller {
         }
     }
 
-    /// The clusters that a Secret is about.
+    /// Enqueues the clusters that depend on a Secret.
     fn wake_readers(&mut self, secret: &Name) {
         let told = self.world.secrets.get(secret).and_then(|secret| secret.cluster.clone());
         let read = self.world.clusters.keys_by(&ClusterIndex::Kubeconfig(secret.clone())).cloned();
         self.outbox.woken.extend(told.into_iter().chain(read).map(Key::Cluster));
     }
 
-    /// A Secret has gone, which may have told Argo CD of a cluster: services can't go on without it, or waited for that.
+    /// Enqueues the keys that depend on a deleted Secret: its cluster, and the services, which need it or waited for its deletion.
     fn secret_gone(&mut self, name: &Name, secret: &Secret) {
         self.wake_readers(name);
         self.world.irremovable.remove(name);
@@ -271,20 +271,20 @@ impl Controller {
         }
     }
 
-    /// Who goes by an Application besides its service: the project by where it deploys to, a cluster that leaves by its going.
+    /// Enqueues the other keys that depend on an Application: the project by its server, and a cluster that is being removed.
     pub(super) fn application_changed(&mut self, before: Option<&App>, app: &App) {
         let has_moved = before.is_some_and(|before| before.server() != app.server());
         let is_leaving = !self.world.is_wanted() || self.world.stays(&app.cluster).is_none();
         if is_leaving || has_moved || self.world.is_stray(app) {
             self.outbox.woken.extend([Key::Cluster(app.cluster.clone()), Key::Project]);
         }
-        // It may have been made over to another.
+        // It may have been changed to belong to another service.
         if let Some(before) = before.filter(|before| before.service != app.service) {
             self.application_gone(before);
         }
     }
 
-    /// An Application has gone: its service may have waited for that, its cluster's Secret and the project.
+    /// Enqueues the keys that may have waited for the deletion of an Application: its service, its cluster and the project.
     pub(super) fn application_gone(&mut self, app: &App) {
         self.outbox.woken.push(Key::Service(app.service.clone()));
         let is_leaving = !self.world.is_wanted() || self.world.stays(&app.cluster).is_none();
@@ -298,12 +298,12 @@ impl Controller {
         self.outbox.woken.extend(self.world.services.keys_by(&false).cloned().map(Key::Service));
     }
 
-    /// Services that are being deleted.
+    /// Enqueues the services that are being deleted.
     pub(super) fn wake_leaving_services(&mut self) {
         self.outbox.woken.extend(self.world.services.keys_by(&true).cloned().map(Key::Service));
     }
 
-    /// Clusters whose Secret is to go.
+    /// Enqueues the clusters whose Secret has to be deleted.
     pub(super) fn wake_leaving_clusters(&mut self) {
         let is_wanted = self.world.is_wanted();
         let leaving =
@@ -312,19 +312,19 @@ impl Controller {
         self.outbox.woken.extend(leaving);
     }
 
-    /// Why something that all services share can't be removed, or that it can.
+    /// Records why a shared object can't be removed, or that it can.
     pub(super) fn tell_leaving(&mut self, name: &Name, failure: Option<&str>) {
         let before = match failure {
             Some(failure) => self.world.irremovable.insert(name.clone(), failure.to_owned()),
             None => self.world.irremovable.remove(name),
         };
-        // Words that differ each time must not hasten what fails.
+        // A message that differs each time must not shorten the backoff of failures.
         if before.is_some() != failure.is_some() {
             self.wake_leaving_services();
         }
     }
 
-    /// All that services share.
+    /// Enqueues all shared objects.
     pub(super) fn wake_shared(&mut self) {
         let clusters = self.world.clusters.iter().map(|(name, _)| name).chain(self.world.told_clusters());
         let clusters: Vec<Key> = clusters.cloned().map(Key::Cluster).collect();

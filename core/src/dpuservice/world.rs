@@ -1,4 +1,4 @@
-//! What the controller knows of the cluster.
+//! The cached state of the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,31 +33,31 @@ pub struct World {
     pub secrets: Cache<Name, Secret>,
     /// The AppProject, if there is one.
     pub projects: Cache<Name, Project>,
-    /// The Applications that were made for services.
+    /// The Applications of services.
     pub applications: Cache<Name, App>,
-    /// What can't be watched, and why.
+    /// The kinds that can't be watched, and why.
     #[serde(with = "pairs")]
     pub refused: BTreeMap<Source, Failure>,
-    /// What was found out about each cluster.
+    /// The stored result of each cluster's reconcile.
     #[serde(with = "pairs")]
     pub found: BTreeMap<Name, Found>,
     /// The clusters whose Secrets are being written.
     #[serde(with = "pairs")]
     pub claims: BTreeMap<Name, Claim>,
-    /// Why the AppProject could not be written last.
+    /// Why the last write of the AppProject failed.
     pub project_failure: Option<Failure>,
-    /// The Applications of others, whose names are taken.
+    /// The Applications of other owners, whose names are taken.
     pub taken: BTreeSet<Name>,
-    /// What of all that services share could not be removed, and why.
+    /// The shared objects that could not be removed, and why.
     #[serde(with = "pairs")]
     pub irremovable: BTreeMap<Name, String>,
     /// When the status of a service was last written.
     #[serde(with = "pairs")]
     pub told: BTreeMap<Name, Monotonic>,
-    /// Syncs that hold up a change, by service.
+    /// Syncs that delay a change, by service.
     #[serde(with = "pairs")]
     pub held_up: BTreeMap<Name, Vec<HeldUp>>,
-    /// Since when clusters that are gone hold Applications that don't go.
+    /// The time since which deleted clusters have Applications that are not removed.
     #[serde(with = "pairs")]
     pub stuck: BTreeMap<Name, Monotonic>,
 }
@@ -71,7 +71,7 @@ pub struct Service {
     pub generation: i64,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// What it asks for, or why that can't be read.
+    /// Its spec, or why that can't be parsed.
     pub spec: Result<DPUServiceSpec, String>,
     /// Its status as last seen.
     pub status: DPUServiceStatus,
@@ -80,7 +80,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Reads a service.
+    /// Parses a service.
     pub fn read(object: &Value) -> Self {
         let mut trimmed = object["metadata"].clone();
         if let Some(trimmed) = trimmed.as_object_mut() {
@@ -96,7 +96,7 @@ impl Service {
         }
     }
 
-    /// Whether it differs in its status at most. Who writes a status must not be woken by it.
+    /// Returns whether it differs at most in its status. The controller's own status write must not enqueue the service.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.uid, self.generation, self.deleting) == (&other.uid, other.generation, other.deleting)
             && finalizer::is_held(&self.metadata, FINALIZER) == finalizer::is_held(&other.metadata, FINALIZER)
@@ -121,24 +121,24 @@ impl Cached for Service {
 pub struct Cluster {
     /// Its uid.
     pub uid: String,
-    /// When it was created, as the API writes times.
+    /// When it was created, in the API's time format.
     pub created: String,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// The Secret of its kubeconfig.
     pub kubeconfig: Option<Name>,
-    /// What DPF says of it.
+    /// Its phase, as DPF reports it.
     pub phase: String,
-    /// Why it is not ready, as DPF says.
+    /// Why it is not ready, as DPF reports it.
     pub message: String,
-    /// Since when it is not, as the API writes times; since its creation at the latest.
+    /// The time since which it is not ready, in the API's time format; at the latest its creation.
     pub unready_since: String,
     version: u64,
     name: String,
 }
 
 impl Cluster {
-    /// Reads a cluster.
+    /// Parses a cluster.
     pub fn read(object: &Value) -> Self {
         let conditions = || object["status"]["conditions"].as_array().into_iter().flatten();
         let mut unmet = conditions().filter(|condition| condition["status"] == "False");
@@ -159,23 +159,23 @@ impl Cluster {
         }
     }
 
-    /// Whether DPF calls it ready. What Argo CD says of one that is not may be stale.
+    /// Returns whether DPF reports it as ready. Argo CD's report about a cluster that is not ready may be stale.
     pub fn is_ready(&self) -> bool {
         self.phase == "Ready"
     }
 
-    /// Whether two readings mean the same.
+    /// Returns whether both have the same relevant fields.
     pub fn is_same(&self, other: &Self) -> bool {
         *self == Self { version: self.version, ..other.clone() }
     }
 }
 
-/// What DPUClusters are found by.
+/// The index values by which DPUClusters are found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClusterIndex {
     /// The Secret of their kubeconfig.
     Kubeconfig(Name),
-    /// Their name, in whatever namespace.
+    /// Their name, in any namespace.
     Named(String),
 }
 
@@ -192,7 +192,7 @@ impl Cached for Cluster {
     }
 }
 
-/// A Secret, as far as its metadata tells.
+/// The relevant metadata of a Secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Secret {
     /// Its uid.
@@ -201,17 +201,17 @@ pub struct Secret {
     pub version: u64,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// The cluster that it tells Argo CD of, if it is one of ours.
+    /// The cluster that it defines for Argo CD, if it is one of ours.
     pub cluster: Option<Name>,
     /// The server of that cluster.
     pub server: Option<String>,
 }
 
 impl Secret {
-    /// Reads a Secret or its metadata.
+    /// Parses a Secret or its metadata.
     pub fn read(object: &Value) -> Self {
         let is_argo = metadata(object, "namespace") == ARGO_NAMESPACE;
-        // By the annotation alone: whoever labels a Secret of theirs does not make it ours.
+        // Only the annotation counts: a label alone does not make another client's Secret ours.
         let cluster = annotated(object, CLUSTER).filter(|_| is_argo);
         Self {
             uid: metadata(object, "uid").to_owned(),
@@ -222,13 +222,13 @@ impl Secret {
         }
     }
 
-    /// One version of one Secret.
+    /// Identifies one version of one Secret.
     pub fn marker(&self) -> String {
         format!("{}/{}", self.uid, self.version)
     }
 }
 
-/// What the Secrets are found by that tell Argo CD of clusters.
+/// The index values by which Argo CD's Secrets of clusters are found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SecretIndex {
     /// Any cluster.
@@ -272,7 +272,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// Reads a project.
+    /// Parses a project.
     pub fn read(object: &Value) -> Self {
         let finalizers = object["metadata"]["finalizers"].clone();
         Self {
@@ -286,7 +286,7 @@ impl Project {
         }
     }
 
-    /// Whether two readings mean the same.
+    /// Returns whether both have the same relevant fields.
     pub fn is_same(&self, other: &Self) -> bool {
         *self == Self { version: self.version, ..other.clone() }
     }
@@ -304,7 +304,8 @@ impl Cached for Project {
     }
 }
 
-/// Whom an object was made for: the annotation tells the full name. Where somebody has taken it away, the labels do.
+/// Returns the name of the object that another object was created for. The annotation has the full name. If another client
+/// has removed it, the labels are used.
 pub fn identity(object: &Value, whole: &str, namespace: &str, name: &str) -> Option<Name> {
     let labels = label(object, namespace).zip(label(object, name));
     annotated(object, whole).or_else(|| labels.map(|(namespace, name)| Name::new(namespace, name)))
@@ -315,65 +316,65 @@ fn annotated(object: &Value, whole: &str) -> Option<Name> {
     Some(Name::new(namespace, name))
 }
 
-/// A name as the value of a label.
+/// Returns a name as the value of a label.
 pub fn label_value(name: &str) -> String {
     shortened(name, 63)
 }
 
 impl World {
-    /// Whether any service is there to stay. As long as there is one, what all services share is kept.
+    /// Returns whether any service is not being deleted. As long as there is one, the shared objects are kept.
     pub fn is_wanted(&self) -> bool {
         self.services.keys_by(&false).next().is_some()
     }
 
-    /// The clusters that services belong on.
+    /// Returns the clusters that services are deployed to.
     pub fn staying(&self) -> impl Iterator<Item = (&Name, &Cluster)> {
         self.clusters.iter().filter(|(_, cluster)| !cluster.deleting)
     }
 
-    /// The cluster, if services belong on it.
+    /// Returns the cluster, if services are deployed to it.
     pub fn stays(&self, name: &Name) -> Option<&Cluster> {
         self.clusters.get(name).filter(|cluster| !cluster.deleting)
     }
 
-    /// Whether every cluster has been looked at since the process began: only then it is known what is permitted.
+    /// Returns whether every cluster has been reconciled since the process began: only then the permitted servers are known.
     pub fn is_judged(&self) -> bool {
         self.staying()
             .all(|(name, cluster)| self.found.get(name).is_some_and(|found| found.uid == cluster.uid))
     }
 
-    /// The Secret that tells Argo CD of a cluster.
+    /// Returns the Secret that defines a cluster for Argo CD.
     pub fn argo_secret(&self, cluster: &Name) -> Option<(&Name, &Secret)> {
         let names = self.secrets.keys_by(&SecretIndex::Cluster(cluster.clone()));
         let mut secrets = names.filter_map(|name| Some((name, self.secrets.get(name)?)));
         secrets.find(|(_, secret)| !secret.deleting)
     }
 
-    /// The clusters that Argo CD is told of.
+    /// Returns the clusters that have a Secret for Argo CD.
     pub fn told_clusters(&self) -> impl Iterator<Item = &Name> {
         self.secrets.keys_by(&SecretIndex::Any).filter_map(|name| self.secrets.get(name)?.cluster.as_ref())
     }
 
-    /// The servers that Argo CD is told of.
+    /// Returns the servers in Secrets for Argo CD.
     pub fn told_servers(&self) -> impl Iterator<Item = &str> {
         let names = self.secrets.keys_by(&SecretIndex::Any);
         names.filter_map(|name| self.secrets.get(name)?.server.as_deref())
     }
 
-    /// The clusters that Argo CD knows by a server.
+    /// Returns the clusters whose Secret for Argo CD names a server.
     pub fn clusters_with_server(&self, server: &str) -> impl Iterator<Item = &Name> {
         let names = self.secrets.keys_by(&SecretIndex::Server(server.to_owned()));
         names.filter_map(|name| self.secrets.get(name)?.cluster.as_ref())
     }
 
-    /// Whether anything is there that all services share, and that the last of them has to take along. A project that
-    /// is being deleted is Argo CD's business.
+    /// Returns whether any shared object exists that the last service has to remove. A project that is being deleted is left
+    /// to Argo CD.
     pub fn holds_shared(&self) -> bool {
         let is_kept = |project: &Project| project.is_ours && !project.deleting;
         self.told_clusters().next().is_some() || self.project().is_some_and(is_kept)
     }
 
-    /// Of these Applications those that are being removed, and name a server that is not their cluster's any more.
+    /// Returns the terminating Applications that name a server which is no longer their cluster's.
     pub fn on_stale_server<'a>(
         &'a self,
         among: &Index,
@@ -383,7 +384,7 @@ impl World {
         apps.filter(|(_, app)| self.is_stray(app))
     }
 
-    /// Whether an Application is one of these.
+    /// Returns whether an Application is one of these.
     pub fn is_stray(&self, app: &App) -> bool {
         let is_elsewhere = |server| app.server() != Some(server);
         app.deleting
@@ -391,33 +392,33 @@ impl World {
             && self.server(&app.cluster).is_some_and(is_elsewhere)
     }
 
-    /// The one AppProject.
+    /// Returns the AppProject.
     pub fn project(&self) -> Option<&Project> {
         self.projects.get(&Name::new(ARGO_NAMESPACE, names::PROJECT))
     }
 
-    /// The server of a cluster, as its kubeconfig said when it could last be used. Where that is another cluster's, or nothing
-    /// is known any more, the one that Argo CD knows it by.
+    /// Returns the server of a cluster, from its kubeconfig when it was last usable. If another cluster owns that server, or
+    /// none is known, it is the server in the Secret for Argo CD.
     pub fn server(&self, cluster: &Name) -> Option<&str> {
         let said = self.found.get(cluster).filter(|found| found.rival.is_none());
         said.and_then(|found| found.server.as_deref())
             .or_else(|| self.argo_secret(cluster)?.1.server.as_deref())
     }
 
-    /// How a cluster is called in a status: by its name, with its namespace where several have that name.
+    /// Returns the title of a cluster in a status: its name, with its namespace if several clusters have that name.
     pub fn title(&self, cluster: &Name) -> String {
         let mut named = self.clusters.keys_by(&ClusterIndex::Named(cluster.name.clone()));
         if named.any(|other| other != cluster) { cluster.to_string() } else { cluster.name.clone() }
     }
 
-    /// Whether a cluster came before another, and so has the better right.
+    /// Returns whether a cluster is older than another, and so has precedence.
     pub fn is_older(&self, cluster: &Name, other: &Name) -> bool {
         let created = |name: &Name| self.clusters.get(name).map(|cluster| cluster.created.clone());
         (created(cluster), cluster) < (created(other), other)
     }
 
-    /// Whether a cluster exists no more. Where DPUClusters are not served there is none of them; where they can't be watched for
-    /// another reason, that is not known.
+    /// Returns whether a cluster no longer exists. If DPUClusters are not served, there are none. If they can't be watched
+    /// for another reason, that is not known.
     pub fn is_gone(&self, cluster: &Name) -> bool {
         match self.refused.get(&Source::Clusters) {
             Some(failure) => failure.class == Class::NotFound,
@@ -425,12 +426,12 @@ impl World {
         }
     }
 
-    /// What can't be seen of what decisions start from.
+    /// Returns a kind that can't be watched, with the reason.
     pub fn unwatchable_kind(&self) -> Option<(Source, &Failure)> {
         self.refused.iter().map(|(source, failure)| (*source, failure)).next()
     }
 
-    /// Whether everything has been listed that decisions start from, or can't be.
+    /// Returns whether all kinds that decisions need have been listed, or can't be.
     pub fn is_synced(&self) -> bool {
         let synced = [
             (Source::Services, self.services.is_synced()),
@@ -444,13 +445,14 @@ impl World {
         })
     }
 
-    /// A watch failed. What can't be listed at all must be told, not waited for. Returns whether that was news.
+    /// Records that a watch failed. A kind that can't be listed at all is reported, and not waited for. Returns whether this
+    /// changed the recorded state.
     pub fn refuse(&mut self, source: Source, failure: Failure) -> bool {
         let is_refusal = matches!(failure.class, Class::Forbidden | Class::NotFound);
         if !is_refusal || self.refused.get(&source).is_some_and(|before| before.class == failure.class) {
             return false;
         }
-        // Without the kind there are no objects of it. That DPF is gone does not mean that its clusters are.
+        // If the kind is not served, there are no objects of it. If DPF is gone, its clusters may still exist.
         match (source, failure.class) {
             (Source::Applications, Class::NotFound) => self.applications = Cache::default(),
             (Source::Projects, Class::NotFound) => self.projects = Cache::default(),
@@ -461,7 +463,7 @@ impl World {
     }
 }
 
-/// The service itself, as an object.
+/// Returns the reference of the service itself.
 pub fn service_ref(name: &Name) -> ObjectRef {
     name.object(&names::service())
 }

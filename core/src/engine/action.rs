@@ -1,4 +1,4 @@
-//! What a machine asks of the world, and how the world answers.
+//! The actions that a machine requests, and their outcomes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,29 +13,29 @@ use super::document::Fields;
 use super::image::FoundImage;
 use crate::object::{Kind, ObjectRef};
 
-/// Names one request among all that a machine ever makes; answers quote it.
+/// Identifies one request among all that a machine ever makes. The answer carries the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ActionId(pub u64);
 
-/// One action with the id that its answer quotes.
+/// One action with the id that its answer carries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// Quoted by the answer.
+    /// The id that the answer carries.
     pub id: ActionId,
-    /// What is to be done.
+    /// The action to execute.
     pub action: Action,
 }
 
-/// Everything a controller can ask for. Plain data: it can be stored, compared and replayed.
+/// An action that a controller can request. It is plain data: it can be stored, compared and replayed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Action {
-    /// Begins to watch a kind; a second watch of the same kind replaces the first. Answered at once with
-    /// [`Success::Done`]; what is seen arrives as events of its own.
+    /// Starts the watch of a kind. A second watch of the same kind replaces the first. The answer is an immediate
+    /// [`Success::Done`]; the objects arrive as events of their own.
     Watch {
-        /// What to watch.
+        /// The kind to watch.
         kind: Arc<Kind>,
-        /// Which of its objects, and how much of each.
+        /// Which of its objects, and which of their fields.
         scope: Scope,
     },
     /// Ends the watch of a kind.
@@ -43,8 +43,8 @@ pub enum Action {
         /// The kind.
         kind: Arc<Kind>,
     },
-    /// Asks which kinds an API version serves (subresources left out). An API version that isn't served at all is
-    /// [`Class::NotFound`].
+    /// Lists the kinds that an API version serves, without subresources. The failure is [`Class::NotFound`] if the API
+    /// version is not served at all.
     Discover {
         /// Such as `v1` or `apps/v1`.
         api_version: String,
@@ -56,11 +56,11 @@ pub enum Action {
         /// Whether its metadata suffices (`PartialObjectMetadata`).
         metadata_only: bool,
     },
-    /// Reads the objects of a kind, from the newest state rather than from a cache. A name in the scope is not heeded.
+    /// Reads the objects of a kind, from the newest state rather than from a cache. A name in the scope is ignored.
     List {
         /// The kind.
         kind: Arc<Kind>,
-        /// Which of its objects, and how much of each.
+        /// Which of its objects, and which of their fields.
         scope: Scope,
     },
     /// Server-side apply with our field manager, forced. A `metadata.uid` or `metadata.resourceVersion` in the
@@ -68,12 +68,12 @@ pub enum Action {
     Apply {
         /// The object.
         target: ObjectRef,
-        /// All fields that we want to own.
+        /// All fields that the operator wants to own.
         manifest: Arc<Value>,
     },
     /// Creates an object.
     Create {
-        /// The object; its name may be empty where the manifest has `generateName`.
+        /// The object; its name may be empty if the manifest has `generateName`.
         target: ObjectRef,
         /// The whole object.
         manifest: Arc<Value>,
@@ -89,18 +89,18 @@ pub enum Action {
     Patch {
         /// The object.
         target: ObjectRef,
-        /// `status`, or none for the object itself.
+        /// `status`, or `None` for the object itself.
         subresource: Option<Subresource>,
         /// The merge patch.
         patch: Arc<Value>,
     },
-    /// Deletes an object in the background, if it is still the one meant.
+    /// Deletes an object in the background, if it still has the given uid.
     Delete {
         /// The object.
         target: ObjectRef,
         /// Its uid.
         uid: String,
-        /// Its resource version, where the proof that it is ours was read from that version.
+        /// Its resource version, if the proof that it is ours was read from that version.
         resource_version: Option<String>,
     },
     /// Reads a JSON document from an API other than Kubernetes (HTTP GET).
@@ -110,25 +110,25 @@ pub enum Action {
         /// Headers beyond those that every request has. They are no secrets.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         headers: BTreeMap<String, String>,
-        /// How long the whole answer may take.
+        /// The time limit for the whole answer.
         timeout: Duration,
-        /// What is kept of the document ([`Condenser`](super::document::Condenser)).
+        /// The fields of the document that are kept ([`Condenser`](super::document::Condenser)).
         keep: Arc<Fields>,
     },
-    /// Asks a container registry for an image.
+    /// Queries a container registry for an image.
     ResolveImage {
         /// The reference, by tag or digest.
         image: String,
-        /// `user:password`, if the registry is to be told who asks.
+        /// `user:password`, if the registry needs credentials.
         credentials: Option<SecretString>,
     },
-    /// Connects to a message broker, unless a connection to this very broker is open. Answered with [`Success::Done`]
-    /// once events can be published.
+    /// Connects to a message broker, unless a connection to this very broker is open. The answer is [`Success::Done`] once
+    /// events can be published.
     Connect {
         /// The broker.
         broker: Arc<Broker>,
     },
-    /// Publishes events, and awaits what the broker says of each. Without an open connection none is sent:
+    /// Publishes events, and waits for the broker's confirmation of each. Without an open connection none is sent:
     /// [`Class::Unavailable`].
     Publish {
         /// The broker.
@@ -139,7 +139,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// A short name for logs and metrics.
+    /// Returns a short name for logs and metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Watch { .. } => "watch",
@@ -160,7 +160,7 @@ impl Action {
         }
     }
 
-    /// Whether it may change the world.
+    /// Returns whether it may change an external system.
     pub fn is_write(&self) -> bool {
         match self {
             Self::Watch { .. }
@@ -180,7 +180,7 @@ impl Action {
         }
     }
 
-    /// The object that it is about, if it is about one.
+    /// Returns the object that it concerns, if it concerns one.
     pub fn target(&self) -> Option<&ObjectRef> {
         match self {
             Self::Watch { .. }
@@ -201,12 +201,12 @@ impl Action {
     }
 }
 
-/// Which objects of a kind a watch or list sees, and how much of each.
+/// Which objects of a kind a watch or list returns, and which fields of each.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
-    /// The namespace; none for all.
+    /// The namespace; `None` for all.
     pub namespace: Option<String>,
-    /// The one object that is seen; none for all.
+    /// The only object that is returned; `None` for all.
     pub name: Option<String>,
     /// A label selector in the API's syntax; empty for all.
     pub selector: String,
@@ -221,63 +221,63 @@ pub enum Subresource {
     Status,
 }
 
-/// How an action ended.
+/// The result of an action.
 pub type Outcome = Result<Success, Failure>;
 
-/// What a successful action returned.
+/// The value that a successful action returns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Success {
-    /// The object as it is now (get, apply, create, update, patch; delete, where the server shows what it deletes).
+    /// The current object (get, apply, create, update, patch; delete, if the server returns what it deletes).
     Object(Arc<Value>),
-    /// The objects that there are (list).
+    /// The existing objects (list).
     Objects(Vec<Arc<Value>>),
     /// The kinds that an API version serves (discover).
     Kinds(Vec<Arc<Kind>>),
-    /// Nothing to tell (watch, unwatch, connect; delete, where the object is gone).
+    /// No value (watch, unwatch, connect; delete, if the object is gone).
     Done,
-    /// The document, of which what should be kept is left; it may be no JSON at all (fetch).
+    /// The document, reduced to the fields to keep; it may not be JSON at all (fetch).
     Document(Arc<str>),
-    /// The document is longer than what is read, or than what comes in time (fetch).
+    /// The document exceeds the size limit, or did not arrive within the time limit (fetch).
     Oversized {
         /// Why it was not read to its end.
         why: String,
-        /// Whether its time was over first: a later attempt may get all of it.
+        /// Whether the time limit was reached first: a later attempt may get all of it.
         is_late: bool,
     },
-    /// The image as the registry has it (find image). [`Class::Forbidden`] stands for credentials that the registry does
-    /// not accept, [`Class::NotFound`] for an image that it does not have.
+    /// The image as the registry has it (resolve image). The failure is [`Class::Forbidden`] for credentials that the
+    /// registry does not accept, and [`Class::NotFound`] for an image that it does not have.
     Image(FoundImage),
-    /// What became of each event, in their order (publish). [`Class::Unknown`] stands for an event that was sent but
-    /// never confirmed, because the connection ended or the broker was silent for too long; every other failure is the
-    /// broker's answer to this event alone.
+    /// The result of each event, in their order (publish). [`Class::Unknown`] means that an event was sent but never
+    /// confirmed, because the connection ended or the broker did not answer in time. Every other failure is the broker's
+    /// answer to this event alone.
     Published(Vec<Result<(), Failure>>),
 }
 
-/// What an unsuccessful action met.
+/// The failure of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{class}: {message}")]
 pub struct Failure {
-    /// What kind of failure.
+    /// The class of the failure.
     pub class: Class,
-    /// The server's own words; never holds a secret.
+    /// The server's message; it never contains a secret.
     pub message: String,
-    /// How long the server asked to be left alone.
+    /// The server's `Retry-After`.
     pub retry_after: Option<Duration>,
 }
 
 impl Failure {
-    /// A failure without a wish to be left alone.
+    /// Returns a failure without `Retry-After`.
     pub fn new(class: Class, message: impl Into<String>) -> Self {
         Self { class, message: message.into(), retry_after: None }
     }
 
-    /// Whether it may pass without anybody doing anything about it.
+    /// Returns whether the failure may be temporary, so that a retry can succeed without any change by people.
     pub fn passes(&self) -> bool {
         !matches!(self.class, Class::Forbidden | Class::Invalid | Class::NotFound)
     }
 }
 
-/// The classes of failure that Kubernetes clients meet.
+/// The classes of failure that Kubernetes clients can get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Class {
     /// 404: there is no such object, or no such resource.
@@ -286,11 +286,11 @@ pub enum Class {
     AlreadyExists,
     /// 409 `Conflict`: a precondition did not hold.
     Conflict,
-    /// 400, 405, 413, 415 or 422: the request itself is wrong and will be wrong again.
+    /// 400, 405, 413, 415 or 422: the request itself is invalid and a retry would fail again.
     Invalid,
-    /// 401 or 403: we may not do this.
+    /// 401 or 403: the request is not permitted.
     Forbidden,
-    /// 410: the version asked for is no longer kept.
+    /// 410: the requested version is no longer available.
     Gone,
     /// 429: too many requests.
     Throttled,
@@ -314,7 +314,7 @@ impl Class {
         Self::Unknown,
     ];
 
-    /// A short name for logs and metrics.
+    /// Returns a short name for logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NotFound => "not_found",

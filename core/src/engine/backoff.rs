@@ -1,4 +1,4 @@
-//! Exponential backoff for each key, with seeded jitter. Data fed with failures: nothing here sleeps.
+//! Exponential backoff for each key, with seeded jitter. It only computes delays: it does not sleep.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,11 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::pairs;
 use crate::random::Random;
 
-/// For how long at most a server's wish to be left alone is heeded. A proxy in maintenance may ask for hours, and be back in
-/// a minute.
+/// The upper bound on an honoured `Retry-After`. A proxy in maintenance may ask for hours, and be back in a minute.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_mins(5);
 
-/// How delays grow.
+/// The bounds of an exponential backoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backoff {
     /// The longest delay after the first failure.
@@ -22,14 +21,14 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The longest delay after the given number of failures in a row: the initial one, doubled with each.
+    /// Returns the longest delay after the given number of failures in a row: the initial one, doubled with each.
     pub fn ceiling(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);
         self.initial.saturating_mul(1 << doublings).min(self.max)
     }
 
-    /// The delay after the given number of failures in a row: between three quarters of the ceiling and all of it, so
-    /// that keys that failed together do not come back together.
+    /// Returns the delay after the given number of failures in a row. It is between three quarters of the ceiling and the
+    /// ceiling, so that keys that failed together are not retried together.
     pub fn delay(&self, failures: u32, random: &mut Random) -> Duration {
         let ceiling = self.ceiling(failures);
         let quarter = u64::try_from(ceiling.as_millis() / 4).unwrap_or(u64::MAX);
@@ -37,7 +36,7 @@ impl Backoff {
     }
 }
 
-/// The failures in a row of each key.
+/// The consecutive failures of each key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(bound(serialize = "K: Serialize", deserialize = "K: Deserialize<'de> + Ord"))]
 pub struct Backoffs<K> {
@@ -47,19 +46,19 @@ pub struct Backoffs<K> {
 }
 
 impl<K: Ord + Clone> Backoffs<K> {
-    /// No failures yet.
+    /// Returns an empty record of failures.
     pub fn new(policy: Backoff) -> Self {
         Self { policy, failures: BTreeMap::new() }
     }
 
-    /// Counts a failure of a key and returns how long to leave it alone, by a policy of its own if it has one.
+    /// Counts a failure of a key and returns the delay before its retry. A policy of the key's own replaces the default one.
     pub fn fail(&mut self, key: &K, policy: Option<Backoff>, random: &mut Random) -> Duration {
         let failures = self.failures.entry(key.clone()).or_insert(0);
         *failures = failures.saturating_add(1);
         policy.unwrap_or(self.policy).delay(*failures, random)
     }
 
-    /// Forgets a key's failures.
+    /// Resets the failures of a key.
     pub fn reset(&mut self, key: &K) {
         self.failures.remove(key);
     }

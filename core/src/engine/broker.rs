@@ -6,17 +6,17 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Where events go.
+/// A message broker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Broker {
     /// An AMQP 0-9-1 broker.
     RabbitMq {
         /// `amqp://` or `amqps://`, with the credentials.
         url: SecretString,
-        /// Where events are published.
+        /// The exchange for events.
         exchange: Exchange,
     },
-    /// Google Cloud Pub/Sub, with the credentials that the environment gives.
+    /// Google Cloud Pub/Sub, with the credentials from the environment.
     PubSub {
         /// The project's id.
         project: String,
@@ -25,7 +25,7 @@ pub enum Broker {
     },
 }
 
-/// A durable exchange of RabbitMQ, which is declared.
+/// A durable exchange of RabbitMQ; the connection declares it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
     /// Its name.
@@ -46,7 +46,7 @@ pub enum ExchangeType {
 }
 
 impl ExchangeType {
-    /// As configurations and the protocol name it.
+    /// Returns the name that configurations and the protocol use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fanout => "fanout",
@@ -56,7 +56,7 @@ impl ExchangeType {
 }
 
 impl Broker {
-    /// Its type, as configurations and metrics name it.
+    /// Returns its type, under the name that configurations and metrics use.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::RabbitMq { .. } => "rabbitmq",
@@ -65,18 +65,18 @@ impl Broker {
     }
 }
 
-/// A text that holds credentials: it is never shown, and never written.
+/// A text that contains credentials: it is never shown, and never written.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct SecretString(String);
 
 impl SecretString {
-    /// Hides a text.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, for who needs it to connect.
+    /// Returns the text itself, for use in a connection.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -94,20 +94,20 @@ impl Serialize for SecretString {
     }
 }
 
-/// An event in the terms of CloudEvents 1.0. Its data is JSON.
+/// An event as defined by CloudEvents 1.0. Its data is JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CloudEvent {
     /// Unique among all events of its source; later ones sort after earlier ones.
     pub id: String,
     /// What happened, such as `com.redhat.hyperfleet.cluster.reconcile`.
     pub r#type: String,
-    /// Who tells.
+    /// The source of the event.
     pub source: String,
-    /// When.
+    /// The time of the event.
     pub time: Timestamp,
-    /// The span of its publication (W3C Trace Context), if traces are kept.
+    /// The span of its publication (W3C Trace Context), if traces are recorded.
     pub traceparent: Option<String>,
-    /// What it is about.
+    /// The data of the event.
     pub data: Value,
 }
 

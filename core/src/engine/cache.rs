@@ -1,7 +1,7 @@
-//! What a watch has shown so far: objects by key, found through an index, never older than what was seen before.
+//! The objects that a watch has shown, by key and by index. A stored object never becomes older.
 //!
-//! The cache is always possibly stale. It takes the answers of our own writes in, so that a reconcile sees what the one
-//! before it did even if the watch lags; resource versions of one kind are comparable, and the newer one stays.
+//! The cache may always be stale. It also stores the answers of our own writes, so that a reconcile sees the previous
+//! reconcile's writes even if the watch is behind. Resource versions of one kind are comparable, and the newer one stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use super::pairs;
 
-/// What the cache needs to know of its values.
+/// The properties of values that the cache needs.
 pub trait Cached {
-    /// What objects are looked up by, besides their key.
+    /// The type of the index values by which objects are found, besides their key.
     type Index: Ord + Clone;
 
-    /// The object's resource version.
+    /// Returns the object's resource version.
     fn resource_version(&self) -> u64;
 
-    /// Under which index values the object is found.
+    /// Returns the index values under which the object is found.
     fn indexes(&self) -> Vec<Self::Index>;
 }
 
@@ -35,17 +35,17 @@ pub struct Cache<K, V: Cached> {
     objects: BTreeMap<K, V>,
     #[serde(skip)]
     index: BTreeMap<V::Index, BTreeSet<K>>,
-    /// The keys told since a list began.
+    /// The keys that were listed since a list began.
     listing: Option<BTreeSet<K>>,
     synced: bool,
     /// The newest resource version that the watch itself has shown.
     watched_up_to: u64,
-    /// What was removed before the watch told so, with the last resource version that it had.
+    /// The removals that the watch has not shown yet, with the last resource version of each object.
     #[serde(with = "pairs")]
     removed: BTreeMap<K, u64>,
 }
 
-/// A cache as it is stored: the index follows from the objects.
+/// The stored form of a cache: the index is derived from the objects.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "K: Deserialize<'de> + Ord, V: Deserialize<'de>"))]
 struct Stored<K, V> {
@@ -83,37 +83,37 @@ impl<K: Ord + Clone, V: Cached> Default for Cache<K, V> {
 }
 
 impl<K: Ord + Clone, V: Cached> Cache<K, V> {
-    /// Whether a list has been completed.
+    /// Returns whether a list has been completed.
     pub fn is_synced(&self) -> bool {
         self.synced
     }
 
-    /// The object of a key.
+    /// Returns the object of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
         self.objects.get(key)
     }
 
-    /// All objects, in the order of their keys.
+    /// Returns all objects, in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.objects.iter()
     }
 
-    /// The objects from a key on, in the order of their keys.
+    /// Returns the objects from a key on, in the order of their keys.
     pub fn starting_at(&self, key: K) -> impl Iterator<Item = (&K, &V)> {
         self.objects.range(key..)
     }
 
-    /// The keys of the objects under an index value, in order.
+    /// Returns the keys of the objects under an index value, in order.
     pub fn keys_by<'a>(&'a self, index: &V::Index) -> impl Iterator<Item = &'a K> + use<'a, K, V> {
         self.index.get(index).into_iter().flatten()
     }
 
-    /// A list begins.
+    /// Records that a list begins.
     pub fn start_list(&mut self) {
         self.listing = Some(BTreeSet::new());
     }
 
-    /// The list is complete: forgets what it did not tell, and returns that.
+    /// Records that the list is complete. Removes and returns the objects that it did not contain.
     pub fn complete_list(&mut self) -> Vec<(K, V)> {
         self.synced = true;
         self.removed.clear();
@@ -122,7 +122,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         gone.into_iter().filter_map(|key| self.forget(&key).map(|value| (key, value))).collect()
     }
 
-    /// The watch showed an object. Returns whether that was news.
+    /// Stores an object that the watch has shown. Returns whether it is newer than the stored one.
     pub fn observe(&mut self, key: K, value: V) -> bool {
         if let Some(listed) = &mut self.listing {
             listed.insert(key.clone());
@@ -138,12 +138,12 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         true
     }
 
-    /// A removal of ours was answered: the object that had this resource version is gone, whatever a watch that lags
-    /// behind still tells of it.
+    /// Records that a removal of ours was successful: the object with this resource version is gone, even if a stale watch
+    /// still shows it.
     pub fn removed(&mut self, key: K, resource_version: u64) {
         match self.objects.get(&key) {
             Some(held) if held.resource_version() > resource_version => {}
-            // The watch has told of it, and of its end.
+            // The watch has already shown the object and its deletion.
             None if self.watched_up_to >= resource_version && self.listing.is_none() => {}
             _ => {
                 self.forget(&key);
@@ -152,7 +152,8 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         }
     }
 
-    /// The watch showed that an object is gone; `resource_version` is that of its end. Returns whether that was news.
+    /// Records that the watch has shown a deletion; `resource_version` is that of the deletion. Returns whether it removed an
+    /// object.
     pub fn vanish(&mut self, key: &K, resource_version: u64) -> bool {
         self.watched_up_to = self.watched_up_to.max(resource_version);
         if let Some(listed) = &mut self.listing {
@@ -168,21 +169,21 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         true
     }
 
-    /// A read or write of ours was answered with this object. It counts only if the watch has not come any farther: an
-    /// answer that arrives late must not bring back what was deleted since. (At the very version that the watch showed last it
-    /// is alive: the watch told that it has left the selector.)
+    /// Stores an object from the answer to a read or write of ours. It is ignored if the watch has shown a newer version: a
+    /// late answer must not restore an object that was deleted since. (At the very version that the watch showed last, the
+    /// object exists: the watch has shown that it no longer matches the selector.)
     pub fn absorb(&mut self, key: K, value: V) -> bool {
         let held = self.objects.get(&key).map_or(0, Cached::resource_version);
         let version = value.resource_version();
         if version < self.watched_up_to || version <= held {
             return false;
         }
-        // During a list it is not entered as told: if the list lacks it, either it is gone or the watch tells it next.
+        // During a list it does not count as listed. If the list lacks it, it is either gone, or the watch shows it next.
         self.put(key, value);
         true
     }
 
-    /// Adds to what is known of an object as it is. Neither its resource version nor its index values may change.
+    /// Changes a stored object in place. Neither its resource version nor its index values may change.
     pub fn amend(&mut self, key: &K, change: impl FnOnce(&mut V)) {
         if let Some(value) = self.objects.get_mut(key) {
             change(value);

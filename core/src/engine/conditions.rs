@@ -1,4 +1,4 @@
-//! Conditions: what a controller believes of an object, in the form that all of Kubernetes uses.
+//! Conditions: the state of an object as its controller sees it, in the standard form of Kubernetes.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -11,12 +11,12 @@ pub enum Status {
     True,
     /// It does not hold.
     False,
-    /// Nobody can tell.
+    /// It is unknown whether it holds.
     Unknown,
 }
 
 impl Status {
-    /// As the API writes it.
+    /// Returns the value that the API uses.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -26,24 +26,24 @@ impl Status {
     }
 }
 
-/// What is found out about one condition, before it is compared with what was known.
+/// The new state of one condition, before it is compared with the previous state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The condition's type, such as `Ready`.
     pub condition: &'static str,
     /// Its status.
     pub status: Status,
-    /// Why, for machines: `CamelCase`.
+    /// The reason, for machines: `CamelCase`.
     pub reason: &'static str,
-    /// Why, for people.
+    /// The message, for people.
     pub message: String,
 }
 
-/// The longest message that `metav1.Condition` admits, in bytes.
+/// The longest message that `metav1.Condition` permits, in bytes.
 pub const MESSAGE_MAX_BYTES: usize = 32_768;
 
-/// Enters a finding. `lastTransitionTime` moves only when the status does. Returns the condition
-/// if its status or reason changed.
+/// Sets a condition from a finding. `lastTransitionTime` changes only with the status. Returns the condition if its status or
+/// reason changed.
 pub fn set(
     conditions: &mut Vec<Condition>,
     finding: Finding,
@@ -62,7 +62,7 @@ pub fn set(
     enter(conditions, entry)
 }
 
-/// Enters a condition as [`set`] does; its `lastTransitionTime` is the time of the entry.
+/// Sets a condition as [`set`] does; its `lastTransitionTime` is that of the given condition.
 pub fn enter(conditions: &mut Vec<Condition>, mut entry: Condition) -> Option<Condition> {
     entry.message = cut(entry.message, MESSAGE_MAX_BYTES);
     let Some(before) = conditions.iter_mut().find(|condition| condition.type_ == entry.type_) else {
@@ -77,7 +77,7 @@ pub fn enter(conditions: &mut Vec<Condition>, mut entry: Condition) -> Option<Co
     changed.then_some(entry)
 }
 
-/// Cuts a text to a number of bytes, at a character, and shows that it was cut.
+/// Cuts a text to a number of bytes, at a character boundary, and marks it as cut.
 pub fn cut(mut text: String, max_bytes: usize) -> String {
     const MARK: &str = " ...";
     if text.len() <= max_bytes {

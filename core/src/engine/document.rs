@@ -1,37 +1,37 @@
-//! JSON documents that are read as they arrive: only the fields that are needed are kept.
+//! Condenses JSON documents while they arrive: only the needed fields are kept.
 //!
 //! ```text
-//!   {"items":[{"id":"a","spec":{ … 300 kB … },"labels":{"x":"y"}}],"total":1}     comes in chunks
+//!   {"items":[{"id":"a","spec":{ … 300 kB … },"labels":{"x":"y"}}],"total":1}     arrives in chunks
 //!   {"items":[{"id":"a","labels":{"x":"y"}}],"total":1}                            is kept
 //! ```
 //!
-//! What is kept means the same to a parser as the whole document, as far as it looks at the fields that were named: a document
-//! that breaks off or is no JSON between these fields stays one. Values that are left out are not checked.
+//! For a parser that reads only the named fields, the kept text is equivalent to the whole document. A document that is
+//! truncated, or is not JSON between these fields, stays invalid. Values that are left out are not checked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// A document may have this many bytes: a page of 100 items of 600 kB.
+/// The maximum size of a document, in bytes: a page of 100 items of 600 kB.
 pub const DOCUMENT_MAX_BYTES: usize = 64 << 20;
-/// What is kept of it may have this many.
+/// The maximum size of the kept text, in bytes.
 pub const KEPT_MAX_BYTES: usize = 32 << 20;
 
-/// How much is kept of a document that is neither an object nor a list, for messages.
+/// The kept bytes of a document that is neither an object nor a list, for messages.
 const BEGINNING_BYTES: usize = 4 << 10;
-/// Keys that are longer, in bytes, are not looked at: they name no field that anything is read from.
+/// Longer keys, in bytes, are ignored: no needed field has such a name.
 const KEY_MAX_BYTES: usize = 256;
-/// Never valid between the values of a document, and so what makes a parser refuse one that has a mistake there.
+/// A byte that is never valid between the values of a document. It makes a parser refuse a document with a mistake there.
 const MISTAKE: u8 = 1;
 
-/// Which fields of a value are kept; all of it, where none is named. Of a list of objects these fields of each are kept.
+/// The fields of a value to keep; all of it, if none is named. For a list of objects, these fields of each object are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fields(BTreeMap<String, Arc<Self>>);
 
 impl Fields {
-    /// The fields at these paths, such as `["id", "status.phase"]`.
+    /// Returns the fields at these paths, such as `["id", "status.phase"]`.
     pub fn at(paths: impl IntoIterator<Item: AsRef<str>>) -> Self {
         let mut fields = Self::default();
         for path in paths {
@@ -51,13 +51,13 @@ impl Fields {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong;
 
-/// Keeps the fields that are needed of one document.
+/// Keeps the needed fields of one document.
 #[derive(Debug)]
 pub struct Condenser {
     kept: Vec<u8>,
     came: usize,
     state: State,
-    /// The objects and lists around the place, from the outside to the inside.
+    /// The enclosing objects and lists, from the outside to the inside.
     open: Vec<Container>,
     /// The key that is being read, with its quotes.
     key: Vec<u8>,
@@ -67,7 +67,7 @@ pub struct Condenser {
 struct Container {
     fields: Arc<Fields>,
     is_list: bool,
-    /// Whether nothing of it is kept so far.
+    /// Whether no member of it has been kept so far.
     is_empty: bool,
 }
 
@@ -77,7 +77,7 @@ enum State {
     Start(Arc<Fields>),
     /// Everything is kept as it is.
     Verbatim,
-    /// The beginning is kept of what is no object and no list.
+    /// The beginning of a value that is neither an object nor a list is kept.
     Beginning,
     /// At the first member of an object or list, or at its end.
     First,
@@ -87,15 +87,15 @@ enum State {
     Key { is_escaped: bool },
     /// Between key and value.
     Colon,
-    /// At a value of these fields; none if it is left out.
+    /// At a value of these fields; `None` if it is left out.
     Value(Option<Arc<Fields>>),
-    /// Within a value that is kept whole, or not at all.
+    /// Within a value that is kept whole, or left out.
     Whole(Whole),
     /// After a member.
     After,
     /// After the document.
     End,
-    /// After a mistake: what follows is of no use.
+    /// After a mistake: the rest is ignored.
     Broken,
 }
 
@@ -115,16 +115,16 @@ impl Condenser {
         Self { kept: Vec::new(), came: 0, state, open: Vec::new(), key: Vec::new() }
     }
 
-    /// How many bytes have come.
+    /// Returns the number of bytes that have arrived.
     pub fn came(&self) -> usize {
         self.came
     }
 
-    /// Takes in what comes next.
+    /// Processes the next chunk.
     ///
     /// # Errors
     ///
-    /// If the document, or what is kept of it, exceeds its limit.
+    /// If the document, or its kept text, exceeds its limit.
     pub fn push(&mut self, mut chunk: &[u8]) -> Result<(), TooLong> {
         self.came = self.came.saturating_add(chunk.len());
         while !chunk.is_empty() {
@@ -137,7 +137,7 @@ impl Condenser {
         Ok(())
     }
 
-    /// What was kept; none if it is not UTF-8.
+    /// Returns the kept text; `None` if it is not UTF-8.
     pub fn finish(mut self) -> Option<String> {
         // The beginning may have been cut within a character.
         if let (State::Beginning, Err(error)) = (&self.state, std::str::from_utf8(&self.kept))
@@ -149,7 +149,7 @@ impl Condenser {
         String::from_utf8(self.kept).ok()
     }
 
-    /// Takes in some bytes and returns how many; none only where it goes on to another state.
+    /// Processes some bytes and returns their number. It is zero only if the state changes.
     fn take(&mut self, chunk: &[u8]) -> usize {
         match &mut self.state {
             State::Verbatim => self.kept.extend_from_slice(chunk),
@@ -191,7 +191,7 @@ impl Condenser {
         chunk.len()
     }
 
-    /// Takes in a byte between keys and values; returns 0 if it is the first of a value.
+    /// Processes a byte between keys and values; returns 0 if it is the first of a value.
     fn between(&mut self, byte: u8) -> usize {
         let is_list = self.open.last().is_some_and(|container| container.is_list);
         match (std::mem::replace(&mut self.state, State::Broken), byte) {
@@ -239,16 +239,16 @@ impl Condenser {
         }
     }
 
-    /// The fields that are kept of the member whose key has been read; none if it is left out.
+    /// Returns the fields to keep of the member whose key has been read; `None` if it is left out.
     fn member(&mut self) -> Option<Arc<Fields>> {
-        // It was cut, or is as long: it names nothing.
+        // It was cut, or is as long as the limit: it names no needed field.
         if self.key.len() == KEY_MAX_BYTES {
             return None;
         }
         let fields = if self.key.contains(&b'\\') {
             match serde_json::from_slice::<String>(&self.key) {
                 Ok(name) => Arc::clone(self.open.last()?.fields.0.get(&name)?),
-                // A parser refuses it, and so should one of what is kept.
+                // A parser refuses this key. It must refuse the kept text as well.
                 Err(_) => Arc::default(),
             }
         } else {
@@ -261,7 +261,7 @@ impl Condenser {
         Some(fields)
     }
 
-    /// Separates what is kept next from what was kept before.
+    /// Writes the separator between the previous kept value and the next one.
     fn separate(&mut self) {
         if let Some(container) = self.open.last_mut()
             && !std::mem::replace(&mut container.is_empty, false)
@@ -284,7 +284,7 @@ impl Condenser {
 }
 
 impl Whole {
-    /// Takes in what belongs to the value, and returns how many bytes that is and whether the value is over.
+    /// Processes the bytes that belong to the value. Returns their number, and whether the value has ended.
     fn take(&mut self, chunk: &[u8]) -> (usize, bool) {
         let mut at = 0;
         while at < chunk.len() {
@@ -315,12 +315,12 @@ impl Whole {
     }
 }
 
-/// Whether JSON takes a byte for space.
+/// Returns whether a byte is whitespace in JSON.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// Where a text ends, its closing quote included.
+/// Returns the end of a string, after its closing quote.
 fn end_of_text(chunk: &[u8], is_escaped: &mut bool) -> Option<usize> {
     let mut at = 0;
     if std::mem::take(is_escaped) {

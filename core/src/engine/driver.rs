@@ -1,8 +1,8 @@
-//! Drives reconciles: which key is next, what its pass waits for, when it is tried again.
+//! Schedules reconciles: which key is next, what its pass waits for, and when it is retried.
 //!
-//! A pass over one key is a chain of stages. Each stage asks for a batch of actions and goes on when all of them have
-//! been answered; the last one gives a verdict. A pass holds no lock and no thread, so thousands can wait at once, and a
-//! pass that is lost in a crash leaves nothing behind: the next process begins from the world.
+//! A pass over one key is a chain of stages. Each stage requests a batch of actions and continues when all of them have been
+//! answered; the last one returns a verdict. A pass holds no lock and no thread, so thousands can wait at once. If a pass is
+//! lost in a crash, no state is lost: the next process starts from the state of the cluster.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -19,71 +19,71 @@ use crate::object::ObjectRef;
 use crate::random::Random;
 use crate::time::{Monotonic, Now};
 
-/// What a pass does next.
+/// The next action of a pass.
 #[derive(Debug)]
 pub enum Next<S> {
-    /// It asks for these actions and goes on with the stage when all are answered. An empty batch goes on at once.
+    /// Requests these actions, and continues with the stage when all are answered. An empty batch continues at once.
     Await(Vec<Action>, S),
-    /// It is over.
+    /// The pass has ended.
     Done(Verdict),
 }
 
-/// How a pass ended.
+/// The result of a pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// Nothing is left to do until an event says otherwise.
+    /// The key needs no further work until an event enqueues it.
     Converged,
-    /// Nothing failed, but the key is to be looked at again after the delay.
+    /// Nothing failed, but the key is reconciled again after the delay.
     Requeue(Duration),
-    /// Something failed: try again with backoff.
+    /// Something failed: the key is retried with backoff.
     Retry {
-        /// Why, in words for people.
+        /// The reason, for people.
         reason: String,
-        /// How delays grow, if not as is usual for the controller.
+        /// The backoff, if it differs from the controller's default.
         backoff: Option<Backoff>,
-        /// After what time the key is to be looked at again at the latest, for something that has not failed.
+        /// The longest delay until the next reconcile, for work that has not failed.
         within: Option<Duration>,
-        /// Whether it is for users to correct: then the controller has not failed.
+        /// Whether users must correct it: then the controller has not failed.
         user_error: bool,
     },
 }
 
 impl Verdict {
-    /// A retry because of a failed action.
+    /// Returns a retry because of a failed action.
     pub fn retry(doing: &str, failure: &Failure) -> Self {
         Self::because(format!("{doing}: {failure}"))
     }
 
-    /// A retry for this reason.
+    /// Returns a retry for this reason.
     pub fn because(reason: impl Into<String>) -> Self {
         Self::Retry { reason: reason.into(), backoff: None, within: None, user_error: false }
     }
 
-    /// A retry because of a failed write of what follows from something that a user wrote: if the API server finds it invalid,
-    /// it is for the user to correct.
+    /// Returns a retry because of a failed write that depends on user input: if the API server finds it invalid, users must
+    /// correct it.
     pub fn retry_for_user(doing: &str, failure: &Failure) -> Self {
         let user_error = failure.class == Class::Invalid;
         Self::Retry { reason: format!("{doing}: {failure}"), backoff: None, within: None, user_error }
     }
 }
 
-/// What a controller provides: the decisions.
+/// The decisions that a controller provides.
 pub trait Reconcile {
-    /// Names what is reconciled.
+    /// Identifies the object of a reconcile.
     type Key: Ord + Clone + Debug;
-    /// What a pass waits for, with all that it carries along.
+    /// The stage at which a pass waits, with its data.
     type Stage: Debug;
 
-    /// The reconciler's name, for logs and metrics.
+    /// Returns the reconciler's name, for logs and metrics.
     fn reconciler(key: &Self::Key) -> &'static str;
 
-    /// The object that a key stands for, for logs.
+    /// Returns the object of a key, for logs.
     fn object(key: &Self::Key) -> ObjectRef;
 
     /// Begins a pass.
     fn begin(&mut self, key: &Self::Key, now: Now) -> Next<Self::Stage>;
 
-    /// Goes on with a pass; the outcomes are in the order of the actions.
+    /// Continues a pass; the outcomes are in the order of the actions.
     fn resume(
         &mut self,
         key: &Self::Key,
@@ -93,20 +93,20 @@ pub trait Reconcile {
     ) -> Next<Self::Stage>;
 }
 
-/// How a driver is set up.
+/// The settings of a driver.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// How many keys may be in flight at a time.
+    /// The maximum number of keys in flight.
     pub concurrency: usize,
-    /// How often every key is looked at again.
+    /// The interval at which every key is reconciled again.
     pub resync: Duration,
-    /// How long a failing key is left alone.
+    /// The backoff of failing keys.
     pub backoff: Backoff,
-    /// From which all jitter follows.
+    /// The seed of all jitter.
     pub seed: u64,
 }
 
-/// The queue, the passes in flight, and the ledger of actions.
+/// The queue, the passes in flight, and the expected answers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(bound(
     serialize = "K: Serialize, S: Serialize",
@@ -126,13 +126,13 @@ pub struct Driver<K, S> {
     leading: bool,
 }
 
-/// Whose answer it is.
+/// The pass that waits for an answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Awaited<K> {
     key: K,
     slot: usize,
-    /// Whether it comes from the API server. What any other server wishes is for the pass to heed: it must not keep the
-    /// key from what the API server has for it.
+    /// Whether it comes from the API server. The `Retry-After` of other servers is left to the pass itself: it must not delay the
+    /// key when the API server has changes for it.
     from_kubernetes: bool,
 }
 
@@ -143,16 +143,16 @@ struct Flight<S> {
     pass: Pass,
 }
 
-/// What is known of a pass whatever its stage.
+/// The data of a pass that does not depend on its stage.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Pass {
     began: Monotonic,
-    /// Until when servers have asked to be left alone.
+    /// The end of the servers' `Retry-After`.
     not_before: Monotonic,
 }
 
 impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
-    /// A driver with nothing to do.
+    /// Returns an idle driver.
     pub fn new(settings: Settings) -> Self {
         Self {
             queue: Queue::new(settings.concurrency),
@@ -167,28 +167,28 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         }
     }
 
-    /// Asks for a key to be reconciled.
+    /// Enqueues a key.
     pub fn enqueue(&mut self, key: K) {
         self.queue.add(key);
     }
 
-    /// Gives an action the id under which its answer will come; nobody waits for that answer.
+    /// Assigns an action the id of its answer; no pass waits for that answer.
     pub fn request(&mut self, action: Action) -> Request {
         self.next_id += 1;
         Request { id: ActionId(self.next_id), action }
     }
 
-    /// Whether passes may ask for actions.
+    /// Returns whether passes may request actions.
     pub fn is_leading(&self) -> bool {
         self.leading
     }
 
-    /// Begins or ceases to lead. A pass in flight ends when its last answer comes, without asking for more.
+    /// Starts or ends leadership. A pass in flight ends when its last answer arrives, without further requests.
     pub fn set_leading(&mut self, leading: bool) {
         self.leading = leading;
     }
 
-    /// An action was answered. Answers that nobody waits for are ignored.
+    /// Delivers the answer of an action. Answers that no pass waits for are ignored.
     pub fn finish<R>(&mut self, reconcile: &mut R, id: ActionId, outcome: Outcome, now: Now, step: &mut Step)
     where
         R: Reconcile<Key = K, Stage = S>,
@@ -213,7 +213,7 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         self.follow(reconcile, &key, flight.pass, next, now, step);
     }
 
-    /// Starts every pass that may start. To be called at the end of each step.
+    /// Starts every pass that can start. Call it at the end of each step.
     pub fn run<R>(&mut self, reconcile: &mut R, now: Now, step: &mut Step)
     where
         R: Reconcile<Key = K, Stage = S>,
@@ -227,13 +227,13 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         }
     }
 
-    /// Whether [`Driver::run`] would start a pass.
+    /// Returns whether [`Driver::run`] would start a pass.
     pub fn can_run(&self, now: Now) -> bool {
         self.leading && self.queue.can_take(now.monotonic)
     }
 
-    /// Whether the time has come to look at every key again; the next time is set with it. Who stands by lets it pass, and looks
-    /// at every key when it begins to lead.
+    /// Returns whether the resync is due, and schedules the next one. A standby process skips it. It reconciles every key
+    /// when it becomes leader.
     pub fn is_resync_due(&mut self, now: Now) -> bool {
         let due = self.next_resync.is_some_and(|at| at <= now.monotonic);
         if due || self.next_resync.is_none() {
@@ -242,17 +242,17 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         due && self.leading
     }
 
-    /// When the driver wants to be woken.
+    /// Returns the time at which the driver needs the next timer event.
     pub fn deadline(&self) -> Option<Deadline> {
         let resync = self.next_resync.map(|at| Deadline { at, reason: "resync" });
-        // Where no key can be taken, an answer comes first, and its step takes what has become due.
+        // If no key can be taken, an answer arrives first, and its step takes the keys that are due.
         let can_start = self.leading && self.queue.has_room();
         let requeue =
             self.queue.next_due().filter(|_| can_start).map(|at| Deadline { at, reason: "requeue" });
         resync.into_iter().chain(requeue).min_by_key(|deadline| deadline.at)
     }
 
-    /// The keys that wait for a place.
+    /// Returns the keys that wait for a free slot.
     pub fn waiting(&self) -> impl Iterator<Item = &K> {
         self.queue.waiting()
     }
@@ -293,7 +293,7 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         }
     }
 
-    /// Ends a pass whose process no longer leads: it has found out nothing, and every key is looked at by who leads next.
+    /// Ends a pass of a process that no longer leads. It has no result; the next leader reconciles every key.
     fn abandon<R>(&mut self, key: &K, pass: Pass, now: Now, step: &mut Step)
     where
         R: Reconcile<Key = K, Stage = S>,
@@ -326,8 +326,8 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         }
     }
 
-    /// Ends a pass that is to be repeated, and returns after what time. An event cuts the delay short, but not the wish
-    /// of a server.
+    /// Ends a pass that is to be repeated, and returns the delay. An event ends the delay early, but not a server's
+    /// `Retry-After`.
     fn leave_alone(&mut self, key: &K, delay: Duration, wish: Duration, now: Now) -> Duration {
         let delay = delay.max(wish);
         if !wish.is_zero() {

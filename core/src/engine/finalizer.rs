@@ -1,16 +1,16 @@
-//! Finalizers: an object that is deleted stays, marked as going, until everyone who entered a finalizer has taken it out.
+//! Finalizers: a deleted object stays, with a deletion timestamp, until every client has removed its finalizer.
 //!
-//! | the object | ours is in it | what a controller does |
+//! | the object | has our finalizer | what a controller does |
 //! | --- | --- | --- |
-//! | stays | no | [`add`], before anything is made that will have to be cleaned up |
-//! | stays | yes | its work |
-//! | is being deleted | yes | clean up; [`remove`] once it has been observed that nothing is left |
-//! | is being deleted | no | nothing: it goes, or waits for others |
+//! | exists | no | [`add`], before it creates anything that will need cleanup |
+//! | exists | yes | its work |
+//! | is being deleted | yes | clean up; [`remove`] once it has observed that nothing is left |
+//! | is being deleted | no | nothing: the object is deleted, or waits for other finalizers |
 //!
-//! Whether it is being deleted is told by [`is_deleting`]. A merge patch replaces the whole list, so both patches carry the
-//! uid and resource version that the list was read from. If anything has changed since, they fail with
-//! [`Class::Conflict`](super::action::Class::Conflict): neither another's finalizer is lost or revived, nor a newer object
-//! of that name touched.
+//! [`is_deleting`] returns whether it is being deleted. A merge patch replaces the whole list, so both patches carry the uid
+//! and resource version that the list was read from. If anything has changed since, they fail with
+//! [`Class::Conflict`](super::action::Class::Conflict). So another client's finalizer is never lost or restored, and a newer
+//! object of that name is never changed.
 
 use std::sync::Arc;
 
@@ -19,20 +19,20 @@ use serde_json::{Value, json};
 use super::action::Action;
 use crate::object::{ObjectRef, is_deleting, metadata};
 
-/// Whether the object carries the finalizer.
+/// Returns whether the object has the finalizer.
 pub fn is_held(object: &Value, finalizer: &str) -> bool {
     held(object).any(|held| held == finalizer)
 }
 
-/// Enters the finalizer behind those that are there. None if it is there already, if the object is being deleted (the
-/// server admits no new ones then), or if it does not tell its uid and version.
+/// Returns the patch that appends the finalizer. It is `None` if the object has the finalizer already, if the object is being
+/// deleted (the server then permits no new ones), or if the object has no uid or no resource version.
 pub fn add(target: &ObjectRef, object: &Value, finalizer: &str) -> Option<Action> {
     let wanted = !is_held(object, finalizer) && !is_deleting(object);
     wanted.then(|| replace(target, object, held(object).chain([finalizer])))?
 }
 
-/// Takes the finalizer out and leaves the others as they are. None if it is not there, or if the object does not tell its
-/// uid and version.
+/// Returns the patch that removes the finalizer and keeps the others. It is `None` if the object does not have the finalizer,
+/// or has no uid or no resource version.
 pub fn remove(target: &ObjectRef, object: &Value, finalizer: &str) -> Option<Action> {
     let wanted = is_held(object, finalizer);
     wanted.then(|| replace(target, object, held(object).filter(|held| *held != finalizer)))?
@@ -49,7 +49,7 @@ fn replace<'a>(
 ) -> Option<Action> {
     let finalizers: Vec<&str> = finalizers.collect();
     let (uid, resource_version) = (metadata(object, "uid"), metadata(object, "resourceVersion"));
-    // The server takes an empty precondition for none.
+    // The server treats an empty precondition like a missing one.
     if uid.is_empty() || resource_version.is_empty() {
         return None;
     }

@@ -1,29 +1,29 @@
-//! Container images: how they are named, and what a registry tells of one.
+//! Container images: their references, and what a registry returns for one.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What an image is called: `[registry/]repository[:tag][@digest]`.
+/// An image reference: `[registry/]repository[:tag][@digest]`.
 ///
-/// Each part has only the characters that the [grammar of references](https://github.com/distribution/reference) gives
-/// it, so that a URL may be made of them as they are.
+/// Each component has only the characters that the [grammar of references](https://github.com/distribution/reference)
+/// permits, so a URL can contain it without escaping.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ImageReference {
-    /// The host of the registry, with the port if it has one; [`DOCKER_HUB`] where the text names none.
+    /// The host of the registry, with the port if it has one; [`DOCKER_HUB`] if the text names none.
     pub registry: String,
     /// The path within the registry, such as `openshift-release-dev/ocp-release`.
     pub repository: String,
-    /// What follows the colon, such as `4.19.0-multi`.
+    /// The text after the colon, such as `4.19.0-multi`.
     pub tag: Option<String>,
-    /// What follows the `@`, such as `sha256:…`. Beside a tag, this one counts.
+    /// The text after the `@`, such as `sha256:…`. If there is a tag as well, the digest is used.
     pub digest: Option<String>,
 }
 
-/// The registry of images whose names begin with none.
+/// The default registry of references that name none.
 pub const DOCKER_HUB: &str = "docker.io";
 
-/// A repository's path may have this many bytes.
+/// The maximum length of a repository's path, in bytes.
 const REPOSITORY_MAX: usize = 255;
 
 /// An image that a registry has.
@@ -31,12 +31,12 @@ const REPOSITORY_MAX: usize = 255;
 pub struct FoundImage {
     /// The digest of its manifest, such as `sha256:…`.
     pub digest: String,
-    /// The OpenShift version that its label `io.openshift.release` tells; read only where the reference names no tag.
+    /// The OpenShift version from its label `io.openshift.release`; read only if the reference has no tag.
     pub release: Option<String>,
 }
 
 impl ImageReference {
-    /// Reads a reference as container tools do. An error says what is wrong and how to mend it.
+    /// Parses a reference as container tools do. An error message states what is wrong and how to fix it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |what: &str| format!("{text:?} is not the name of an image: {what}");
         let (name, digest) = match text.split_once('@') {
@@ -78,7 +78,7 @@ impl ImageReference {
 }
 
 impl fmt::Display for ImageReference {
-    /// In full: the registry is always named.
+    /// Writes the full form: it always names the registry.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.registry, self.repository)?;
         if let Some(tag) = &self.tag {
@@ -91,7 +91,7 @@ impl fmt::Display for ImageReference {
     }
 }
 
-/// Whether a text is a digest such as `sha256:…`, with all of its digits.
+/// Returns whether a text is a digest such as `sha256:…`, with all of its digits.
 pub fn is_digest(text: &str) -> bool {
     let Some((algorithm, hash)) = text.split_once(':') else { return false };
     let is_hexadecimal = hash.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
@@ -104,7 +104,7 @@ pub fn is_digest(text: &str) -> bool {
 
 fn is_registry(text: &str) -> bool {
     let (host, port) = match text.rsplit_once(':') {
-        // The last colon of an IPv6 address without a port stands inside its brackets.
+        // The last colon of an IPv6 address without a port is inside its brackets.
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
         _ => (text, None),
     };
@@ -122,7 +122,8 @@ fn is_registry(text: &str) -> bool {
     is_host && port.is_none_or(is_port)
 }
 
-/// Lowercase letters and digits, between which there may be `.`, `_`, `__` or any number of `-`.
+/// Returns whether a text consists of lowercase letters and digits, which may be separated by `.`, `_`, `__` or any number of
+/// `-`.
 fn is_component(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let separators = text.split(is_plain).filter(|separator| !separator.is_empty());
@@ -219,7 +220,7 @@ mod tests {
         ) {
             let reference = ImageReference { registry, repository, tag, digest };
             let read = ImageReference::parse(&reference.to_string());
-            // Only the public registry has names of its own.
+            // Only the public registry has special names.
             prop_assume!(!reference.registry.ends_with(DOCKER_HUB));
             prop_assert_eq!(read, Ok(reference));
         }

@@ -1,24 +1,25 @@
 //! Leader election by a Lease, as a machine of its own.
 //!
 //! ```text
-//!            taken by another                 renewed
+//!            held by another                  renewed
 //!   ┌─────┐ ────────────────▶ ┌─────────┐    ┌──────┐
 //!   │ read│                   │ standby │    │ lead │
 //!   └─────┘ ◀──────────────── └─────────┘    └──────┘
-//!      │      every RETRY                    ▲    │ not renewed for RENEW_DEADLINE, found in
-//!      └── free, ours or expired: write ─────┘    │ other hands, or told to step down
+//!      │      every RETRY                    ▲    │ not renewed for RENEW_DEADLINE, found to be
+//!      └── free, ours or expired: write ─────┘    │ held by another, or asked to step down
 //!                                                 ▼
 //!                                              over (the process ends)
 //! ```
 //!
-//! Whether another's lease has expired is judged by our monotonic clock alone: it has if its resource version has not
-//! changed for a whole [`LEASE_DURATION`] since we first saw it. What other clocks wrote into it does not matter. A leader counts its
-//! time from when a renewal was *sent*, so it stops before anyone else may start. Where its clock stood still meanwhile, as
-//! that of a paused machine does, somebody else has started: it stops as soon as it finds another in the lease.
+//! Only our monotonic clock decides whether another's lease has expired: it has if its resource version has not changed for a
+//! whole [`LEASE_DURATION`] since we first saw it. The times that other clocks wrote into it do not matter. A leader counts
+//! its time from when a renewal was *sent*, so it stops before another process may start. If its clock stopped in the
+//! meantime, as that of a paused virtual machine does, another process may have started. So it stops as soon as it reads
+//! another holder in the lease.
 //!
-//! A request without an answer is given up after [`PATIENCE`], and the lease is read anew: one connection that died without a
-//! word must not cost the leadership. What came of a write that was given up is for that read to tell; its own answer, should it still
-//! come, counts for nothing.
+//! A request without an answer is abandoned after [`PATIENCE`], and the lease is read again: a single dead connection must
+//! not end the leadership. That read shows the result of an abandoned write. If the write's own answer still arrives, it is
+//! ignored.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,54 +33,54 @@ use crate::time::{Monotonic, Now};
 
 mod record;
 
-/// How long a lease holds without a sign of its holder (client-go's default).
+/// How long a lease is valid without a renewal (client-go's default).
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// How long a leader tries to renew before it gives up (client-go's default).
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// The pause between two tries (client-go's default).
+/// The pause between two attempts (client-go's default).
 pub const RETRY: Duration = Duration::from_secs(2);
-/// How long an answer is awaited (client-go's default: half of the time that a leader tries).
+/// The timeout of a request (client-go's default: half of the time for which a leader tries to renew).
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The election, seen from one candidate.
+/// The election, from the viewpoint of one candidate.
 #[derive(Debug)]
 pub struct Election {
     lease: ObjectRef,
     identity: String,
     phase: Phase,
-    /// The lease as last seen, and when its record last changed.
+    /// The lease as last seen, and when it was first seen at its resource version.
     seen: Option<(Arc<Value>, Monotonic)>,
     in_flight: Option<InFlight>,
     next_try: Monotonic,
     next_id: u64,
-    /// What the last try met, if it did not end well.
+    /// The failure of the last attempt, if it failed.
     trouble: Option<Failure>,
-    /// The leader that was told last.
+    /// The leader that was logged last.
     behind: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Standby,
-    /// Leads; the last renewal that was granted had been sent at this time.
+    /// Leads; the last successful renewal was sent at this time.
     Leading(Monotonic),
-    /// Steps down, and gives the lease back once it is known how that stands.
+    /// Steps down, and releases the lease once the state of the lease is known.
     Leaving,
-    /// Gave the lease up for good.
+    /// Has given up the lease for good.
     Over,
 }
 
 #[derive(Debug)]
 struct InFlight {
     id: ActionId,
-    /// What is asked for, in a word.
+    /// A short name of the action.
     action: &'static str,
     write: bool,
     sent: Monotonic,
 }
 
 impl Election {
-    /// A candidate named `identity` for the lease `namespace/name`.
+    /// Returns a candidate named `identity` for the lease `namespace/name`.
     pub fn new(namespace: &str, name: &str, identity: String) -> Self {
         let kind = Kind::known("coordination.k8s.io", "v1", "Lease", "leases", true);
         Self {
@@ -107,7 +108,7 @@ impl Election {
         self.send(Action::Get { target: self.lease.clone(), metadata_only: false }, now, step);
     }
 
-    /// Writes ourselves into the lease: creates it, takes it, or renews it.
+    /// Writes our identity into the lease: creates it, takes it, or renews it.
     fn claim(&mut self, now: Now, step: &mut Step) {
         let target = self.lease.clone();
         let held = self.seen.as_ref().map(|(lease, _)| &**lease);
@@ -119,7 +120,7 @@ impl Election {
         self.send(action, now, step);
     }
 
-    /// Steps down, and sees to it that the lease is given back if it is ours, or may become so by a write on its way.
+    /// Steps down, and releases the lease if it is ours, or may become ours by a write in flight.
     fn leave(&mut self, now: Now, step: &mut Step) {
         let leading = matches!(self.phase, Phase::Leading(_));
         if leading {
@@ -128,9 +129,10 @@ impl Election {
         let under_way = self.in_flight.as_ref().map(|flight| flight.write);
         match (self.phase, under_way, self.seen.clone()) {
             (Phase::Leaving | Phase::Over, ..) => {}
-            // Whatever is sent beside it can only be refused, or be overtaken by it.
+            // Any request that is sent now could only be refused, or arrive before this write.
             (_, Some(true), _) => self.phase = Phase::Leaving,
-            // It was to be read because nobody knew how it stands. Who steps down may not hear of reads begun before.
+            // The read was sent because the state of the lease was unknown. A process that steps down may not get the answers
+            // of earlier reads.
             (Phase::Leading(_), Some(false), _) => {
                 self.phase = Phase::Leaving;
                 self.read(now, step);
@@ -140,14 +142,14 @@ impl Election {
         }
     }
 
-    /// Gives the lease back, which is the last thing done.
+    /// Releases the lease. This is the last action.
     fn free(&mut self, lease: &Value, now: Now, step: &mut Step) {
         let manifest = Arc::new(record::freed(lease, now));
         self.send(Action::Update { target: self.lease.clone(), manifest }, now, step);
         self.phase = Phase::Over;
     }
 
-    /// Leads no longer.
+    /// Ends the leadership.
     fn end(&mut self, why: &str, step: &mut Step) {
         step.notes
             .push(Note::Warning { message: format!("leadership ends: {} {why}", self.name_of_lease()) });
@@ -166,7 +168,7 @@ impl Election {
         self.seen = Some((lease, since));
     }
 
-    /// Whether the lease as seen may be claimed.
+    /// Returns whether the lease as last seen may be claimed.
     fn is_free(&self, now: Now) -> bool {
         let Some((lease, since)) = &self.seen else { return true };
         let holder = record::holder(lease);
@@ -185,7 +187,7 @@ impl Election {
 
     fn answered(&mut self, flight: &InFlight, outcome: Outcome, now: Now, step: &mut Step) {
         match outcome {
-            // Granted, but so long ago that others may have taken over since.
+            // It was granted, but so long ago that another process may have become leader since.
             Ok(Success::Object(lease))
                 if flight.write && now.monotonic.since(flight.sent) >= RENEW_DEADLINE =>
             {
@@ -203,7 +205,7 @@ impl Election {
                 self.observe(Arc::clone(&lease), now);
                 let holder = record::holder(&lease);
                 if matches!(self.phase, Phase::Leading(_)) && holder != self.identity {
-                    // However little time has passed for us: it was long enough for another.
+                    // However little time has passed by our clock, it was long enough for another process.
                     self.end(&format!("is held by {holder:?}"), step);
                 } else if self.is_free(now) {
                     self.claim(now, step);
@@ -215,15 +217,16 @@ impl Election {
                 self.seen = None;
                 self.claim(now, step);
             }
-            // Someone wrote in between, or perhaps our own write whose answer was lost: look again at once.
+            // Another client wrote in between, or perhaps our own write whose answer was lost: the lease is read again at
+            // once.
             Err(failure) if failure.class == Class::Conflict || failure.class == Class::AlreadyExists => {
                 self.read(now, step);
             }
-            // The lease was deleted under us: as good as not renewed.
+            // The lease was deleted while we held it: this counts as not renewed.
             Err(failure) if failure.class == Class::NotFound && self.seen.is_some() => self.seen = None,
             Err(failure) => {
                 self.failed(flight.action, failure, step);
-                // The shell gives up as soon as this machine would.
+                // The shell's timeout ends a request at the same time as this machine would.
                 if now.monotonic.since(flight.sent) >= PATIENCE {
                     self.read(now, step);
                 }
@@ -240,13 +243,13 @@ impl Election {
         }
     }
 
-    /// An answer while stepping down.
+    /// Processes an answer while stepping down.
     fn left(&mut self, flight: &InFlight, outcome: Outcome, now: Now, step: &mut Step) {
         match outcome {
             Ok(Success::Object(lease)) if record::holder(&lease) == self.identity => {
                 self.free(&lease, now, step);
             }
-            // Perhaps it was carried out all the same.
+            // It may have taken effect all the same.
             Err(_) if flight.write => self.read(now, step),
             Ok(_) | Err(_) => self.phase = Phase::Over,
         }
@@ -261,7 +264,7 @@ impl Election {
         }
     }
 
-    /// Tells of a failure, unless the try before met one of the same class.
+    /// Reports a failure, unless the previous attempt failed with one of the same class.
     fn failed(&mut self, action: &str, failure: Failure, step: &mut Step) {
         if self.trouble.as_ref().is_none_or(|before| before.class != failure.class) {
             let remedy = match failure.class {

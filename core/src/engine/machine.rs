@@ -1,4 +1,4 @@
-//! The contract between a machine in the core and whatever drives it: the shell, the simulator or a replay.
+//! The contract between a machine in the core and its driver: the shell, the simulator or a replay.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use super::trace::Span;
 use crate::object::{Kind, ObjectRef};
 use crate::time::{Monotonic, Now};
 
-/// One thing that happened. Events are the only way in.
+/// An event. Events are the only input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// The process began. Comes once, first.
+    /// The process began. It is delivered once, and first.
     Started,
-    /// This process became the leader, or is no longer. Until the first of these a machine only watches.
+    /// This process became the leader, or no longer is. Until the first of these a machine only watches.
     LeadershipChanged {
         /// Whether it leads now.
         leading: bool,
     },
-    /// A watch lists its objects anew: [`Event::Applied`] follows for each, then [`Event::ListCompleted`].
+    /// A watch lists its objects again: [`Event::Applied`] follows for each, then [`Event::ListCompleted`].
     ListStarted {
         /// The kind watched.
         kind: Arc<Kind>,
     },
-    /// All objects that exist have been told since [`Event::ListStarted`]; others are gone. Where the watch that follows was
-    /// refused before, this is told only once it runs.
+    /// All existing objects have been delivered since [`Event::ListStarted`]; others are gone. If the watch that follows was
+    /// refused before, this event is delivered only once it runs.
     ListCompleted {
         /// The kind watched.
         kind: Arc<Kind>,
@@ -40,42 +40,42 @@ pub enum Event {
         /// The object, or its metadata.
         object: Arc<Value>,
     },
-    /// A watch saw an object go (or cease to match the selector).
+    /// A watch saw that an object was deleted (or no longer matches the selector).
     Deleted {
         /// The kind watched.
         kind: Arc<Kind>,
         /// Its last state.
         object: Arc<Value>,
     },
-    /// A watch could not list or was refused; the driver goes on trying with backoff.
+    /// A watch could not list or was refused; the driver retries with backoff.
     WatchFailed {
         /// The kind watched.
         kind: Arc<Kind>,
-        /// What it met.
+        /// The failure.
         failure: Failure,
     },
-    /// An action ended. An action without an answer is never assumed to have worked or failed.
+    /// An action ended. An action without an answer is assumed neither to have worked nor to have failed.
     Finished {
         /// The request's id.
         id: ActionId,
-        /// How it ended.
+        /// Its result.
         outcome: Outcome,
     },
     /// The deadline has passed. Harmless at any other time.
     TimerFired,
 }
 
-/// What a step gives out.
+/// The output of a step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[must_use]
 pub struct Step {
-    /// To be carried out, in any order and at the same time; but those about the watch of one kind in their own order.
+    /// Requests to execute, in any order and concurrently. Requests about the watch of one kind are executed in their order.
     pub requests: Vec<Request>,
-    /// To be told: logs, metrics, the live view, and the simulator's invariants read these.
+    /// Notes for logs, metrics, the live view, and the simulator's invariants.
     pub notes: Vec<Note>,
 }
 
-/// Something worth telling that asks nothing of the world.
+/// Information that requests no action.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Note {
     /// A reconcile ended.
@@ -84,14 +84,14 @@ pub enum Note {
         reconciler: String,
         /// Which object.
         object: ObjectRef,
-        /// How it ended.
+        /// Its result.
         result: ReconcileResult,
         /// How long it took.
         took: Duration,
     },
     /// A condition changed its status or reason.
     ConditionChanged {
-        /// Whose condition.
+        /// The object with the condition.
         object: ObjectRef,
         /// Such as `Ready`.
         condition: String,
@@ -101,11 +101,11 @@ pub enum Note {
         reason: String,
         /// For people.
         message: String,
-        /// Whether someone should look: it became False, and not because something takes its time.
+        /// Whether people should investigate: it became False, and not because of work in progress.
         #[serde(default)]
         warning: bool,
     },
-    /// A Kubernetes Event was announced: it is written to the API server, as soon as that may be.
+    /// A Kubernetes Event was announced: it is written to the API server as soon as possible.
     EventAnnounced {
         /// The object that it is about.
         object: ObjectRef,
@@ -118,108 +118,108 @@ pub enum Note {
         /// For people.
         note: String,
     },
-    /// This process became the leader, or is no longer (told by the election only).
+    /// This process became the leader, or no longer is (sent by the election only).
     LeadershipChanged {
         /// Whether it leads now.
         leading: bool,
     },
-    /// Something that an operator of the program should know.
+    /// A warning for the people who run the program.
     Warning {
-        /// What, where and how to mend it.
+        /// What failed, on which object, and how to fix it.
         message: String,
     },
-    /// Something failed that a specification wants at the level ERROR.
+    /// A failure that a specification requires to be logged at the level ERROR.
     Error {
-        /// What failed, where and why.
+        /// What failed, on which object, and why.
         message: String,
     },
-    /// What went on, for the log.
+    /// A message for the log.
     Log {
-        /// Whether only those want to know who look for the reasons of decisions.
+        /// Whether it is needed only to understand the reasons of decisions.
         debug: bool,
-        /// What.
+        /// The message.
         message: String,
     },
     /// A metric of the controller's own.
     Measured(Measure),
-    /// Something of a trace has ended.
+    /// A span of a trace has ended.
     Traced(Span),
 }
 
-/// A metric that has to move.
+/// A change of a metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measure {
     /// Its name, one of those that the controller declares.
     pub metric: Cow<'static, str>,
     /// The values of its labels, in the order in which it declares them.
     pub labels: Vec<String>,
-    /// How it moves.
+    /// The change.
     pub by: Amount,
 }
 
-/// How a metric moves.
+/// The change of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Amount {
-    /// A counter goes up by so much.
+    /// A counter increases by this value.
     Add(u64),
-    /// A gauge stands at this value.
+    /// A gauge is set to this value.
     Set(u64),
-    /// A histogram takes in a duration, in seconds.
+    /// A histogram observes a duration, in seconds.
     Observe(Duration),
-    /// What the labels speak of is no more: the series ends.
+    /// The object that the labels name no longer exists: the series ends.
     Forget,
 }
 
-/// A metric of a controller's own.
+/// A metric that a controller declares.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
     /// Its name.
     pub name: &'static str,
-    /// What it tells.
+    /// Its help text.
     pub help: &'static str,
     /// The names of its labels.
     pub labels: &'static [&'static str],
-    /// How it moves.
+    /// Its type.
     pub kind: MetricKind,
 }
 
-/// How a metric moves.
+/// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MetricKind {
-    /// Up only.
+    /// It only increases.
     Counter,
-    /// To any value.
+    /// It can be set to any value.
     Gauge,
-    /// By durations that fall into buckets, of which these are the upper bounds in seconds.
+    /// It counts durations in buckets; these are the upper bounds in seconds.
     Histogram(&'static [f64]),
 }
 
-/// How a reconcile ended.
+/// The result of a reconcile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReconcileResult {
-    /// The world is as it should be, as far as this key goes.
+    /// The desired state of this key is reached.
     Converged,
-    /// It will be looked at again after the delay, though nothing failed.
+    /// It will be reconciled again after the delay, although nothing failed.
     Requeued {
         /// The delay.
         after: Duration,
     },
-    /// It failed and will be tried again after the delay.
+    /// It failed and will be retried after the delay.
     Failed {
-        /// Why, in words for people.
+        /// The reason, for people.
         reason: String,
         /// The backoff.
         retry_after: Duration,
-        /// Whether it is for users to correct: then the controller has not failed.
+        /// Whether users must correct it: then the controller has not failed.
         #[serde(default)]
         user_error: bool,
     },
-    /// This process ceased to lead while it was under way: nothing is known of the key.
+    /// This process stopped leading during the pass: the state of the key is unknown.
     Abandoned,
 }
 
 impl ReconcileResult {
-    /// Its name in logs and metrics.
+    /// Returns its name in logs and metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Converged => "converged",
@@ -231,7 +231,7 @@ impl ReconcileResult {
     }
 }
 
-/// When a machine wants [`Event::TimerFired`] and why.
+/// The time of the next [`Event::TimerFired`], and the reason for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     /// The instant.
@@ -240,42 +240,43 @@ pub struct Deadline {
     pub reason: &'static str,
 }
 
-/// A pure state machine that can be driven.
+/// A pure state machine that a driver runs.
 ///
 /// A driver
 /// 1. delivers [`Event::Started`], once and first;
-/// 2. carries out the requests of every step and delivers [`Event::Finished`] for each, in whatever order they end; what
-///    is asked about the watch of one kind (`Watch`, `Unwatch`) takes effect in the order in which it was asked;
-/// 3. delivers what watches see, in the order of each watch;
+/// 2. executes the requests of every step and delivers [`Event::Finished`] for each, in whatever order they end; requests
+///    about the watch of one kind (`Watch`, `Unwatch`) take effect in the order in which they were made;
+/// 3. delivers the events of watches, in the order of each watch;
 /// 4. reads [`Machine::deadline`] after every step and delivers [`Event::TimerFired`] once it has passed; early and spurious
 ///    wake-ups are harmless;
-/// 5. passes readings of `now` whose monotonic part never goes back.
+/// 5. passes readings of `now` with a monotonic reading that never decreases.
 ///
-/// The same events at the same times give the same steps, byte for byte. If the process dies, nothing is lost: a new
-/// machine that starts from [`Event::Started`] finds everything in the world.
+/// The same events at the same times give the same steps, byte for byte. If the process crashes, nothing is lost: a new
+/// machine that starts from [`Event::Started`] reads all state from the cluster.
 pub trait Machine {
-    /// The controller's name, such as `namespaceclass`.
+    /// Returns the controller's name, such as `namespaceclass`.
     fn name(&self) -> &'static str;
 
-    /// Takes one event in and gives out what follows from it.
+    /// Processes one event and returns the resulting step.
     fn step(&mut self, event: Event, now: Now) -> Step;
 
-    /// When to wake the machine at the latest; none if only events can change anything.
+    /// Returns the latest time of the next timer event; `None` if only other events can change anything.
     fn deadline(&self) -> Option<Deadline>;
 
-    /// How many keys wait in each reconciler's queue.
+    /// Returns the number of items in each reconciler's queue.
     fn queue_depths(&self) -> Vec<(&'static str, usize)>;
 
-    /// Whether every watch that it began with has listed its objects at least once, and whatever else it needs to do its
-    /// work is there.
+    /// Returns whether every initial watch has listed its objects at least once, and all other prerequisites of the machine
+    /// are met.
     fn is_synced(&self) -> bool;
 
-    /// The metrics that it keeps beside those that all machines have.
+    /// Returns the metrics that it has beside those of all machines.
     fn metrics(&self) -> &'static [Metric] {
         &[]
     }
 
-    /// How long it may go without a step before it counts as stuck, if only while it has something to do is not enough.
+    /// Returns how long it may go without a step before it counts as stuck. `None` means that it is checked only while it has
+    /// work.
     fn patience(&self) -> Option<Duration> {
         None
     }

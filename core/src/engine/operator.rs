@@ -1,7 +1,7 @@
-//! An operator: watches wake keys, and the driver reconciles them while this process leads.
+//! An operator: watches enqueue keys, and the driver reconciles them while this process leads.
 //!
-//! A controller provides what differs: [`Control`] says what each event means for what is known and whom it wakes,
-//! [`Reconcile`] decides.
+//! A controller provides two traits. [`Control`] updates the cached state for each event and enqueues keys. [`Reconcile`]
+//! makes the decisions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,16 +21,16 @@ use crate::object::Kind;
 use crate::random::Random;
 use crate::time::{Monotonic, Now};
 
-/// How an operator is set up.
+/// The configuration of an operator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Config {
-    /// How many keys are reconciled at a time.
+    /// The maximum number of keys that are reconciled at a time.
     pub concurrency: usize,
-    /// How often every key is looked at again.
+    /// The interval at which every key is reconciled again.
     pub resync: Duration,
-    /// Names this process in Kubernetes Events.
+    /// The name of this process in Kubernetes Events.
     pub instance: String,
-    /// From which all jitter and generated names follow.
+    /// The seed of all jitter and generated names.
     pub seed: u64,
 }
 
@@ -38,68 +38,68 @@ pub struct Config {
 pub trait Control: Reconcile {
     /// The machine's name.
     const NAME: &'static str;
-    /// How long a failing key is left alone.
+    /// The backoff of a failing key.
     const BACKOFF: Backoff;
     /// Its reconcilers, in the order in which they are shown.
     const RECONCILERS: &'static [&'static str];
-    /// The metrics that it keeps beside those that all machines have.
+    /// The metrics that it has beside those of all machines.
     const METRICS: &'static [Metric] = &[];
-    /// What a recording must know of it.
+    /// The traits that a recording needs.
     const TRAITS: Traits;
 
-    /// A controller that knows nothing yet.
+    /// Returns a controller with empty caches.
     fn new(outbox: Outbox<Self::Key>) -> Self;
 
-    /// What it leaves to be handed on.
+    /// Returns its output besides the actions of passes.
     fn outbox(&mut self) -> &mut Outbox<Self::Key>;
 
-    /// All keys that there are.
+    /// Returns all existing keys.
     fn keys(&self) -> Vec<Self::Key>;
 
-    /// Whether everything has been listed that decisions start from.
+    /// Returns whether all kinds that decisions need have been listed.
     fn is_synced(&self) -> bool;
 
-    /// Every key is about to be looked at again.
+    /// Handles a resync: every key is about to be reconciled again.
     fn resync(&mut self, _now: Now) {}
 
-    /// The process began: asks for the watches.
+    /// Handles the start of the process: requests the watches.
     fn start(&mut self);
 
-    /// [`Event::ListStarted`].
+    /// Handles [`Event::ListStarted`].
     fn list_started(&mut self, kind: &Arc<Kind>);
 
-    /// [`Event::ListCompleted`].
+    /// Handles [`Event::ListCompleted`].
     fn list_completed(&mut self, kind: &Arc<Kind>);
 
-    /// [`Event::Applied`].
+    /// Handles [`Event::Applied`].
     fn observed(&mut self, kind: &Arc<Kind>, object: &Arc<Value>);
 
-    /// [`Event::Deleted`].
+    /// Handles [`Event::Deleted`].
     fn vanished(&mut self, kind: &Arc<Kind>, object: &Value);
 
-    /// [`Event::WatchFailed`].
+    /// Handles [`Event::WatchFailed`].
     fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure);
 }
 
-/// What follows from a decision besides the pass's own actions. It is handed on in the step that it arose in.
+/// The output of a decision besides the pass's own actions. It is added to the same step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Outbox<K> {
     recorder: Recorder,
     random: Random,
-    /// Keys to be looked at.
+    /// Keys to enqueue.
     #[serde(skip)]
     pub woken: Vec<K>,
     /// Requests whose answers no pass waits for.
     #[serde(skip)]
     pub requests: Vec<Action>,
-    /// What is to be told.
+    /// Notes to report.
     #[serde(skip)]
     pub notes: Vec<Note>,
 }
 
 impl<K> Outbox<K> {
-    /// Announces an object's event: it is written to the API server, as soon as that may be.
+    /// Announces an Event of an object: it is written to the API server as soon as possible.
     pub fn record(&mut self, mut occurrence: Occurrence, now: Now) {
         occurrence.note = cut(occurrence.note, NOTE_MAX_BYTES);
         self.notes.push(Note::EventAnnounced {
@@ -122,12 +122,12 @@ impl<K> Outbox<K> {
 pub struct Operator<C: Control> {
     driver: Driver<C::Key, C::Stage>,
     controller: C,
-    /// When an Event may be written that waits for its turn.
+    /// When the next delayed write of an Event is due.
     next_event: Option<Monotonic>,
 }
 
 impl<C: Control> Operator<C> {
-    /// An operator that knows nothing yet.
+    /// Returns an operator with empty caches.
     pub fn new(config: Config) -> Self {
         let Config { concurrency, resync, instance, seed } = config;
         let outbox = Outbox {
@@ -147,11 +147,11 @@ impl<C: Control> Operator<C> {
         }
     }
 
-    /// Hands on what the controller left besides the pass's own actions.
+    /// Adds the controller's output to the step, besides the pass's own actions.
     fn flush(&mut self, now: Now, step: &mut Step) {
         let outbox = self.controller.outbox();
         for key in outbox.woken.drain(..) {
-            // Who begins to lead looks at everything; until then nothing needs to be remembered.
+            // All keys are enqueued on becoming leader. Until then keys need not be stored.
             if self.driver.is_leading() {
                 self.driver.enqueue(key);
             }
@@ -159,7 +159,7 @@ impl<C: Control> Operator<C> {
         for action in outbox.requests.drain(..) {
             step.requests.push(self.driver.request(action));
         }
-        // Counts that a process did not write while it led wait until it leads again.
+        // Counts that a process did not write while it led are written when it leads again.
         if self.driver.is_leading() {
             let events = outbox.recorder.requests(now.monotonic, |action| self.driver.request(action));
             step.requests.extend(events);
@@ -175,7 +175,7 @@ where
     C::Key: DeserializeOwned,
     C::Stage: DeserializeOwned,
 {
-    /// The operator that a recording speaks of.
+    /// Returns the operator of a recording.
     pub fn revive(origin: Origin<'_>) -> serde_json::Result<Self> {
         match origin {
             Origin::Config(config) => serde_json::from_value(config.clone()).map(Self::new),
@@ -215,7 +215,7 @@ impl<C: Control> Machine for Operator<C> {
             self.enqueue_all();
         }
         self.flush(now, &mut step);
-        // A pass may wake other keys, which may run in the same step.
+        // A pass may enqueue other keys, which may run in the same step.
         while self.controller.is_synced() && self.driver.can_run(now) {
             self.driver.run(&mut self.controller, now, &mut step);
             self.flush(now, &mut step);

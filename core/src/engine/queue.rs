@@ -1,8 +1,8 @@
-//! The keyed work queue: one entry a key, one reconcile in flight a key, at most N keys at a time.
+//! The keyed work queue: one entry for each key, one reconcile in flight for each key, and at most N keys at a time.
 //!
-//! A key that is added while its reconcile is in flight is remembered and becomes ready when that one is done. A delayed
-//! key becomes ready at its time, or at once when it is added without delay; a held one not before its hold ends, however
-//! it is added.
+//! A key that is added while its reconcile is in flight is remembered and becomes ready when that one is done. A delayed key
+//! becomes ready at its time, or at once when it is added without delay. A held key does not become ready before its hold
+//! ends, however it is added.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,7 +28,7 @@ pub struct Queue<K> {
 }
 
 impl<K: Ord + Clone> Queue<K> {
-    /// A queue that lets `concurrency` keys be in flight at a time (at least one).
+    /// Returns a queue that permits `concurrency` keys in flight at a time (at least one).
     pub fn new(concurrency: usize) -> Self {
         Self {
             concurrency: concurrency.max(1),
@@ -76,7 +76,7 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// Takes the next ready key, if there is one and the limit lets it; it is in flight until [`Queue::done`].
+    /// Takes the next ready key, if there is one and the limit permits it; it is in flight until [`Queue::done`].
     pub fn take(&mut self, now: Monotonic) -> Option<K> {
         self.release_due(now);
         if !self.has_room() {
@@ -88,12 +88,12 @@ impl<K: Ord + Clone> Queue<K> {
         Some(key)
     }
 
-    /// Whether another key may be in flight.
+    /// Returns whether another key may be in flight.
     pub fn has_room(&self) -> bool {
         self.in_flight.len() < self.concurrency
     }
 
-    /// Whether [`Queue::take`] would return a key.
+    /// Returns whether [`Queue::take`] would return a key.
     pub fn can_take(&self, now: Monotonic) -> bool {
         let waits = !self.ready.is_empty() || self.next_due().is_some_and(|at| at <= now);
         waits && self.has_room()
@@ -108,12 +108,12 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// When the next delayed key becomes ready.
+    /// Returns when the next delayed key becomes ready.
     pub fn next_due(&self) -> Option<Monotonic> {
         self.delayed.first().map(|(at, _)| *at)
     }
 
-    /// The keys that wait for a place: ready, or added while in flight. Who waits for its time waits for nobody.
+    /// Returns the keys that wait for a free slot: ready, or added while in flight. Delayed keys are not included.
     pub fn waiting(&self) -> impl Iterator<Item = &K> {
         self.ready.iter().chain(&self.added_in_flight)
     }

@@ -1,12 +1,14 @@
-//! Kubernetes Events: what happened to an object, shown where people look for it.
+//! Kubernetes Events: what happened to an object, where users look for it.
 //!
-//! An event that happens again within [`SERIES_WINDOW`] is counted on the first one instead of being written as a new one.
-//! The first and the second occurrence are written at once, as client-go does; after that the count of a series is written
-//! at most once in [`SERIES_PAUSE`], because what repeats must not flood the cluster. The pause ends by a timer
-//! ([`Recorder::next_due`]): the count on the server catches up although nothing happens any more. A write that failed is
-//! tried again after [`RETRY_PAUSE`], [`ATTEMPTS`] times in a row, and again when the event happens again. What the API server
-//! refuses is tried again only then: no Event can be created in a namespace that is being deleted. Nothing depends on
-//! the arrival of an Event; counts that are not yet written when the process dies are lost.
+//! If an event happens again within [`SERIES_WINDOW`], the count of the first one increases, and no new one is written. The
+//! first and the second occurrence are written at once, as client-go does. After that the count of a series is written at
+//! most once in [`SERIES_PAUSE`], because repeated events must not flood the cluster. A timer ends the pause
+//! ([`Recorder::next_due`]): the count on the server becomes complete although nothing happens any more.
+//!
+//! A failed write is retried after [`RETRY_PAUSE`], up to [`ATTEMPTS`] times in a row, and again when the event happens
+//! again. A write that the API server refuses is retried only then: no Event can be created in a namespace that is being
+//! deleted. No decision depends on the arrival of an Event. Counts that are not yet written when the process crashes are
+//! lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,46 +25,46 @@ use crate::object::{Kind, ObjectRef};
 use crate::random::Random;
 use crate::time::{Monotonic, Now};
 
-/// How long after its last occurrence an event is still the same series (as in client-go).
+/// The time after its last occurrence within which an event belongs to the same series (as in client-go).
 pub const SERIES_WINDOW: Duration = Duration::from_mins(6);
-/// How long a series is left unwritten after a count of two or more was written.
+/// The minimum time between two writes of a series, after a count of two or more was written.
 pub const SERIES_PAUSE: Duration = Duration::from_secs(30);
-/// How long a series is left unwritten after a write that failed (as in client-go); longer if the server asks for it.
+/// The delay before a failed write is retried (as in client-go); longer if the server asks for it.
 pub const RETRY_PAUSE: Duration = Duration::from_secs(10);
-/// After how many failures in a row a write is given up until the event happens again (as in client-go).
+/// The number of failures in a row after which a write is not retried until the event happens again (as in client-go).
 pub const ATTEMPTS: u32 = 12;
-/// How many series are remembered; the longest silent is forgotten first.
+/// The maximum number of series in memory; the one with the oldest last occurrence is dropped first.
 const SERIES_MAX: usize = 4096;
-/// The longest note that the API admits, in bytes.
+/// The longest note that the API permits, in bytes.
 pub(super) const NOTE_MAX_BYTES: usize = 1024;
 
-/// Whether an event is good or bad news.
+/// The severity of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// All is well.
+    /// Normal operation.
     Normal,
-    /// Someone should look.
+    /// People should investigate.
     Warning,
 }
 
 /// One occurrence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Occurrence {
-    /// What it is about.
+    /// The object that it concerns.
     pub regarding: ObjectRef,
     /// The uid of that object.
     pub uid: String,
-    /// Good or bad news.
+    /// Its severity.
     pub severity: Severity,
-    /// Why, for machines: `CamelCase`.
+    /// The reason, for machines: `CamelCase`.
     pub reason: String,
-    /// What was being done, for machines: `CamelCase`.
+    /// The action in progress, for machines: `CamelCase`.
     pub action: &'static str,
     /// What happened, for people.
     pub note: String,
 }
 
-/// Remembers the events of the last minutes.
+/// Stores the events of the last minutes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Recorder {
     kind: Arc<Kind>,
@@ -70,10 +72,10 @@ pub struct Recorder {
     instance: String,
     #[serde(with = "pairs")]
     series: BTreeMap<SeriesKey, Series>,
-    /// The series that hold occurrences which are not written yet, by when they may be.
+    /// The series with occurrences that are not written yet, by the earliest time of their write.
     #[serde(with = "pairs")]
     due: BTreeMap<Turn, SeriesKey>,
-    /// How many turns were given so far.
+    /// The number of writes scheduled so far.
     turns: u64,
     #[serde(with = "pairs")]
     in_flight: BTreeMap<ActionId, SeriesKey>,
@@ -82,7 +84,7 @@ pub struct Recorder {
 /// The object's uid, the reason and the note.
 type SeriesKey = (String, String, String);
 
-/// When a series is to be written; of two at the same time the one that asked first.
+/// When a series is to be written; of two at the same time, the one that was scheduled first goes first.
 type Turn = (Monotonic, u64);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -93,22 +95,22 @@ struct Series {
     /// Whether the event is known to exist.
     exists: bool,
     count: u64,
-    /// How many of them the server is known to have counted.
+    /// The count that the server is known to have.
     written: u64,
     last: Monotonic,
-    /// The last occurrence, as the API writes times.
+    /// The last occurrence, in the API's time format.
     last_observed: String,
-    /// Until then it is not written.
+    /// The earliest time of the next write.
     not_before: Monotonic,
-    /// Writes in a row that failed.
+    /// Consecutive failed writes.
     failures: u32,
-    /// The write that is under way, and the count that it holds.
+    /// The write in flight, and the count that it contains.
     under_way: Option<(ActionId, u64)>,
     turn: Option<Turn>,
 }
 
 impl Recorder {
-    /// A recorder for a controller and the instance of it that runs here.
+    /// Returns a recorder for a controller and the instance of it that runs here.
     pub fn new(controller: &str, instance: String) -> Self {
         let kind = Kind::known("events.k8s.io", "v1", "Event", "events", true);
         Self {
@@ -122,7 +124,7 @@ impl Recorder {
         }
     }
 
-    /// Takes an occurrence in. What is to be written because of it is in the next [`Recorder::requests`] whose time has come.
+    /// Records an occurrence. The next [`Recorder::requests`] that is due returns the resulting write.
     pub fn record(&mut self, mut occurrence: Occurrence, now: Now, random: &mut Random) {
         let at = now.monotonic;
         occurrence.note = cut(occurrence.note, NOTE_MAX_BYTES);
@@ -140,7 +142,7 @@ impl Recorder {
         self.schedule(&key, at);
     }
 
-    /// What is to be written by now, under the ids that `number` gives.
+    /// Returns the writes that are due, under the ids that `number` assigns.
     pub fn requests(&mut self, now: Monotonic, mut number: impl FnMut(Action) -> Request) -> Vec<Request> {
         let mut requests = Vec::new();
         while let Some(next) = self.due.first_entry().filter(|next| next.key().0 <= now) {
@@ -157,12 +159,12 @@ impl Recorder {
         requests
     }
 
-    /// When the next write may be made that waits; none if nothing waits.
+    /// Returns when the next delayed write is due; `None` if there is none.
     pub fn next_due(&self) -> Option<Monotonic> {
         self.due.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// An action was answered; those of others are ignored.
+    /// Processes the answer of an action; answers to other components' actions are ignored.
     pub fn finished(&mut self, id: ActionId, outcome: &Outcome, now: Monotonic) {
         let Some(key) = self.in_flight.remove(&id) else { return };
         let Some(series) = self.series.get_mut(&key) else { return };
@@ -179,7 +181,7 @@ impl Recorder {
         }
     }
 
-    /// Gives a series its turn, if anything of it is not written.
+    /// Schedules the write of a series, if any occurrence is not written.
     fn schedule(&mut self, key: &SeriesKey, now: Monotonic) {
         let Some(series) = self.series.get_mut(key) else { return };
         if series.count == series.written || !series.is_idle() {
@@ -212,7 +214,8 @@ impl Recorder {
         }
     }
 
-    /// Forgets what is over. If that does not suffice, the longest silent is forgotten, what is all written first.
+    /// Drops the series that have ended. If that is not enough, drops the one with the oldest last occurrence, completely
+    /// written ones first.
     fn make_room(&mut self, now: Monotonic) {
         if self.series.len() < SERIES_MAX {
             return;
@@ -228,17 +231,17 @@ impl Recorder {
 }
 
 impl Series {
-    /// Whether another occurrence begins a new series.
+    /// Returns whether another occurrence begins a new series.
     fn is_over(&self, now: Monotonic) -> bool {
         self.is_idle() && now.since(self.last) >= SERIES_WINDOW
     }
 
-    /// Whether no write is under way or waits for its turn.
+    /// Returns whether no write is in flight or scheduled.
     fn is_idle(&self) -> bool {
         self.turn.is_none() && self.under_way.is_none()
     }
 
-    /// Writes all occurrences until now.
+    /// Returns the action that writes all occurrences so far.
     fn write(&self) -> Action {
         let series = json!({ "count": self.count, "lastObservedTime": self.last_observed });
         let target = self.event.clone();
@@ -255,19 +258,20 @@ impl Series {
         Action::Create { target, manifest: Arc::new(manifest) }
     }
 
-    /// The write of a count failed. Returns whether it is not tried again before the event happens again.
+    /// Records that the write of a count failed. Returns whether it is not retried before the event happens again.
     fn failed(&mut self, failure: &Failure, count: u64, now: Monotonic) -> bool {
         self.failures += 1;
         let wish = failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
         self.not_before = now + RETRY_PAUSE.max(wish);
         let is_refused = match failure.class {
-            // An earlier try, whose answer was lost, has created it; no one knows with what count, unless there was one.
+            // An earlier attempt, whose answer was lost, has created it. Its count is unknown, unless there was only one
+            // occurrence.
             Class::AlreadyExists => {
                 self.exists = true;
                 self.written = u64::from(count == 1);
                 false
             }
-            // The server has dropped it, because events don't live long, or the whole namespace is gone.
+            // The server has dropped it, because Events expire, or the whole namespace is gone.
             Class::NotFound => !std::mem::take(&mut self.exists),
             Class::Forbidden | Class::Invalid => true,
             Class::Conflict | Class::Gone | Class::Throttled | Class::Unavailable | Class::Unknown => false,
@@ -276,7 +280,7 @@ impl Series {
     }
 }
 
-/// The Event of a first occurrence.
+/// Returns the Event of a first occurrence.
 fn manifest(event: &ObjectRef, controller: &str, instance: &str, occurrence: Occurrence, now: Now) -> Value {
     let regarding = occurrence.regarding;
     json!({
@@ -300,12 +304,12 @@ fn manifest(event: &ObjectRef, controller: &str, instance: &str, occurrence: Occ
     })
 }
 
-/// `metav1.MicroTime`: six digits after the second.
+/// Returns a time as `metav1.MicroTime`: six digits after the second.
 pub(crate) fn micro_time(now: Now) -> String {
     format!("{:.6}", now.wall.timestamp())
 }
 
-/// An event's name is its object's and a suffix of 17 characters, within the 253 of a name.
+/// Cuts an object's name for the name of its Event: a suffix of 17 characters follows, and a name has at most 253.
 fn cut_name(name: &str) -> &str {
     &name[..name.floor_char_boundary(253 - 17)]
 }

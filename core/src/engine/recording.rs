@@ -1,17 +1,17 @@
-//! A run of a machine, written down so that it can be run again: what went in, and what came out.
+//! Recordings: the input and output of a machine's run, so that the run can be replayed.
 //!
 //! A recording is lines of JSON:
 //!
-//! | line | holds |
+//! | line | content |
 //! | --- | --- |
-//! | `{"header": …}` | first: the format, the program, and what the machine is made from |
-//! | `{"checkpoint": …}` | the machine's state before the next step; stands where the steps alone do not lead to it |
-//! | `{"step": …}` | one step: its number, the time, the event, and what the machine gave out |
+//! | `{"header": …}` | first: the format, the program, and the origin of the machine |
+//! | `{"checkpoint": …}` | the machine's state before the next step; written if the steps alone do not lead to this state |
+//! | `{"step": …}` | one step: its number, the time, the event, and the machine's output |
 //!
 //! A long run is written in segments, each a recording of its own: all but the first begin with a checkpoint.
 //!
-//! [`read`] reads these lines, [`Replay`] runs them. [`learn`] and [`redact`] keep the values of Secrets out of them,
-//! in such a way that the machine still takes the same decisions.
+//! [`read`] reads these lines, [`Replay`] runs them. [`learn`] and [`redact`] replace the values of Secrets, in such a way
+//! that the machine still makes the same decisions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,56 +28,56 @@ pub mod redact;
 mod secrets;
 mod stand_in;
 
-/// The version of the format that is written and read here.
+/// The version of the format that this program writes and reads.
 pub const FORMAT: u64 = 2;
 
-/// A machine whose run can be recorded: its whole state can be stored, and it tells what a recording must know to keep
-/// secrets out and yet lead to the same decisions.
+/// A machine whose run can be recorded. Its whole state can be stored, and its traits allow a recording to hide secrets and
+/// still lead to the same decisions.
 pub trait Recordable: Machine {
-    /// A copy of the state as it is now, to be turned into JSON later and elsewhere.
+    /// Returns a copy of the current state, which can be converted to JSON later and on another thread.
     fn checkpoint(&self) -> Checkpoint;
 
-    /// What does not depend on the state.
+    /// Returns the properties that do not depend on the state.
     fn traits(&self) -> Traits;
 }
 
-/// Turns a copy of a machine's state into JSON.
+/// Converts a copy of a machine's state to JSON.
 pub type Checkpoint = Box<dyn FnOnce() -> serde_json::Result<Value> + Send>;
 
-/// What a recording must know of a machine.
+/// The properties of a machine that a recording needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Traits {
     /// The mark that it writes into objects, if it writes one.
     pub mark: Option<Mark>,
-    /// Texts that hold every word of its own messages. A word that stands in them is no secret.
+    /// Texts that contain every word of its own messages. A word in these texts is not a secret.
     pub words: &'static [&'static str],
-    /// The keys of Secrets whose values it reads, rather than handing them on unread.
+    /// The keys of Secrets whose values the machine parses. It passes other values on unparsed.
     pub forms: &'static [Form],
 }
 
-/// What the value under a key of a Secret looks like.
+/// The format of the value under a key of a Secret.
 #[derive(Debug, Clone, Copy)]
 pub struct Form {
     /// The key.
     pub key: &'static str,
-    /// A value that leads to the same decisions, made from stand-ins for whatever is secret in the value.
+    /// Returns a value that leads to the same decisions, with placeholders for the secret strings in it.
     pub stand_in: fn(&[u8], Hide<'_>) -> String,
 }
 
-/// What stands for a part of a secret.
+/// Returns the placeholder for a piece of a secret.
 pub type Hide<'a> = &'a dyn Fn(&[u8]) -> String;
 
-/// An annotation whose value the machine computes from contents: once a content holds stand-ins instead of secrets, the
-/// same computation leads to another mark.
+/// An annotation whose value the machine computes from contents. Once a content has placeholders instead of secrets, the same
+/// computation leads to another mark.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     /// The annotation. In a checkpoint, the same name is the key of every mark outside of objects.
     pub annotation: &'static str,
-    /// All marks that follow from an object, in an order that does not depend on texts within it.
+    /// Returns all marks of an object, in an order that does not depend on texts within it.
     pub of: fn(&Value) -> Vec<String>,
 }
 
-/// What the machine of a recording is made from: a new one from its configuration, or one in the midst of its run.
+/// The origin of a recording's machine: a new one from its configuration, or one in the middle of its run.
 #[derive(Debug, Clone, Copy)]
 pub enum Origin<'a> {
     /// [`Header::config`].
@@ -86,7 +86,7 @@ pub enum Origin<'a> {
     Checkpoint(&'a Value),
 }
 
-/// The first line: what a recording is of.
+/// The first line: what was recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// The version of the format, [`FORMAT`].
@@ -95,14 +95,14 @@ pub struct Header {
     pub program: String,
     /// The machine's name.
     pub machine: String,
-    /// The machine's configuration, its seed and the name of its instance among it.
+    /// The machine's configuration, including its seed and the name of its instance.
     pub config: Value,
     /// Which segment of the run this is, from zero.
     pub segment: u64,
 }
 
 impl Header {
-    /// The line as it is written, with the line feed that ends it.
+    /// Returns the line in its written form, with the line feed that ends it.
     pub fn to_json(&self) -> serde_json::Result<Vec<u8>> {
         written(&BTreeMap::from([("header", self)]))
     }
@@ -119,7 +119,7 @@ pub enum Line {
 }
 
 impl Line {
-    /// The line as it is written, with the line feed that ends it.
+    /// Returns the line in its written form, with the line feed that ends it.
     pub fn to_json(&self) -> serde_json::Result<Vec<u8>> {
         written(self)
     }
@@ -131,42 +131,42 @@ fn written(line: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// One step that was taken.
+/// One recorded step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedStep {
-    /// Counts the steps of the run, from one.
+    /// The number of the step in the run, from one.
     pub number: u64,
-    /// When.
+    /// The time.
     pub now: Now,
-    /// What went in.
+    /// The input.
     pub event: Event,
-    /// What came out.
+    /// The output.
     pub gave: Step,
 }
 
-/// Runs a recording again, line by line.
+/// Replays a recording, line by line.
 pub struct Replay<M> {
     make: M,
     machine: Box<dyn Machine>,
 }
 
-/// A step that was taken again.
+/// A replayed step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplayedStep {
-    /// As it was recorded.
+    /// The recorded step.
     pub taken: RecordedStep,
-    /// What the machine gave out this time, if that is anything else.
+    /// The machine's output in this replay, if it differs.
     pub differs: Option<Step>,
 }
 
 impl<E, M: FnMut(Origin<'_>) -> Result<Box<dyn Machine>, E>> Replay<M> {
-    /// A replay by machines that `make` makes.
+    /// Returns a replay by machines that `make` creates.
     pub fn new(header: &Header, mut make: M) -> Result<Self, E> {
         let machine = make(Origin::Config(&header.config))?;
         Ok(Self { make, machine })
     }
 
-    /// Takes the next line. A step is run again; a checkpoint replaces the machine.
+    /// Processes the next line. A step is replayed; a checkpoint replaces the machine.
     pub fn take(&mut self, line: Line) -> Result<Option<ReplayedStep>, E> {
         let taken = match line {
             Line::Checkpoint(state) => {
@@ -176,14 +176,14 @@ impl<E, M: FnMut(Origin<'_>) -> Result<Box<dyn Machine>, E>> Replay<M> {
             Line::Step(taken) => taken,
         };
         let given = self.machine.step(taken.event.clone(), taken.now);
-        // As they are written: what is never written can't be compared.
+        // Compares the serialized forms: what is never written can't be compared.
         let is_same = given == taken.gave
             || serde_json::to_value(&given).ok() == serde_json::to_value(&taken.gave).ok();
         let differs = (!is_same).then_some(given);
         Ok(Some(ReplayedStep { taken, differs }))
     }
 
-    /// Takes lines up to the first step that gives out anything else, and returns that step.
+    /// Processes lines up to the first step whose output differs, and returns that step.
     pub fn run(&mut self, lines: impl IntoIterator<Item = Line>) -> Result<Option<ReplayedStep>, E> {
         for line in lines {
             if let Some(again) = self.take(line)?

@@ -1,7 +1,7 @@
-//! Traces, as W3C Trace Context writes them: `00-<trace>-<span>-01`, all of them sampled.
+//! Traces in the format of W3C Trace Context: `00-<trace>-<span>-01`, all of them sampled.
 //!
-//! The id of a trace's first span is the second half of the trace's own id: who knows any span of the trace knows the span that
-//! all the others lie in.
+//! The id of a trace's first span is the second half of the trace's own id. So from any span of the trace, the id of the span
+//! that contains all others is known.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,18 +19,18 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// A new one.
+    /// Starts a new trace.
     pub fn begin(random: &mut Random) -> Self {
         // An id of zeros alone is not valid.
         Self { id: [random.bits(), random.bits() | 1] }
     }
 
-    /// Its first span, within which all others lie.
+    /// Returns its first span, which contains all others.
     pub fn first(&self) -> String {
         self.with(self.id[1])
     }
 
-    /// Another span.
+    /// Returns another span.
     pub fn span(&self, random: &mut Random) -> String {
         self.with(random.bits() | 1)
     }
@@ -41,33 +41,33 @@ impl Trace {
     }
 }
 
-/// The ids in a `traceparent`: that of the trace and that of the span. None if it is none.
+/// Returns the ids in a `traceparent`: that of the trace and that of the span. `None` if it is not a valid one.
 pub fn ids(traceparent: &str) -> Option<(&str, &str)> {
     let mut parts = traceparent.split('-').skip(1);
     parts.next().zip(parts.next())
 }
 
-/// The id of the span within which a span lies, given the ids of its trace and its own; none for the first of the trace.
+/// Returns the id of the parent of a span, given the ids of its trace and its own; `None` for the first span of the trace.
 pub fn parent<'t>(trace: &'t str, span: &str) -> Option<&'t str> {
     trace.get(16..).filter(|first| *first != span)
 }
 
-/// The same trace with another span.
+/// Replaces the span with a new one of the same trace.
 pub fn again(traceparent: &mut String, random: &mut Random) {
-    // Of version, trace, span and flags, the span is the third.
+    // The span is the third field, after version and trace and before the flags.
     traceparent.replace_range(36..52, &format!("{:016x}", random.bits() | 1));
 }
 
-/// Something that took a while and has ended: a span as it is told.
+/// A finished span.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Span {
     /// Its trace and its own id.
     pub traceparent: String,
-    /// What it was, such as `sentinel.poll`.
+    /// Its name, such as `sentinel.poll`.
     pub name: Cow<'static, str>,
     /// How long it took.
     pub took: Duration,
-    /// What is known about it: texts and numbers.
+    /// Its attributes: texts and numbers.
     pub attributes: BTreeMap<Cow<'static, str>, Value>,
     /// Why it failed, if it did.
     pub failure: Option<String>,

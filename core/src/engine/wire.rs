@@ -1,7 +1,7 @@
-//! How actions and their answers look on the wire: pure translation between [`Action`], HTTP and [`Outcome`].
+//! The HTTP form of actions and answers: pure translation between [`Action`], HTTP and [`Outcome`].
 //!
-//! Whoever has a way to send bytes carries actions out with [`encode`] and [`decode`]: the shell over a network, the
-//! simulator straight into its model of the API server.
+//! The shell sends the requests of [`encode`] over a network. The simulator passes them directly to its model of the API
+//! server. Both read the answers with [`decode`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,21 @@ mod redact;
 
 pub use self::redact::cut;
 
-/// Asks for whole objects.
+/// The media type that requests whole objects.
 pub const JSON: &str = "application/json";
-/// Asks for the metadata of objects only.
+/// The media type that requests only the metadata of objects.
 pub const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-/// Asks for the metadata of a list's objects only.
+/// The media type that requests only the metadata of a list's objects.
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
-/// The field manager of a machine's writes.
+/// Returns the field manager of a machine's writes.
 pub fn field_manager(machine: &str) -> String {
     format!("lockstep-{machine}")
 }
 
-/// The request that carries an action out. A watch is no single request and is refused.
+/// Returns the HTTP request of an action. A watch is not a single request and is refused.
 pub fn encode(action: &Action, field_manager: &str) -> Result<http::Request<Vec<u8>>, Failure> {
     match action {
         Action::Watch { .. } | Action::Unwatch { .. } => {
@@ -75,7 +75,7 @@ pub fn encode(action: &Action, field_manager: &str) -> Result<http::Request<Vec<
     }
 }
 
-/// What an answer means for the action. Values of a Secret that the action carries never reach the outcome's message.
+/// Returns the outcome of an answer to the action. Values of a Secret in the action never appear in the outcome's message.
 pub fn decode(action: &Action, code: StatusCode, retry_after: Option<&str>, body: &[u8]) -> Outcome {
     if code.is_success() {
         return success(action, body);
@@ -83,7 +83,7 @@ pub fn decode(action: &Action, code: StatusCode, retry_after: Option<&str>, body
     Err(redacted(action, &from_answer(code, retry_after, body)))
 }
 
-/// A failure whose message is fit for logs and conditions.
+/// Returns a failure whose message is safe for logs and conditions.
 pub fn redacted(action: &Action, failure: &Failure) -> Failure {
     Failure { message: redact::message(action, &failure.message), ..failure.clone() }
 }
@@ -134,7 +134,7 @@ fn invalid(error: &dyn std::error::Error) -> Failure {
 }
 
 fn success(action: &Action, body: &[u8]) -> Outcome {
-    // An answer that can't be read leaves open what it meant.
+    // The meaning of an answer that can't be parsed is unknown.
     let unreadable =
         |_| Failure::new(Class::Unknown, "the server's answer is not the JSON that was asked for");
     match action {
@@ -146,7 +146,7 @@ fn success(action: &Action, body: &[u8]) -> Outcome {
         | Action::Publish { .. } => Ok(Success::Done),
         Action::Delete { .. } => {
             let shown = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
-            // A status tells that the object is gone; the object itself, that finalizers keep it for now.
+            // A `Status` means that the object is gone. The object itself means that finalizers keep it for now.
             Ok(if shown["kind"] == "Status" { Success::Done } else { Success::Object(Arc::new(shown)) })
         }
         Action::Discover { api_version } => {
@@ -160,7 +160,7 @@ fn success(action: &Action, body: &[u8]) -> Outcome {
         Action::List { .. } => {
             let mut list = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
             match list["items"].take() {
-                // As Go writes an empty list that nobody has made.
+                // Go writes a nil list as null.
                 Value::Null if list["kind"].is_string() => Ok(Success::Objects(Vec::new())),
                 Value::Array(items) => Ok(Success::Objects(items.into_iter().map(Arc::new).collect())),
                 _ => Err(Failure::new(Class::Unknown, "the server's answer is no list")),
@@ -184,7 +184,7 @@ fn kinds(api_version: &str, list: APIResourceList) -> Vec<Arc<Kind>> {
         .collect()
 }
 
-/// The class of an answer by its code and the `reason` of its `Status`.
+/// Returns the class of an answer for its code and the `reason` of its `Status`.
 ///
 /// | code | class |
 /// | --- | --- |
@@ -211,12 +211,12 @@ pub fn class(code: u16, reason: &str) -> Class {
     }
 }
 
-/// How the API server begins to tell, with code 500 and no reason, that an apply holds a field that the kind's schema does
-/// not have, or a value of another type. It says the same however often it is asked.
+/// The beginning of the API server's message, with code 500 and no reason, if an apply has a field that is not in the kind's
+/// schema, or a value of another type. Every retry gets the same answer.
 const UNFIT: &str = "failed to create typed patch object";
 
-/// What an unsuccessful answer says. Its body is a `Status`, or plain text where a proxy or a filter in front of the API
-/// has answered.
+/// Returns the failure of an unsuccessful answer. Its body is a `Status`, or plain text if a proxy or a filter in front of
+/// the API has answered.
 fn from_answer(code: StatusCode, retry_after: Option<&str>, body: &[u8]) -> Failure {
     let status = serde_json::from_slice::<kube_core::Status>(body).unwrap_or_default();
     let message = if status.message.is_empty() {

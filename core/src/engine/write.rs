@@ -1,4 +1,4 @@
-//! Writes that bring an object to what it should be, and leave the objects of others alone.
+//! Writes that bring an object to its desired state, and do not change the objects of other owners.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::action::Action;
 use crate::object::ObjectRef;
 
-/// Creates an object, or applies it to the one that was seen. What is not there is created and not applied, because an
-/// apply would take over an object of somebody else that has come in between.
+/// Creates an object, or applies it to the existing one with the seen uid. A missing object is created and not applied,
+/// because an apply would adopt another client's object that was created in between.
 pub fn create_or_apply(target: ObjectRef, mut manifest: Value, seen_uid: Option<&str>) -> Action {
     match seen_uid {
         Some(uid) => {
@@ -19,8 +19,7 @@ pub fn create_or_apply(target: ObjectRef, mut manifest: Value, seen_uid: Option<
     }
 }
 
-/// Whether a value has all that is wanted of it. Further fields of objects are none of our business; lists have to agree
-/// item by item.
+/// Returns whether a value has all wanted fields. Further fields of objects are ignored; lists must be equal item by item.
 pub fn covers(existing: &Value, wanted: &Value) -> bool {
     match (existing, wanted) {
         (Value::Object(existing), Value::Object(wanted)) => wanted
@@ -34,7 +33,7 @@ pub fn covers(existing: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// The merge patch (RFC 7386) that leads from one value to another; none, if they are the same. It can't write a null.
+/// Returns the merge patch (RFC 7386) that changes one value to another; `None` if they are equal. It can't write a null.
 pub fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
     match (from, to) {
         (from, to) if from == to => None,
@@ -89,7 +88,7 @@ mod tests {
         }
     }
 
-    /// What a server makes of a merge patch.
+    /// Returns the result of a merge patch on a server.
     fn merged(target: &Value, patch: &Value) -> Value {
         let Some(fields) = patch.as_object() else { return patch.clone() };
         let mut target = target.as_object().cloned().unwrap_or_default();

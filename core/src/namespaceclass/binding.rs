@@ -1,15 +1,18 @@
-//! The reconcile of a binding: the resources of its class, and no others, are in its namespace.
+//! The reconcile of a binding: its namespace contains the resources of its class, and no others.
 //!
 //! ```text
 //!  begin ─┬─ class unknown ──▶ ReadingClass ──▶ the reconcile of the namespace removes the binding   (flow 6)
 //!         └─▶ Discovering ─▶ ReadingLive ─▶ RecordingIntent ─▶ Pruning ─▶ Applying ─▶ Reporting
 //! ```
 //!
-//! Each stage is skipped when it has nothing to do, so a pass over a namespace that is as it should be asks for nothing.
-//! `ReadingLive` reads the metadata of objects that the cache doesn't show to be ours, and where something may be removed that
-//! of the class: if it is another one by now, the pass seeks it and begins anew. `RecordingIntent` writes the status ahead,
-//! with the binding's resource version as a precondition: nothing is created that isn't listed, and nothing is removed
-//! on an outdated view. Every removal carries the uid and resource version in which the object was seen to be ours.
+//! A stage that has nothing to do is skipped. So a pass over a namespace in its desired state makes no requests.
+//!
+//! *ReadingLive* reads the metadata of objects that are not ours according to the cache. If something may be removed, it also
+//! reads the metadata of the class. If the class has changed by then, the pass reads the class and starts again.
+//!
+//! *RecordingIntent* writes the status ahead, with the binding's resource version as a precondition. So every object is
+//! listed before it is created, and nothing is removed on a stale view. Every removal carries the uid and resource version in
+//! which the object was seen to be ours.
 //!
 //! Source: NamespaceClass operator, flows 2 and 4 to 6, "`BindingReconciler`".
 
@@ -34,11 +37,11 @@ use crate::time::Now;
 /// What the reconcile of a binding waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
-    /// This class is read, because the cache doesn't know it or turned out to know an older one.
+    /// This class is being read, because the cache does not have it or has an older one than the status.
     ReadingClass(String),
-    /// The kinds of listed resources that no class entry names any more.
+    /// The kinds of listed resources that no class entry names any more are being discovered.
     Discovering(Box<Work>, BTreeSet<String>),
-    /// The metadata of objects: those of entries, then, if there are stale resources, that of the class and theirs.
+    /// Metadata is being read: that of objects of entries, then, if there are stale resources, that of the class and theirs.
     ReadingLive(Box<Work>, Vec<(AppliedResource, Arc<Kind>)>),
     /// The status is being written ahead, with the condition that changes.
     RecordingIntent(Box<Work>, Option<Condition>),
@@ -54,7 +57,7 @@ fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
     Next::Await(actions, super::Stage::Binding(stage))
 }
 
-/// Reads the class as it is.
+/// Reads the class from the API server.
 fn seek(class: String) -> Next<super::Stage> {
     let target = ObjectRef::cluster(&names::class(), &class);
     wait(vec![Action::Get { target, metadata_only: false }], Stage::ReadingClass(class))
@@ -71,7 +74,7 @@ impl Controller {
         let Some(binding) = self.world.bindings.get(&key).filter(|binding| !binding.deleting).cloned() else {
             return done;
         };
-        // A namespace that is being deleted is left in peace.
+        // A terminating namespace is not changed.
         if self.world.namespaces.get(&key).is_none_or(|namespace| namespace.terminating) {
             return done;
         }
@@ -86,7 +89,8 @@ impl Controller {
 
     fn work_on(&mut self, name: &str, binding: &Binding, class: &Class, now: Now) -> Next<super::Stage> {
         let done = Next::Done(Verdict::Converged);
-        // Until the class has been judged at this generation there is nothing to go by; its reconcile wakes this one.
+        // Until this generation of the class has been validated, its resources are not known. The reconcile of the class
+        // enqueues this key.
         let Some(resolved) = self.world.resolved.get(&binding.class).cloned() else { return done };
         if (&resolved.uid, resolved.generation) != (&class.uid, class.generation) {
             return done;
@@ -95,7 +99,7 @@ impl Controller {
         for entry in &resolved.content.entries {
             settled &= self.watch_resources(&entry.kind, now);
         }
-        // The end of the list wakes this one.
+        // The end of the list enqueues this key.
         if !settled {
             return done;
         }
@@ -110,7 +114,7 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<super::Stage> {
-        // A namespace that is being deleted is left in peace, also by a pass that had begun before.
+        // A terminating namespace is not changed, not even by a pass that began before.
         if self.world.namespaces.get(&name.to_owned()).is_none_or(|namespace| namespace.terminating) {
             return Next::Done(Verdict::Converged);
         }
@@ -133,8 +137,8 @@ impl Controller {
         }
     }
 
-    /// Sees to it that a fight over a resource does not spin. Objects that are in the way, or on their way out, have been
-    /// told by then: only what would be applied waits.
+    /// Delays repairs of a resource that another writer keeps changing. Conflicting and terminating objects have been
+    /// reported by then: only applies are delayed.
     fn pace_repairs(&mut self, name: &str, work: &mut Work, now: Now) {
         let Some(drift_backoff) = self.world.drift_backoff.get_mut(name) else { return };
         if !drift_backoff.settle(&work.resolved.content, now.monotonic) {
@@ -148,8 +152,8 @@ impl Controller {
         }
     }
 
-    /// A class that is gone takes the binding along, but that is for the namespace to say: it may have moved on to another
-    /// class since.
+    /// Continues after the read of the class. If the class is gone, the binding must go as well. The reconcile of the
+    /// namespace decides that, because the namespace may have changed to another class since.
     fn class_sought(
         &mut self,
         name: &str,
@@ -158,7 +162,7 @@ impl Controller {
         now: Now,
     ) -> Next<super::Stage> {
         let binding = self.world.bindings.get(&name.to_owned()).filter(|binding| binding.class == asked);
-        // It changed while the class was read; that has woken it.
+        // It changed while the class was read. That change has enqueued this key.
         let Some(binding) = binding.cloned() else { return Next::Done(Verdict::Converged) };
         match outcomes.into_iter().next() {
             Some(Err(failure)) if failure.class == FailureClass::NotFound => {
@@ -176,7 +180,7 @@ impl Controller {
                 let known = self.world.classes.get(&binding.class);
                 if known.is_some_and(|known| (&known.uid, known.generation) == (&class.uid, class.generation))
                 {
-                    // What the cache holds is the truth, whatever the status says was applied before.
+                    // The cache is current, whatever the status says was applied before.
                     return self.work_on(name, &binding, &class, now);
                 }
                 if self.world.classes.absorb(binding.class.clone(), class) {
@@ -204,7 +208,7 @@ impl Controller {
             let kinds = &self.world.kinds;
             let kind = kinds.find(&resource.api_version, &resource.kind);
             if let Some(kind) = kind.filter(|kind| resolved_class::may_be_held(kind)) {
-                // An earlier leader may still create it, when it has been seen to be gone.
+                // An earlier leader may still create it after it was seen to be gone. So its kind is watched.
                 self.watch_resources(&kind, now);
                 stale.push((resource, kind));
             } else if let Some(failure) = kinds.failure(&resource.api_version) {
@@ -212,11 +216,11 @@ impl Controller {
                 work.causes.push(ConditionCause::failed(&what, reason::PRUNE_FAILED, failure));
                 work.keep(resource);
             }
-            // A kind that is served no more has no objects left, and no object of a kind that classes can't hold is ours.
+            // A kind that is no longer served has no objects left. No object of a kind that classes can't hold is ours.
         }
         let object = |kind, resource| ObjectRef::namespaced(kind, name, resource);
         let entries = work.survey.iter().map(|entry| object(&entry.kind, &entry.name));
-        // By now the class may list what the cache does not show in it yet.
+        // By now the class may list a resource that the cached class does not list yet.
         let class = (!stale.is_empty()).then(|| ObjectRef::cluster(&names::class(), &work.binding.class));
         let listed = stale.iter().map(|(resource, kind)| object(kind, &resource.name));
         let targets = entries.chain(class).chain(listed);
@@ -277,7 +281,7 @@ impl Controller {
                 let resource = self.world.read_resource(&object);
                 let owner = plan::owner_title(&object);
                 let ownership = match plan::ownership(&resource, binding) {
-                    // Left over from a binding of this namespace that is gone: the garbage collector is on its way.
+                    // Left over from a deleted binding of this namespace: the garbage collector will remove it.
                     Ownership::OwnedByOther if owner == format!("{} {name}", names::binding().kind) => {
                         Ownership::Terminating
                     }
@@ -316,12 +320,13 @@ impl Controller {
         }
     }
 
-    /// What was removed must not be taken for there while the watch still shows it: the class may want it again by then.
+    /// Records the removals in the cache. Otherwise a removed object would count as existing while the watch still shows it,
+    /// and the class may list it again by then.
     fn forget_removed(&mut self, name: &str, work: &Work, outcomes: &[Outcome]) {
         for (removal, outcome) in work.removals.iter().zip(outcomes) {
             let is_gone = match outcome {
                 Ok(Success::Done) => true,
-                // Of some kinds the server answers with what it has removed.
+                // For some kinds the server answers with the removed object.
                 Ok(Success::Object(object)) => !is_deleting(object),
                 _ => false,
             };
@@ -342,12 +347,13 @@ impl Controller {
         let (mut repaired, mut failed, mut taken) = (Vec::new(), Vec::new(), Vec::new());
         for (apply, outcome) in std::mem::take(&mut work.applies).into_iter().zip(outcomes) {
             let entry = apply.entry;
-            // What could not be taken over is not reported as such.
+            // An object whose adoption failed is not reported as adopted.
             let adopts = apply.version.is_some();
             if outcome.is_ok() || (apply.uid.is_some() && !adopts) {
                 work.is_applied(&entry, apply.adopted);
             } else {
-                // It may have been created all the same, unless the server has refused it: it is listed again before the next try.
+                // It may have been created all the same, unless the server has refused it. So it is listed as pending before
+                // the next retry.
                 work.pending.insert(entry.applied());
             }
             match outcome {
@@ -371,7 +377,7 @@ impl Controller {
                 }
             }
         }
-        // What was to be created was created by someone else meanwhile: it is theirs, and taken over as such.
+        // Another client created these objects in the meantime. They belong to that client, so they are adopted as such.
         if !taken.is_empty() {
             work.applies = taken;
             let applies = applies(name, &work);
@@ -388,7 +394,8 @@ impl Controller {
         report(name, &work.binding, wanted, verdict)
     }
 
-    /// The status has been written: what it says is told, and known without waiting for the watch.
+    /// Records a successful status write: reports the changed conditions, and updates the cache without waiting for the
+    /// watch.
     fn written(&mut self, name: &str, object: &Value, changed: &[Condition], now: Now) -> Binding {
         let binding = Binding::read(object);
         for condition in changed {
@@ -420,14 +427,14 @@ impl Controller {
     }
 }
 
-/// Writes the status ahead of the first change: all that will exist stands in it before it exists.
+/// Writes the status ahead of the first change: it lists every object before the object exists.
 fn fence(name: &str, work: Box<Work>, now: Now) -> Next<super::Stage> {
     let (wanted, changed) = status::before_writing(&work, now);
     let write = status_write(name, &work.binding, &wanted);
     wait(vec![write], Stage::RecordingIntent(work, changed))
 }
 
-/// Writes the status if it says anything new.
+/// Writes the status if it has changed.
 fn report(
     name: &str,
     binding: &Binding,
@@ -461,7 +468,8 @@ fn prune(name: &str, work: Box<Work>) -> Next<super::Stage> {
     wait(removals.collect(), Stage::Pruning(work))
 }
 
-/// Takes our marks off an object that existed before; what it holds stays.
+/// Returns the patch that removes our labels and annotations from an object that existed before. The content of the object
+/// stays.
 fn release(uid: &str, version: &str) -> Value {
     let marks = [names::CONTENT_ANNOTATION, names::ADOPTED_ANNOTATION, names::ADOPTION_POLICY_ANNOTATION];
     let annotations: serde_json::Map<String, Value> =
@@ -478,7 +486,7 @@ fn pruned(name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>) -> Next<super
         let trouble = match outcome {
             Ok(Success::Object(object)) if is_deleting(&object) => ConditionCause::waiting(&what),
             Ok(_) => continue,
-            // It was there a moment ago: it is forgotten once a read has shown that it is gone.
+            // It existed a moment ago. It is dropped from the status once a read has shown that it is gone.
             Err(failure) if failure.class == FailureClass::NotFound => ConditionCause::waiting(&what),
             Err(failure) => {
                 ConditionCause::failed(&format!("{what}: removing it"), reason::PRUNE_FAILED, &failure)
@@ -506,9 +514,9 @@ fn applies(name: &str, work: &Work) -> Vec<Action> {
     applies.collect()
 }
 
-/// Tries again if that may help any of the causes.
+/// Returns a verdict with a retry if that may resolve any of the causes.
 fn verdict(causes: &[ConditionCause], recheck: Option<Duration>) -> Verdict {
-    // What users have to correct is no failure of the operator, unless something else has failed.
+    // A mistake that users must correct is not a failure of the operator, unless something else has failed.
     let retried = || causes.iter().filter(|trouble| trouble.retry);
     match retried().find(|trouble| !trouble.is_users()).or(retried().next()) {
         Some(first) => Verdict::Retry {

@@ -1,7 +1,7 @@
-//! The reconcile of a class: what its resources come to, told in its condition `Valid` and to its bindings.
+//! The reconcile of a class: it validates the resources, sets the condition `Valid`, and enqueues the bindings of the class.
 //!
-//! Source: NamespaceClass operator, flows 1 and 5. The specification stores classes without judging them; a class with a
-//! mistake in it would then fail in every namespace and say nothing where its author looks.
+//! Source: NamespaceClass operator, flows 1 and 5. The specification stores classes without validating them. A class with a
+//! mistake would then fail in every namespace, and the class itself, where its author looks, would report nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,24 +20,24 @@ use crate::engine::driver::{Next, Verdict};
 use crate::object::ObjectRef;
 use crate::time::Now;
 
-/// How often a kind that the cluster doesn't serve is asked for again.
+/// The interval at which a kind that the cluster does not serve is discovered again.
 pub const REDISCOVERY: Duration = Duration::from_secs(10);
 
-/// For how long the kinds of a class must fail to be found before that is told, in every namespace of the class.
+/// Discovery of a class's kinds must fail for this long before that is reported, in every namespace of the class.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The same of a server that is busy, which will answer in the end.
+/// The same for a server that is busy, which will answer eventually.
 const BUSY: Duration = Duration::from_mins(1);
 
 /// What the reconcile of a class waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
-    /// The kinds of these API versions.
+    /// The kinds of these API versions are being discovered.
     Discovering(BTreeSet<String>),
     /// The status is being written.
     Reporting {
-        /// Whether a kind may appear without the class changing.
+        /// Whether a missing kind may appear without a change of the class.
         may_pass: bool,
-        /// The condition that changes with it.
+        /// The condition that changes with this write.
         changed: Option<Condition>,
     },
 }
@@ -69,7 +69,7 @@ impl Controller {
                     let since =
                         *self.world.discovery_failing_since.entry(name.to_owned()).or_insert(now.monotonic);
                     let patience = if failure.class == FailureClass::Throttled { BUSY } else { PATIENCE };
-                    // Until then everything stays as it was judged before, unless nothing can be found out for longer.
+                    // Until then the last validation applies, unless discovery is unavailable for longer.
                     if now.monotonic.since(since).max(wish) < patience {
                         return Next::Done(Verdict::retry("finding the kinds of the class", failure));
                     }
@@ -98,7 +98,8 @@ impl Controller {
         }
     }
 
-    /// Enters what API versions serve. One that isn't served has no kinds; one that can't be asked is asked again later.
+    /// Stores the kinds that API versions serve. An API version that is not served has no kinds. One whose discovery failed
+    /// is discovered again later.
     pub(super) fn learn(&mut self, asked: &BTreeSet<String>, outcomes: Vec<Outcome>) {
         for (api_version, outcome) in asked.iter().zip(outcomes) {
             let kinds = match outcome {
@@ -148,7 +149,8 @@ impl Controller {
         Next::Await(vec![write], super::Stage::Class(Stage::Reporting { may_pass, changed }))
     }
 
-    /// Remembers what the class comes to, and wakes whoever depends on it if that is news.
+    /// Stores the resolved resources of the class. If they have changed, enqueues the bindings and namespaces that depend on
+    /// them.
     fn enter(&mut self, name: &str, class: &Class, content: Content) -> Arc<Content> {
         let before = self.world.resolved.get(name);
         if let Some(before) = before
@@ -174,13 +176,13 @@ fn class_ref(name: &str) -> ObjectRef {
     ObjectRef::cluster(&names::class(), name)
 }
 
-/// The requests that tell the kinds of these API versions.
+/// Returns the requests that discover the kinds of these API versions.
 pub(super) fn discoveries(api_versions: &BTreeSet<String>) -> Vec<Action> {
     let discover = |api_version: &String| Action::Discover { api_version: api_version.clone() };
     api_versions.iter().map(discover).collect()
 }
 
-/// For how long an API that is away can't be asked.
+/// Returns the longest `Retry-After` of the failed discoveries, except those of a busy server.
 fn asks_to_be_left_alone(outcomes: &[Outcome]) -> Duration {
     let failures = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
     let away = failures.filter(|failure| failure.class != FailureClass::Throttled);

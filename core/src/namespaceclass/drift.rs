@@ -1,16 +1,16 @@
-//! Whether anyone changed what we applied, read from the metadata alone.
+//! Detects from the metadata alone whether another client changed what we applied.
 //!
-//! The API server keeps, in `metadata.managedFields`, which fields each manager owns. Who edits a field that we applied
-//! takes it from our entry; who removes it removes it there too. So an object is as we left it exactly when our entry
-//! still covers every field of what we applied. No schema is needed for that: the entry itself shows which lists merge by
-//! key and which are a single leaf.
+//! The API server records in `metadata.managedFields` which fields each manager owns. If a client edits a field that we
+//! applied, the field leaves our entry. If a client removes it, it leaves our entry as well. So an object is as we left it
+//! exactly when our entry still covers every field that we applied. No schema is needed for that: the entry itself shows
+//! which lists merge by key and which are a single leaf.
 
 use serde_json::{Map, Value};
 
 use super::names::FIELD_MANAGER;
 
-/// Our entry in an object's managed fields, if there is one. Its owner is left out: that names the binding, and so it would
-/// make of what is the same in each namespace as many texts.
+/// Returns our entry in an object's managed fields, if there is one. The owner reference is left out. It names the binding,
+/// so entries that are otherwise equal would differ in each namespace.
 pub fn our_fields(object: &Value) -> Option<Value> {
     let entries = object["metadata"]["managedFields"].as_array()?;
     let ours = entries.iter().find(|entry| {
@@ -23,17 +23,17 @@ pub fn our_fields(object: &Value) -> Option<Value> {
     Some(fields)
 }
 
-/// Whether someone else has written the object as well. Of one that an apply has just created, no one has.
+/// Returns whether another client has written the object as well. This is false for an object that an apply has just created.
 pub fn has_other_writers(object: &Value) -> bool {
     let entries = object["metadata"]["managedFields"].as_array();
     entries.into_iter().flatten().any(|entry| entry["manager"] != FIELD_MANAGER)
 }
 
-/// Whether our entry covers every field of the template.
+/// Returns whether our entry covers every field of the template.
 pub fn covers(fields: &Value, template: &Value) -> bool {
     let Some(template) = template.as_object() else { return true };
     template.iter().all(|(field, value)| match field.as_str() {
-        // These name the object; nobody owns them.
+        // These name the object; no manager owns them.
         "apiVersion" | "kind" => true,
         "metadata" => {
             let owned = &fields["f:metadata"];
@@ -45,7 +45,7 @@ pub fn covers(fields: &Value, template: &Value) -> bool {
 }
 
 fn covers_field(fields: &Value, field: &str, value: &Value) -> bool {
-    // Nothing was asked for.
+    // Null requests nothing.
     if value.is_null() {
         return true;
     }
@@ -65,8 +65,8 @@ fn covers_value(owned: &Value, value: &Value) -> bool {
     }
 }
 
-/// Each item needs an owned one for itself. One that lacks a key, which the server fills in by its default, could be
-/// taken for another item that has it: so whatever has all keys chooses first.
+/// Returns whether each item has an owned item of its own. An item without a key that the server sets by default could be
+/// matched with another item that has the key. So items with all keys are matched first.
 fn covers_items(owned: &Map<String, Value>, items: &[Value]) -> bool {
     let mut free: Vec<Owned<'_>> = owned.iter().filter_map(Owned::read).collect();
     let mut choose = |item: &Value, lacks_keys: bool| {
@@ -79,9 +79,9 @@ fn covers_items(owned: &Map<String, Value>, items: &[Value]) -> bool {
 
 /// An owned item of a list.
 enum Owned<'a> {
-    /// Of a set: the element itself.
+    /// An element of a set: the element itself.
     Element(Value),
-    /// Of a list that merges by key: the keys, and the fields that are owned of it.
+    /// An element of a list that merges by key: its keys, and its owned fields.
     Keyed(Map<String, Value>, &'a Value),
 }
 
@@ -94,7 +94,7 @@ impl<'a> Owned<'a> {
         }
     }
 
-    /// Whether it is this item, which may lack some of the keys.
+    /// Returns whether it is this item, which may lack some of the keys.
     fn is(&self, item: &Value, lacks_keys: bool) -> bool {
         match self {
             Self::Element(element) => element == item,
@@ -149,7 +149,7 @@ mod tests {
         })
     }
 
-    /// The fields without the one that a JSON pointer leads to.
+    /// Returns the fields without the one at a JSON pointer.
     fn without(fields: &Value, pointer: &str) -> Value {
         let mut fields = fields.clone();
         let (parent, field) = pointer.rsplit_once('/').expect("a path");

@@ -1,9 +1,10 @@
-//! How often a namespace is repaired: a fight with another writer must neither spin nor stay untold.
+//! Limits how often drift in a namespace is repaired. If another writer keeps changing a resource, the operator must not spin
+//! and must report it.
 //!
-//! A repair is an apply of what the status says is applied already: somebody changed or removed it. The first of each
-//! resource comes at once. While repairs of it follow one another closely, each waits twice as long as the one before;
-//! after a quiet time of twice the next wait, or when the class says something else, it begins anew. What becomes of other
-//! resources has no say in this.
+//! A repair is an apply of a resource that the status lists as applied already: another client changed or removed it. The
+//! first repair of each resource happens at once. While repairs of one resource follow one another closely, each waits twice
+//! as long as the one before. The count starts from zero after a quiet time of twice the next delay, or when the class
+//! changes the resource. Repairs of other resources do not affect this.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +15,12 @@ use super::resolved_class::{ClassResource, Content};
 use crate::engine::backoff::Backoff;
 use crate::time::Monotonic;
 
-/// The waits between repairs that follow one another closely.
+/// The delays between repairs that follow one another closely.
 const WAITS: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_mins(5) };
-/// From this many repairs in a row on, the binding says that somebody keeps changing its resources.
+/// After this many repairs in a row, the binding reports that another client keeps changing its resources.
 const CONTESTED_AFTER: u32 = 4;
 
-/// The resources of one namespace that were repaired lately.
+/// The resources of one namespace that were repaired recently.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct DriftBackoff {
     rows: Vec<Row>,
@@ -31,24 +32,24 @@ struct Row {
     entry: Arc<ClassResource>,
     drift_backoff: u32,
     last: Monotonic,
-    /// Whether it could not be applied in the last pass. That is no repair: it is told and tried again like every failure.
+    /// Whether it could not be applied in the last pass. That is no repair: it is reported and retried like every failure.
     failed: bool,
 }
 
 impl Row {
-    /// How long the next repair must wait.
+    /// Returns the delay until the next repair is allowed.
     fn wait(&self, now: Monotonic) -> Option<Duration> {
         left(WAITS.ceiling(self.drift_backoff), now.since(self.last))
     }
 
-    /// How long it must stay quiet until the next repair is a first one again.
+    /// Returns the quiet time that is left until the next repair counts as a first one again.
     fn unsettled(&self, now: Monotonic) -> Option<Duration> {
         left(WAITS.ceiling(self.drift_backoff) * 2, now.since(self.last))
     }
 }
 
 impl DriftBackoff {
-    /// Takes in a pass: what it repaired, and what it could not apply.
+    /// Records a pass: the resources that it repaired, and those that it could not apply.
     pub fn take_in(
         &mut self,
         repaired: Vec<Arc<ClassResource>>,
@@ -68,8 +69,8 @@ impl DriftBackoff {
         }
     }
 
-    /// Forgets what has been quiet for long enough, and what the class says otherwise by now. Returns whether anything is
-    /// left.
+    /// Removes the resources that have been quiet for long enough, and those whose entry in the class has changed. Returns
+    /// whether any are left.
     pub fn settle(&mut self, content: &Content, now: Monotonic) -> bool {
         self.rows.retain_mut(|row| {
             let is_it = |entry: &&Arc<ClassResource>| {
@@ -78,19 +79,19 @@ impl DriftBackoff {
                     && entry.has_kind_of(&row.entry)
             };
             let Some(entry) = content.entries.iter().find(is_it) else { return false };
-            // It may have moved within the class.
+            // Its index within the class may have changed.
             row.entry = Arc::clone(entry);
             row.unsettled(now).is_some()
         });
         !self.rows.is_empty()
     }
 
-    /// How long the next repair of an entry must wait.
+    /// Returns the delay until the next repair of an entry is allowed.
     pub fn wait(&self, entry: &Arc<ClassResource>, now: Monotonic) -> Option<Duration> {
         self.rows.iter().find(|row| row.entry == *entry && !row.failed)?.wait(now)
     }
 
-    /// What somebody keeps changing, and for how long that is worth telling.
+    /// Returns the resources that another client keeps changing, and for how much longer each is reported.
     pub fn contested(&self, now: Monotonic) -> impl Iterator<Item = (&ClassResource, Duration)> {
         let contested = self.rows.iter().filter(|row| row.drift_backoff >= CONTESTED_AFTER);
         contested.filter_map(move |row| Some((&*row.entry, row.unsettled(now)?)))

@@ -1,4 +1,4 @@
-//! Every name that the operator writes into the cluster or looks for in it.
+//! All names that the operator writes into the cluster or reads from it.
 
 use std::sync::Arc;
 
@@ -6,16 +6,17 @@ use lockstep_crds::namespaceclass::{GROUP, VERSION};
 
 use crate::object::Kind;
 
-/// The label that names the class: on a namespace it asks for it, on a resource it tells where it came from.
+/// The label that names the class. On a namespace it requests the class. On a resource it records the class that it comes
+/// from.
 pub const CLASS_LABEL: &str = "namespaceclass.akuity.io/name";
-/// The annotation on every applied resource that tells which content of the class it holds.
+/// The annotation on every applied resource that identifies the class content that it holds.
 pub const CONTENT_ANNOTATION: &str = "namespaceclass.akuity.io/content";
-/// The annotation on every resource that existed before it was applied: the uid of the binding that took it over.
+/// The annotation on every adopted resource: the uid of the binding that adopted it.
 pub const ADOPTED_ANNOTATION: &str = "namespaceclass.akuity.io/adopted";
-/// The annotation of a resource in a class that says what becomes of an object that existed before, when the class lets go of it: `Keep`
-/// (the default) or `Delete`.
+/// The annotation of a resource in a class that sets what happens to an adopted object when the class no longer lists it:
+/// `Keep` (the default) or `Delete`.
 pub const ADOPTION_POLICY_ANNOTATION: &str = "namespaceclass.akuity.io/adoption-policy";
-/// The annotation on a namespace that says what keeps it from the class that its label names.
+/// The annotation on a namespace that explains why the class of its label is not applied.
 pub const PROBLEM_ANNOTATION: &str = "namespaceclass.akuity.io/problem";
 /// The field manager of every apply; the shell derives it from the machine's name.
 pub const FIELD_MANAGER: &str = "lockstep-namespaceclass";
@@ -37,7 +38,7 @@ pub mod reason {
     /// A reason: one of those below.
     pub type Reason = &'static str;
 
-    /// All those of conditions.
+    /// All reasons of conditions.
     pub const ALL: [Reason; 13] = [
         ALL_RESOURCES_VALID,
         INVALID_RESOURCES,
@@ -54,7 +55,7 @@ pub mod reason {
         ADOPTED,
     ];
 
-    /// Reads a reason that was stored.
+    /// Deserializes a stored reason.
     pub(in super::super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reason, D::Error> {
         let text = String::deserialize(deserializer)?;
         let known = ALL.into_iter().find(|reason| *reason == text);
@@ -63,31 +64,31 @@ pub mod reason {
 
     /// `Valid` is true: every resource can be applied.
     pub const ALL_RESOURCES_VALID: &str = "AllResourcesValid";
-    /// Some resources of the class can't be applied as they stand in it.
+    /// Some resources of the class can't be applied as the class defines them.
     pub const INVALID_RESOURCES: &str = "InvalidResources";
-    /// `Ready` is true: the namespace holds what its class says.
+    /// `Ready` is true: the namespace contains the resources of its class.
     pub const RESOURCES_APPLIED: &str = "ResourcesApplied";
     /// Resources are about to be created or removed.
     pub const APPLYING: &str = "Applying";
     /// The class does not exist.
     pub const CLASS_NOT_FOUND: &str = "ClassNotFound";
-    /// The API server refuses a binding. Of an Event only: there is no binding that could say so.
+    /// The API server refuses a binding. Used in an Event only: there is no binding that could have a condition.
     pub const BINDING_REFUSED: &str = "BindingRefused";
-    /// An object of that name belongs to somebody else.
+    /// An object of that name belongs to another owner.
     pub const OWNERSHIP_CONFLICT: &str = "OwnershipConflict";
     /// The operator lacks a permission.
     pub const FORBIDDEN: &str = "Forbidden";
     /// The API server refuses a resource.
     pub const REJECTED: &str = "Rejected";
-    /// A resource could not be applied, for a reason that may pass.
+    /// A resource could not be applied, for a reason that may be temporary.
     pub const APPLY_FAILED: &str = "ApplyFailed";
-    /// A resource of an earlier class could not be removed, for a reason that may pass.
+    /// A resource of an earlier class could not be removed, for a reason that may be temporary.
     pub const PRUNE_FAILED: &str = "PruneFailed";
-    /// Somebody keeps changing or removing what was applied.
+    /// Another client keeps changing or removing what was applied.
     pub const CONTESTED: &str = "Contested";
-    /// A resource is being deleted; it is waited for.
+    /// A resource is being deleted; the binding waits for that.
     pub const WAITING_FOR_DELETION: &str = "WaitingForDeletion";
-    /// `ObjectsAdopted` is true: an object that existed before was taken over.
+    /// `ObjectsAdopted` is true: an object that existed before was adopted.
     pub const ADOPTED: &str = "Adopted";
 }
 

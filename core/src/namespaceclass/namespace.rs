@@ -1,8 +1,8 @@
-//! From a namespace's label to its binding.
+//! The reconcile of a namespace: it creates, updates or removes the binding that the label requests.
 //!
 //! Source: NamespaceClass operator, flows 2 to 4 and "`NamespaceReconciler`". Beyond the specification: nothing is removed
-//! on the word of the cache alone; a namespace that is being deleted is left in peace; a label that names a class which
-//! doesn't exist gets an event and an annotation, and no binding.
+//! because of the cache alone; a terminating namespace is not changed; a label that names a class which does not exist gets
+//! an event and an annotation, and no binding.
 
 use std::sync::Arc;
 
@@ -28,17 +28,17 @@ pub enum Stage {
     ConfirmingDeletion {
         /// The uid of the binding that seems unwanted.
         uid: String,
-        /// Its resource version: who has changed it since may want it.
+        /// Its resource version. A client that has changed the binding since may need it.
         version: String,
-        /// The class that the label named, in vain.
+        /// The class that the label named and that does not exist.
         label: Option<String>,
     },
     /// The binding is being removed.
     Unbinding {
-        /// The resource version in which it goes.
+        /// The resource version that the removal has as a precondition.
         version: String,
     },
-    /// The annotation of the namespace is being written; then the pass ends with this.
+    /// The annotation of the namespace is being written; then the pass ends with this verdict.
     Annotating(Verdict),
 }
 
@@ -54,7 +54,7 @@ impl Controller {
             return Next::Done(Verdict::Converged);
         }
         let binding = self.world.bindings.get(&name.to_owned());
-        // Its end is on the way; the namespace is looked at again when it is gone.
+        // It is being deleted already. Its deletion enqueues the namespace.
         if binding.is_some_and(|binding| binding.deleting) {
             return Next::Done(Verdict::Converged);
         }
@@ -114,7 +114,7 @@ impl Controller {
                     );
                     self.complain(name, reason::BINDING_REFUSED, note, now);
                 } else {
-                    // There is a class by now, whatever was said before.
+                    // The class exists now, whatever was reported before.
                     self.world.reported_events.remove(name);
                 }
                 self.annotate(name, Verdict::retry_for_user("writing the binding", &failure))
@@ -123,8 +123,7 @@ impl Controller {
         }
     }
 
-    /// Removes the binding only if the namespace still is the one that owns it and its label still asks for no class
-    /// that exists.
+    /// Removes the binding only if the namespace still is its owner and its label still names no class that exists.
     fn doubted(
         &mut self,
         name: &str,
@@ -148,12 +147,12 @@ impl Controller {
             None => false,
         };
         let known = self.world.namespaces.get(&name.to_owned());
-        // The label that was doubted is the one that must still be there, whatever the watch has told since.
+        // The label must still be the one that was read at the start of the pass, even if the watch has shown a change since.
         let known = known.filter(|known| !known.terminating);
         let same =
             known.is_some_and(|known| known.uid == namespace.uid) && namespace.class.as_deref() == label;
         if !same || class_exists || namespace.terminating {
-            // The cache lags; the watch will tell.
+            // The cache is behind; the watch will enqueue this key.
             self.world.namespaces.absorb(name.to_owned(), namespace);
             return Next::Done(super::lagging());
         }
@@ -162,8 +161,8 @@ impl Controller {
         Next::Await(vec![delete], super::Stage::Namespace(Stage::Unbinding { version }))
     }
 
-    /// The binding has been removed. That is known without waiting for the watch, which may lag: the label may ask for a
-    /// class again by then.
+    /// Records a successful removal of the binding, without waiting for the watch. The watch may be behind, and the label may
+    /// request a class again by then.
     fn unbound(&mut self, name: &str, version: &str, outcomes: Vec<Outcome>) -> Next<super::Stage> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Done)) => {
@@ -171,7 +170,7 @@ impl Controller {
                 self.world.drift_backoff.remove(name);
                 self.annotate(name, Verdict::Converged)
             }
-            // Somebody's finalizer holds it. Its end wakes its namespace.
+            // Another client's finalizer delays the deletion. The end of the deletion enqueues the namespace.
             Some(Ok(Success::Object(object))) => {
                 self.world.bindings.absorb(name.to_owned(), Binding::read(&object));
                 Next::Done(Verdict::Converged)
@@ -183,7 +182,8 @@ impl Controller {
         }
     }
 
-    /// Says on the namespace itself, where it stays for as long as it is so, what keeps it from its class. Then the pass ends.
+    /// Writes the reason why the class is not applied into an annotation of the namespace, where it stays until it is
+    /// resolved. Then the pass ends.
     fn annotate(&mut self, name: &str, verdict: Verdict) -> Next<super::Stage> {
         let namespace =
             self.world.namespaces.get(&name.to_owned()).filter(|namespace| !namespace.terminating);
@@ -206,14 +206,15 @@ impl Controller {
                 let namespace = Namespace::read(&object);
                 let known = self.world.namespaces.get(&name.to_owned());
                 let is_same = known.is_some_and(|known| known.is_same(&namespace));
-                // What the answer has shown is no news when the watch shows it: another label wakes nothing else.
+                // The cache has this answer now, so the watch event will not enqueue anything. So another label must enqueue
+                // the key here.
                 if self.world.namespaces.absorb(name.to_owned(), namespace) && !is_same {
                     self.outbox.woken.push(Key::Namespace(name.to_owned()));
                 }
                 self.world.is_annotating_refused = false;
                 Next::Done(verdict)
             }
-            // The Event, the log and the metric say the same.
+            // The Event, the log and the metric report the same.
             Some(Err(failure))
                 if matches!(failure.class, FailureClass::Forbidden | FailureClass::Invalid) =>
             {
@@ -258,8 +259,9 @@ impl Controller {
         }
     }
 
-    /// Reports once what keeps a namespace from its class, in the log and as an Event: nothing is written where nothing has changed. The
-    /// Event is in the namespace itself, where its users may read it and look for it, rather than in `default`.
+    /// Reports once, in the log and as an Event, why the class of a namespace is not applied: nothing is written if nothing
+    /// has changed. The Event is in the namespace itself, where its users may read it and look for it, rather than in
+    /// `default`.
     fn complain(&mut self, name: &str, reason: &'static str, note: String, now: Now) {
         let Some(namespace) = self.world.namespaces.get(&name.to_owned()) else { return };
         let complaint = (namespace.uid.clone(), note);

@@ -1,4 +1,4 @@
-//! What is to be done about each resource of a namespace: leave, apply, remove, or complain.
+//! Decides what to do about each resource of a namespace: leave, apply, remove, or report a problem.
 //!
 //! Source: NamespaceClass operator, "Declarative Pruning"; decisions on ownership in `docs/decisions`.
 
@@ -18,7 +18,7 @@ use crate::engine::action::{Class, Failure};
 use crate::object::Kind;
 use crate::time::Monotonic;
 
-/// To whom an existing object belongs, seen from a binding.
+/// The owner of an existing object, from the viewpoint of a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ownership {
     /// The binding owns it.
@@ -28,14 +28,14 @@ pub enum Ownership {
         /// Its resource version.
         version: String,
     },
-    /// It existed before the binding took it over, and has no owner: it is the binding's to change, but not to delete.
+    /// It existed before the binding adopted it, and has no owner: the binding may change it, but not delete it.
     Adopted {
         /// Its uid.
         uid: String,
         /// Its resource version.
         version: String,
     },
-    /// Nobody controls it: it can be taken over.
+    /// It has no controller: it can be adopted.
     Adoptable {
         /// Its uid.
         uid: String,
@@ -48,20 +48,20 @@ pub enum Ownership {
     OwnedByOther,
 }
 
-/// An existing object that has been looked at.
+/// An existing object that has been read.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// To whom it belongs.
+    /// The ownership of the object, from the viewpoint of the binding.
     pub ownership: Ownership,
-    /// Its owner, for people.
+    /// Its owner, as text for messages.
     pub owner: String,
     /// The class that its label names.
     pub class: Option<String>,
-    /// Whether it existed before the binding came to it.
+    /// Whether it existed before the binding applied it.
     pub adopted: bool,
 }
 
-/// Judges an existing object.
+/// Returns the ownership of an existing object.
 pub fn ownership(resource: &Resource, binding: &Binding) -> Ownership {
     let (uid, version) = (resource.uid.clone(), resource.version.clone());
     match &resource.controller {
@@ -76,21 +76,21 @@ pub fn ownership(resource: &Resource, binding: &Binding) -> Ownership {
     }
 }
 
-/// Something that keeps a binding from being ready.
+/// A problem because of which a binding is not ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConditionCause {
     /// The condition's reason.
     #[serde(deserialize_with = "reason::read")]
     pub reason: Reason,
-    /// What, where, and how to mend it.
+    /// What failed, on which object, and how to fix it.
     pub message: String,
-    /// Whether trying again may help.
+    /// Whether a retry may help.
     pub retry: bool,
 }
 
 impl ConditionCause {
-    /// The lower, the more it deserves to be the condition's reason: what people have to mend, then what may pass, then what
-    /// repairs and deletions under way bring along.
+    /// Returns the rank of the reason; the lowest rank becomes the condition's reason. Problems that people must fix come
+    /// first, then problems that may be temporary, then repeated drift and deletions in progress.
     pub fn rank(&self) -> usize {
         const ORDER: [&str; 8] = [
             reason::INVALID_RESOURCES,
@@ -105,7 +105,7 @@ impl ConditionCause {
         ORDER.iter().position(|reason| *reason == self.reason).unwrap_or(ORDER.len())
     }
 
-    /// Whether it is for users to correct or to finish. A missing permission is for the administrator of the operator.
+    /// Returns whether users must correct it or finish it. The administrator of the operator must grant missing permissions.
     pub fn is_users(&self) -> bool {
         matches!(
             self.reason,
@@ -117,7 +117,7 @@ impl ConditionCause {
         )
     }
 
-    /// An action failed; `passing` is the reason where the failure may pass by itself.
+    /// An action failed. `passing` is the reason if the failure may be temporary.
     pub fn failed(what: &str, passing: Reason, failure: &Failure) -> Self {
         let (reason, remedy) = match failure.class {
             Class::Forbidden => (
@@ -136,7 +136,7 @@ impl ConditionCause {
         Self { reason, message: format!("{what}: {failure}{remedy}"), retry: true }
     }
 
-    /// A change of an object that exists failed. Some fields can't be changed once they are set.
+    /// A change of an existing object failed. Some fields can't be changed once they are set.
     pub(super) fn change_failed(what: &str, failure: &Failure) -> Self {
         let mut trouble = Self::failed(what, reason::APPLY_FAILED, failure);
         if failure.class == Class::Invalid {
@@ -174,25 +174,26 @@ impl ConditionCause {
     }
 }
 
-/// An apply and what must still hold when it is carried out.
+/// An apply and its preconditions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Apply {
-    /// What.
+    /// The entry to apply.
     pub entry: Arc<ClassResource>,
     /// The uid that the object must have, if it exists.
     pub uid: Option<String>,
-    /// The resource version that it must have, where it isn't ours yet.
+    /// The resource version that it must have, if it isn't ours yet.
     pub version: Option<String>,
-    /// Whether it puts right what the status says is applied already. What other entries come to has no say in this.
+    /// Whether it repairs a resource that the status lists as applied already. The results of other entries do not affect
+    /// this.
     pub drift_backoff: bool,
-    /// Whether the object existed before the binding came to it.
+    /// Whether the object existed before the binding applied it.
     pub adopted: bool,
 }
 
-/// A removal, proven to hit what is ours: the object is deleted, or loses our marks.
+/// A removal whose preconditions ensure that the object is ours: the object is deleted, or loses our labels and annotations.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Removal {
-    /// What, as a status lists it.
+    /// The resource, as a status lists it.
     pub resource: AppliedResource,
     /// Its kind.
     pub kind: Arc<Kind>,
@@ -209,35 +210,35 @@ pub struct Removal {
 pub struct Work {
     /// The binding as last read or written.
     pub binding: Binding,
-    /// What the class comes to.
+    /// The resolved resources of the class.
     pub resolved: Resolved,
-    /// Entries whose objects must be looked at first.
+    /// Entries whose objects must be read first.
     pub survey: Vec<Arc<ClassResource>>,
-    /// What the status lists or the watch shows to be ours, and no class entry names any more.
+    /// Resources that are ours according to the status or the watch, and that no class entry names any more.
     pub stale: Vec<AppliedResource>,
-    /// What will be applied.
+    /// The entries to apply.
     pub applies: Vec<Apply>,
-    /// What will be removed.
+    /// The resources to remove.
     pub removals: Vec<Removal>,
-    /// What the status will list as applied.
+    /// The resources that the status will list as applied.
     pub listed: BTreeSet<AppliedResource>,
-    /// What it will list as pending: nothing shows that it exists, and nothing that it does not.
+    /// The resources that it will list as pending: it is not known whether they exist.
     pub pending: BTreeSet<AppliedResource>,
-    /// What keeps the binding from being ready.
+    /// The problems because of which the binding is not ready.
     pub causes: Vec<ConditionCause>,
-    /// When to look again although nothing is wrong.
+    /// When to reconcile again although nothing is wrong.
     pub recheck: Option<Duration>,
-    /// What existed before it was applied, in words for people; none while that is not known of some entry.
+    /// The titles of the objects that existed before they were applied. `None` while that is unknown for an entry.
     pub adopted: Option<BTreeSet<String>>,
 }
 
-/// Names an entry for people.
+/// Returns the title of an entry for messages.
 pub fn title(entry: &ClassResource) -> String {
     format!("spec.resources[{}]: {} {}", entry.index, entry.kind.kind, entry.name)
 }
 
 impl Work {
-    /// Compares what should be with what is known. Kinds must be settled.
+    /// Compares the desired resources with the known ones. The watches of all kinds must be settled.
     pub fn plan(namespace: &str, binding: &Binding, resolved: &Resolved, world: &World) -> Self {
         let content = &resolved.content;
         let is_named = |resource: &AppliedResource| {
@@ -246,7 +247,7 @@ impl Work {
         };
         let remembered: BTreeSet<AppliedResource> = binding.status.remembered().cloned().collect();
         let (named, mut stale): (Vec<_>, Vec<_>) = remembered.into_iter().partition(is_named);
-        // What an apply left behind whose sender had given it up: another leader's, or one from before a crash.
+        // Objects of applies that another leader sent, or this one before a crash, and whose results it did not see.
         for (kind, name, resource) in world.resources_in(namespace) {
             let left = AppliedResource { api_version: kind.api_version(), kind: kind.kind.clone(), name };
             let is_ours =
@@ -277,7 +278,7 @@ impl Work {
         for entry in &content.entries {
             work.plan_entry(namespace, entry, world);
         }
-        // What was applied once and is now named wrongly stays where it is, and stays remembered.
+        // A resource that was applied once and whose entry now has a mistake is not removed, and stays listed.
         let valid: BTreeSet<_> = content.entries.iter().map(|entry| entry.id()).collect();
         for resource in named {
             let group = group_of(&resource.api_version).to_owned();
@@ -307,7 +308,7 @@ impl Work {
         let adopted = resource.is_adopted_by(&self.binding);
         let is_kept = adopted && entry.keeps_adopted;
         match ownership(resource, &self.binding) {
-            // Every binding has another uid: what owns the object is not among the fields that are compared.
+            // Every binding has another uid. So the owner reference is not among the fields that are compared.
             Ownership::Owned { .. }
                 if resource.controller.is_some() && !is_kept && resource.is_intact(entry) =>
             {
@@ -325,7 +326,7 @@ impl Work {
         }
     }
 
-    /// An entry's object is there. If it existed before, that is remembered.
+    /// Records that an entry's object exists. If it existed before it was applied, that is recorded too.
     pub fn is_applied(&mut self, entry: &ClassResource, adopted: bool) {
         self.listed.insert(entry.applied());
         if let Some(known) = self.adopted.as_mut().filter(|_| adopted) {
@@ -350,7 +351,7 @@ impl Work {
         Apply { entry: Arc::clone(entry), uid, version, drift_backoff, adopted }
     }
 
-    /// Leaves for later what must wait for its time to be repaired again.
+    /// Postpones the repairs whose backoff has not passed yet.
     pub fn postpone(&mut self, drift_backoff: &DriftBackoff, now: Monotonic) {
         for apply in std::mem::take(&mut self.applies) {
             match drift_backoff.wait(&apply.entry, now).filter(|_| apply.drift_backoff) {
@@ -363,12 +364,12 @@ impl Work {
         }
     }
 
-    /// Looks again after this time at the latest.
+    /// Ensures that the next reconcile happens within this time.
     pub fn recheck_within(&mut self, wait: Duration) {
         self.recheck = Some(self.recheck.map_or(wait, |recheck| recheck.min(wait)));
     }
 
-    /// An entry's object has been looked at.
+    /// Continues with an entry whose object has been read.
     pub fn surveyed(&mut self, entry: &Arc<ClassResource>, found: Option<Found>) {
         let Some(found) = found else { return self.applies.push(self.apply(entry, None, None, false)) };
         match found.ownership {
@@ -388,9 +389,9 @@ impl Work {
         }
     }
 
-    /// A listed resource that no entry names has been looked at.
+    /// Continues with a listed resource that no entry names and that has been read.
     pub fn surveyed_stale(&mut self, resource: AppliedResource, kind: &Arc<Kind>, found: Option<Found>) {
-        // Gone: nothing to remove, nor to remember.
+        // It is gone. So there is nothing to remove or to list.
         let Some(found) = found else { return };
         let what = format!("{} {}", resource.kind, resource.name);
         match found.ownership {
@@ -411,7 +412,7 @@ impl Work {
                 self.causes.push(ConditionCause::waiting(&what));
                 self.listed.insert(resource);
             }
-            // No longer ours: not ours to remove, nor to remember.
+            // It is no longer ours. So it is neither removed nor listed.
             Ownership::Adoptable { .. } | Ownership::OwnedByOther => {}
         }
     }
@@ -420,7 +421,7 @@ impl Work {
         !self.resolved.content.problems.is_empty()
     }
 
-    /// Keeps an entry in the status list if it stands there, though nothing is done about it now, and nothing known of its object.
+    /// Keeps an entry in the status list if it is listed there, although its object is unknown and not changed now.
     pub fn keep_if_listed(&mut self, entry: &ClassResource) {
         self.adopted = None;
         let applied = entry.applied();
@@ -429,7 +430,7 @@ impl Work {
         }
     }
 
-    /// Keeps a resource in the list that has it. What only the watch has shown does exist.
+    /// Keeps a resource in the list that contains it. If only the watch has shown it, it exists and is listed as applied.
     pub fn keep(&mut self, resource: AppliedResource) {
         let status = &self.binding.status;
         let is_applied = status.applied_resources.contains(&resource);
@@ -438,7 +439,7 @@ impl Work {
         list.insert(resource);
     }
 
-    /// All that may exist once the writes have begun, beyond what is listed as applied.
+    /// Returns everything that may exist once the writes have begun, beyond the resources listed as applied.
     pub fn pending_ahead(&self) -> BTreeSet<AppliedResource> {
         let status = &self.binding.status;
         let applies = self.applies.iter().map(|apply| apply.entry.applied());
@@ -446,10 +447,10 @@ impl Work {
         applies.chain(known).filter(|resource| !status.applied_resources.contains(resource)).collect()
     }
 
-    /// Whether the status must be written before anything else: to remember what is about to be created, and to make
-    /// sure before anything is created or removed that the binding still is what this plan was made from. That holds for
-    /// what was created before, too: a view that lags takes for deleted by hand what another leader has pruned since, and
-    /// nobody would remember what it creates again.
+    /// Returns whether the status must be written before anything else. This lists every object before it is created. It also
+    /// ensures, before anything is created or removed, that the binding still is the one that this plan was made from. That
+    /// applies to resources that were created before, too. A stale view may show a resource as deleted by a user that another
+    /// leader has pruned since; if it is created again, it must be listed.
     pub fn needs_fence(&self) -> bool {
         let status = &self.binding.status;
         let is_listed = |entry: &ClassResource| status.remembered().any(|known| *known == entry.applied());
@@ -458,7 +459,7 @@ impl Work {
     }
 }
 
-/// Who owns an object, for people.
+/// Returns the owner of an object, as text for messages.
 pub fn owner_title(object: &Value) -> String {
     let owners = object["metadata"]["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
     let owner = owners.iter().find(|owner| owner["controller"] == true).or(owners.first());

@@ -1,10 +1,10 @@
-//! How a run of the operator is recorded.
+//! The traits that a recording of the operator needs.
 
 use super::names::CONTENT_ANNOTATION;
 use super::resolved_class;
 use crate::engine::recording::{Mark, Traits};
 
-/// What a recording must know of the operator.
+/// The traits of the operator for recordings.
 pub(super) const TRAITS: Traits = Traits {
     mark: Some(Mark { annotation: CONTENT_ANNOTATION, of: resolved_class::marks }),
     words: &[
@@ -20,6 +20,6 @@ pub(super) const TRAITS: Traits = Traits {
         include_str!("watches.rs"),
         include_str!("world.rs"),
     ],
-    // What resources hold is handed on unread.
+    // The content of resources is recorded without interpretation.
     forms: &[],
 };

@@ -1,4 +1,4 @@
-//! The resources of a class: which of them can be applied, and what exactly is applied.
+//! Resolves the resources of a class: which of them can be applied, and what exactly is applied.
 //!
 //! Source: NamespaceClass operator, stories 1 and 2; decisions on malformed classes in `docs/decisions`.
 
@@ -16,29 +16,29 @@ use super::world::{Binding, Kinds};
 use crate::digest::digest;
 use crate::object::{Kind, metadata};
 
-/// Names a resource within a namespace, whatever version of its API is spoken: group, kind, name.
+/// Identifies a resource within a namespace, whatever version of its API is used: group, kind, name.
 pub type ResourceId = (String, String, String);
 
 /// One resource of a class that can be applied.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClassResource {
-    /// Its place in `spec.resources`.
+    /// Its index in `spec.resources`.
     pub index: usize,
     /// Its kind.
     pub kind: Arc<Kind>,
     /// Its name.
     pub name: String,
-    /// Whether an object that existed before it was applied stays when the class lets go of it.
+    /// Whether an adopted object stays when the class no longer lists it.
     pub keeps_adopted: bool,
-    /// All that is applied, but for what differs from namespace to namespace.
+    /// Everything that is applied, except the fields that differ between namespaces.
     template: Value,
-    /// What the content annotation says: two entries with equal content say the same.
+    /// The value of the content annotation: two entries with equal values have equal content.
     #[serde(rename = "namespaceclass.akuity.io/content")]
     pub content: String,
 }
 
 impl ClassResource {
-    /// Names the resource as status does.
+    /// Returns the resource in the form that a status lists.
     pub fn applied(&self) -> AppliedResource {
         AppliedResource {
             api_version: self.kind.api_version(),
@@ -47,18 +47,18 @@ impl ClassResource {
         }
     }
 
-    /// Names the resource whatever the version.
+    /// Returns the identity of the resource, whatever the version.
     pub fn id(&self) -> ResourceId {
         (self.kind.group.clone(), self.kind.kind.clone(), self.name.clone())
     }
 
-    /// Whether both are of one kind, whatever the version.
+    /// Returns whether both are of one kind, whatever the version.
     pub fn has_kind_of(&self, other: &Self) -> bool {
         (&self.kind.group, &self.kind.kind) == (&other.kind.group, &other.kind.kind)
     }
 
-    /// The manifest for the namespace of a binding, which becomes the resource's controller. An object that existed before and is to
-    /// be kept has no owner, or the garbage collector would remove it with the binding.
+    /// Returns the manifest for the namespace of a binding, which becomes the resource's controller. An object that existed
+    /// before and is to be kept has no owner, or the garbage collector would remove it with the binding.
     pub fn manifest(&self, namespace: &str, binding: &Binding, adopted: bool) -> Value {
         let mut manifest = self.template.clone();
         manifest["metadata"]["namespace"] = json!(namespace);
@@ -71,7 +71,7 @@ impl ClassResource {
         manifest
     }
 
-    /// The fields of the template, to compare with what is owned.
+    /// Returns the fields of the template, to compare them with the owned fields.
     pub fn template(&self) -> &Value {
         &self.template
     }
@@ -80,26 +80,26 @@ impl ClassResource {
 /// One resource of a class that can't be applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// Its place in `spec.resources`.
+    /// Its index in `spec.resources`.
     pub index: usize,
-    /// What is wrong and how to mend it.
+    /// What is wrong and how to fix it.
     pub message: String,
-    /// Whether the kind may appear later without the class changing.
+    /// Whether the kind may appear later without a change of the class.
     pub may_pass: bool,
 }
 
-/// What the resources of a class come to.
+/// The resolved resources of a class.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Content {
-    /// What can be applied, in the order of the class.
+    /// The resources that can be applied, in the order of the class.
     pub entries: Vec<Arc<ClassResource>>,
-    /// What can't.
+    /// The resources that can't be applied.
     pub problems: Vec<Problem>,
     /// Every resource that the class names, even if it can't be applied: none of these is ever pruned.
     pub named: BTreeSet<ResourceId>,
 }
 
-/// The API versions that must be discovered before [`resolve`] can tell.
+/// Returns the API versions that must be discovered before [`resolve`] can decide.
 pub fn unknown_api_versions(resources: &[Value], kinds: &Kinds) -> BTreeSet<String> {
     let named = resources.iter().filter_map(|resource| {
         let (api_version, kind) = (resource["apiVersion"].as_str()?, resource["kind"].as_str()?);
@@ -109,7 +109,7 @@ pub fn unknown_api_versions(resources: &[Value], kinds: &Kinds) -> BTreeSet<Stri
     named.collect()
 }
 
-/// Judges every resource of a class.
+/// Validates every resource of a class.
 pub fn resolve(class: &str, resources: &[Value], kinds: &Kinds) -> Content {
     let mut content = Content::default();
     let mut first: BTreeMap<ResourceId, usize> = BTreeMap::new();
@@ -137,14 +137,14 @@ fn named(resource: &Value) -> Option<ResourceId> {
     ))
 }
 
-/// Whether this can be asked for: a version, or a group and a version.
+/// Returns whether this can be discovered: a version, or a group and a version.
 fn is_api_version(text: &str) -> bool {
     let mut parts = text.split('/');
     let first = parts.next().is_some_and(|part| !part.is_empty());
     first && parts.next().is_none_or(|part| !part.is_empty()) && parts.next().is_none()
 }
 
-/// The group of an API version: `apps` of `apps/v1`, nothing of `v1`.
+/// Returns the group of an API version: `apps` of `apps/v1`, an empty string of `v1`.
 pub fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
@@ -222,8 +222,8 @@ fn is_own(kind: &Kind) -> bool {
     kind.group == GROUP
 }
 
-/// Whether a class may hold the kind. What a status says was applied may have been written by anybody: it must not bring
-/// about a watch in the place of the operator's own.
+/// Returns whether a class may contain the kind. Any client may have written the list of applied resources in a status. It
+/// must not start a watch that replaces one of the operator's own.
 pub fn may_be_held(kind: &Kind) -> bool {
     kind.namespaced && !is_own(kind)
 }
@@ -232,10 +232,11 @@ fn text(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }
 
-/// What users may say of an object's metadata in a class. The rest is the server's or ours.
+/// The metadata fields that users may set for an object in a class. The server or the operator sets the others.
 const METADATA: [&str; 4] = ["name", "labels", "annotations", "finalizers"];
 
-/// The content marks of all resources of a class, even of those that can't be applied; none if the object is no class.
+/// Returns the content marks of all resources of a class, even of those that can't be applied; none if the object is no
+/// class.
 pub fn marks(object: &Value) -> Vec<String> {
     if object["kind"] != names::class().kind {
         return Vec::new();
@@ -251,7 +252,7 @@ fn entry(class: &str, index: usize, resource: &Value, kind: Arc<Kind>, name: &st
     ClassResource { index, kind, name: name.to_owned(), keeps_adopted: true, template, content }
 }
 
-/// All that is applied of a resource, but for the content mark and what differs from namespace to namespace.
+/// Returns everything that is applied of a resource, except the content mark and the fields that differ between namespaces.
 fn template(class: &str, resource: &Value) -> Value {
     let mut fields: Map<String, Value> = resource.as_object().cloned().unwrap_or_default();
     fields.remove("status");
@@ -277,9 +278,9 @@ fn template(class: &str, resource: &Value) -> Value {
     Value::Object(fields)
 }
 
-/// Moves the texts of a Secret into its data, as the API server does. Who applies `stringData` owns a field by that name,
-/// which is never kept, and none of the data that comes of it: a key that is taken back would stay, and nobody would
-/// notice an edit. What the server does not take is left for it to refuse.
+/// Moves `stringData` of a Secret into `data`, as the API server does. An applier of `stringData` owns a field by that name,
+/// which is never stored, and none of the resulting data. A key that is removed from the class would stay, and an edit by
+/// another client would not be detected. Values that the server does not accept are left for it to refuse.
 fn encode_texts(secret: &mut Map<String, Value>) {
     let Some(Value::Object(texts)) = secret.get("stringData").cloned() else { return };
     let data = secret.entry("data").or_insert(Value::Null);
@@ -367,7 +368,7 @@ mod tests {
         insta::assert_json_snapshot!(content.entries[0].template());
     }
 
-    /// What is applied of a Secret, but for what names it.
+    /// What is applied of a Secret, except the fields that identify it.
     fn template_of_secret(fields: &Value) -> Value {
         let mut secret = fields.clone();
         (secret["apiVersion"], secret["kind"]) = (json!("v1"), json!("Secret"));

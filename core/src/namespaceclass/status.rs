@@ -1,4 +1,4 @@
-//! What the status of classes and bindings says, and the events that tell the same.
+//! The status of classes and bindings, and the events that report the same.
 //!
 //! Source: NamespaceClass operator, "Status Tracking"; the conditions are ours.
 
@@ -22,7 +22,7 @@ use crate::engine::recorder::{Occurrence, Severity};
 use crate::object::ObjectRef;
 use crate::time::Now;
 
-/// The status of a class, and its condition if that changed.
+/// Returns the status of a class, and its condition if that changed.
 pub(super) fn of_class(
     class: &Class,
     content: &Content,
@@ -46,14 +46,15 @@ pub(super) fn of_class(
     (wanted, changed)
 }
 
-/// The status of a binding before its resources are touched: all that will exist stands in it first, so that no crash
-/// can leave behind what nobody remembers.
+/// Returns the status of a binding before its resources are changed. It lists every object before the object exists, so that
+/// after a crash no object is unlisted.
 pub(super) fn before_writing(work: &Work, now: Now) -> (NamespaceClassBindingStatus, Option<Condition>) {
     let Work { binding, resolved, .. } = work;
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
     wanted.pending_resources = work.pending_ahead().into_iter().collect();
-    // A further try at the same goal tells nothing new until it has ended, nor does the repair of what was applied.
+    // A further attempt at the same goal changes no condition until it has ended. The repair of applied resources changes
+    // none either.
     let is_told = wanted.conditions.iter().any(|c| c.type_ == READY && c.status == Status::False.as_str());
     let drift_backoff = wanted.pending_resources == binding.status.pending_resources;
     if binding.has_applied(resolved) && (is_told || drift_backoff) {
@@ -65,7 +66,7 @@ pub(super) fn before_writing(work: &Work, now: Now) -> (NamespaceClassBindingSta
     (wanted, changed)
 }
 
-/// The status of a binding after a pass over its resources.
+/// Returns the status of a binding after a pass over its resources.
 pub(super) fn after_pass(work: &Work, now: Now) -> (NamespaceClassBindingStatus, Vec<Condition>) {
     let Work { binding, resolved, listed, pending, causes, adopted, .. } = work;
     let mut wanted = binding.status.clone();
@@ -100,7 +101,8 @@ pub(super) fn after_pass(work: &Work, now: Now) -> (NamespaceClassBindingStatus,
     (wanted, changed.into_iter().chain(taken).collect())
 }
 
-/// Says which resources existed before, if there are any. Returns the condition in the words of those that it did not name before.
+/// Sets the condition that names the objects that existed before, if there are any. Returns it, with a message that names
+/// only those that it did not name before.
 fn of_adopted(
     conditions: &mut Vec<Condition>,
     adopted: &BTreeSet<String>,
@@ -129,7 +131,7 @@ fn joined<'a>(messages: impl Iterator<Item = &'a String>) -> String {
     messages.map(String::as_str).collect::<Vec<_>>().join("; ")
 }
 
-/// The status of a binding that was not made by this operator and names a class that doesn't exist.
+/// Returns the status of a binding that this operator did not create and that names a class that doesn't exist.
 pub(super) fn class_not_found(binding: &Binding, now: Now) -> (NamespaceClassBindingStatus, Vec<Condition>) {
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
@@ -148,20 +150,20 @@ fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
-/// A merge patch of a status that is refused unless the object still is the one that was read.
+/// Returns a merge patch of a status that is refused unless the object still is the one that was read.
 pub(super) fn patch(uid: &str, resource_version: &str, status: &impl Serialize) -> Arc<Value> {
     Arc::new(json!({ "metadata": { "uid": uid, "resourceVersion": resource_version }, "status": status }))
 }
 
 impl Controller {
-    /// A status write failed. If it may have taken effect, its conditions are announced once they are seen.
+    /// Records that a status write failed. If it may have taken effect, its conditions are announced once they are seen.
     pub(super) fn not_written(&mut self, object: ObjectRef, changed: &[Condition], failure: &Failure) {
         if failure.class == FailureClass::Unknown && !changed.is_empty() {
             self.world.unconfirmed.insert(object, changed.to_vec());
         }
     }
 
-    /// Announces the conditions of a write without an answer that has turned out to have taken effect.
+    /// Announces the conditions of a write without an answer that turns out to have taken effect.
     pub(super) fn announce_unconfirmed(
         &mut self,
         object: &ObjectRef,
@@ -174,7 +176,7 @@ impl Controller {
             let key = |it: &Condition| {
                 (it.type_.clone(), it.status.clone(), it.reason.clone(), it.last_transition_time.clone())
             };
-            // Of what was adopted, only the news is announced.
+            // The message names only the objects that were adopted last.
             let mut parts = condition.message.split("; ");
             shown.iter().any(|it| key(it) == key(condition) && parts.all(|part| it.message.contains(part)))
         };
@@ -184,7 +186,7 @@ impl Controller {
         }
     }
 
-    /// Tells a changed condition in the log and as an event.
+    /// Reports a changed condition in the log and as an Event.
     pub(super) fn announce(&mut self, object: &ObjectRef, uid: &str, condition: &Condition, now: Now) {
         // An earlier write of it did not take effect, or is announced now.
         if let Some(unconfirmed) = self.world.unconfirmed.get_mut(object) {
@@ -193,7 +195,7 @@ impl Controller {
                 self.world.unconfirmed.remove(object);
             }
         }
-        // To take over what someone else made is nothing that all is well with.
+        // The adoption of another client's object needs attention, although the condition is true.
         let holds = condition.status == Status::True.as_str() && condition.type_ != OBJECTS_ADOPTED;
         self.outbox.notes.push(Note::ConditionChanged {
             object: object.clone(),
@@ -203,7 +205,7 @@ impl Controller {
             message: condition.message.clone(),
             warning: !holds && condition.reason != reason::APPLYING,
         });
-        // Nothing has happened yet.
+        // No change has been made yet.
         if condition.reason == reason::APPLYING {
             return;
         }

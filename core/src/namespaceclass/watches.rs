@@ -1,4 +1,4 @@
-//! From what watches show to the keys that must be looked at: each event wakes just what depends on it.
+//! Maps watch events to keys: each event enqueues only the keys that depend on it.
 //!
 //! Source: NamespaceClass operator, "Field Indexing" and "Event-Driven Architecture".
 
@@ -21,8 +21,8 @@ use crate::engine::recording::Traits;
 use crate::object::{Kind, ObjectRef, metadata, resource_version};
 use crate::time::Now;
 
-/// For how long a kind is watched at least after a namespace had to do with it for the last time: longer than a request of
-/// an earlier leader can be under way, which may create what no class holds by then.
+/// The minimum time for which a kind is watched after a pass over a namespace last needed it. It is longer than a request of
+/// an earlier leader can be in progress. Such a request may create an object that no class lists by then.
 const LINGER: Duration = Duration::from_mins(5);
 
 impl Control for Controller {
@@ -124,7 +124,7 @@ impl Control for Controller {
                 let told = self.world.namespaces.get(&name).is_some_and(|held| held.is_same(&namespace));
                 if self.world.namespaces.observe(name.clone(), namespace) && !told {
                     self.outbox.woken.push(Key::Namespace(name.clone()));
-                    // Its binding may have waited for the namespace to be known.
+                    // The reconcile of its binding may have ended because the namespace was not cached yet.
                     if self.world.bindings.get(&name).is_some() {
                         self.outbox.woken.push(Key::Binding(name));
                     }
@@ -141,7 +141,7 @@ impl Control for Controller {
                 let namespace = metadata(object, "namespace").to_owned();
                 let binding = Binding::read(object);
                 let told = self.world.bindings.get(&name).is_some_and(|held| held.is_same(&binding));
-                // One binding a namespace, named like it; any other name is not ours to act upon.
+                // A namespace has one binding, named like it. The operator does not reconcile bindings of other names.
                 if name == namespace && self.world.bindings.observe(name.clone(), binding) && !told {
                     self.outbox.woken.push(Key::Namespace(name.clone()));
                     self.outbox.woken.push(Key::Binding(name));
@@ -187,8 +187,8 @@ impl Control for Controller {
     }
 
     fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
-        // Perhaps the kind is gone altogether: ask again before its classes are judged anew. Discovery may lag, so this
-        // is done each time that the watch is told so.
+        // The kind may be gone altogether: it is discovered again before its classes are validated again. Discovery may be
+        // stale, so this is done each time that the watch gets this answer.
         if failure.class == FailureClass::NotFound {
             self.world.kinds.forget(&kind.api_version());
             self.wake_classes_using(kind);
@@ -229,7 +229,7 @@ impl Controller {
         using.map(|(class, _)| class.clone()).collect()
     }
 
-    /// Watches a kind, metadata only and only what carries our label, unless it is watched already. Returns whether
+    /// Watches a kind unless it is watched already: metadata only, and only objects that carry our label. Returns whether
     /// decisions about the kind can be made yet.
     pub(super) fn watch_resources(&mut self, kind: &Arc<Kind>, now: Now) -> bool {
         if let Some(resources) = self.world.resources.get_mut(kind) {
@@ -244,7 +244,7 @@ impl Controller {
         false
     }
 
-    /// Ends the watches of kinds that no class holds any more, once nothing of them can be under way.
+    /// Ends the watches of kinds that no class contains any more, once no request for them can be in progress.
     fn unwatch_unused(&mut self, now: Now) {
         let in_use = self.world.kinds_in_use();
         let is_unused = |(kind, resources): &(&Arc<Kind>, &Resources)| {
@@ -255,7 +255,7 @@ impl Controller {
     }
 
     /// Ends the watches of kinds that neither they nor discovery find any more. A kind that comes back is then watched at
-    /// once, and not when the old watch, which has long failed, tries again.
+    /// once. The old watch, which has long failed, would retry much later.
     pub(super) fn unwatch_gone(&mut self, api_version: &str) {
         let kinds = &self.world.kinds;
         let is_gone = |(kind, resources): &(&Arc<Kind>, &Resources)| {

@@ -1,4 +1,4 @@
-//! What the operator knows of the cluster, trimmed to what its decisions need.
+//! The cached state of the cluster, trimmed to the fields that decisions need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::object::{
 };
 use crate::time::Monotonic;
 
-/// How often in a row a kind can't be listed, or not be watched once it was, before that is told: it is told in every namespace
-/// that holds the kind. The shell's backoff lets some seconds pass until then.
+/// A kind must fail this often in a row to be listed, or to be watched after it was listed, before that is reported. It is
+/// reported in every namespace that contains the kind. The shell's backoff makes this some seconds.
 const ATTEMPTS: u32 = 3;
-/// How often in a row a server that is busy must put off the list of a kind before that is told: some minutes.
+/// A busy server must put off the list of a kind this often in a row before that is reported: some minutes.
 const PUT_OFF: u32 = 10;
 
 /// Everything that watches and answers have shown.
@@ -39,28 +39,28 @@ pub struct World {
     /// The resources that carry our label, by kind.
     #[serde(with = "pairs")]
     pub resources: BTreeMap<Arc<Kind>, Resources>,
-    /// The kinds that the cluster serves, as far as they were asked for.
+    /// The kinds that the cluster serves, as far as they were discovered.
     pub kinds: Kinds,
-    /// Since when the kinds of a class can't be found, by class.
+    /// The time since which discovery has failed for the kinds of a class, by class.
     pub discovery_failing_since: BTreeMap<String, Monotonic>,
-    /// The namespaces whose resources had to be repaired lately.
+    /// The namespaces whose resources had to be repaired recently.
     pub drift_backoff: BTreeMap<String, DriftBackoff>,
-    /// The namespaces of which it was told what keeps them from their class: their uid and the words.
+    /// The problems reported as events, by namespace: the uid of the namespace and the text.
     pub reported_events: BTreeMap<String, (String, String)>,
     /// Whether the server has refused to let a namespace be annotated, which is reported once.
     pub is_annotating_refused: bool,
-    /// The conditions of status writes that ended without an answer: whether they took effect is not known yet.
+    /// The conditions of status writes that ended without an answer: it is not known yet whether they took effect.
     #[serde(with = "pairs")]
     pub unconfirmed: BTreeMap<ObjectRef, Vec<Condition>>,
     /// The namespaces whose label names a class that does not exist.
     pub unresolved: BTreeSet<String>,
-    /// What each class comes to, for one uid and generation of it.
+    /// The resolved resources of each class, for one uid and generation of it.
     pub resolved: BTreeMap<String, Resolved>,
     #[serde(skip)]
     fields: Interner,
 }
 
-/// What a class comes to.
+/// The resolved resources of a class.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Resolved {
     /// The class's uid.
@@ -72,7 +72,7 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Whether this is the class that it comes from, and as it was.
+    /// Returns whether these are the resources of this class, at the same generation.
     pub fn is_of(&self, class: &Value) -> bool {
         metadata(class, "uid") == self.uid && generation(class) == self.generation
     }
@@ -85,9 +85,9 @@ pub struct Namespace {
     pub uid: String,
     /// The class that its label names.
     pub class: Option<String>,
-    /// Whether it is being deleted: then it is left in peace.
+    /// Whether it is being deleted: then it is not changed.
     pub terminating: bool,
-    /// What its annotation says keeps it from that class.
+    /// The problem that its annotation reports.
     pub problem: Option<String>,
     resource_version: u64,
 }
@@ -104,8 +104,8 @@ impl Namespace {
         }
     }
 
-    /// Whether nothing differs that decisions rest on: others write its labels and annotations as often as they like. Who takes our
-    /// annotation away gets it back with the next resync.
+    /// Returns whether all fields that decisions depend on are equal. Other clients may change its labels and annotations
+    /// often. If another client removes our annotation, the next resync restores it.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.uid, &self.class, self.terminating) == (&other.uid, &other.class, other.terminating)
     }
@@ -146,8 +146,8 @@ impl Class {
         }
     }
 
-    /// Whether it differs in its status at most. Who writes a status must not be woken by it, or two writers that
-    /// disagree wake each other without end.
+    /// Returns whether it differs at most in its status. The operator's own status write must not enqueue the class, or two
+    /// writers that disagree would enqueue each other without end.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.uid, self.generation) == (&other.uid, other.generation)
     }
@@ -157,7 +157,7 @@ impl Class {
         self.object["spec"]["resources"].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// The resource version, as a precondition for writing the status.
+    /// Returns the resource version, as a precondition for writing the status.
     pub fn version(&self) -> &str {
         metadata(&self.object, "resourceVersion")
     }
@@ -184,7 +184,7 @@ pub struct Binding {
     pub generation: i64,
     /// Its resource version, as a precondition.
     pub version: String,
-    /// The class that it asks for.
+    /// The class that it requests.
     pub class: String,
     /// The uid of the namespace that controls it.
     pub controller: Option<String>,
@@ -195,7 +195,7 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// Whether it differs in its status at most, as with [`Class::is_same`].
+    /// Returns whether it differs at most in its status, as with [`Class::is_same`].
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.uid, self.generation, self.deleting, &self.controller)
             == (&other.uid, other.generation, other.deleting, &other.controller)
@@ -214,14 +214,14 @@ impl Binding {
         }
     }
 
-    /// Whether the status tells of a pass over the class as it is now.
+    /// Returns whether the status is the result of a pass over the current class.
     pub fn has_applied(&self, resolved: &Resolved) -> bool {
         let status = &self.status;
         (&status.observed_class_name, &status.observed_class_uid, status.observed_class_generation)
             == (&self.class, &resolved.uid, resolved.generation)
     }
 
-    /// The reference by which the binding owns its resources. A binding is named like its namespace.
+    /// Returns the reference by which the binding owns its resources. A binding is named like its namespace.
     pub fn owner_reference(&self, namespace: &str) -> Value {
         controller_reference(&names::binding(), namespace, &self.uid)
     }
@@ -239,42 +239,42 @@ impl Cached for Binding {
     }
 }
 
-/// The resources of one kind that carry our label, and how their watch fares.
+/// The resources of one kind that carry our label, and the state of their watch.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Resources {
     /// By namespace and name.
     pub cache: Cache<(String, String), Resource>,
     /// Why the kind can't be watched, if the API server says so.
     pub refused: Option<Failure>,
-    /// How often in a row it could not be listed, or watched once it was listed.
+    /// Consecutive failures to list the kind, or to watch it after it was listed.
     pub failures: u32,
-    /// How often in a row a server that is busy put off its list.
+    /// Consecutive times that a busy server put off its list.
     pub put_off: u32,
-    /// Whether the watch did not find it and has not listed it since.
+    /// Whether the watch did not find the kind and has not listed it since.
     pub is_missed: bool,
-    /// When a pass over a namespace has needed the kind for the last time.
+    /// When a pass over a namespace last needed the kind.
     pub needed: Monotonic,
 }
 
 impl Resources {
-    /// Whether decisions about this kind can be made.
+    /// Returns whether decisions about this kind can be made.
     pub fn is_settled(&self) -> bool {
         self.cache.is_synced() || self.refused.is_some()
     }
 
-    /// Counts a failure. Returns whether there were enough in a row to tell it.
+    /// Counts a failure. Returns whether there were enough in a row to report it.
     fn fails_again(&mut self) -> bool {
         self.failures = self.failures.saturating_add(1);
         self.failures >= ATTEMPTS
     }
 
-    /// Counts a list that was put off. Returns whether it was often enough in a row to tell it.
+    /// Counts a list that was put off. Returns whether there were enough in a row to report it.
     fn is_put_off_again(&mut self) -> bool {
         self.put_off = self.put_off.saturating_add(1);
         self.put_off >= PUT_OFF
     }
 
-    /// All of them have been listed. Returns whether decisions could not be made before.
+    /// Records that all objects have been listed. Returns whether decisions could not be made before.
     pub fn listed(&mut self) -> bool {
         let was_settled = self.cache.is_synced() && self.refused.is_none();
         (self.refused, self.failures, self.put_off, self.is_missed) = (None, 0, 0, false);
@@ -295,35 +295,35 @@ pub struct Resource {
     pub bindings: Vec<String>,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// What its content annotation says.
+    /// The value of its content annotation.
     #[serde(rename = "namespaceclass.akuity.io/content")]
     content: Option<String>,
-    /// The uid of the binding that took it over, if it existed before.
+    /// The uid of the binding that adopted it, if it existed before.
     adopted: Option<String>,
-    /// Our entry in its managed fields, as JSON; the same text is kept once for all namespaces.
+    /// Our entry in its managed fields, as JSON. Equal texts of all namespaces share one allocation.
     fields: Option<Arc<str>>,
-    /// Whether `fields` is what the server answered to our apply of `content`.
+    /// Whether `fields` is the server's answer to our apply of `content`.
     accepted: bool,
 }
 
 impl Resource {
-    /// Whether we ever applied it: a copy that somebody made of it carries our label and our owner, but not this.
+    /// Returns whether we ever applied it. A copy that another client made of it has our label and our owner, but not this.
     pub fn is_applied(&self) -> bool {
         self.fields.is_some()
     }
 
-    /// Whether it existed before this binding took it over.
+    /// Returns whether it existed before this binding adopted it.
     pub fn is_adopted_by(&self, binding: &Binding) -> bool {
         self.adopted.as_ref() == Some(&binding.uid)
     }
 
-    /// Whether we created it, as far as its metadata shows: no one else has an entry of ours in the managed fields.
+    /// Returns whether we created it, as far as its metadata shows: only we have an entry like ours in the managed fields.
     pub fn is_created(&self) -> bool {
         self.is_applied() && self.content.is_some() && self.adopted.is_none()
     }
 
-    /// Whether nothing differs that decisions rest on. The status of a `ResourceQuota` changes with every pod: what waits must not
-    /// be woken by that.
+    /// Returns whether all fields that decisions depend on are equal. The status of a `ResourceQuota` changes with every pod:
+    /// that must not enqueue a waiting key.
     fn is_same(&self, other: &Self) -> bool {
         (
             &self.uid,
@@ -344,12 +344,12 @@ impl Resource {
         )
     }
 
-    /// Whether our fields are the same in both.
+    /// Returns whether our fields are the same in both.
     fn has_fields_of(&self, other: &Self) -> bool {
         (&self.uid, &self.content, &self.fields) == (&other.uid, &other.content, &other.fields)
     }
 
-    /// Whether it still is what applying the entry made of it.
+    /// Returns whether it still is as the apply of the entry left it.
     pub fn is_intact(&self, entry: &ClassResource) -> bool {
         let Some(fields) = &self.fields else { return false };
         self.content.as_deref() == Some(&entry.content)
@@ -371,7 +371,7 @@ impl Cached for Resource {
 }
 
 impl World {
-    /// The resources in a namespace, of kinds that are watched.
+    /// Returns the resources in a namespace, of kinds that are watched.
     pub fn resources_in<'a>(
         &'a self,
         namespace: &'a str,
@@ -383,7 +383,7 @@ impl World {
         })
     }
 
-    /// Whether everything has been listed that decisions start from.
+    /// Returns whether all kinds that every decision needs have been listed.
     pub fn is_synced(&self) -> bool {
         self.namespaces.is_synced() && self.classes.is_synced() && self.bindings.is_synced()
     }
@@ -409,8 +409,8 @@ impl World {
         }
     }
 
-    /// A watch showed a resource. What the server accepted from us stays accepted while our fields stay as they were. Returns
-    /// whether that is news.
+    /// Stores a resource that a watch has shown. Its fields stay accepted while our fields do not change. Returns whether it
+    /// has changed.
     pub fn observe_resource(&mut self, kind: &Arc<Kind>, object: &Value) -> bool {
         let mut resource = self.read_resource(object);
         let key = resource_key(object);
@@ -421,20 +421,21 @@ impl World {
         resources.cache.observe(key, resource) && !is_told
     }
 
-    /// The answer to an apply of ours: the server holds what we sent, whatever it makes of it.
+    /// Stores the answer to an apply of ours: the server accepted what we sent, in whatever form it stores it.
     pub fn absorb_applied(&mut self, kind: &Arc<Kind>, object: &Value) {
         let mut resource = self.read_resource(object);
         resource.accepted = true;
         let key = resource_key(object);
         let Some(resources) = self.resources.get_mut(kind) else { return };
-        // The watch may have shown this before the answer came, and statuses since.
+        // The watch may have shown this before the answer arrived, and newer statuses since.
         resources.cache.amend(&key, |held| held.accepted |= held.has_fields_of(&resource));
         resources.cache.absorb(key, resource);
     }
 
-    /// A watch failed. A refusal settles the kind, also where it has been listed, if it is refused again and again, and so does
-    /// whatever keeps it from being listed again and again: what can't be watched must be told, not waited for, but a server that
-    /// stumbles once is no news. Returns whether this was.
+    /// Records that a watch failed. If the server refuses a kind that is not listed yet, decisions no longer wait for it. The
+    /// same applies to repeated refusals of a listed kind, and to repeated failures of its first list. A kind that can't be
+    /// watched must be reported, and not waited for. A single failure of a server is not reported. Returns whether this
+    /// failure settled the kind.
     pub fn refuse(&mut self, kind: &Arc<Kind>, failure: Failure) -> bool {
         let Some(resources) = self.resources.get_mut(kind) else { return false };
         resources.is_missed |= failure.class == FailureClass::NotFound;
@@ -455,59 +456,59 @@ impl World {
         is_refused
     }
 
-    /// The kinds that classes need.
+    /// Returns the kinds that classes need.
     pub fn kinds_in_use(&self) -> BTreeSet<Arc<Kind>> {
         let entries = self.resolved.values().flat_map(|resolved| &resolved.content.entries);
         entries.map(|entry| Arc::clone(&entry.kind)).collect()
     }
 }
 
-/// The key of a resource in the cache of its kind.
+/// Returns the key of a resource in the cache of its kind.
 pub fn resource_key(object: &Value) -> (String, String) {
     (metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
 }
 
-/// The kinds that the cluster serves, by API version, as far as they were asked for.
+/// The kinds that the cluster serves, by API version, as far as they were discovered.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Kinds {
     served: BTreeMap<String, BTreeMap<String, Arc<Kind>>>,
-    /// The API versions that could not be asked for.
+    /// The API versions whose discovery failed.
     failed: BTreeMap<String, Failure>,
 }
 
 impl Kinds {
-    /// A kind, if it is known to be served.
+    /// Returns a kind, if it is known to be served.
     pub fn find(&self, api_version: &str, kind: &str) -> Option<Arc<Kind>> {
         self.served.get(api_version)?.get(kind).cloned()
     }
 
-    /// Enters what an API version serves, in place of what was known of it.
+    /// Stores the kinds that an API version serves, and replaces what was stored before.
     pub fn learn(&mut self, api_version: &str, served: Vec<Arc<Kind>>) {
         let by_name = served.into_iter().map(|kind| (kind.kind.clone(), kind)).collect();
         self.failed.remove(api_version);
         self.served.insert(api_version.to_owned(), by_name);
     }
 
-    /// An API version could not be asked for. A failure of the same class as before is told in the same words, since what is told
-    /// otherwise is told in every namespace.
+    /// Records that discovery of an API version failed. A failure of the same class as before keeps its message. A changed
+    /// message would be reported in every namespace.
     pub fn fail(&mut self, api_version: &str, failure: Failure) {
         if self.failure(api_version).is_none_or(|known| known.class != failure.class) {
             self.failed.insert(api_version.to_owned(), failure);
         }
     }
 
-    /// Why it is not known what an API version serves.
+    /// Returns why the discovery of an API version failed.
     pub fn failure(&self, api_version: &str) -> Option<&Failure> {
         self.failed.get(api_version)
     }
 
-    /// Forgets an API version, because one of its kinds turned out to be gone.
+    /// Removes an API version, because one of its kinds turned out to be gone.
     pub fn forget(&mut self, api_version: &str) {
         self.served.remove(api_version);
     }
 }
 
-/// Keeps equal texts once.
+/// Stores equal texts once.
 #[derive(Debug, Clone, Default)]
 struct Interner {
     texts: BTreeSet<Arc<str>>,

@@ -1,4 +1,4 @@
-//! A SentinelConfig, read: durations, selector, broker, and every problem that it has.
+//! Parses a SentinelConfig: durations, selector, broker, and every problem in them.
 //!
 //! Source: HyperFleet Sentinel, "Config Loader".
 
@@ -14,37 +14,37 @@ use super::selector::Selector;
 use crate::duration;
 use crate::engine::broker::{Broker, Exchange, ExchangeType, SecretString};
 
-/// What one Sentinel watches, and where it publishes.
+/// The resources that a Sentinel watches, and the broker to which it publishes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// What kind of resources.
+    /// The kind of resources.
     pub resource_type: ResourceType,
-    /// How long they are left alone.
+    /// The backoffs of the resources.
     pub backoffs: Backoffs,
-    /// Which of them.
+    /// The selector of the resources.
     pub selector: Selector,
     /// The base URL of the API.
     pub url: String,
-    /// How long one answer of the API may take.
+    /// The time limit for one answer of the API.
     pub timeout: Duration,
-    /// How the API is spoken to.
+    /// The dialect of the API.
     pub dialect: Dialect,
-    /// Further headers of each request.
+    /// Additional headers of each request.
     pub headers: BTreeMap<String, String>,
-    /// Where events go.
+    /// The broker for the events.
     pub target: Target,
-    /// How long after the end of one poll the next begins.
+    /// The time from the end of one poll to the beginning of the next.
     pub poll_interval: Duration,
 }
 
-/// Where events go, as far as the configuration alone tells.
+/// The broker for the events, as far as the configuration alone defines it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
-    /// A broker of which everything is known.
+    /// A completely defined broker.
     Known(Broker),
-    /// A RabbitMQ broker whose URL stands in a Secret.
+    /// A RabbitMQ broker whose URL is in a Secret.
     InSecret {
-        /// Where the URL stands.
+        /// The Secret and the key that contain the URL.
         secret: SecretKeyRef,
         /// The exchange.
         exchange: Exchange,
@@ -52,7 +52,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The type of the broker, as configurations and metrics name it.
+    /// Returns the type of the broker, under the name that configurations and metrics use.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Known(broker) => broker.name(),
@@ -61,7 +61,7 @@ impl Target {
     }
 }
 
-/// Reads a configuration. The error lists every problem: what is wrong where, and how to mend it.
+/// Parses a configuration. The error lists every problem: what is wrong, in which field, and how to fix it.
 pub fn read(object: &Value) -> Result<Config, Vec<String>> {
     let spec: SentinelConfigSpec =
         serde_json::from_value(object["spec"].clone()).map_err(|error| vec![format!("spec: {error}")])?;
@@ -141,7 +141,7 @@ fn target(broker: BrokerSpec) -> Result<Target, String> {
             let name = name.unwrap_or_else(|| topic.clone());
             let exchange = match broker.exchange_type.as_deref() {
                 None | Some("fanout") => Exchange { name, r#type: ExchangeType::Fanout, routing_key: topic },
-                // Released adapters bind their queues without a key.
+                // Released adapters bind their queues without a routing key.
                 Some("topic") => Exchange { name, r#type: ExchangeType::Topic, routing_key: String::new() },
                 Some(other) => {
                     return Err(format!("spec.broker.exchangeType: {other:?} is neither fanout nor topic"));
@@ -163,7 +163,7 @@ fn target(broker: BrokerSpec) -> Result<Target, String> {
     }
 }
 
-/// Reads a broker's URL. The error does not show it, because it may hold a password.
+/// Parses a broker's URL. The error does not show it, because it may contain a password.
 pub(super) fn broker_url(url: &str) -> Result<SecretString, String> {
     if is_url(url, &["amqp", "amqps"]) {
         Ok(SecretString::new(url))
@@ -177,7 +177,7 @@ pub(super) fn broker_url(url: &str) -> Result<SecretString, String> {
 const OWN_HEADERS: [&str; 6] =
     ["accept", "authorization", "connection", "content-length", "host", "transfer-encoding"];
 
-/// What is wrong with a header; the value is not shown.
+/// Returns what is wrong with a header; the value is not shown.
 fn header(name: &str, value: &str) -> Option<String> {
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     let problem = if !is_name {
@@ -202,7 +202,7 @@ fn is_url(url: &str, schemes: &[&str]) -> bool {
     schemes.contains(&scheme) && is_plain && !host.is_empty() && !host.starts_with(':')
 }
 
-/// A URL as it may be shown.
+/// Returns a URL without credentials, for messages.
 pub(super) fn without_credentials(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),

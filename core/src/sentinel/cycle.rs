@@ -1,9 +1,9 @@
-//! One cycle: every resource of the shard is visited once, and every due one is published.
+//! One cycle: it visits every resource of the shard once, and publishes every due one.
 //!
 //! ```text
-//!   page ──▶ evaluate ──▶ ready ──▶ in flight ──▶ confirmed
-//!                           ▲            │
-//!                           └─ retrying ◀┘ refused or not confirmed; given up after a few attempts
+//!  page ──▶ evaluate ──▶ ready ──▶ in flight ──▶ confirmed
+//!                          ▲            │
+//!                          └─ retrying ◀┘ refused or not confirmed; given up after a few attempts
 //! ```
 //!
 //! Pages are fetched while earlier ones are still published, as long as not too many events are held. Source: HyperFleet
@@ -27,15 +27,15 @@ use crate::engine::trace::{Span, Trace};
 use crate::random::Random;
 use crate::time::Monotonic;
 
-/// The most events in one request.
+/// The maximum number of events in one request.
 const BATCH: usize = 100;
-/// The most events in flight at a time.
+/// The maximum number of events in flight.
 const WINDOW: usize = 2000;
-/// No further page is fetched while so many events are held.
+/// While this many events are held, no further page is fetched.
 const HELD_MAX: usize = 3000;
-/// An event is given up after so many attempts.
+/// An event is given up after this many attempts.
 const ATTEMPTS: u32 = 5;
-/// How long an event that the broker refused is left alone.
+/// The backoff of an event that the broker refused.
 const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(200), max: Duration::from_secs(5) };
 
 /// Events that are sent together.
@@ -43,38 +43,38 @@ const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(200), max: Dur
 pub struct Batch {
     /// The events.
     pub events: Arc<[CloudEvent]>,
-    /// How often they were sent before.
+    /// The number of earlier attempts to send them.
     pub attempts: u32,
 }
 
-/// A cycle under way.
+/// A cycle in progress.
 #[derive(Debug)]
 pub struct Cycle {
-    /// Tells it from those before.
+    /// Identifies the cycle.
     pub number: u64,
     /// When it began.
     pub began: Monotonic,
-    /// By what it goes.
+    /// The configuration of the cycle.
     pub loaded: Arc<Loaded>,
-    /// Where it is in the list.
+    /// The position in the list.
     pub pager: Pager,
-    /// What is kept of each page.
+    /// The fields of each page that are kept.
     pub keep: Arc<Fields>,
-    /// Whether it was counted and logged that the poll failed, or was put off.
+    /// Whether the failure or the delay of the poll was counted and logged.
     pub has_failed: bool,
-    /// Whether a page is on its way.
+    /// Whether a page has been requested.
     pub is_fetching: bool,
-    /// What it came to so far.
+    /// The counts so far.
     pub tally: LastCycle,
-    /// What was wrong with resources.
+    /// The malformed resources.
     pub malformed: BTreeSet<Flaw>,
-    /// What is wrong with the first of these, in words.
+    /// The description of the first of these.
     pub example: Option<String>,
-    /// Resources of the last page that were not looked at yet.
+    /// Resources of the last page that were not visited yet.
     pub unvisited: VecDeque<Resource>,
-    /// Whether it was told that the whole list has come.
+    /// Whether the end of the list was reported.
     pub is_listed: bool,
-    /// Its trace, if traces are kept and it was not told yet.
+    /// Its trace, if traces are recorded and it was not reported yet.
     pub trace: Option<Trace>,
     ready: VecDeque<Batch>,
     retrying: BTreeMap<(Monotonic, u64), Batch>,
@@ -83,17 +83,17 @@ pub struct Cycle {
     held: usize,
 }
 
-/// What becomes of events that were not confirmed.
+/// The result for events that were not confirmed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fate {
     /// They are sent again.
     Again,
-    /// They were sent often enough.
+    /// They were sent the maximum number of times.
     GivenUp,
 }
 
 impl Cycle {
-    /// A cycle that begins where the one before has left the list.
+    /// Returns a cycle that begins where the previous one stopped reading the list.
     pub fn new(
         number: u64,
         loaded: Arc<Loaded>,
@@ -123,30 +123,30 @@ impl Cycle {
         }
     }
 
-    /// Whether everything was visited and nothing is left to be published.
+    /// Returns whether everything was visited and no events are left to publish.
     pub fn is_done(&self) -> bool {
         self.pager.is_done() && !self.is_fetching && self.unvisited.is_empty() && self.held == 0
     }
 
-    /// Whether the whole list was read and the selector matches none of it.
+    /// Returns whether the whole list was read and the selector matches none of it.
     pub fn selects_nothing(&self) -> bool {
         let is_empty = self.tally.resources == 0 && self.tally.malformed == 0;
         self.pager.is_complete() && is_empty && !self.loaded.config.selector.is_empty()
     }
 
-    /// Whether there is room for a page.
+    /// Returns whether there is room for a page.
     pub fn has_room(&self) -> bool {
         !self.is_fetching && self.unvisited.is_empty() && self.held < HELD_MAX
     }
 
-    /// The next resources to look at. A page may be as long as the whole list, and events are much larger than what they are
-    /// made from.
+    /// Returns the next resources to visit. A page may be as long as the whole list, and events are much larger than the
+    /// resources that they are made from.
     pub fn visit(&mut self) -> Option<Vec<Resource>> {
         let has_more = self.held < HELD_MAX && !self.unvisited.is_empty();
         has_more.then(|| self.unvisited.drain(..BATCH.min(self.unvisited.len())).collect())
     }
 
-    /// Takes in events that are due.
+    /// Adds events that are due.
     pub fn push(&mut self, events: Vec<CloudEvent>) {
         self.held += events.len();
         let mut events = events.into_iter();
@@ -159,7 +159,7 @@ impl Cycle {
         }
     }
 
-    /// The next events to send.
+    /// Returns the next events to send.
     pub fn take(&mut self, now: Monotonic) -> Option<Batch> {
         while let Some(entry) = self.retrying.first_entry().filter(|entry| entry.key().0 <= now) {
             self.ready.push_front(entry.remove());
@@ -172,20 +172,21 @@ impl Cycle {
         self.ready.pop_front()
     }
 
-    /// The broker was not there: nothing was sent, and it will be sent once the broker is there again.
+    /// Records that the broker was not connected: nothing was sent, and the batch will be sent once the broker is connected
+    /// again.
     pub fn unsent(&mut self, batch: Batch) {
         self.in_flight -= batch.events.len();
         self.ready.push_front(batch);
     }
 
-    /// So many events were confirmed.
+    /// Records that this many events were confirmed.
     pub fn confirmed(&mut self, events: usize) {
         self.in_flight -= events;
         self.held -= events;
         self.tally.published += events as u64;
     }
 
-    /// Some events of a batch were not confirmed.
+    /// Records that some events of a batch were not confirmed.
     pub fn unconfirmed(
         &mut self,
         events: Vec<CloudEvent>,
@@ -206,14 +207,14 @@ impl Cycle {
         Fate::Again
     }
 
-    /// When the next thing is due, given whether events can be sent.
+    /// Returns when the next work is due, given whether events can be sent.
     pub fn next_due(&self, is_connected: bool) -> Option<Monotonic> {
         let page = self.pager.next().filter(|_| self.has_room()).map(|(_, not_before)| not_before);
         let retry = self.retrying.first_key_value().filter(|_| is_connected).map(|((at, _), _)| *at);
         page.into_iter().chain(retry).min()
     }
 
-    /// What it came to, for its trace; told once.
+    /// Returns the span of the cycle for its trace, once.
     pub fn told(&mut self, now: Monotonic, failure: Option<String>) -> Option<Note> {
         let LastCycle { resources, published, skipped_ready, skipped_not_ready, failed, malformed } =
             self.tally;
@@ -237,7 +238,7 @@ impl Cycle {
         }))
     }
 
-    /// How many events wait or are in flight.
+    /// Returns the number of events that wait or are in flight.
     pub fn held(&self) -> usize {
         self.held
     }

@@ -1,14 +1,14 @@
-//! Whether a resource is due: the whole decision, as the specification has it.
+//! Decides whether a resource is due, exactly as the specification defines it.
 //!
 //! | phase | backoff | `lastTransitionTime + backoff` | decision |
 //! | --- | --- | --- | --- |
 //! | Ready | `backoffReady` | is now or has passed | publish |
-//! | Ready | `backoffReady` | lies ahead | skip, `ready` |
+//! | Ready | `backoffReady` | is in the future | skip, `ready` |
 //! | any other | `backoffNotReady` | is now or has passed | publish |
-//! | any other | `backoffNotReady` | lies ahead | skip, `not_ready` |
+//! | any other | `backoffNotReady` | is in the future | skip, `not_ready` |
 //!
-//! Source: HyperFleet Sentinel, "Decision Logic", "Decision Engine". A resource of which nothing was ever reported counts
-//! from its creation; one without a creation time is due.
+//! Source: HyperFleet Sentinel, "Decision Logic", "Decision Engine". If nothing was ever reported about a resource, its
+//! creation time is used; one without a creation time is due.
 
 use std::time::Duration;
 
@@ -18,24 +18,24 @@ use serde::{Deserialize, Serialize};
 use super::fleet::Resource;
 use crate::time::Wall;
 
-/// How long resources are left alone.
+/// The backoffs of resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backoffs {
-    /// Those that are Ready.
+    /// The backoff of Ready resources.
     pub ready: Duration,
-    /// All others.
+    /// The backoff of all others.
     pub not_ready: Duration,
 }
 
-/// Why an event is published: the one reason that the specification knows.
+/// Why an event is published: the only reason in the specification.
 pub const BACKOFF_EXPIRED: &str = "backoff-expired";
 
-/// What is to be done about a resource.
+/// The decision about a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// Its backoff has expired: publish an event.
     Publish,
-    /// It is left alone until then.
+    /// No event is published before that time.
     Skip {
         /// When its backoff expires.
         until: Timestamp,

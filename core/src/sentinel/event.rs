@@ -14,10 +14,10 @@ use crate::engine::trace;
 use crate::random::Random;
 use crate::time::Wall;
 
-/// Who tells.
+/// The source of the events.
 pub const SOURCE: &str = "hyperfleet-sentinel";
 
-/// Makes ids: UUIDs of version 7 (RFC 9562), each greater than the one before, whatever the clock does.
+/// Generates ids: UUIDs of version 7 (RFC 9562), each greater than the one before, whatever the clock does.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Ids {
     /// The milliseconds and the counter of the last id: 48 and 12 bits.
@@ -25,7 +25,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// The next id.
+    /// Returns the next id.
     pub fn next(&mut self, now: Wall, random: &mut Random) -> String {
         let millis = u64::try_from(now.timestamp().as_millisecond()).unwrap_or(0);
         self.last = (self.last + 1).max(millis << 12);
@@ -37,7 +37,7 @@ impl Ids {
     }
 }
 
-/// An event that is to be sent again: the same, but each publication is a span of its own in the trace.
+/// Returns an event for another attempt: it is the same, but each publication is a span of its own in the trace.
 pub fn again(event: &CloudEvent, random: &mut Random) -> CloudEvent {
     let mut event = event.clone();
     if let Some(traceparent) = &mut event.traceparent {
@@ -46,7 +46,7 @@ pub fn again(event: &CloudEvent, random: &mut Random) -> CloudEvent {
     event
 }
 
-/// The event that asks for a resource to be reconciled.
+/// Returns the event that requests the reconcile of a resource.
 pub fn reconcile(
     resource: Resource,
     resource_type: &ResourceType,
@@ -85,7 +85,7 @@ pub fn reconcile(
     }
 }
 
-/// A time without parts of a millisecond.
+/// Returns a time truncated to whole milliseconds.
 fn millis(time: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time)
 }
@@ -99,7 +99,7 @@ mod tests {
         ResourceType::read("clusters").unwrap()
     }
 
-    /// The released API serves any plural that it is configured with.
+    /// The released API serves any plural in its configuration.
     #[test]
     fn events_of_other_types_are_named_by_the_kind() {
         let routes = ResourceType::read("routes").unwrap();

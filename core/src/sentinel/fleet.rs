@@ -1,4 +1,4 @@
-//! What the HyperFleet API is asked, and what its answers mean, in both of its dialects.
+//! The requests to the HyperFleet API, and the meaning of its answers, in both of its dialects.
 //!
 //! Source: HyperFleet Sentinel, "Resource Watcher", "Status Tracking". The dialect `search` is that of the released API
 //! (0.3): paging, a search language, and conditions instead of a phase.
@@ -18,19 +18,19 @@ use crate::engine::document::Fields;
 
 mod item;
 
-/// How many resources a page holds: the most that the released API gives out at a time.
+/// The number of resources in a page: the maximum of the released API.
 pub const PAGE_SIZE: usize = 100;
-/// How many are requested at a time, from the most to the least, where pages are too large to be read. Each divides the one before, so
-/// that pages of different sizes begin at the same places.
+/// The sizes of pages, from the largest to the smallest, for pages that are too large to be read. Each divides the previous
+/// one, so that pages of different sizes begin at the same positions.
 const PAGE_SIZES: [usize; 4] = [PAGE_SIZE, 20, 4, 1];
-/// So many of a page's mistakes are told, each in so many bytes.
+/// The maximum number of a page's mistakes that are reported, and the maximum size of each report in bytes.
 const PROBLEMS_MAX: usize = 20;
 const PROBLEM_MAX_BYTES: usize = 256;
 
-/// The longest name of a kind of resources.
+/// The maximum length of the name of a kind of resources.
 const NAME_MAX: usize = 63;
 
-/// How the API is spoken to.
+/// The dialect of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Dialect {
     /// A `labels` parameter; `status.phase` and `status.lastTransitionTime`.
@@ -39,13 +39,13 @@ pub enum Dialect {
     Search,
 }
 
-/// What kind of resources is watched: its plural, as configurations, paths and metrics name it.
+/// The kind of watched resources: its plural, as configurations, paths and metrics name it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ResourceType(String);
 
 impl ResourceType {
-    /// Reads a plural: small letters, digits and hyphens, none of them at the end. It is a label of what the chart installs.
+    /// Parses a plural: lowercase letters, digits and hyphens, with no hyphen at either end. The chart uses it as a label.
     pub fn read(plural: &str) -> Option<Self> {
         let is_plural = plural.len() <= NAME_MAX
             && plural.starts_with(|c: char| c.is_ascii_lowercase())
@@ -54,12 +54,12 @@ impl ResourceType {
         is_plural.then(|| Self(plural.to_owned()))
     }
 
-    /// The plural.
+    /// Returns the plural.
     pub fn name(&self) -> &str {
         &self.0
     }
 
-    /// The kind of one such resource that does not name its own.
+    /// Returns the kind of a resource that does not name its own.
     pub fn kind(&self) -> &str {
         match self.name() {
             "clusters" => "Cluster",
@@ -68,7 +68,7 @@ impl ResourceType {
         }
     }
 
-    /// The kind as types of events name it: that which a resource names, in small letters.
+    /// Returns the kind as types of events name it: the kind that a resource names, in lowercase letters.
     pub fn singular(&self, kind: &str) -> String {
         let is_plain = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
         match self.name() {
@@ -79,20 +79,20 @@ impl ResourceType {
     }
 }
 
-/// One resource, as far as the Sentinel looks at it.
+/// One resource, with the fields that the Sentinel needs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Resource {
     /// Its id.
     pub id: String,
-    /// Its kind, if the API tells it.
+    /// Its kind, if the API returns it.
     pub kind: Option<String>,
     /// Its path in the API.
     pub href: Option<String>,
     /// Its generation.
     pub generation: Option<i64>,
-    /// Whether its labels match the selector. Where the API does not show labels, it has filtered by them.
+    /// Whether its labels match the selector. If the API does not return labels, it has filtered by them.
     pub is_selected: bool,
-    /// Whom it belongs to.
+    /// Its owner.
     pub owner_references: Option<Owner>,
     /// Whether it is Ready.
     pub is_ready: bool,
@@ -100,7 +100,7 @@ pub struct Resource {
     pub since: Option<Timestamp>,
 }
 
-/// Whom a resource belongs to, as far as consumers read it.
+/// The owner of a resource, with the fields that consumers read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(expecting = "an owner")]
 pub struct Owner {
@@ -115,37 +115,37 @@ pub struct Owner {
 /// One page of a list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Page {
-    /// The resources that could be understood.
+    /// The resources that could be parsed.
     pub resources: Vec<Resource>,
-    /// How many could not be.
+    /// The number of resources that could not be parsed.
     pub spoiled: usize,
-    /// The first of these.
+    /// The first of these, up to a limit.
     pub malformed: Vec<Malformed>,
     /// The id of the last item, if that is one of these and has one.
     pub trailing: Option<String>,
-    /// How many items it holds.
+    /// The number of items in it.
     pub items: usize,
-    /// How many there are in all, if the API tells.
+    /// The number of all items, if the API returns it.
     pub total: Option<u64>,
 }
 
-/// An item that could not be understood.
+/// An item that could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
-    /// Where on its page it is.
+    /// Its index in its page.
     pub index: usize,
-    /// Which it is, and what is wrong.
+    /// Its identity, and what is wrong.
     pub flaw: Flaw,
-    /// The same in words.
+    /// The description.
     pub problem: String,
 }
 
-/// What tells two malformed items apart wherever they stand and whatever they say: the id, if there is one, and the field that is
-/// wrong, if it is one alone.
+/// Identifies a malformed item independently of its position and message: the id, if there is one, and the wrong field, if it
+/// is only one.
 pub type Flaw = (Option<String>, Option<&'static str>);
 
 impl fmt::Display for Malformed {
-    /// `item 3 (id cls-1): …`
+    /// Writes `item 3 (id cls-1): …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "item {}", self.index)?;
         if let (Some(id), _) = &self.flaw {
@@ -155,44 +155,44 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Where in a list a page begins.
+/// The position in a list at which a page begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Only what comes after this id. Rows that move don't matter to it, unlike page numbers.
+    /// Only items after this id. Unlike page numbers, it does not depend on rows that move.
     pub after: Option<String>,
-    /// Only what comes before this id.
+    /// Only items before this id.
     pub before: Option<String>,
-    /// The page of that, from 1.
+    /// The page within that range, from 1.
     pub page: u64,
-    /// How many resources the page has at most.
+    /// The maximum number of resources in the page.
     pub size: usize,
 }
 
 impl Default for Place {
-    /// The beginning of a whole list.
+    /// Returns the beginning of a whole list.
     fn default() -> Self {
         Self { after: None, before: None, page: 1, size: PAGE_SIZE }
     }
 }
 
 impl Place {
-    /// Whether a whole list begins here.
+    /// Returns whether a whole list begins here.
     pub(super) fn is_beginning(&self) -> bool {
         self.after.is_none() && self.before.is_none() && self.page == 1
     }
 
-    /// The next smaller size of a page, if there is one.
+    /// Returns the next smaller size of a page, if there is one.
     pub(super) fn smaller(&self) -> Option<usize> {
         PAGE_SIZES.into_iter().find(|size| *size < self.size)
     }
 
-    /// The next larger one.
+    /// Returns the next larger one.
     pub(super) fn larger(&self) -> Option<usize> {
         PAGE_SIZES.into_iter().rev().find(|size| *size > self.size)
     }
 }
 
-/// What is read of an item.
+/// The fields of an item that are read.
 const ITEM_FIELDS: [&str; 14] = [
     "id",
     "kind",
@@ -210,13 +210,13 @@ const ITEM_FIELDS: [&str; 14] = [
     "status.conditions.last_updated_time",
 ];
 
-/// What is kept of a page, be it an object or a list alone: specifications may be large.
+/// Returns the fields of a page to keep, whether it is an object or only a list: specs may be large.
 pub fn fields() -> Arc<Fields> {
     let of_items = ITEM_FIELDS.iter().flat_map(|path| [(*path).to_owned(), format!("items.{path}")]);
     Arc::new(Fields::at(of_items.chain(["total".to_owned()])))
 }
 
-/// The URL of a page.
+/// Returns the URL of a page.
 pub fn url(
     base: &str,
     dialect: Dialect,
@@ -245,7 +245,8 @@ pub fn url(
             }
         }
     }
-    // The order makes new rows come last. Release 0.3.0 knows it as `orderBy`, those after it as `order`; each ignores the other.
+    // With this order new rows are last. Release 0.3.0 supports it as `orderBy`, later ones as `order`; each ignores the
+    // other.
     let order_by = if dialect == Dialect::Search { "&orderBy=id%20asc" } else { "" };
     // Writing to a string can't fail.
     let _ = write!(url, "order=id%20asc{order_by}&page={}&size={}", place.page, place.size);
@@ -265,8 +266,8 @@ fn encode(text: &str, into: &mut String) {
     }
 }
 
-/// Reads a page. Items that can't be understood are told apart and spoil nothing else; an error says why there is no page
-/// at all.
+/// Parses a page. Items that can't be parsed are reported one by one and do not affect the others. An error means that there
+/// is no page at all.
 pub fn read(text: &str, dialect: Dialect, selector: &Selector) -> Result<Page, String> {
     let trimmed = text.trim_start_matches([' ', '\t', '\r', '\n']);
     let begins = || trimmed.chars().take(40).collect::<String>();
@@ -285,12 +286,12 @@ pub fn read(text: &str, dialect: Dialect, selector: &Selector) -> Result<Page, S
     Ok(page)
 }
 
-/// Takes a page in, item by item: an answer may have millions.
+/// Parses a page item by item: an answer may have millions of items.
 struct Reading<'p> {
     page: &'p mut Page,
     dialect: Dialect,
     selector: &'p Selector,
-    /// Whether it is at the items, or at the object that holds them.
+    /// Whether it is at the items, or at the object that contains them.
     is_item_list: bool,
 }
 
@@ -326,7 +327,7 @@ impl<'de> Visitor<'de> for Reading<'_> {
         if has_items { Ok(()) } else { Err(A::Error::missing_field("items")) }
     }
 
-    /// A list without items, as servers in Go may write it.
+    /// A null list, as servers in Go may write an empty one.
     fn visit_none<E: serde::de::Error>(self) -> Result<(), E> {
         Ok(())
     }

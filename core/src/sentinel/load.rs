@@ -1,7 +1,7 @@
-//! The configuration: seen, read, and what it says that the Secret has to tell.
+//! Loads the configuration, and the Secret that it names.
 //!
-//! A configuration that is broken does not stop a Sentinel that has loaded a good one: it continues with that. A deleted one
-//! stops it: that is a load failure. Source: HyperFleet Sentinel, "Config Loader", "Error Handling".
+//! If a loaded configuration is replaced by an invalid one, the Sentinel continues with the loaded one. A deleted
+//! configuration stops it: that is a load failure. Source: HyperFleet Sentinel, "Config Loader", "Error Handling".
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,34 +22,34 @@ use crate::engine::machine::{Note, Step};
 use crate::object::{Kind, ObjectRef, generation, metadata, resource_version};
 use crate::time::{Monotonic, Now};
 
-/// How long after a configuration could not be loaded it is tried again.
+/// The delay until a configuration that could not be loaded is tried again.
 pub const RETRY: Duration = Duration::from_secs(30);
 
-/// A configuration in force.
+/// A loaded configuration.
 #[derive(Debug, PartialEq)]
 pub struct Loaded {
-    /// What it says.
+    /// The parsed configuration.
     pub config: Config,
-    /// How metrics name it.
+    /// Its labels in metrics.
     pub shard: Shard,
-    /// Which generation of the object it is.
+    /// The generation of the object.
     pub generation: i64,
 }
 
-/// The object as the watch last saw it.
+/// The object as the watch last showed it.
 #[derive(Debug)]
 pub struct Observed {
     pub(super) uid: String,
     pub(super) version: u64,
     pub(super) generation: i64,
     spec: Value,
-    /// Its status, or what was written over it since.
+    /// Its status, or the status that was written since.
     pub(super) status: SentinelConfigStatus,
 }
 
 impl Observed {
-    /// The status was written: what the watch saw before says nothing about it. What it saw since does: somebody else may have
-    /// written before the answer came.
+    /// Records a status write. What the watch showed before is outdated by it. What it showed since is not: another client
+    /// may have written before the answer arrived.
     pub(super) fn written(&mut self, status: SentinelConfigStatus, answer: &Success) {
         if let Success::Object(object) = answer {
             let version = resource_version(object);
@@ -62,32 +62,32 @@ impl Observed {
     }
 }
 
-/// What is known of the configuration.
+/// The state of the configuration.
 #[derive(Debug, Default)]
 pub struct Loader {
     pub(super) observed: Option<Observed>,
     pub(super) loaded: Option<Arc<Loaded>>,
-    /// Whether it was among what the last list showed.
+    /// Whether the last list contained it.
     was_listed: bool,
-    /// What is wrong with it, and when that is told again.
+    /// What is wrong with it, and when that is reported again.
     problem: Option<(String, Monotonic)>,
-    /// When the Secret may be read (again).
+    /// The earliest time of the next read of the Secret.
     secret_not_before: Monotonic,
     is_reading_secret: bool,
 }
 
-/// The kind of configurations.
+/// Returns the kind of configurations.
 pub fn kind() -> Arc<Kind> {
     Kind::known(GROUP, VERSION, "SentinelConfig", "sentinelconfigs", true)
 }
 
 impl Loader {
-    /// When something is to be done about it.
+    /// Returns when the next work is due.
     pub(super) fn next_due(&self) -> Option<Monotonic> {
         self.problem.as_ref().map(|(_, at)| *at)
     }
 
-    /// The Secret that the configuration in force names.
+    /// Returns the Secret that the loaded configuration names.
     pub(super) fn secret(&self) -> Option<&SecretKeyRef> {
         match &self.loaded.as_ref()?.config.target {
             Target::InSecret { secret, .. } => Some(secret),
@@ -106,7 +106,7 @@ impl Sentinel {
     }
 
     pub(super) fn list_completed(&mut self, now: Now, step: &mut Step) {
-        // What a list does not show any more went while nobody watched.
+        // An object that a list does not contain was deleted while the watch was interrupted.
         let is_gone = self.loader.observed.is_some() && !self.loader.was_listed;
         if is_gone || (self.loader.observed.is_none() && self.loader.problem.is_none()) {
             self.missing(now, step);
@@ -124,11 +124,11 @@ impl Sentinel {
         self.config_failed(problem, now, step);
     }
 
-    /// Stops what the configuration began. Events that the broker was given before are still counted.
+    /// Stops the work for the configuration. Events that were sent to the broker before are still counted.
     fn unload(&mut self, now: Now, step: &mut Step) {
         self.former.extend(self.loader.loaded.take().map(|loaded| loaded.shard.clone()));
         (self.broker, self.link, self.loader.is_reading_secret) = (None, Link::default(), false);
-        // It is ready again once it polls and is connected by another one.
+        // It is ready again once it has polled and connected with another configuration.
         (self.has_polled, self.has_connected) = (false, false);
         self.malformed.clear();
         self.leave_cycle("was deleted", now, step);
@@ -149,7 +149,7 @@ impl Sentinel {
         self.loader.problem = Some((problem, now.monotonic + RETRY));
     }
 
-    /// Tells what is still wrong, every half minute.
+    /// Reports what is still wrong, every half minute.
     pub(super) fn retry_config(&mut self, now: Now, step: &mut Step) {
         if let Some((problem, _)) = self.loader.problem.take_if(|(_, at)| *at <= now.monotonic) {
             self.config_failed(problem, now, step);
@@ -160,7 +160,7 @@ impl Sentinel {
         self.loader.was_listed = true;
         let version = resource_version(object);
         let uid = metadata(object, "uid");
-        // A list may be served from the past.
+        // A list may be stale.
         if self.loader.observed.as_ref().is_some_and(|before| before.version > version) {
             return;
         }
@@ -205,7 +205,7 @@ impl Sentinel {
         }
     }
 
-    /// Goes by a configuration from now on. What was begun by the one before is left.
+    /// Switches to a configuration. The work for the previous one is abandoned.
     fn adopt(&mut self, config: Config, generation: i64, now: Now, step: &mut Step) {
         let before = self.loader.loaded.take();
         let is_same = before.as_ref().is_some_and(|before| before.config == config);
@@ -221,7 +221,7 @@ impl Sentinel {
             return;
         }
         self.former.retain(|former| *former != loaded.shard);
-        // What was counted without a configuration has the labels of no shard.
+        // Values that were counted without a configuration have empty shard labels.
         let former = before.as_ref().map(|before| before.shard.clone()).unwrap_or_default();
         self.former.extend(Some(former).filter(|former| *former != loaded.shard));
         self.forget(step);
@@ -243,7 +243,7 @@ impl Sentinel {
         self.next_poll = now.monotonic;
     }
 
-    /// When the Secret that holds the broker's URL is to be read, if it is needed and not known.
+    /// Returns when the Secret with the broker's URL is due to be read, if it is needed and not known.
     pub(super) fn secret_due(&self) -> Option<Monotonic> {
         let is_needed = self.broker.is_none() && self.loader.secret().is_some();
         (is_needed && !self.loader.is_reading_secret).then_some(self.loader.secret_not_before)
@@ -263,7 +263,7 @@ impl Sentinel {
     pub(super) fn secret_read(&mut self, read: &SecretKeyRef, outcome: Outcome, now: Now, step: &mut Step) {
         let Some(loaded) = self.loader.loaded.clone() else { return };
         let Target::InSecret { secret, exchange } = &loaded.config.target else { return };
-        // The configuration has named another one since.
+        // The configuration has changed to another one since.
         if secret != read {
             return;
         }

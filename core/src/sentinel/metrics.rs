@@ -13,7 +13,7 @@ pub const PENDING: &str = "hyperfleet_sentinel_pending_resources";
 pub const PUBLISHED: &str = "hyperfleet_sentinel_events_published_total";
 /// Resources whose backoff had not expired, by whether they are Ready.
 pub const SKIPPED: &str = "hyperfleet_sentinel_resources_skipped_total";
-/// How long cycles took.
+/// The duration of cycles.
 pub const DURATION: &str = "hyperfleet_sentinel_reconcile_duration_seconds";
 /// Failures of the API by operation.
 pub const API_ERRORS: &str = "hyperfleet_sentinel_api_errors_total";
@@ -23,7 +23,7 @@ pub const BROKER_ERRORS: &str = "hyperfleet_sentinel_broker_errors_total";
 pub const RELOADS: &str = "hyperfleet_sentinel_config_reloads_total";
 /// Events that were sent again.
 pub const REPUBLISHED: &str = "lockstep_sentinel_events_republished_total";
-/// Resources that could not be understood.
+/// Resources that could not be parsed.
 pub const MALFORMED: &str = "lockstep_sentinel_malformed_resources_total";
 
 const OF_SHARD: &[&str] = &["shard", "resource_type"];
@@ -32,7 +32,7 @@ const OF_SHARD: &[&str] = &["shard", "resource_type"];
 const BUCKETS: &[f64] =
     &[0.001, 0.0025, 0.006, 0.015, 0.04, 0.1, 0.25, 0.6, 1.5, 4.0, 10.0, 25.0, 60.0, 150.0];
 
-/// All of them.
+/// All metrics of a Sentinel.
 pub const ALL: &[Metric] = &[
     metric(PENDING, "Resources in this shard.", OF_SHARD, MetricKind::Gauge),
     metric(PUBLISHED, "Events that the broker confirmed.", OF_SHARD, MetricKind::Counter),
@@ -90,43 +90,44 @@ pub mod operation {
 /// The labels of one shard.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shard {
-    /// Its selector.
+    /// The selector of the shard.
     pub shard: String,
-    /// What it watches.
+    /// The type of its resources.
     pub resource_type: String,
-    /// Where it publishes.
+    /// The type of its broker.
     pub broker_type: &'static str,
 }
 
 impl Shard {
-    /// A counter goes up.
+    /// Returns an increase of a counter.
     pub fn count(&self, metric: &'static str, by: usize) -> Note {
         let by = Amount::Add(u64::try_from(by).unwrap_or(u64::MAX));
         let extra = (metric == BROKER_ERRORS).then_some(self.broker_type);
         self.measure(metric, extra, by)
     }
 
-    /// The counter of one label value goes up.
+    /// Returns an increase of a counter for one label value.
     pub fn count_of(&self, metric: &'static str, label: &'static str, by: usize) -> Note {
         self.measure(metric, Some(label), Amount::Add(u64::try_from(by).unwrap_or(u64::MAX)))
     }
 
-    /// The number of resources is known.
+    /// Returns the number of resources.
     pub fn pending(&self, resources: u64) -> Note {
         self.measure(PENDING, None, Amount::Set(resources))
     }
 
-    /// A cycle has ended.
+    /// Returns the duration of a cycle that has ended.
     pub fn took(&self, took: Duration) -> Note {
         self.measure(DURATION, None, Amount::Observe(took))
     }
 
-    /// Every counter at where it stands, so that all series exist from the start.
+    /// Returns every counter with its current value, so that all series exist from the start.
     pub fn all(&self) -> Vec<Note> {
         self.counters(Amount::Add(0)).collect()
     }
 
-    /// The end of every series: nobody watches this shard any more. Those that are also the current one's go on.
+    /// Returns the end of every series, because this shard is no longer watched. Those that the current shard has too
+    /// continue.
     pub fn forgotten(&self, current: &Self) -> Vec<Note> {
         let kept: Vec<Note> = current.ends().collect();
         self.ends().filter(|end| !kept.contains(end)).collect()

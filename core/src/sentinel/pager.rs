@@ -1,15 +1,16 @@
-//! The way through a list, page by page: what comes next, what was there before, and when to give up.
+//! Reads a list page by page: it decides which page is next, which items came before, and when to give up.
 //!
-//! Rows come and go while a list is read. In the dialect `search` each page is asked for by the last id of the one before,
-//! so that nothing can shift. In the dialect `labels` pages have numbers: rows that are seen twice are told apart by their
-//! ids, and where rows have gone, the pages that they may have shifted are read again.
+//! Rows are added and removed while a list is read. In the dialect `search` each page is requested by the last id of the
+//! previous one, so nothing can shift. In the dialect `labels` pages have numbers. Rows that are seen twice are recognised by
+//! their ids. If rows have been removed, the pages that may have shifted are read again.
 //!
-//! A list that is given up after some of its pages were read continues at that page in the next cycle, which then reads what
-//! lies before: no page waits for another. After a cycle that read nothing the next one begins at page 1. A page beyond the
-//! total that the API gave is not requested.
+//! If a list is given up after some of its pages were read, the next cycle continues at that page, and then reads the pages
+//! before it. So no page has to wait for another. After a cycle that read nothing, the next one begins at page 1. A page
+//! beyond the total from the API is not requested.
 //!
-//! A page that is too large to be read is requested again with fewer items, down to one. Pages grow again once as many items were
-//! read as a larger page holds: by numbers only where a larger one begins, and to sizes that the API is known to give.
+//! A page that is too large to be read is requested again with fewer items, down to one. The size of pages grows again once
+//! as many items were read as a larger page has. If pages have numbers, it grows only where a larger page begins, and only to
+//! sizes that the API is known to return.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -22,111 +23,111 @@ use crate::engine::backoff::{Backoff, RETRY_AFTER_MAX};
 use crate::random::Random;
 use crate::time::Monotonic;
 
-/// A page that fails so often is passed over. Those that follow one that was passed over are tried once.
+/// A page that fails this often is skipped. The pages after a skipped one are tried once.
 const ATTEMPTS: u32 = 3;
-/// After so many pages in a row that were passed over, one more that fails tells that it is not the pages.
+/// After this many skipped pages in a row, another failure means that the pages are not the cause.
 const PASSED_OVER_MAX: u32 = 5;
-/// After a poll that read nothing, only every such poll looks at the pages after the first: a dead API gets three requests a
-/// poll, and a list whose first pages alone fail is still found.
+/// After polls that read nothing, only every sixth one tries the pages after the first. So a dead API gets three requests in
+/// a poll, and a list whose first pages alone fail is still found.
 const LOOK_AHEAD_EVERY: u32 = 6;
 
-/// How long a page that failed is left alone.
+/// The backoff of a page that failed.
 const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(250), max: Duration::from_secs(2) };
-/// The same where the API asks to be left alone, and does not say for how long.
+/// The same if the API asks for a pause without a `Retry-After`.
 const PATIENCE: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
 
-/// Where one cycle is in its list.
+/// The position of one cycle in its list.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub struct Pager {
     dialect: Dialect,
-    /// Where it was begun.
+    /// The position at which it began.
     from: Place,
-    /// The first id that came.
+    /// The first id that was read.
     first: Option<String>,
-    /// Once the end has come: the page up to which it is read anew, which is that where it was begun.
+    /// After the end of the list: the page up to which it is read again, which is the one at which it began.
     end: Option<u64>,
-    /// Where it was given up.
+    /// The position at which it was given up.
     given_up: Option<Place>,
     place: Place,
-    /// When the page may be asked for (again).
+    /// The earliest time of the next request for the page.
     not_before: Monotonic,
     failures: u32,
-    /// How often in a row the API asked to be left alone.
+    /// How often in a row the API asked for a pause.
     pleas: u32,
-    /// How many pages before this one were passed over in a row.
+    /// The number of pages before this one that were skipped in a row.
     passed_over: u32,
     /// Whether any page is missing.
     has_gaps: bool,
     is_done: bool,
-    /// The ids that have come (as hashes): all of them where pages have numbers, else those of the last page.
+    /// The hashes of the ids that were read: all of them if pages have numbers, else those of the last page.
     seen: BTreeSet<u64>,
-    /// By how many pages it may go back: each page that brings something new allows for one. Else it might go to and fro for ever
-    /// where totals go up and down, as those of replicas do of which one lies behind.
+    /// The number of pages that it may go back: each page with new items permits one. Otherwise it might go back and forth
+    /// without end if totals go up and down, as with two replicas of which one is stale.
     back_max: u64,
-    /// Whether any page but the first has brought something that had not come before.
+    /// Whether any page but the first had new items.
     is_moving: bool,
-    /// The most items that a page had. An API may give fewer than it is asked for.
+    /// The largest number of items in a page. An API may return fewer than requested.
     widest: u64,
-    /// How many items have come since the size of pages changed.
+    /// The number of items since the size of pages changed.
     narrow: u64,
-    /// How many items have come, those that came twice included.
+    /// The number of items, including those that were read twice.
     items: u64,
-    /// How many pages of the present size were passed over in all, or lie before the place where it was begun.
+    /// The number of pages of the present size that were skipped, or are before the position at which it began.
     missed: u64,
-    /// The items of those that had another size.
+    /// The items in those of another size.
     missed_items: u64,
     total: Option<u64>,
-    /// The number of items in the range of the place, as the API gave it last: a page beyond it is not requested.
+    /// The number of items in the range of the position, from the API's last answer: a page beyond it is not requested.
     remaining: Option<u64>,
-    /// The number of items in the whole list, as the API gave it last.
+    /// The number of items in the whole list, from the API's last answer.
     whole: Option<u64>,
     /// Whether any page was read.
     has_read: bool,
-    /// How many polls before this one read nothing.
+    /// The number of polls before this one that read nothing.
     empty_polls: u32,
 }
 
-/// What one poll leaves for the next.
+/// The state that one poll passes to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The page that the next poll begins with.
+    /// The page with which the next poll begins.
     pub from: Place,
-    /// The number of items in the range of `from`, where it is known.
+    /// The number of items in the range of `from`, if it is known.
     remaining: Option<u64>,
-    /// The number of items in the whole list, where it is known.
+    /// The number of items in the whole list, if it is known.
     total: Option<u64>,
-    /// The number of items on a page, where it is known.
+    /// The number of items in a page, if it is known.
     size: u64,
-    /// How many polls in a row read nothing.
+    /// The number of polls in a row that read nothing.
     empty_polls: u32,
 }
 
-/// What follows from a page that failed.
+/// The consequence of a page that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setback {
-    /// It is asked for again, a little later.
+    /// It is requested again, after a short delay.
     Again,
-    /// It is asked for again with fewer items.
+    /// It is requested again with fewer items.
     Smaller,
-    /// It is passed over, so that it does not hold back the rest.
+    /// It is skipped, so that it does not delay the rest.
     PassedOver,
-    /// The whole list is out of reach.
+    /// The list is given up.
     GivenUp,
 }
 
 impl Pager {
-    /// At the beginning of a list.
+    /// Returns a pager at the beginning of a list.
     pub fn new(dialect: Dialect) -> Self {
         Self::begun(dialect, Place::default())
     }
 
-    /// In the midst of a list, the beginning of which comes last.
+    /// Returns a pager in the middle of a list. The beginning of the list is read last.
     pub fn begun(dialect: Dialect, from: Place) -> Self {
         Self::resumed(dialect, Progress { from, ..Progress::default() })
     }
 
-    /// Where the poll before has left it.
+    /// Returns a pager at the position where the previous poll stopped.
     pub fn resumed(dialect: Dialect, progress: Progress) -> Self {
         let Progress { from, remaining, total: whole, size, empty_polls } = progress;
         Self {
@@ -158,7 +159,7 @@ impl Pager {
         }
     }
 
-    /// What the next poll begins with.
+    /// Returns the state for the next poll.
     pub fn progress(&self) -> Progress {
         let from = self.given_up.clone().filter(|place| !place.is_beginning()).unwrap_or_default();
         let remaining = match &from.after {
@@ -169,38 +170,38 @@ impl Pager {
         Progress { from, remaining, total: self.whole, size: self.widest, empty_polls }
     }
 
-    /// Where the list was given up, if it is worth while to go on from there.
+    /// Returns the position at which the list was given up, if the next poll can continue there.
     pub fn given_up(&self) -> Option<&Place> {
         self.given_up.as_ref()
     }
 
-    /// Whether the list has come to its end, or was given up.
+    /// Returns whether the end of the list was reached, or the list was given up.
     pub fn is_done(&self) -> bool {
         self.is_done
     }
 
-    /// Whether the list has come to its end, and every page of it.
+    /// Returns whether the end of the list was reached, with every page.
     pub fn is_complete(&self) -> bool {
         self.is_done && !self.has_gaps
     }
 
-    /// The page to ask for, and from when on.
+    /// Returns the page to request, and the earliest time of the request.
     pub fn next(&self) -> Option<(&Place, Monotonic)> {
         (!self.is_done).then_some((&self.place, self.not_before))
     }
 
-    /// The API is to be left alone until then.
+    /// Returns the earliest time of the next request.
     pub fn not_before(&self) -> Monotonic {
         self.not_before
     }
 
-    /// How many items a page of the size that is requested holds.
+    /// Returns the number of items in a page of the requested size.
     fn size(&self) -> u64 {
-        // One that gives more than the most that it is asked for gives what it likes.
+        // An API that returns more than the maximum page size ignores the requested size.
         if self.widest > PAGE_SIZE as u64 { self.widest } else { self.widest.min(self.place.size as u64) }
     }
 
-    /// Takes a page in: resources that came before are taken out of it. An error says that the list leads nowhere.
+    /// Processes a page: resources that were read before are removed from it. An error means that the API ignores a parameter.
     pub fn took(&mut self, page: &mut Page) -> Result<(), String> {
         (self.failures, self.passed_over, self.pleas) = (0, 0, 0);
         self.has_read = true;
@@ -227,7 +228,7 @@ impl Pager {
         } else {
             match self.dialect {
                 Dialect::Search => {
-                    // Where nothing is understood, the last id alone tells that nothing has moved.
+                    // If no item can be parsed, only the last id shows that the position has not moved.
                     let is_stale = is_stale || (last.is_some() && last == self.place.after);
                     self.seen = came;
                     self.go_on_by_id(page, last);
@@ -254,7 +255,8 @@ impl Pager {
         Err(format!("the API gave {seen}: it seems not to understand {parameter}="))
     }
 
-    /// The last page is done with: what lies before the page where the list was begun is left, unless that was read as well.
+    /// Handles the end of the list: the pages before the position at which it began are read next, unless they were read as
+    /// well.
     fn end_of_list(&mut self) {
         self.is_done = true;
         if self.end.is_none() && !self.from.is_beginning() {
@@ -268,7 +270,7 @@ impl Pager {
         (self.end, self.is_done) = (Some(self.from.page), false);
         (self.items, self.missed, self.missed_items, self.total) = (0, 0, 0, None);
         (self.failures, self.passed_over) = (0, 0);
-        // How many items come before the first that was read is not known.
+        // The number of items before the first one that was read is unknown.
         self.remaining = self.whole.filter(|_| self.place.before.is_none());
     }
 
@@ -287,7 +289,7 @@ impl Pager {
                 self.resize(larger);
             }
         } else {
-            // Nothing on it could be understood, so that its last id is not known.
+            // Its last item could not be parsed, so its id is not known.
             (self.place.page, self.remaining) = (self.place.page + 1, page.total);
         }
     }
@@ -301,9 +303,9 @@ impl Pager {
         };
         (self.total, self.remaining) = (page.total, page.total);
         self.is_done = match page.total {
-            // Without numbers of pages everything came at once, as it does when they are ignored.
+            // An API without page numbers returns everything at once; so does one that ignores them.
             None => page.items != self.place.size || is_stale,
-            // What came twice must not count for what has not come, and short pages not for whole ones.
+            // Items that were read twice must not replace missing ones, and short pages must not count as whole ones.
             Some(total) => {
                 let came = self.items + self.missed_items + self.missed * self.size();
                 page.items == 0 || came.min(self.place.page * self.size()) >= total
@@ -311,7 +313,7 @@ impl Pager {
         } || self.end.is_some_and(|end| is_stale && self.place.page >= end);
         let back = gone.div_ceil(self.size()).min(self.place.page - 1).min(self.back_max);
         if back > 0 {
-            // What stood at the head of this page may now stand at the end of the one before.
+            // The first items of this page may now be the last ones of the previous page.
             (self.place.page, self.back_max) = (self.place.page - back, self.back_max - back);
             self.is_done = false;
         } else {
@@ -327,8 +329,8 @@ impl Pager {
         }
     }
 
-    /// Requests pages of another size from now on. If the API gives fewer than it is asked for, the next perhaps begins a little before
-    /// this place.
+    /// Changes the size of the requested pages. If the API returns fewer items than requested, the next page may begin a
+    /// little before this position.
     fn resize(&mut self, size: usize) {
         let before = self.size();
         let begins = |page: u64| (page - 1) * before / size as u64 + 1;
@@ -338,11 +340,11 @@ impl Pager {
         (self.place.size, self.from.size, self.narrow) = (size, size, 0);
     }
 
-    /// Takes in that a page failed.
+    /// Processes the failure of a page.
     pub fn failed(&mut self, failure: &Failure, now: Monotonic, random: &mut Random) -> Setback {
         let wish = failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
         if failure.class == Class::Throttled {
-            // Nothing is wrong with the page.
+            // The page itself is not the problem.
             self.pleas = self.pleas.saturating_add(1);
             let pause = if wish.is_zero() { PATIENCE.delay(self.pleas, random) } else { wish };
             self.not_before = now + pause;
@@ -357,10 +359,10 @@ impl Pager {
         self.pass_over(is_whole_list)
     }
 
-    /// Takes in that a page is too large to be read, or to come in time. A single item that is late is a failure like any other; one that is
-    /// too large is skipped.
+    /// Processes a page that is too large to be read, or to arrive in time. A single item that is late is a failure like any
+    /// other; one that is too large is skipped.
     pub fn oversized(&mut self, failure: &Failure, now: Monotonic, random: &mut Random) -> Setback {
-        // Whatever else is wrong with it, the API answers.
+        // In any case the API has answered.
         self.has_read = true;
         let is_divisible = self.widest <= PAGE_SIZE as u64;
         match self.place.smaller().filter(|_| is_divisible) {
@@ -373,13 +375,13 @@ impl Pager {
         }
     }
 
-    /// Goes on without a page, or gives the list up.
+    /// Skips a page, or gives the list up.
     fn pass_over(&mut self, is_whole_list: bool) -> Setback {
         let looks_ahead = self.has_read || self.empty_polls.is_multiple_of(LOOK_AHEAD_EVERY);
         let is_last = self.remaining.is_some_and(|remaining| self.place.page * self.size() >= remaining);
         if is_whole_list || self.passed_over == PASSED_OVER_MAX || !(looks_ahead || is_last) {
             (self.is_done, self.has_gaps) = (true, true);
-            // A poll that read nothing says nothing about where the list can be read: the next one begins at page 1.
+            // A poll that read nothing does not show where the list can be read: the next one begins at page 1.
             if !is_whole_list && self.has_read {
                 self.given_up = Some(Place { before: None, ..self.place.clone() });
             }

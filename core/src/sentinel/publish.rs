@@ -1,4 +1,4 @@
-//! The connection to the broker, and the events that go through it.
+//! The connection to the broker, and the publication of events.
 //!
 //! Source: HyperFleet Sentinel, "Message Publisher", "Error Handling".
 
@@ -15,36 +15,36 @@ use crate::engine::broker::{Broker, CloudEvent};
 use crate::engine::machine::{Note, Step};
 use crate::time::{Monotonic, Now};
 
-/// How long the broker is left alone after a connection failed or was lost.
+/// The backoff after a connection failed or was lost.
 const RECONNECT: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_secs(30) };
 
 /// The connection to the broker.
 #[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) is_up: bool,
-    /// Whether there was trouble since it was last up.
+    /// Whether there were failures since it was last up.
     is_troubled: bool,
     is_asking: bool,
-    /// How often it failed or was lost since something last went through it: who is let in may still not be allowed to publish.
+    /// Consecutive failures or losses since it last worked. A user who can connect may still not be permitted to publish.
     failures: u32,
     not_before: Monotonic,
 }
 
 impl Link {
-    /// It does what it is for.
+    /// Records that it works.
     pub(super) fn works(&mut self) {
         self.failures = 0;
     }
 }
 
 impl Sentinel {
-    /// When the broker is to be connected to.
+    /// Returns when the connection to the broker is due.
     pub(super) fn link_due(&self) -> Option<Monotonic> {
         let is_needed = self.cycle.is_some() && self.broker.is_some() && !self.link.is_up;
         (is_needed && !self.link.is_asking).then_some(self.link.not_before)
     }
 
-    /// Connects, and makes sure at the beginning of each cycle that the connection still stands.
+    /// Connects, and checks the connection at the beginning of each cycle.
     pub(super) fn connect(&mut self, now: Now, step: &mut Step) {
         if self.link_due().is_none_or(|at| at > now.monotonic) {
             return;
@@ -90,14 +90,14 @@ impl Sentinel {
         step.notes.push(self.shard().count(metrics::BROKER_ERRORS, 1));
     }
 
-    /// Enters that the broker can't be published to.
+    /// Records that events can't be published to the broker.
     pub(super) fn not_connected(&mut self, reason: &'static str, message: String, now: Now, step: &mut Step) {
         self.link.is_troubled = true;
         self.find(self.publishing(None), now, step);
         self.trouble(Finding::broken(status::BROKER_CONNECTED, reason, message), now, step);
     }
 
-    /// Whether all that is due gets published, given the cycle that has ended, if one has.
+    /// Returns whether all due events are published, for a cycle that has ended, if there is one.
     pub(super) fn publishing(&self, ended: Option<&Cycle>) -> Finding {
         let failed = ended.map_or(0, |cycle| cycle.tally.failed);
         let malformed = ended.map_or(0, |cycle| cycle.tally.malformed);
@@ -168,7 +168,7 @@ impl Sentinel {
             let silence = || Err(Failure::new(Class::Unknown, "no answer for this event"));
             if let Err(failure) = results.next().unwrap_or_else(silence) {
                 left.push(event::again(sent, &mut self.random));
-                // That the connection broke says most.
+                // A broken connection is the most useful reason.
                 if why.as_ref().is_none_or(|why| why.class != Class::Unknown) {
                     why = Some(failure);
                 }
@@ -199,7 +199,7 @@ impl Sentinel {
         step.notes.push(Note::Warning { message });
     }
 
-    /// The connection that stood does not stand any more.
+    /// Records that the connection was lost.
     fn link_lost(&mut self, loaded: &Loaded, failure: &Failure, now: Now, step: &mut Step) {
         let is_ours = self
             .loader
@@ -214,7 +214,7 @@ impl Sentinel {
     }
 }
 
-/// A number of events, as the beginning of a sentence.
+/// Returns a number of events, as the beginning of a sentence.
 fn were(events: usize) -> String {
     if events == 1 { "1 event was".to_owned() } else { format!("{events} events were") }
 }

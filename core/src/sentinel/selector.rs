@@ -1,4 +1,4 @@
-//! The shard: which resources are a Sentinel's own, by their labels.
+//! The shard: which resources belong to a Sentinel, by their labels.
 //!
 //! Source: HyperFleet Sentinel, "Sharding Architecture", "Config Loader" (`BuildLabelSelector`).
 
@@ -33,17 +33,19 @@ enum Operator {
 const PREFIX_MAX: usize = 253;
 const NAME_MAX: usize = 63;
 
-/// The longest search that the released API reads, in bytes.
+/// The longest search that the released API accepts, in bytes.
 const SEARCH_MAX: usize = 4096;
-/// What a search holds besides the selector: the place in the list, which is two ids at most, and the kind, which the API adds.
+/// The rest of a search besides the selector: the position in the list, which is at most two ids, and the kind, which the API
+/// adds.
 const RESERVED: usize = 2 * (ID_MAX + 32) + 32;
-/// So many comparisons are sent: with 60 a page of 20,000 resources takes the API 9 s, and without any 25 ms.
+/// The maximum number of comparisons in a search. With 60, a page of 20,000 resources takes the API 9 s, and without any 25
+/// ms.
 const COMPARISONS_MAX: usize = 16;
-/// An id may be so long in a search, in bytes. The API gives UUIDs, of 36.
+/// The maximum length of an id in a search, in bytes. The API uses UUIDs, of 36 bytes.
 const ID_MAX: usize = 128;
 
 impl Selector {
-    /// Reads the selector of a configuration; every problem that it has, with its place below `spec`.
+    /// Parses the selector of a configuration. The error lists every problem, with its path below `spec`.
     pub fn read(selector: &ShardSelector) -> Result<Self, Vec<String>> {
         let mut problems = Vec::new();
         let mut requirements = Vec::new();
@@ -88,19 +90,19 @@ impl Selector {
         if problems.is_empty() { Ok(Self { requirements }) } else { Err(problems) }
     }
 
-    /// Whether it selects everything.
+    /// Returns whether it selects everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether a resource with these labels belongs to the shard.
+    /// Returns whether a resource with these labels belongs to the shard.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|Requirement { key, operator }| {
             let value = labels.get(key);
             match operator {
                 Operator::Equals(wanted) => value == Some(wanted),
                 Operator::In(values) => value.is_some_and(|value| values.contains(value)),
-                // As in Kubernetes, what lacks the label is not among the values.
+                // As in Kubernetes, a resource without the label matches NotIn.
                 Operator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
                 Operator::Exists => value.is_some(),
                 Operator::DoesNotExist => value.is_none(),
@@ -108,9 +110,9 @@ impl Selector {
         })
     }
 
-    /// As a search of the released API, which may find more than the shard: only what narrows the list is sent (equality and In,
-    /// of keys and values that every release understands), and what is sent is bounded, because the API compares each
-    /// resource again for each page. All other terms are left to [`Self::matches`].
+    /// Returns the selector as a search of the released API, which may find more than the shard. Only terms that narrow the
+    /// list are sent: equality and In, of keys and values that every release parses. Their number is bounded, because the API
+    /// compares each resource again for each page. [`Self::matches`] evaluates all other terms.
     pub fn search(&self) -> String {
         let (mut search, mut comparisons) = (String::new(), 0);
         for requirement in &self.requirements {
@@ -128,10 +130,10 @@ impl Selector {
 }
 
 impl Requirement {
-    /// As a term of a search, with the number of comparisons in it; none if it is not sent.
+    /// Returns the requirement as a term of a search, with the number of its comparisons; `None` if it is not sent.
     fn search(&self) -> Option<(String, usize)> {
         let key = &self.key;
-        // A hyphen is read as a minus, and keys can't be quoted; release 0.3.0 refuses dots, slashes and capitals.
+        // A hyphen is parsed as a minus, and keys can't be quoted; release 0.3.0 refuses dots, slashes and capitals.
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if !key.chars().all(is_plain) || !key.starts_with(|c: char| c.is_ascii_lowercase()) {
             return None;
@@ -143,18 +145,18 @@ impl Requirement {
         };
         let equal = values.iter().map(|value| Some(format!("labels.{key}={}", quoted(value)?)));
         let equal = equal.collect::<Option<Vec<_>>>()?;
-        // Release 0.3.0 knows no lists.
+        // Release 0.3.0 does not support lists.
         let term = equal.join(" or ");
         Some((if equal.len() == 1 { term } else { format!("({term})") }, equal.len()))
     }
 }
 
-/// An id as a string of the search language.
+/// Returns an id as a string of the search language.
 pub(super) fn quoted_id(id: &str) -> Option<String> {
     quoted(id).filter(|quoted| quoted.len() <= ID_MAX)
 }
 
-/// What is wrong with the key of a label, by the rules of Kubernetes.
+/// Returns what is wrong with the key of a label, by the rules of Kubernetes.
 fn key_problem(key: &str) -> Option<String> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     if name.is_empty() || !is_name(name) {
@@ -172,7 +174,7 @@ fn key_problem(key: &str) -> Option<String> {
     })
 }
 
-/// The same of a value, which may be empty.
+/// Returns the same for a value, which may be empty.
 fn value_problem(value: &str) -> Option<String> {
     let problem = || {
         format!(
@@ -188,7 +190,7 @@ fn is_name(text: &str) -> bool {
     text.len() <= NAME_MAX && text.chars().all(is_inner) && text.starts_with(is_end) && text.ends_with(is_end)
 }
 
-/// A string of the search language. An empty one can't be written.
+/// Returns a string of the search language. An empty one can't be written.
 fn quoted(text: &str) -> Option<String> {
     if text.is_empty() || text.contains('\\') {
         return None;
@@ -197,7 +199,8 @@ fn quoted(text: &str) -> Option<String> {
 }
 
 impl fmt::Display for Selector {
-    /// As `labels.Selector` of Kubernetes writes it, which sorts keys and values; empty for everything.
+    /// Writes the selector as `labels.Selector` of Kubernetes does, which sorts keys and values; empty if it selects
+    /// everything.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sorted = |values: &[String]| {
             let mut values = values.to_vec();
@@ -210,7 +213,7 @@ impl fmt::Display for Selector {
             }
             match operator {
                 Operator::Equals(value) => write!(f, "{key}={value}")?,
-                // `in ()` can be written and not read.
+                // `in ()` could be written, but not parsed.
                 Operator::In(values) if *values == [""] => write!(f, "{key}=")?,
                 Operator::NotIn(values) if *values == [""] => write!(f, "{key}!=")?,
                 Operator::In(values) => write!(f, "{key} in ({})", sorted(values))?,

@@ -1,15 +1,15 @@
 //! Conditions and counts of a SentinelConfig, written when they have changed.
 //!
-//! | condition | tells |
+//! | condition | meaning |
 //! | --- | --- |
-//! | `ConfigValid` | whether the configuration can be gone by |
-//! | `FleetReachable` | whether the last poll brought the whole list |
+//! | `ConfigValid` | whether the configuration is valid |
+//! | `FleetReachable` | whether the last poll read the whole list |
 //! | `BrokerConnected` | whether events can be published |
 //! | `Publishing` | whether every due event of the last cycle was confirmed |
 //! | `Ready` | whether all of these are True for the latest generation |
 //!
-//! A new generation is written at once: clients such as kstatus and `kubectl wait` wait for it. A condition that changes its
-//! status or its reason follows within 5 s, messages and counts at most once a minute.
+//! A new generation is written at once: clients such as kstatus and `kubectl wait` wait for it. A changed status or reason of
+//! a condition is written within 5 s, messages and counts at most once a minute.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,9 +26,9 @@ use crate::time::{Monotonic, Now};
 
 use super::{Asked, Sentinel};
 
-/// Whether the configuration can be gone by.
+/// Whether the configuration is valid.
 pub const CONFIG_VALID: &str = "ConfigValid";
-/// Whether the last poll brought the whole list.
+/// Whether the last poll read the whole list.
 pub const FLEET_REACHABLE: &str = "FleetReachable";
 /// Whether events can be published.
 pub const BROKER_CONNECTED: &str = "BrokerConnected";
@@ -37,74 +37,73 @@ pub const PUBLISHING: &str = "Publishing";
 
 /// Whether all of these are True for the latest generation.
 pub const READY: &str = "Ready";
-/// Of what [`READY`] is made.
+/// The conditions that [`READY`] depends on.
 const PARTS: [&str; 4] = [CONFIG_VALID, FLEET_REACHABLE, BROKER_CONNECTED, PUBLISHING];
 
-/// The reason of [`FLEET_REACHABLE`] and [`PUBLISHING`] where the selector matches no resource.
+/// The reason of [`FLEET_REACHABLE`] and [`PUBLISHING`] if the selector matches no resource.
 pub const NOTHING_SELECTED: &str = "NothingSelected";
 
-/// How often counts and messages are written at most.
+/// The minimum time between writes of counts and messages.
 const PACE: Duration = Duration::from_mins(1);
-/// How often the status is written at most, even where a condition has changed.
+/// The minimum time between any two writes of the status, even if a condition has changed.
 const PACE_URGENT: Duration = Duration::from_secs(5);
-/// How long after a failed write the next is tried.
+/// The delay before a failed write is retried.
 const RETRY: Duration = Duration::from_secs(30);
-/// The same, where it is not allowed: the Sentinel works without it.
+/// The same if the write is forbidden: the Sentinel works without it.
 const RETRY_FORBIDDEN: Duration = Duration::from_mins(10);
 
-/// What the status should say.
+/// The desired status.
 #[derive(Debug, Default)]
 pub struct Conditions {
     wanted: Vec<Condition>,
     last_cycle: Option<LastCycle>,
     is_writing: bool,
     not_before: Monotonic,
-    /// When it may be written again after a failed write.
+    /// The earliest time of the next write after a failed one.
     retry_at: Monotonic,
-    /// Whether a status that speaks of the latest generation was sent: it is sent at once only once, so that another client that
-    /// keeps overwriting it is not answered without a pause.
+    /// Whether a status for the latest generation was sent. It is sent without a pause only once. Otherwise a client that
+    /// keeps overwriting it would cause writes without a pause.
     is_sent: bool,
-    /// Whether the last write met another version of the object than it was compared with: the watch will bring it.
+    /// Whether the last write had a stale precondition: the watch will show the newer version of the object.
     is_outdated: bool,
-    /// When messages and counts may be written.
+    /// The earliest time of the next write of messages and counts.
     pace: Monotonic,
-    /// When the status is to be written; none if it says what it should, or is being written.
+    /// When the status is due to be written; `None` if it is up to date, or is being written.
     due: Option<Monotonic>,
 }
 
 impl Finding {
-    /// It holds.
+    /// Returns a condition that holds.
     pub(super) fn valid(condition: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
         Self { condition, status: Status::True, reason, message: message.into() }
     }
 
-    /// It does not hold.
+    /// Returns a condition that does not hold.
     pub(super) fn broken(condition: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
         Self { condition, status: Status::False, reason, message: message.into() }
     }
 }
 
 impl Conditions {
-    /// When the status is to be written.
+    /// Returns when the status is due to be written.
     pub(super) fn due(&self) -> Option<Monotonic> {
         self.due
     }
 
-    /// Takes over what an object says that was not seen before: what was found out about another one of its name does not
-    /// hold for it.
+    /// Copies the status of an object that was not seen before. Findings about another object of its name do not apply to it.
     pub(super) fn adopt(&mut self, status: &SentinelConfigStatus) {
         self.wanted.clone_from(&status.conditions);
         self.last_cycle.clone_from(&status.last_cycle);
     }
 
-    /// What was found out holds for this generation as well: nothing has changed that it depends on.
+    /// Applies the findings to this generation as well: nothing that they depend on has changed.
     pub(super) fn hold_for(&mut self, generation: i64) {
         for condition in &mut self.wanted {
             condition.observed_generation = Some(generation);
         }
     }
 
-    /// The watch has brought another version of the object.
+    /// Records that the watch has shown another version of the object.
     pub(super) fn observed(&mut self, is_new_generation: bool) {
         if std::mem::take(&mut self.is_outdated) || is_new_generation {
             self.retry_at = Monotonic::START;
@@ -113,7 +112,7 @@ impl Conditions {
     }
 }
 
-/// Whether all is well, by the other conditions: the first that is not tells why.
+/// Returns the condition Ready. The first condition that does not hold is the reason.
 fn ready(conditions: &[Condition], generation: i64, now: Now) -> Condition {
     let current = |name: &str| {
         let is_it = |c: &&Condition| c.type_ == name && c.observed_generation == Some(generation);
@@ -143,7 +142,7 @@ fn ready(conditions: &[Condition], generation: i64, now: Now) -> Condition {
     }
 }
 
-/// What readers see at a glance.
+/// Returns the fields of conditions whose change is urgent.
 fn gist(conditions: &[Condition]) -> Vec<(&str, &str, &str, Option<i64>)> {
     conditions
         .iter()
@@ -152,7 +151,7 @@ fn gist(conditions: &[Condition]) -> Vec<(&str, &str, &str, Option<i64>)> {
 }
 
 impl Sentinel {
-    /// Enters a finding.
+    /// Records a finding.
     pub(super) fn find(&mut self, finding: Finding, now: Now, step: &mut Step) {
         let generation = self.loader.generation();
         let wanted = &mut self.conditions.wanted;
@@ -163,7 +162,7 @@ impl Sentinel {
             if changed.type_ == FLEET_REACHABLE && changed.reason == NOTHING_SELECTED {
                 step.notes.push(Note::Warning { message: changed.message.clone() });
             }
-            // What this step has reported as a warning is not reported as one again.
+            // A problem that this step has reported as a warning is not reported as one again.
             let is_reported = step.notes.iter().any(|note| matches!(note, Note::Warning { .. }));
             step.notes.push(Note::ConditionChanged {
                 object: self.object(),
@@ -176,7 +175,7 @@ impl Sentinel {
         }
     }
 
-    /// Enters a finding that something is wrong, and tells of it each time.
+    /// Records a finding that something is wrong, and logs it each time.
     pub(super) fn trouble(&mut self, finding: Finding, now: Now, step: &mut Step) {
         step.notes.push(Note::Warning { message: format!("{}: {}", finding.reason, finding.message) });
         self.find(finding, now, step);
@@ -186,8 +185,8 @@ impl Sentinel {
         self.conditions.last_cycle = Some(tally);
     }
 
-    /// What the status should say, given what it says. A condition that readers saw in one state all along has not moved,
-    /// whatever it was in between.
+    /// Returns the desired status for a given one. If readers saw a condition in one state all along, its transition time
+    /// does not change, whatever its state was in between.
     fn wanted_status(&self, before: &SentinelConfigStatus) -> SentinelConfigStatus {
         let mut conditions = self.conditions.wanted.clone();
         for condition in &mut conditions {
@@ -203,7 +202,7 @@ impl Sentinel {
         }
     }
 
-    /// Writes the status, if it is to be written now; else tells when it is.
+    /// Writes the status, if it is due; otherwise records when it is.
     pub(super) fn write_status(&mut self, now: Now, step: &mut Step) {
         self.conditions.due = None;
         let Some(observed) = self.loader.observed.as_ref().filter(|_| !self.conditions.is_writing) else {
@@ -225,7 +224,7 @@ impl Sentinel {
             self.conditions.due = Some(due);
             return;
         }
-        // Only over the status that it was compared with, of the object that it speaks of.
+        // The write is refused if the status has changed since the comparison, or the object is another one.
         let precondition = json!({ "uid": observed.uid, "resourceVersion": observed.version.to_string() });
         let patch = Arc::new(json!({ "metadata": precondition, "status": wanted }));
         let target = self.object();
@@ -252,7 +251,7 @@ impl Sentinel {
             }
             Err(failure) => {
                 let retry = match failure.class {
-                    // Another client wrote, or deleted it: the watch tells what.
+                    // Another client changed or deleted it: the watch will show that.
                     Class::Conflict | Class::NotFound => {
                         self.conditions.retry_at = now.monotonic + PACE_URGENT;
                         (self.conditions.is_outdated, self.conditions.is_sent) = (true, false);

@@ -20,14 +20,14 @@ mod late;
 #[path = "tests/troubles.rs"]
 mod troubles;
 
-/// When everything begins.
+/// The start time.
 const START: &str = "2025-10-21T12:00:00Z";
 
-/// A Sentinel with a scripted world: what it asks for is answered at once, in its order.
+/// A Sentinel with scripted answers: each request is answered at once, in order.
 struct Bench {
     sentinel: Sentinel,
     elapsed: Duration,
-    /// How the API, the broker and Kubernetes answer.
+    /// The answers of the API, the broker and Kubernetes.
     answer: Box<dyn FnMut(&Action) -> Outcome>,
     told: String,
     spans: Vec<Span>,
@@ -108,7 +108,7 @@ impl Bench {
         self.happens(Event::ListCompleted { kind: load::kind() });
     }
 
-    /// Lets time pass, with all that falls due meanwhile.
+    /// Advances the time, with all events that become due.
     fn passes(&mut self, time: Duration) {
         let end = self.elapsed + time;
         while let Some(deadline) = self.sentinel.deadline().filter(|deadline| deadline.at.elapsed() <= end) {
@@ -172,7 +172,7 @@ fn is_publication(action: &Action) -> bool {
     matches!(action, Action::Publish { .. })
 }
 
-/// A Sentinel of which some actions have not been answered yet, with these and what it told so far.
+/// Returns a Sentinel with some unanswered actions, these actions, and its notes so far.
 fn unanswered(page: &Success, waits: fn(&Action) -> bool) -> (Sentinel, Now, VecDeque<Request>, Vec<Note>) {
     let Bench { mut sentinel, .. } = Bench::new(confirmed);
     let now = Bench::new(confirmed).now();
@@ -448,7 +448,7 @@ fn the_next_page_is_asked_for_as_the_first_is_published() {
         asked.extend(step.requests);
     }
     assert_eq!(first, Some((1, vec!["fetch", "publish"])));
-    // 3,000 events are held, of which 2,000 are on their way, in requests of 100.
+    // 3,000 events are held, of which 2,000 are in flight, in requests of 100.
     assert_eq!((pages, publications.len()), (30, 20));
     assert_eq!(sentinel.queue_depths(), [("event", 3000)]);
     let answered = publications.remove(0);

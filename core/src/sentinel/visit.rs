@@ -1,4 +1,4 @@
-//! The pages of the list, and what is decided on each resource.
+//! The pages of the list, and the decision on each resource.
 //!
 //! Source: HyperFleet Sentinel, "Main Reconciler", steps 2 and 3.
 
@@ -15,9 +15,9 @@ use crate::engine::action::{Action, Class, Failure, Outcome, Success};
 use crate::engine::machine::{Note, Step};
 use crate::time::Now;
 
-/// The reason where a page is too large to be read.
+/// The reason if a page is too large to be read.
 const TOO_LARGE: &str = "AnswerTooLarge";
-/// So many malformed resources are told, and remembered, in a cycle.
+/// The maximum number of malformed resources in a cycle that are reported and stored.
 const TOLD_MAX: usize = 1000;
 
 impl Sentinel {
@@ -65,7 +65,7 @@ impl Sentinel {
         self.visit(now, step);
     }
 
-    /// Looks at what has come, as long as there is room for the events.
+    /// Visits the resources that were read, as long as there is room for the events.
     pub(super) fn visit(&mut self, now: Now, step: &mut Step) {
         let Some(mut cycle) = self.cycle.take() else { return };
         while let Some(resources) = cycle.visit() {
@@ -78,7 +78,7 @@ impl Sentinel {
         self.cycle = Some(cycle);
     }
 
-    /// The whole list has come.
+    /// Handles the end of the list.
     fn listed(&mut self, cycle: &Cycle, now: Now, step: &mut Step) {
         self.has_polled = true;
         step.notes.push(cycle.loaded.shard.pending(cycle.tally.resources));
@@ -131,7 +131,7 @@ impl Sentinel {
             Setback::GivenUp => "the list was given up; the next poll begins at page 1",
         };
         let message = format!("GET {} failed: {failure}; {follows}", config::without_credentials(url));
-        // It may take long until the API lets itself be asked again.
+        // The API may ask for a long pause.
         let is_put_off = failure.class == Class::Throttled || failure.retry_after.is_some();
         if matches!(setback, Setback::Again | Setback::Smaller) && !is_put_off {
             step.notes.push(Note::Log { debug: true, message });
@@ -153,14 +153,14 @@ impl Sentinel {
         self.find(Finding::broken(status::FLEET_REACHABLE, reason, message), now, step);
     }
 
-    /// Decides on each of these resources.
+    /// Decides about each of these resources.
     fn decide(&mut self, cycle: &mut Cycle, resources: Vec<Resource>, now: Now, step: &mut Step) {
         let loaded = Arc::clone(&cycle.loaded);
         let config = &loaded.config;
         let mut due = Vec::with_capacity(resources.len());
         let (mut ready, mut not_ready) = (0_usize, 0_usize);
         for resource in resources {
-            // What the server could not filter is filtered here.
+            // The server could not filter these.
             if !resource.is_selected {
                 continue;
             }
@@ -189,7 +189,7 @@ impl Sentinel {
         cycle.push(due);
     }
 
-    /// Tells of resources that can't be understood.
+    /// Reports resources that can't be parsed.
     fn leave_out(&self, cycle: &mut Cycle, malformed: Vec<Malformed>, count: usize, step: &mut Step) {
         if count == 0 {
             return;
@@ -201,7 +201,7 @@ impl Sentinel {
             if cycle.malformed.len() == TOLD_MAX {
                 return;
             }
-            // What was told in the last cycle is known.
+            // Resources that were reported in the last cycle are not reported again.
             if !self.malformed.contains(&item.flaw) {
                 let message = format!("a resource is left out because it can't be understood: {item}");
                 step.notes.push(Note::Warning { message });
@@ -211,7 +211,7 @@ impl Sentinel {
     }
 }
 
-/// A decision in words.
+/// Returns a decision as text.
 fn told(resource: &Resource, decision: Decision) -> String {
     let state = if resource.is_ready { "ready" } else { "not ready" };
     match decision {

@@ -10,8 +10,8 @@ pub struct AddressRange {
 }
 
 impl AddressRange {
-    /// Reads an entry of `spec.addresses` of an `IPAddressPool` as MetalLB does: `192.0.2.0/24`, of which the host bits do
-    /// not matter, or `192.0.2.10-192.0.2.20`, where spaces may stand beside the hyphen; IPv6 likewise.
+    /// Parses an entry of `spec.addresses` of an `IPAddressPool` as MetalLB does. It is `192.0.2.0/24`, whose host bits do
+    /// not matter, or `192.0.2.10-192.0.2.20`, with optional spaces beside the hyphen; IPv6 likewise.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |how: &str| format!("{text:?} is not a range of addresses: {how}");
         if let Some((first, last)) = text.split_once('-') {
@@ -29,8 +29,8 @@ impl AddressRange {
         network.ok_or_else(|| wrong("write a network such as 192.0.2.0/24, or two addresses with a hyphen"))
     }
 
-    /// Whether MetalLB may give the address from this range. With `avoid_buggy` (`spec.avoidBuggyIPs` of the pool) it
-    /// leaves out IPv4 addresses that end in 0 or 255. An IPv4 address in the form of IPv6 is the IPv4 address.
+    /// Returns whether MetalLB may assign the address from this range. With `avoid_buggy` (`spec.avoidBuggyIPs` of the pool)
+    /// it skips IPv4 addresses that end in 0 or 255. An IPv4-mapped IPv6 address is treated as the IPv4 address.
     pub fn contains(&self, address: IpAddr, avoid_buggy: bool) -> bool {
         let address = address.to_canonical();
         let is_buggy = matches!(address, IpAddr::V4(address) if matches!(address.octets()[3], 0 | 255));
@@ -131,7 +131,7 @@ mod tests {
         fn an_ipv6_network_holds_what_shares_its_leading_bits(
             network: u128, length in 0u32..=128, other: u128, near in 0u32..=128,
         ) {
-            // An IPv4 address in the form of IPv6 is of the other family.
+            // An IPv4-mapped IPv6 address is of the other family.
             prop_assume!(network >> 32 != 0xffff);
             let range = format!("{}/{length}", Ipv6Addr::from(network));
             let range = AddressRange::parse(&range).unwrap();

@@ -13,7 +13,7 @@ use crate::engine::image::{DOCKER_HUB, ImageReference};
 use crate::engine::recording::Hide;
 use crate::engine::wire::cut;
 
-/// The credentials of a pull secret. It has no form that shows any of them.
+/// The credentials of a pull secret. No output format shows any of them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DockerConfig {
     /// The most specific one first.
@@ -26,22 +26,22 @@ struct Entry {
     credentials: SecretString,
 }
 
-/// Which images credentials are for.
+/// The images that credentials are for.
 #[derive(Clone, PartialEq, Eq)]
 struct Place {
-    /// With the port; labels may have wildcards.
+    /// With the port; labels may contain wildcards.
     host: String,
     /// Without slashes at its ends; empty for all repositories.
     path: String,
 }
 
 impl DockerConfig {
-    /// Reads `{"auths": {"<registry>": {"auth": "<base64 of user:password>"}}}`, where `username` and `password` may stand
-    /// instead of `auth`. Entries without credentials do no harm, but one must have some. Errors say what is wrong,
-    /// where, and how to mend it; they never show credentials.
+    /// Parses `{"auths": {"<registry>": {"auth": "<base64 of user:password>"}}}`; `username` and `password` may replace
+    /// `auth`. Entries without credentials are allowed, but at least one must have some. Errors state what is wrong, where,
+    /// and how to fix it; they never show credentials.
     pub fn parse(data: &[u8]) -> Result<Self, String> {
         let document: Value = serde_json::from_slice(data).map_err(|error| {
-            // The error's own words might quote the text.
+            // The parser's own message might quote the text.
             format!("it is not JSON (line {}, column {})", error.line(), error.column())
         })?;
         let auths = match document.get("auths") {
@@ -67,8 +67,8 @@ impl DockerConfig {
         Ok(Self { entries })
     }
 
-    /// The credentials for an image, as `user:password`: those of the longest path that its repository begins with, and
-    /// of a host that is named before one that a wildcard matches.
+    /// Returns the credentials for an image, as `user:password`. The longest path that is a prefix of its repository wins; an
+    /// exact host wins over a wildcard.
     pub fn credentials_for(&self, image: &ImageReference) -> Option<SecretString> {
         let entry = self.entries.iter().find(|entry| entry.place.holds(image))?;
         Some(entry.credentials.clone())
@@ -85,14 +85,14 @@ impl Place {
     fn parse(key: &str) -> Self {
         let place = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
         let (host, path) = place.split_once('/').unwrap_or((place, ""));
-        // What stands before an `@` may be credentials.
+        // The text before an `@` may be credentials.
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host).to_ascii_lowercase();
         let host = match host.as_str() {
             "index.docker.io" | "registry-1.docker.io" => DOCKER_HUB.to_owned(),
             _ => host,
         };
         let path = path.trim_matches('/');
-        // The version of the registry's API is no part of a repository.
+        // The API version of the registry does not belong to the repository.
         let path = match path.split_once('/').unwrap_or((path, "")) {
             ("v1" | "v2", rest) => rest,
             _ => path,
@@ -115,7 +115,7 @@ impl fmt::Debug for Place {
     }
 }
 
-/// A wildcard stands for any part of one label, as for the kubelet.
+/// Returns whether a pattern matches a host. A wildcard matches any text within one label, as in the kubelet.
 fn host_matches(pattern: &str, host: &str) -> bool {
     let label_matches = |(pattern, label): (&str, &str)| match pattern.split_once('*') {
         Some((start, end)) => {
@@ -127,7 +127,7 @@ fn host_matches(pattern: &str, host: &str) -> bool {
         && pattern.split('.').zip(host.split('.')).all(label_matches)
 }
 
-/// `user:password`, if an entry has them. An error begins with the place below the entry.
+/// Returns `user:password`, if an entry has them. An error begins with the location below the entry.
 fn credentials(auth: &Map<String, Value>) -> Result<Option<SecretString>, &'static str> {
     let [encoded, user, password] = ["auth", "username", "password"].map(|key| auth.get(key));
     let text = |value: Option<&Value>, problem| match value {
@@ -155,14 +155,14 @@ fn credentials(auth: &Map<String, Value>) -> Result<Option<SecretString>, &'stat
     }
 }
 
-/// With or without padding, as container tools take it.
+/// With or without padding, as container tools accept it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A text that [`DockerConfig::parse`] reads in the same way, for the same registries, and that holds no credentials of this
-/// one: for recordings.
+/// Returns a text that [`DockerConfig::parse`] reads in the same way, for the same registries, and that contains no
+/// credentials of this one: for recordings.
 pub fn stand_in(data: &[u8], hide: Hide<'_>) -> String {
     let mut document: Value = match serde_json::from_slice(data) {
         Ok(document) => document,
@@ -190,7 +190,7 @@ pub fn stand_in(data: &[u8], hide: Hide<'_>) -> String {
     document.to_string()
 }
 
-/// What is no JSON, and at the same place.
+/// Returns a text that is invalid JSON at the same location.
 fn no_json(data: &[u8], error: &serde_json::Error, hide: Hide<'_>) -> String {
     let hidden = hide(data);
     let (lines, spaces) = ("\n".repeat(error.line().saturating_sub(1)), |count: usize| " ".repeat(count));

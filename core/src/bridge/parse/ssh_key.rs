@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::engine::recording::Hide;
 
-/// Checks that a text is public keys as `authorized_keys` has them, one in a line, with blank lines and comments between
-/// them; tells how many. Errors name the line and show nothing of it, as it may be a private key.
+/// Checks that a text is a list of public keys in the format of `authorized_keys`: one in a line, with blank lines and
+/// comments between them. Returns their number. Errors name the line and show nothing of it, because it may be a private key.
 pub fn check(data: &[u8]) -> Result<usize, String> {
     let Ok(text) = std::str::from_utf8(data) else {
         return Err("it is not text; an SSH public key is a line such as `ssh-ed25519 AAAA… name`".to_owned());
@@ -34,7 +34,7 @@ pub fn check(data: &[u8]) -> Result<usize, String> {
     Ok(keys)
 }
 
-/// The types of keys, and how many fields the body of each has (RFC 4253, RFC 5656, RFC 8709, OpenSSH's PROTOCOL.u2f).
+/// The types of keys, and the number of fields in the body of each (RFC 4253, RFC 5656, RFC 8709, OpenSSH's PROTOCOL.u2f).
 const TYPES: [(&str, usize); 7] = [
     ("ssh-rsa", 3),
     ("ssh-ed25519", 2),
@@ -70,7 +70,7 @@ fn key(line: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The fields of a body, each of which follows its length; none if they do not come out even.
+/// Returns the length-prefixed fields of a body; `None` if their lengths do not match the body.
 fn parts(mut body: &[u8]) -> Option<Vec<&[u8]>> {
     let mut parts = Vec::new();
     while !body.is_empty() {
@@ -82,7 +82,7 @@ fn parts(mut body: &[u8]) -> Option<Vec<&[u8]>> {
     Some(parts)
 }
 
-/// A text on which [`check`] has the same verdict, and that holds nothing of this one: for recordings.
+/// Returns a text with the same result of [`check`] that contains nothing of this one: for recordings.
 pub fn stand_in(data: &[u8], hide: Hide<'_>) -> String {
     let verdict = check(data);
     let hidden = hide(data);
@@ -102,7 +102,7 @@ pub fn stand_in(data: &[u8], hide: Hide<'_>) -> String {
             format!("{name} {another}"),
         ]);
     }
-    // The verdict names the line.
+    // The result names the line.
     let told = verdict.as_ref().err().and_then(|problem| problem.split("line ").nth(1));
     let number = told.and_then(|told| told.split(|letter: char| !letter.is_ascii_digit()).next());
     let before = number.and_then(|number| number.parse::<usize>().ok()).unwrap_or(1).saturating_sub(1);
@@ -210,7 +210,7 @@ mod tests {
             let key = whole(name, fields, &part);
             prop_assert_eq!(check(key.as_bytes()), Ok(1));
             let cut = &key[..keep.index(key.len())];
-            // Without its padding it is no base64, although nothing is missing.
+            // Without its padding it is not valid base64, although no data is missing.
             prop_assert!(check(cut.as_bytes()).is_err(), "{}", cut);
         }
 

@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// The part of an OpenShift version that tells what can be done with it. 5.0 is another name of 4.23, and so forth: they
-/// compare as equal.
+/// The major and minor numbers of an OpenShift version, which decide about compatibility. 5.0 is another name of 4.23, and so
+/// forth: they compare as equal.
 #[derive(Debug, Clone, Copy)]
 pub struct ReleaseVersion {
     /// The major version.
@@ -15,17 +15,17 @@ pub struct ReleaseVersion {
     pub minor: u64,
 }
 
-/// The architectures that tags of release images end in; of them all, a version has nothing.
+/// The architecture suffixes in the tags of release images; the version contains none of them.
 const ARCHITECTURES: [&str; 7] = ["-multi", "-x86_64", "-amd64", "-arm64", "-aarch64", "-ppc64le", "-s390x"];
 
 impl ReleaseVersion {
-    /// Reads the tag of a release image, such as `4.19.3-multi` or `4.20.0-rc.1-x86_64`. None if it tells no version.
+    /// Parses the tag of a release image, such as `4.19.3-multi` or `4.20.0-rc.1-x86_64`. `None` if it contains no version.
     pub fn of_tag(tag: &str) -> Option<Self> {
         Self::of_release(ARCHITECTURES.iter().find_map(|end| tag.strip_suffix(end)).unwrap_or(tag))
     }
 
-    /// Reads a version in the form of [Semantic Versioning](https://semver.org), as the label `io.openshift.release` of a
-    /// release image has it. Pre-releases count as what they precede.
+    /// Parses a version in the form of [Semantic Versioning](https://semver.org), as in the label `io.openshift.release` of a
+    /// release image. A pre-release counts as the release that it precedes.
     pub fn of_release(text: &str) -> Option<Self> {
         let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
         let (text, before) = text.split_once('-').map_or((text, None), |(text, before)| (text, Some(before)));
@@ -39,13 +39,13 @@ impl ReleaseVersion {
         (build.is_none_or(is_list) && before.is_none_or(is_list)).then_some(version)
     }
 
-    /// Reads `major.minor`.
+    /// Parses `major.minor`.
     fn of_pair(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once('.')?;
         Some(Self { major: number(major)?, minor: number(minor)? })
     }
 
-    /// As which of the versions that begin with 4 it counts.
+    /// Returns the equivalent version that begins with 4, for comparison.
     const fn rank(self) -> (u64, u64) {
         match self {
             Self { major: 5, minor } => (4, minor.saturating_add(23)),
@@ -80,13 +80,14 @@ impl fmt::Display for ReleaseVersion {
     }
 }
 
-/// The version that the tag of a release image names, without the architecture. None if it names none.
+/// Returns the version in the tag of a release image, without the architecture. `None` if there is none.
 pub fn named_by(tag: &str) -> Option<&str> {
     let version = ARCHITECTURES.iter().find_map(|end| tag.strip_suffix(end)).unwrap_or(tag);
     ReleaseVersion::of_release(version).map(|_| version)
 }
 
-/// Whether a version is the one that a tag names. None if only what follows the numbers differs: a tag may say more, or less.
+/// Returns whether a version is the one in a tag. `None` if only the text after the numbers differs: a tag may have more, or
+/// less.
 pub fn is_release(version: &str, named: &str) -> Option<bool> {
     let numbers = |text: &str| text.split(['-', '+']).next().map(str::to_owned);
     match (version == named, numbers(version) == numbers(named)) {
@@ -96,8 +97,8 @@ pub fn is_release(version: &str, named: &str) -> Option<bool> {
     }
 }
 
-/// Reads what HyperShift supports from the key `supported-versions` of the `ConfigMap` of that name, in the order in which
-/// it stands there: `{"versions":["4.20","4.19"]}`.
+/// Parses the versions that HyperShift supports, from the key `supported-versions` of the `ConfigMap` of that name. Their
+/// order is kept: `{"versions":["4.20","4.19"]}`.
 pub fn supported_versions(text: &str) -> Result<Vec<ReleaseVersion>, String> {
     let document: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
     let Some(Value::Array(versions)) = document.get("versions") else {
@@ -110,7 +111,7 @@ pub fn supported_versions(text: &str) -> Result<Vec<ReleaseVersion>, String> {
     versions.iter().enumerate().map(read).collect()
 }
 
-/// A number without leading zeros.
+/// Parses a number without leading zeros.
 fn number(text: &str) -> Option<u64> {
     let is_plain = text.bytes().all(|c| c.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     is_plain.then(|| text.parse().ok()).flatten()

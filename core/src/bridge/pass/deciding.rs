@@ -1,4 +1,4 @@
-//! What is missing, and when to look again.
+//! The next missing write, and the time of the next reconcile.
 
 use std::time::Duration;
 
@@ -13,8 +13,7 @@ use crate::bridge::{address, dpucluster, hosted_cluster, kubeconfig, readiness, 
 use crate::engine::action::Action;
 use crate::engine::driver::Verdict;
 
-/// The next write that brings the cluster nearer to what the spec says. Nothing is made, or changed, for a bridge whose
-/// DPUCluster is not valid.
+/// Returns the next write toward the desired state. Nothing is created or changed for a bridge whose DPUCluster is not valid.
 pub(super) fn next_write(
     view: &BridgeSnapshot<'_>,
     pass: &ReconcileProgress,
@@ -25,10 +24,10 @@ pub(super) fn next_write(
     let write = |part: ManagedObject, write: Option<Action>| {
         write.filter(|_| is_free(part)).map(|write| (part, write))
     };
-    // A spec that changes in mid-pass may name another image than the registry was asked for.
+    // A spec that changes during the pass may name another image than the one that the registry was queried for.
     let was_asked = prerequisites::may_give_image(view);
     let may_change = match view.hosted_cluster() {
-        // That it was deleted is told before it is made anew.
+        // Its deletion is reported before it is re-created.
         OwnedObject::Absent => was_asked && unmet.is_empty() && !hosted_cluster::existed(view.bridge),
         OwnedObject::Ours(_) => was_asked && unmet.iter().all(|unmet| unmet.remedy == Resolution::Retry),
         OwnedObject::Unknown(_) | OwnedObject::Foreign | OwnedObject::Going => return None,
@@ -48,7 +47,7 @@ pub(super) fn next_write(
         .or_else(|| write(ManagedObject::DpuCluster, kubeconfig::write(view)))
 }
 
-/// When the bridge has to be looked at again though nothing happens ("Requeue Strategy").
+/// Returns when the bridge must be reconciled again although no event arrives ("Requeue Strategy").
 pub(super) fn verdict(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Verdict {
     if let Some((part, failure)) = pass.failures.first() {
         return dpucluster::retry(format!("{}: {failure}", part.title()), failure);
@@ -56,7 +55,7 @@ pub(super) fn verdict(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Ve
     if let Err(failure) = view.dpu_cluster {
         return dpucluster::retry(format!("reading the DPUCluster: {failure}"), failure);
     }
-    // The watch, which would tell when it comes, is refused.
+    // The watch that would show its creation is refused.
     if let (Ok(None), Some(failure)) = (view.dpu_cluster, view.world.refusal(Source::DpuClusters)) {
         return dpucluster::retry(format!("watching DPUClusters: {failure}"), failure);
     }

@@ -1,4 +1,4 @@
-//! What no watch shows: the content of Secrets, objects before they are created, the registry's answer.
+//! Reads that no watch replaces: the content of Secrets, objects before they are created, the registry's answer.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::object::Name;
 use crate::object::ObjectRef;
 use crate::time::Now;
 
-/// Something that is read.
+/// An object to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Read {
     /// The DPUCluster.
@@ -34,12 +34,12 @@ pub enum Read {
     Copy(SecretRole),
 }
 
-/// What is handed on, with the version of what it comes from.
+/// A copy to write or a query, with the version of its source.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum PendingCopy {
     /// A Secret.
     Secret(SecretRole, Arc<Value>),
-    /// The question whether there is such an image.
+    /// The query whether the image exists.
     Image(String, String),
 }
 
@@ -133,7 +133,7 @@ impl Controller {
         let mut handed = Vec::new();
         for (role, secret) in secrets {
             let copy = copies.iter().find(|(of, _)| *of == role).map(|(_, copy)| copy);
-            // A Secret may be read for its credentials only.
+            // A Secret may have been read only for its credentials.
             if let Some(copy) = copy {
                 match copy {
                     Err(failure) => pass.failures.push((ManagedObject::Secret(role), failure.clone())),
@@ -157,7 +157,7 @@ impl Controller {
         wait(actions, Stage::Copying(pass, handed))
     }
 
-    /// Compares a Secret with its copy, and remembers what came of it. Returns the write that is needed.
+    /// Compares a Secret with its copy, and stores the result. Returns the write that is needed.
     fn compare(
         &mut self,
         key: &Name,
@@ -232,7 +232,7 @@ impl Controller {
     }
 }
 
-/// Whether the registry has to be asked.
+/// Returns whether the registry has to be queried.
 fn is_image_due(view: &BridgeSnapshot<'_>) -> bool {
     if !prerequisites::image_matters(view) {
         return false;
@@ -243,7 +243,7 @@ fn is_image_due(view: &BridgeSnapshot<'_>) -> bool {
     due.is_none_or(|due| due <= view.now.monotonic)
 }
 
-/// What a read asks for.
+/// Returns the object of a read.
 fn target(view: &BridgeSnapshot<'_>, read: Read) -> Option<ObjectRef> {
     let secret = names::secret();
     Some(match read {
@@ -254,7 +254,7 @@ fn target(view: &BridgeSnapshot<'_>, read: Read) -> Option<ObjectRef> {
     })
 }
 
-/// What a read has found.
+/// Returns the result of a read.
 pub fn lookup(outcome: Outcome) -> Lookup<Arc<Value>> {
     match outcome {
         Ok(Success::Object(object)) => Ok(Some(object)),
@@ -264,7 +264,7 @@ pub fn lookup(outcome: Outcome) -> Lookup<Arc<Value>> {
     }
 }
 
-/// A Secret's metadata, as much as tells its version.
+/// Returns the metadata of a Secret that identifies its version.
 fn marked(secret: &Value) -> Arc<Value> {
     let metadata = &secret["metadata"];
     Arc::new(

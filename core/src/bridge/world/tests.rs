@@ -5,7 +5,7 @@ use serde_json::{Map, json};
 
 use super::*;
 
-/// The schema of a DPFHCPBridge, as its definition has it.
+/// Returns the schema of a DPFHCPBridge from its CRD.
 fn schema() -> Value {
     let sets = lockstep_crds::all();
     let set = sets.iter().find(|set| set.controller == lockstep_crds::bridge::CONTROLLER).unwrap();
@@ -13,7 +13,7 @@ fn schema() -> Value {
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
 }
 
-/// Anything that a schema admits, its defaults filled in. Rules between fields aside.
+/// Returns any value that a schema permits, with its defaults. Rules between fields are ignored.
 fn admitted(schema: &Value) -> BoxedStrategy<Value> {
     if let Some(words) = schema["enum"].as_array() {
         return prop::sample::select(words.clone()).boxed();
@@ -45,7 +45,7 @@ fn admitted(schema: &Value) -> BoxedStrategy<Value> {
         Some("string") => {
             let limit = |name: &str| schema[name].as_u64().map(|limit| usize::try_from(limit).unwrap());
             let (least, most) = (limit("minLength").unwrap_or(0), limit("maxLength").unwrap_or(300));
-            // Of what may be repeated without end a few are enough.
+            // A few repetitions are enough where the pattern permits any number.
             let pattern = schema["pattern"].as_str().unwrap_or(r"[a-z0-9.\-]*");
             let pattern = pattern.replace(['^', '$'], "").replace('+', "{1,12}").replace('*', "{0,2}");
             let pattern = pattern.replace("{2,}", "{2,9}");
@@ -71,7 +71,7 @@ fn bridges() -> BoxedStrategy<Value> {
     (admitted(spec), admitted(status), 0..i64::MAX, "[a-z0-9-]{1,9}", any::<bool>()).prop_map(object).boxed()
 }
 
-/// Any JSON, whose objects often have the names of a bridge's fields.
+/// Returns any JSON, whose objects often have the names of a bridge's fields.
 fn anything() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -103,7 +103,7 @@ fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The fields of a spec that hold no object, by their path.
+/// The fields of a spec that are not objects, by their path.
 const LEAVES: [&str; 12] = [
     "/dpuClusterRef/name",
     "/dpuClusterRef/namespace",

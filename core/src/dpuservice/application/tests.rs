@@ -4,7 +4,7 @@ use super::*;
 use crate::dpuservice::world::{Cluster, Service};
 use crate::engine::cache::Cached;
 
-/// A world with these clusters: namespace, name, second of creation.
+/// Returns a cached state with these clusters: namespace, name, second of creation.
 fn world(clusters: &[(&str, &str, u32)]) -> World {
     let mut world = World::default();
     for (index, (namespace, name, second)) in clusters.iter().enumerate() {
@@ -22,7 +22,7 @@ fn world(clusters: &[(&str, &str, u32)]) -> World {
     world
 }
 
-/// Gives the service an Application on each cluster, in the order given, and tells their names.
+/// Creates an Application of the service on each cluster, in the given order, and returns their names.
 fn names(world: &mut World, services: &[(&str, &str)], clusters: &[(&str, &str)]) -> Vec<String> {
     let mut names = Vec::new();
     let spec = DPUServiceSpec::default();
@@ -130,7 +130,7 @@ fn it_is_created_bare_and_then_applied_whole() {
     else {
         panic!("it is applied")
     };
-    // As a server keeps it, with what others have added.
+    // The form that a server stores, with fields of other clients.
     let mut kept = (*applied).clone();
     kept["metadata"]["labels"]["team"] = json!("blue");
     kept["spec"]["revisionHistoryLimit"] = json!(3);
@@ -246,7 +246,8 @@ fn the_documented_service_becomes_the_documented_application() {
     insta::assert_yaml_snapshot!(manifest(&Name::of(&object), &spec, &cluster, "https://1.1.1.2:6443"));
 }
 
-/// To end the sync of what is wanted would leave it undeployed: Argo CD tries no source again that it was made to give up.
+/// If the sync of the current source were ended, it would not be deployed: Argo CD does not retry a source after its
+/// operation was terminated.
 #[test]
 fn only_the_sync_of_what_is_wanted_no_more_holds_a_change_up() {
     let (service, cluster) = (Name::new("default", "hbn"), Name::new("dpf", "dpu-01"));
@@ -255,7 +256,7 @@ fn only_the_sync_of_what_is_wanted_no_more_holds_a_change_up() {
         Some(serde_json::Map::from_iter([("a".to_owned(), json!(1)), ("b".to_owned(), json!(null))]));
     let mut object = manifest(&service, &wanted, &cluster, "https://a");
     object["metadata"]["resourceVersion"] = json!("7");
-    // As Argo CD writes it back.
+    // The form in which Argo CD writes it.
     let mut source = object["spec"]["source"].clone();
     source["helm"]["valuesObject"] = json!({ "a": 1, "serviceDaemonSet": {} });
     let compared = json!({ "source": source, "destination": object["spec"]["destination"] });
@@ -277,7 +278,7 @@ fn only_the_sync_of_what_is_wanted_no_more_holds_a_change_up() {
         (status.to_owned(), Value::Null),
         ("/status/operationState/phase".to_owned(), json!("Terminating")),
         ("/status/sync/status".to_owned(), json!("Synced")),
-        // It has not looked at the change yet.
+        // It has not compared the change yet.
         ("/status/sync/comparedTo/source/targetRevision".to_owned(), json!("1.2.2")),
         ("/status/sync/comparedTo".to_owned(), Value::Null),
     ] {
@@ -294,7 +295,7 @@ fn only_the_sync_of_what_is_wanted_no_more_holds_a_change_up() {
     assert_eq!(patch["status"], json!({ "operationState": { "phase": "Terminating" } }));
 }
 
-/// What is kept of a report is cut, and so is what it is compared with.
+/// The stored report is trimmed, and so is the spec that it is compared with.
 #[test]
 fn a_long_url_is_current_once_argo_cd_has_looked() {
     let url = |end: &str| format!("https://charts.example.com/{}{end}", "a".repeat(2000));

@@ -1,4 +1,5 @@
-//! A cluster goes, or the last service does: its Secret goes after its Applications, and after the project has ceased to permit it.
+//! The deletion of a cluster's Secret, when its cluster or the last service is deleted. It follows the deletion of the
+//! Applications, and waits until the project no longer permits the cluster.
 
 use std::time::Duration;
 
@@ -12,9 +13,9 @@ use crate::engine::driver::{Next, Verdict};
 use crate::object::{Name, is_deleting};
 use crate::time::Now;
 
-/// How long Argo CD may take to remove what it has deployed to a cluster that is gone, before it is made to give up.
+/// The time that Argo CD has to remove what it has deployed to a cluster that is gone. Then the Applications are abandoned.
 pub const GIVES_UP_AFTER: Duration = Duration::from_mins(5);
-/// After which time it is looked again whether Applications are gone that no watch has shown.
+/// The interval at which Applications are listed again that no watch has shown.
 const RECHECK: Duration = Duration::from_secs(10);
 
 impl Controller {
@@ -36,13 +37,14 @@ impl Controller {
         if let Some(wait) = self.awaits_applications(key, now) {
             return Next::Done(wait);
         }
-        // Its end, or its change, wakes this one. Where Argo CD is made to give up, it need not be waited for.
+        // The deletion or the change of the project enqueues this key. If Argo CD is made to abandon Applications, there is
+        // no need to wait for the project.
         if !self.world.stuck.contains_key(key) && !project::has_settled(&self.world) {
             self.outbox.woken.push(Key::Project);
             return Next::Done(Verdict::Converged);
         }
         let survey = application::survey(application::selector([CLUSTER_NAMESPACE, CLUSTER_NAME], key));
-        // That DPF has it no more is asked of the server, before what runs there is given up.
+        // Before the deployed objects are abandoned, the server is queried whether the DPUCluster is really gone.
         let asked = self
             .world
             .stuck
@@ -51,8 +53,8 @@ impl Controller {
         wait([Some(survey), asked].into_iter().flatten().collect(), Stage::Surveying)
     }
 
-    /// The Applications come first. Only where their cluster is gone they need not be waited for without end: what they have
-    /// deployed is lost with it.
+    /// Waits for the Applications to be removed. Only if their cluster is gone, the wait is limited: what they have deployed
+    /// is lost with the cluster.
     fn awaits_applications(&mut self, key: &Name, now: Now) -> Option<Verdict> {
         let index = Index::Cluster(key.clone());
         let apps: Vec<bool> = self
@@ -93,7 +95,7 @@ impl Controller {
             }
             _ => {}
         }
-        // Much may have changed in the meantime.
+        // The state may have changed in the meantime.
         if self.world.is_wanted() && self.world.stays(key).is_some() {
             return Next::Done(lagging());
         }
@@ -141,7 +143,7 @@ impl Controller {
                     self.wake_sharers(key, server.as_deref());
                     self.wake_leaving_services();
                 }
-                // NotFound too: it was there a moment ago. The watch tells when it is gone.
+                // This includes NotFound: it existed a moment ago. The watch shows when it is gone.
                 Err(failure) => failed = Some(failure),
             }
         }

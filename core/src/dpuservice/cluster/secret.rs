@@ -1,4 +1,4 @@
-//! The Secret by which Argo CD reaches a cluster.
+//! The Secret that gives Argo CD access to a cluster.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,9 +16,10 @@ use crate::object::Name;
 /// The longest name of a Secret.
 const NAME_MAX_BYTES: usize = 253;
 
-/// A name for the Secret of a cluster that has none.
+/// Returns a name for the Secret of a cluster that has none.
 ///
-/// The cluster's name, if no older one has the same and nobody else the Secret; else with a digest that no other cluster has.
+/// It is the cluster's name, unless an older cluster has the same name or another owner has the Secret. Otherwise a unique
+/// digest is added.
 pub(super) fn secret_name(world: &World, cluster: &Name) -> Name {
     let plain =
         Name::new(ARGO_NAMESPACE, &format!("{}-argocd", shortened(&cluster.name, NAME_MAX_BYTES - 7)));
@@ -32,9 +33,9 @@ pub(super) fn secret_name(world: &World, cluster: &Name) -> Name {
     Name::new(ARGO_NAMESPACE, &name)
 }
 
-/// What the Secret of a cluster should be.
+/// Returns the desired Secret of a cluster.
 pub fn manifest(cluster: &Name, name: &Name, connection: &Connection) -> Value {
-    // By which name Argo CD shows it. Only the one whose Secret bears its plain name is shown by it.
+    // The name under which Argo CD shows it. Only the cluster whose Secret has the plain name is shown under that name.
     let is_plain = name.name == format!("{}-argocd", cluster.name);
     let title = if is_plain { cluster.name.clone() } else { cluster.to_string() };
     json!({

@@ -1,5 +1,5 @@
-//! Which cluster has which server. Argo CD tells clusters apart by it: two Secrets with one server would make it look for what it
-//! has deployed on the wrong one.
+//! Decides which cluster owns a server. Argo CD identifies clusters by their server: with two Secrets for one server, it
+//! would look for deployed objects on the wrong cluster.
 //!
 //! Source: decisions on clusters that are gone.
 
@@ -10,7 +10,7 @@ use crate::dpuservice::world::{Cluster, Secret};
 use crate::dpuservice::{Controller, Key};
 use crate::object::Name;
 
-/// A server that is about to be told to Argo CD as a cluster's.
+/// A server for which the Secret of a cluster is about to be written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// The cluster's uid.
@@ -18,20 +18,20 @@ pub struct Claim {
     pub(super) server: String,
 }
 
-/// Another cluster, which has the same server.
+/// Another cluster with the same server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rival {
     cluster: Name,
-    /// Whether it is there to stay.
+    /// Whether it is not being deleted.
     stays: bool,
 }
 
-/// The server that is a cluster's own.
+/// Returns the server that a cluster owns.
 pub(super) fn used_server(found: &Found) -> Option<String> {
     found.server.clone().filter(|_| found.rival.is_none())
 }
 
-/// What is known of a cluster that does not ask any more for a server which it never had.
+/// Returns the result without the request for a server that the cluster never owned.
 pub(super) fn unclaimed(found: Found) -> Found {
     Found { server: used_server(&found), rival: None, ..found }
 }
@@ -52,7 +52,8 @@ impl Rival {
 }
 
 impl Controller {
-    /// Services go by whether Argo CD knows a cluster by its server; others may wait for the server.
+    /// Enqueues the keys that depend on a changed Secret: services depend on the server in it, and other clusters may wait
+    /// for that server.
     pub(in crate::dpuservice) fn secret_changed(&mut self, before: Option<&Secret>, secret: &Secret) {
         let told = |secret: &Secret| (secret.cluster.clone(), secret.server.clone(), secret.deleting);
         let is_argos = secret.cluster.is_some() || before.is_some_and(|before| before.cluster.is_some());
@@ -66,7 +67,7 @@ impl Controller {
         }
     }
 
-    /// The clusters that have not been looked at yet.
+    /// Returns the clusters that have not been reconciled yet.
     fn unknown(&self) -> impl Iterator<Item = &Name> {
         let is_unknown = |name: &Name, cluster: &Cluster| {
             let uids = [
@@ -78,20 +79,21 @@ impl Controller {
         self.world.staying().filter(move |(name, cluster)| is_unknown(name, cluster)).map(|(name, _)| name)
     }
 
-    /// Whether an older cluster has not been looked at yet.
+    /// Returns whether an older cluster has not been reconciled yet.
     pub(super) fn has_unresolved_older(&self, key: &Name) -> bool {
         self.unknown().any(|name| name != key && self.world.is_older(name, key))
     }
 
-    /// Of those that wait for their elders, the eldest waits for nobody any more.
+    /// Enqueues the oldest of the clusters that wait for older ones: it no longer has to wait.
     pub(in crate::dpuservice) fn wake_eldest_unknown(&mut self) {
         let eldest =
             self.unknown().reduce(|one, other| if self.world.is_older(other, one) { other } else { one });
         self.outbox.woken.extend(eldest.cloned().map(Key::Cluster));
     }
 
-    /// Another cluster that has the same server: the one that Argo CD knows by it, else the one whose Secret is being written,
-    /// else, if this one never had it, an older one that waits for it too.
+    /// Returns another cluster with the same server. It is the cluster whose Secret names the server. Otherwise it is the
+    /// cluster whose Secret is being written. Otherwise, if this cluster never owned the server, it is an older one that
+    /// waits for it too.
     pub(super) fn older_claimant(&self, key: &Name, server: &str) -> Option<Rival> {
         let world = &self.world;
         let says = |name: &Name| world.found.get(name).and_then(|found| found.server.as_deref());
@@ -122,8 +124,8 @@ impl Controller {
         rival.map(|cluster| Rival { cluster: cluster.clone(), stays: world.stays(cluster).is_some() })
     }
 
-    /// Whether the holder of a server waits for another server, whose holder waits in turn, and so on, down to this cluster:
-    /// somebody has to begin.
+    /// Returns whether the holder of a server waits for another server, whose holder waits in turn, and so on, down to this
+    /// cluster: then one of them has to begin.
     fn waits_for(&self, holder: &Name, server: &str, key: &Name) -> bool {
         let (mut holder, mut held) = (holder, server);
         for _ in 0..self.world.found.len() {
@@ -140,7 +142,7 @@ impl Controller {
         false
     }
 
-    /// Who has a cluster's server as well may have it now, or has to leave it.
+    /// Enqueues the other clusters with this server: they may own it now, or have to release it.
     pub(in crate::dpuservice) fn wake_sharers(&mut self, cluster: &Name, server: Option<&str>) {
         let Some(server) = server else { return };
         let sharers = self

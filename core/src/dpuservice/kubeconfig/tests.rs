@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A kubeconfig with these fields of its one cluster and its one user.
+/// Returns a kubeconfig with these fields of its only cluster and its only user.
 fn kubeconfig(cluster: &Value, user: &Value) -> Value {
     json!({
         "apiVersion": "v1",
@@ -25,7 +25,7 @@ fn user() -> Value {
     json!({ "client-certificate-data": "Q0VSVA==", "client-key-data": "S0VZ" })
 }
 
-/// Fields over others.
+/// Returns fields with others added or replaced.
 fn with(mut fields: Value, more: &Value) -> Value {
     for (field, value) in more.as_object().unwrap() {
         fields[field.as_str()] = value.clone();
@@ -90,7 +90,7 @@ fn every_form_is_converted_or_refused() {
     insta::assert_yaml_snapshot!(outcomes);
 }
 
-/// What is recorded leads to the same decisions: the Secret that is made from a stand-in is the stand-in of the Secret.
+/// A recording leads to the same decisions: the Secret that is made from a placeholder is the placeholder of the Secret.
 #[test]
 fn a_stand_in_gives_the_stand_in_of_what_it_stands_for() {
     let hide = |secret: &[u8]| format!("hidden-{}", crate::digest::digest(&json!(secret)));
@@ -181,7 +181,7 @@ proptest! {
         let _ = parse(&bytes);
     }
 
-    /// Whatever is secret arrives, and arrives where Argo CD looks for it.
+    /// All credentials are written, and written where Argo CD looks for them.
     #[test]
     fn credentials_arrive_as_they_are(token in "[!-~]{1,40}", authority in proptest::collection::vec(any::<u8>(), 1..40)) {
         let authority = STANDARD.encode(authority);

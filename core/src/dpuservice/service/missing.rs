@@ -1,4 +1,4 @@
-//! The writes that a service lacks, as far as is known.
+//! The missing writes of a service, according to the cache.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::engine::action::Action;
 use crate::object::Name;
 use crate::time::Now;
 
-/// The Applications of a service by cluster, those first that stay.
+/// Returns the Applications of a service by cluster; those that stay come first.
 fn by_cluster<'a>(world: &'a World, key: &Name) -> BTreeMap<&'a Name, Vec<(&'a Name, &'a App)>> {
     let mut by_cluster: BTreeMap<&Name, Vec<(&Name, &App)>> = BTreeMap::new();
     for (name, app) in of_service(world, key) {
@@ -23,7 +23,7 @@ fn by_cluster<'a>(world: &'a World, key: &Name) -> BTreeMap<&'a Name, Vec<(&'a N
     by_cluster
 }
 
-/// What is to be asked before Applications are removed.
+/// Returns the states that the server must confirm before Applications are created or removed.
 pub(super) fn doubts(world: &World, key: &Name) -> Vec<Doubt> {
     let doubt = |(cluster, apps): (&Name, Vec<(&Name, &App)>)| {
         let staying = apps.iter().filter(|(_, app)| !app.deleting).count();
@@ -42,7 +42,7 @@ pub(super) fn doubts(world: &World, key: &Name) -> Vec<Doubt> {
     service.into_iter().chain(by_cluster.into_iter().filter_map(doubt)).collect()
 }
 
-/// The writes that are missing: what clusters lack, and what is there without a cluster.
+/// Returns the missing writes: Applications that clusters lack, and Applications to remove.
 pub(super) fn missing(world: &World, key: &Name, spec: &DPUServiceSpec, pass: &Pass) -> Vec<(Task, Action)> {
     let by_cluster = by_cluster(world, key);
     let mut missing = Vec::new();
@@ -80,7 +80,8 @@ pub(super) fn missing(world: &World, key: &Name, spec: &DPUServiceSpec, pass: &P
     missing
 }
 
-/// The ends of syncs that have held up a change for too long. What is about to be written again is not what they are compared with.
+/// Returns the writes that end syncs which have delayed a change for too long. It skips Applications that are about to be
+/// written again, because their syncs are compared with an outdated source.
 pub(super) fn ends<'a>(
     world: &'a World,
     key: &Name,

@@ -7,7 +7,7 @@ fn fields() -> Arc<Fields> {
     Arc::new(Fields::at(["total", "items.id", "items.labels", "items.status.phase", "id", "status.phase"]))
 }
 
-/// What is kept of a document that comes in chunks of these sizes, in turn.
+/// Returns the kept text of a document that arrives in chunks of these sizes, in turn.
 fn condensed(text: &[u8], sizes: &[usize]) -> String {
     let mut condenser = Condenser::new(&fields());
     let (mut rest, mut sizes) = (text, sizes.iter().cycle());
@@ -20,7 +20,7 @@ fn condensed(text: &[u8], sizes: &[usize]) -> String {
     condenser.finish().unwrap()
 }
 
-/// What should be kept, found out on the whole document.
+/// Returns the value that should be kept, computed from the whole document.
 fn projected(value: Value, fields: &Fields, is_in_list: bool) -> Value {
     match value {
         value if fields.is_all() => value,
@@ -168,7 +168,7 @@ fn values() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// However a document is cut into chunks and wherever it has spaces, a parser finds the fields that were named, and no others.
+    /// However a document is split into chunks and wherever it has spaces, a parser finds the named fields, and no others.
     #[test]
     fn a_parser_sees_the_same(value in values(), is_spaced in any::<bool>(), sizes in prop::collection::vec(1usize..20, 1..8)) {
         let text = if is_spaced { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
@@ -177,7 +177,7 @@ proptest! {
         prop_assert_eq!(serde_json::from_str::<Value>(&kept).unwrap(), expected);
     }
 
-    /// What breaks off is never taken for a whole document.
+    /// A truncated document is never accepted as a whole one.
     #[test]
     fn what_breaks_off_stays_broken(value in values(), share in 0.0f64..1.0) {
         let text = json!({ "items": [value] }).to_string();

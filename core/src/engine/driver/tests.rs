@@ -7,7 +7,7 @@ use crate::engine::action::{Class, Success};
 use crate::object::Kind;
 use crate::time::Wall;
 
-/// Counts up an object's passes: two stages of two reads each, then a verdict by the answers.
+/// Counts the passes over an object: two stages of two reads each, then a verdict that depends on the answers.
 #[derive(Debug, Default)]
 struct Counter {
     finished: BTreeMap<u8, u32>,
@@ -95,7 +95,7 @@ fn throttled(seconds: u64) -> Failure {
     Failure { retry_after, ..Failure::new(Class::Throttled, "too many") }
 }
 
-/// Fails the pass over the key 7: one answer in each of its seconds.
+/// Makes the pass over the key 7 fail: one answer in each of its seconds.
 fn failed(driver: &mut Driver<u8, u8>, counter: &mut Counter, failures: [Failure; 2]) -> ReconcileResult {
     driver.enqueue(7);
     let mut step = Step::default();
@@ -130,7 +130,7 @@ fn an_event_wakes_a_failing_key() {
 #[test]
 fn an_event_wakes_no_key_before_the_time_that_a_server_asked_for() {
     let (mut driver, mut counter) = (driver(5), Counter::default());
-    // The wish is counted from when it was heard, and another failure of the same pass does not outdo it.
+    // `Retry-After` is counted from the arrival of the answer, and another failure of the same pass does not shorten it.
     let cut = Failure::new(Class::Unavailable, "cut");
     let result = failed(&mut driver, &mut counter, [throttled(30), cut]);
     let ReconcileResult::Failed { retry_after, .. } = result else { panic!("{result:?}") };
@@ -150,7 +150,7 @@ fn the_wish_of_a_server_is_heeded_for_five_minutes_at_most() {
         "{result:?}"
     );
     driver.enqueue(7);
-    // The second was heard in the second second.
+    // The second answer arrived in the second second.
     assert!(!begins(&mut driver, &mut counter, at(301_999)));
     assert!(begins(&mut driver, &mut counter, at(302_000)));
 }

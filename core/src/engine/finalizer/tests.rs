@@ -6,7 +6,7 @@ use crate::object::Kind;
 
 const OURS: &str = "lockstep.test/ours";
 
-/// One object as a server keeps it.
+/// One object as a server stores it.
 #[derive(Debug, Clone, PartialEq)]
 struct Kept {
     uid: u32,
@@ -33,7 +33,7 @@ impl Kept {
         json!({ "metadata": metadata })
     }
 
-    /// Takes a patch as the API server does: an absent or empty precondition holds. Returns whether it was taken.
+    /// Applies a patch as the API server does: an absent or empty precondition holds. Returns whether it was accepted.
     fn patch(&mut self, action: &Action) -> bool {
         let Action::Patch { patch, subresource: None, .. } = action else { panic!("{action:?}") };
         let holds = |field, is: u32| ["", &is.to_string()].contains(&metadata(patch, field));
@@ -92,7 +92,7 @@ fn without_a_precondition_nothing_is_written() {
     }
 }
 
-/// What can happen to the object; the numbers name the finalizers of others.
+/// An event in the lifetime of the object; the numbers name the finalizers of other clients.
 #[derive(Debug, Clone, Copy)]
 enum Happening {
     AnotherEnters(u8),
@@ -117,7 +117,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 }
 
 proptest! {
-    /// We act on what we read last, however old.
+    /// The client acts on its last read, however old that is.
     #[test]
     fn whatever_happens_in_between_only_ours_changes(happenings in vec(happening(), 0..60)) {
         let mut kept = Kept::new(&[]);

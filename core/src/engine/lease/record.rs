@@ -1,4 +1,4 @@
-//! What stands in a Lease.
+//! The content of a Lease.
 
 use serde_json::{Value, json};
 
@@ -7,12 +7,12 @@ use crate::engine::recorder::micro_time;
 use crate::object::ObjectRef;
 use crate::time::Now;
 
-/// Who holds it; nobody, if that is empty.
+/// Returns the holder; an empty text means that there is none.
 pub(super) fn holder(lease: &Value) -> &str {
     lease["spec"]["holderIdentity"].as_str().unwrap_or_default()
 }
 
-/// The Lease in our hands: the one that is there, or a new one.
+/// Returns the Lease with us as the holder: the existing one, or a new one.
 pub(super) fn claimed(held: Option<&Value>, target: &ObjectRef, identity: &str, now: Now) -> Value {
     let time = micro_time(now);
     let mut lease = held.cloned().unwrap_or_else(|| {
@@ -34,7 +34,7 @@ pub(super) fn claimed(held: Option<&Value>, target: &ObjectRef, identity: &str, 
     lease
 }
 
-/// The Lease given back, so that the next leader need not wait for it to expire.
+/// Returns the released Lease, so that the next leader need not wait for it to expire.
 pub(super) fn freed(lease: &Value, now: Now) -> Value {
     let mut lease = lease.clone();
     lease["spec"]["holderIdentity"] = json!("");

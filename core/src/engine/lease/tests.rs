@@ -5,16 +5,16 @@ use super::*;
 use crate::engine::action::Failure;
 use crate::time::Wall;
 
-/// One Lease on a server, two candidates, and a network that delays, drops and loses answers.
+/// One Lease on a server, two candidates, and a network that delays and drops requests and loses answers.
 #[derive(Default)]
 struct World {
     lease: Option<Value>,
     version: u64,
-    /// In milliseconds, by a clock that never stands still.
+    /// In milliseconds, by a clock that never stops.
     now: u64,
-    /// When the lease was written last.
+    /// When the lease was last written.
     written: u64,
-    /// Whether it was ever taken from a holder whose time had not run out.
+    /// Whether it was ever taken from a holder before it expired.
     stolen: bool,
 }
 
@@ -78,7 +78,7 @@ fn candidate(name: &str) -> Election {
     Election::new("lockstep", "lockstep", name.to_owned())
 }
 
-/// Who leads after these notes, if they tell.
+/// Returns the last change of leadership in these notes, if there is one.
 fn leads(notes: &[Note]) -> Option<bool> {
     notes.iter().rev().find_map(|note| match note {
         Note::LeadershipChanged { leading } => Some(*leading),
@@ -86,7 +86,7 @@ fn leads(notes: &[Note]) -> Option<bool> {
     })
 }
 
-/// What else they tell.
+/// Returns their warnings and log messages.
 fn told(notes: &[Note]) -> Vec<&str> {
     let texts = notes.iter().filter_map(|note| match note {
         Note::Warning { message } | Note::Log { debug: false, message } => Some(message.as_str()),
@@ -103,7 +103,7 @@ fn answered(request: &Request, world: &mut World) -> Event {
     Event::Finished { id: request.id, outcome: world.carry_out(&request.action) }
 }
 
-/// The one request of a step.
+/// Returns the only request of a step.
 fn only(step: Step) -> Request {
     let [request] = <[Request; 1]>::try_from(step.requests).expect("one request");
     request
@@ -168,7 +168,8 @@ fn a_leader_that_cannot_renew_steps_down_in_time_and_tells_why() {
     assert_eq!(notes, [Note::Warning { message: why }, Note::LeadershipChanged { leading: false }]);
 }
 
-/// A virtual machine is paused for twenty seconds, and its monotonic clock with it: another has taken over meanwhile.
+/// A virtual machine is paused for twenty seconds, and its monotonic clock stops too: another process has become leader
+/// meanwhile.
 #[test]
 fn a_leader_that_finds_another_in_the_lease_ends_and_leaves_it_alone() {
     let mut world = World::new();
@@ -195,7 +196,7 @@ fn a_request_that_hangs_costs_neither_the_leadership_nor_its_takeover() {
         told(&step.notes),
         ["cannot update the Lease lockstep/lockstep: unknown: no answer within 5 s; it is tried again"]
     );
-    // It was carried out, only late, and so is its answer.
+    // It took effect late, and its answer is late as well.
     let late = answered(&hung, &mut world);
     let renewal = only(one.step(answered(&only(step), &mut world), at(7100)));
     assert_eq!(one.step(late, at(7200)), Step::default());
@@ -278,7 +279,7 @@ fn a_lease_that_can_not_be_had_is_told_of_once_for_each_class_of_failure() {
 }
 
 proptest! {
-    /// However answers are delayed and lost, two never lead at the same time.
+    /// However answers are delayed and lost, two candidates never lead at the same time.
     #[test]
     fn never_two_leaders(fates in proptest::collection::vec((0usize..2, 0u8..10, 1u64..3000), 1..300)) {
         let mut world = World::new();
@@ -288,7 +289,7 @@ proptest! {
         let mut clock = 0;
         for (who, fate, pause) in fates {
             clock += pause;
-            // Both get their wake-ups in time; that is what the shell promises.
+            // Both get their wake-ups in time, as the shell guarantees.
             for index in 0..2 {
                 let step = candidates[index].step(Event::TimerFired, at(clock));
                 note(&mut leading[index], &step.notes);
@@ -306,8 +307,8 @@ proptest! {
         }
     }
 
-    /// However answers are delayed and lost, clocks stand still, and the lease is deleted: nobody takes it from one that
-    /// holds it and has renewed it in time.
+    /// However answers are delayed and lost, clocks stop, and the lease is deleted: no candidate takes it from a holder that
+    /// has renewed it in time.
     #[test]
     fn nobody_overwrites_a_lease_that_another_holds(
         acts in proptest::collection::vec((0usize..2, 0u8..10, 1u64..3000), 1..300)
@@ -315,7 +316,7 @@ proptest! {
         let mut world = World::new();
         let mut candidates = [candidate("one"), candidate("two")];
         let mut open: [Vec<Request>; 2] = [Vec::new(), Vec::new()];
-        // For how long the clock of each has stood still.
+        // For how long the clock of each has stopped.
         let mut stood = [0, 0];
         for (who, act, pause) in acts {
             match act {

@@ -10,7 +10,7 @@ use crate::time::{Monotonic, Wall};
 
 const KEYS: u8 = 5;
 
-/// Remembers when it looked at each of its keys.
+/// Records when each of its keys was reconciled.
 struct Lookout {
     outbox: Outbox<u8>,
     looks: BTreeMap<u8, Vec<Monotonic>>,
@@ -93,7 +93,7 @@ fn who_stands_by_lets_nothing_pile_up() {
 }
 
 proptest! {
-    /// It is woken in vain before each period ends, and late at its end.
+    /// Its timer fires early before each period ends, and late at its end.
     #[test]
     fn every_key_is_looked_at_once_a_period(
         period in 2u64..900, wakes in proptest::collection::vec((0u64..900, 0u64..900), 1..20)

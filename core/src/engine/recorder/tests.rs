@@ -26,11 +26,11 @@ struct Bench {
     recorder: Recorder,
     random: Random,
     last_id: u64,
-    /// The counts of the Events that exist.
+    /// The counts of the existing Events.
     server: BTreeMap<String, u64>,
-    /// Each write: when, by which verb, of which Event, with which count.
+    /// Each write: its second, verb, Event and count.
     writes: Vec<(u64, &'static str, String, u64)>,
-    /// How the next writes end; then all take effect.
+    /// The results of the next writes; after these, all succeed.
     failures: std::collections::VecDeque<(Class, bool)>,
 }
 
@@ -39,7 +39,7 @@ impl Bench {
         Self::failing([])
     }
 
-    /// The first writes end so; of each it is said whether it takes effect all the same.
+    /// Returns a bench whose first writes fail in this way; each entry includes whether the write takes effect all the same.
     fn failing(failures: impl IntoIterator<Item = (Class, bool)>) -> Self {
         Self {
             recorder: Recorder::new("namespaceclass", "here".to_owned()),
@@ -51,7 +51,7 @@ impl Bench {
         }
     }
 
-    /// The requests that are due at this second.
+    /// Returns the requests that are due at this second.
     fn requests(&mut self, second: u64) -> Vec<Request> {
         self.recorder.requests(at(second).monotonic, |action| {
             self.last_id += 1;
@@ -59,7 +59,7 @@ impl Bench {
         })
     }
 
-    /// Makes and answers every write that is due until this second, each at its time.
+    /// Executes every write that is due until this second, each at its time.
     fn pass(&mut self, until: u64) {
         while let Some(due) = self.recorder.next_due().map(|due| due.elapsed().as_secs())
             && due <= until
@@ -90,7 +90,7 @@ impl Bench {
         failure.map_or(DONE, |(class, _)| failed(class))
     }
 
-    /// Records an occurrence and makes what is due.
+    /// Records an occurrence and executes the writes that are due.
     fn happens(&mut self, note: &str, second: u64) {
         self.pass(second);
         self.recorder.record(occurrence(note), at(second), &mut self.random);
@@ -103,13 +103,13 @@ impl Bench {
         }
     }
 
-    /// Lets time pass until nothing waits any more.
+    /// Advances the time until no write is delayed any more.
     fn rest(&mut self) {
         self.pass(100_000);
         assert_eq!(self.recorder.next_due(), None);
     }
 
-    /// Each write: when, by which verb, with which count.
+    /// Returns each write: its second, verb and count.
     fn written(&self) -> Vec<(u64, &'static str, u64)> {
         self.writes.iter().map(|(second, verb, _, count)| (*second, *verb, *count)).collect()
     }
@@ -256,14 +256,14 @@ fn memory_is_bounded() {
     }
     assert_eq!(bench.recorder.series.len(), SERIES_MAX);
     assert!(bench.recorder.in_flight.is_empty() && bench.recorder.due.is_empty());
-    // Nothing that is forgotten keeps its turn.
+    // No dropped series stays scheduled.
     for number in 0..SERIES_MAX + 10 {
         bench.recorder.record(occurrence(&format!("again {number}")), at(1), &mut bench.random);
     }
     assert_eq!((bench.recorder.series.len(), bench.recorder.due.len()), (SERIES_MAX, SERIES_MAX));
 }
 
-/// How a write that may take effect later can fail, and whether it took effect.
+/// How a write that may succeed later can fail, and whether it took effect.
 fn passing_failure() -> impl Strategy<Value = (Class, bool)> {
     prop_oneof![
         Just((Class::Conflict, false)),
@@ -275,7 +275,7 @@ fn passing_failure() -> impl Strategy<Value = (Class, bool)> {
 }
 
 proptest! {
-    /// Once nothing fails any more, the server has counted every occurrence once, without being written to too often.
+    /// Once no writes fail any more, the server has counted every occurrence once, and the writes stay rare.
     #[test]
     fn every_occurrence_is_counted_once_and_series_are_written_rarely(
         occurrences in proptest::collection::vec((0usize..3, prop_oneof![0u64..40, 300u64..420]), 1..80),
@@ -295,7 +295,7 @@ proptest! {
             by_name.entry(name).or_default().push((*second, *count));
         }
         for writes in by_name.values() {
-            // One for each failure, one for each answer of a server that has created it before, and one as it begins.
+            // One for each failure, one for each answer of a server that has created it before, and one at the beginning.
             let excused = 2 * failures.len() + 1;
             let close = writes.windows(2).filter(|pair| pair[1].0 - pair[0].0 < SERIES_PAUSE.as_secs());
             prop_assert!(close.count() <= excused, "{:?}", writes);

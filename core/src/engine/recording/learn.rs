@@ -1,8 +1,8 @@
-//! What is secret is learned from the events themselves, before a step is written down.
+//! Collects secrets from the events themselves, before a step is written.
 //!
-//! What has been learned may change how something is written that a machine remembers already: a text that stood in
-//! the clear turns out to be a secret; one that was hidden turns out to be part of a name; a mark gets its content. From
-//! there on the steps as written no longer follow from those before, so the machine's state must be written again.
+//! New knowledge may change how a text that the machine stores already is written. A text that was written in the clear turns
+//! out to be a secret. A hidden text turns out to be a substring of a name. A mark gets its content. From there on, the
+//! written steps no longer follow from the previous ones, so the machine's state must be written again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,12 +20,12 @@ use crate::engine::action::Success;
 use crate::engine::machine::Event;
 use crate::object::{Kind, metadata};
 
-/// From this many bytes on a secret is looked for within texts.
+/// From this length in bytes on, a secret is searched for within texts.
 const PART_MIN_BYTES: usize = 6;
-/// The same for one of digits alone, which turn up everywhere.
+/// The same for a secret of digits alone, because short numbers occur everywhere.
 const DIGITS_MIN_BYTES: usize = 16;
 
-/// The sources of what all machines have in common: the words of messages, and the names of the fields of a recording.
+/// The sources of all machines: they contain the words of messages, and the names of the fields of a recording.
 const WORDS: [&str; 13] = [
     include_str!("../recording.rs"),
     include_str!("../action.rs"),
@@ -42,35 +42,36 @@ const WORDS: [&str; 13] = [
     include_str!("../../time.rs"),
 ];
 
-/// Everything that was learned so far.
+/// The secrets and names that were collected so far.
 pub struct SecretTracker {
     traits: Traits,
     /// The program's own words, and the fields of its own kinds.
     words: String,
     stand_ins: Placeholders,
-    /// Every text of a secret with its stand-in, and whether it is looked for within texts.
+    /// Every text of a secret with its placeholder, and whether it is searched for within texts.
     forms: BTreeMap<String, (String, bool)>,
     numbers: BTreeMap<String, Number>,
     /// Every name seen: of objects, kinds, labels and fields.
     names: BTreeSet<String>,
-    /// The objects that marks follow from, by kind and name.
+    /// The objects that have marks computed from them, by kind and name.
     sources: BTreeMap<(String, String), Arc<Value>>,
-    /// The marks that objects were seen to carry.
+    /// The marks that objects were seen to have.
     carried: BTreeSet<String>,
     redactor: Arc<Redactor>,
 }
 
-/// What an event has changed.
+/// The changes because of an event.
 #[derive(Debug, Clone)]
 pub struct News {
-    /// Replaces the one before, from this event on.
+    /// Replaces the previous one, from this event on.
     pub redactor: Arc<Redactor>,
     /// Whether the machine's state must be written again before the step.
     pub rewrites: bool,
 }
 
 impl SecretTracker {
-    /// Knows nothing yet. `key` is 32 random bytes, which must not be kept: stand-ins can be guessed with them.
+    /// Returns an empty tracker. `key` is 32 random bytes, which must not be stored: they would allow guessing secrets from
+    /// their placeholders.
     pub fn new(key: [u8; 32], traits: Traits) -> Self {
         let stand_ins = Placeholders::new(key);
         let mark = traits.mark.map(|mark| mark.annotation);
@@ -92,12 +93,12 @@ impl SecretTracker {
         }
     }
 
-    /// What replaces the secrets that are known.
+    /// Returns the redactor for the secrets that are known.
     pub fn redactor(&self) -> &Arc<Redactor> {
         &self.redactor
     }
 
-    /// Takes in what an event tells, before it is written down.
+    /// Collects the secrets and names in an event, before it is written.
     pub fn learn(&mut self, event: &Event) -> Option<News> {
         let mut hides = false;
         if let Some(kind) = kind(event) {
@@ -183,7 +184,7 @@ impl SecretTracker {
         hides
     }
 
-    /// Values that the machine reads get stand-ins that it can read.
+    /// Values that the machine parses get placeholders that it can parse.
     fn learn_forms(&mut self, object: &Value) {
         if self.traits.forms.is_empty() || object["kind"] != "Secret" {
             return;
@@ -196,12 +197,12 @@ impl SecretTracker {
         }
     }
 
-    /// A text that stands in a name, or in the program's own words, tells nobody anything.
+    /// Returns whether a text occurs in a name, or in the program's own words: then it reveals nothing.
     fn is_public(&self, text: &str) -> bool {
         self.words.contains(text) || self.names.iter().any(|name| name.contains(text))
     }
 
-    /// Returns whether a secret turned out to be part of it.
+    /// Returns whether a secret turned out to be a substring of it.
     fn learn_name(&mut self, name: &str) -> bool {
         if self.names.contains(name) {
             return false;
@@ -236,7 +237,7 @@ impl SecretTracker {
                 hides |= self.learn_name(field);
             }
             match (field.as_str(), value) {
-                // The names of fields in it, the values of lists among them.
+                // The names of fields in it, including the values of lists.
                 ("fieldsV1", _) => {}
                 ("metadata", Value::Object(metadata)) => {
                     hides |= self.learn_metadata(metadata);
@@ -267,7 +268,7 @@ impl SecretTracker {
         texts.fold(false, |hides, name| self.learn_name(name) | hides)
     }
 
-    /// Returns whether marks follow from the object that were not known.
+    /// Returns whether the object has marks that were not known.
     fn learn_source(&mut self, object: &Arc<Value>, gone: bool) -> bool {
         let Some(mark) = self.traits.mark else { return false };
         let key =
@@ -284,7 +285,7 @@ impl SecretTracker {
         marks.iter().any(|mark| !self.redactor.marks.contains_key(mark))
     }
 
-    /// Makes the redactor anew. Returns whether what was written before may have to be written in another way.
+    /// Rebuilds the redactor. Returns whether text that was written before may have to be written differently.
     fn renew(&mut self, hides: bool) -> bool {
         let mut redactor = Redactor::clone(&self.redactor);
         if hides {
@@ -310,7 +311,7 @@ impl SecretTracker {
         rewrites
     }
 
-    /// The marks of all sources, each with the mark that follows from the source as it is written.
+    /// Returns the marks of all sources, each with the mark of the redacted source.
     fn marks(&self, redactor: &Redactor) -> Vec<(String, String)> {
         let Some(mark) = self.traits.mark else { return Vec::new() };
         let pairs = self.sources.values().flat_map(|source| {
@@ -328,7 +329,7 @@ impl fmt::Debug for SecretTracker {
     }
 }
 
-/// Whether a secret is looked for within texts.
+/// Returns whether a secret is searched for within texts.
 fn is_long(text: &str) -> bool {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.len() >= if digits { DIGITS_MIN_BYTES } else { PART_MIN_BYTES }

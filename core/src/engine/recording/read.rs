@@ -1,4 +1,4 @@
-//! Reads a recording. The bytes are anybody's: whatever they are, the answer is lines or an error that says what to do.
+//! Reads a recording. The bytes are untrusted: the result is lines, or an error that states what to do.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,16 +8,16 @@ use super::{FORMAT, Header, Line};
 /// Why a recording can't be read, or not to its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// There is nothing in it.
+    /// It is empty.
     #[error("the file is empty; a recording begins with a header as `lockstep run --record` writes it")]
     Empty,
-    /// The first line is no header.
+    /// The first line is not a header.
     #[error(
         "line 1 is not the header of a recording ({why}); replay a file that `lockstep run --record` wrote, from its \
          first line"
     )]
     NoHeader {
-        /// What it is instead.
+        /// The reason.
         why: String,
     },
     /// Another version of the format.
@@ -31,14 +31,14 @@ pub enum Unreadable {
         /// The version of the program that wrote it.
         program: String,
     },
-    /// A line in its midst can't be read.
+    /// A line in the middle can't be read.
     #[error("line {line} is broken ({why}); {remedy}")]
     Broken {
         /// The line, from one.
         line: u64,
         /// What is wrong with it.
         why: String,
-        /// What can be done.
+        /// What to do.
         remedy: String,
     },
 }
@@ -52,7 +52,7 @@ pub struct Lines<'a> {
     is_cut: bool,
 }
 
-/// Reads the header; the lines that follow are read one by one.
+/// Reads the header; the following lines are read one by one.
 pub fn open(bytes: &[u8]) -> Result<(Header, Lines<'_>), Unreadable> {
     let mut lines = Lines { rest: bytes, line: 0, last_step: None, is_cut: false };
     let (first, _) = lines.text().ok_or(Unreadable::Empty)?;
@@ -71,12 +71,12 @@ pub fn open(bytes: &[u8]) -> Result<(Header, Lines<'_>), Unreadable> {
 }
 
 impl<'a> Lines<'a> {
-    /// Whether the last line was cut off in its midst, as when the program died while it wrote. Such a line is left out.
+    /// Returns whether the last line is truncated, as when the program crashed while it wrote. Such a line is left out.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// The next line, and whether its end is there.
+    /// Returns the next line, and whether it is complete.
     fn text(&mut self) -> Option<(&'a [u8], bool)> {
         if self.rest.is_empty() {
             return None;
@@ -129,7 +129,7 @@ impl Iterator for Lines<'_> {
     }
 }
 
-/// An error of JSON without the line that it counts: each line is a text of its own.
+/// Returns the message of a JSON error without its line number: each line is parsed as a text of its own.
 fn told(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

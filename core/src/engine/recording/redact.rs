@@ -1,12 +1,12 @@
-//! Puts stand-ins in the place of secrets.
+//! Replaces secrets with placeholders.
 //!
-//! | what | is replaced |
+//! | what | replacement |
 //! | --- | --- |
-//! | a value in a Secret | always, by a stand-in of the same JSON type; base64 by base64 |
-//! | the text of such a value elsewhere, raw or in base64 | within any text, if it is long; as a whole text in data and annotations, if it is short or part of a name |
-//! | a mark that follows from contents | by the mark that follows from the contents as recorded |
+//! | a value in a Secret | always, by a placeholder of the same JSON type; base64 by base64 |
+//! | the text of such a value elsewhere, raw or in base64 | within any text, if it is long; as a whole text in data and annotations, if it is short or a substring of a name |
+//! | a mark that is computed from contents | by the mark that is computed from the recorded contents |
 //!
-//! Names stay as they are, because decisions follow their order and messages hold them.
+//! Names are not replaced, because decisions depend on their order and messages contain them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,22 +22,22 @@ use super::secrets::{Place, fields_of_secrets, is_hidden, is_secret, nested};
 use super::stand_in::Placeholders;
 use super::{Form, Line, written};
 
-/// The shortest beginning of a secret that is hidden where a text was cut off in its midst, in bytes.
+/// The shortest beginning of a secret that is hidden at the end of a truncated text, in bytes.
 const TAIL_MIN_BYTES: usize = 4;
 
-/// Replaces all secrets that were known when it was made.
+/// Replaces all secrets that were known when it was created.
 #[derive(Clone)]
 pub struct Redactor {
     pub(super) stand_ins: Placeholders,
     pub(super) mark: Option<&'static str>,
     pub(super) forms: &'static [Form],
     pub(super) marks: BTreeMap<String, String>,
-    /// By text: what replaces it where it is the whole text of a value.
+    /// By text: the replacement if it is the whole text of a value.
     wholes: BTreeMap<String, String>,
     numbers: BTreeMap<String, Number>,
-    /// Texts that are replaced wherever they occur, with their stand-ins.
+    /// Texts that are replaced wherever they occur, with their placeholders.
     parts: Vec<(String, String)>,
-    /// Finds them; without it, every text is one.
+    /// Finds them. Without it, every text is treated as a secret.
     finder: Option<AhoCorasick>,
 }
 
@@ -54,14 +54,14 @@ impl Redactor {
         Self { stand_ins, mark, forms, marks: BTreeMap::new(), wholes, numbers, parts, finder }
     }
 
-    /// A line, or anything else, as JSON without secrets.
+    /// Returns a line, or any other value, as JSON without secrets.
     pub fn redacted(&self, value: &impl Serialize) -> serde_json::Result<Value> {
         let mut value = serde_json::to_value(value)?;
         self.redact(&mut value);
         Ok(value)
     }
 
-    /// A line as it is written, without secrets.
+    /// Returns the written form of a line, without secrets.
     pub fn line(&self, line: &Line) -> serde_json::Result<Vec<u8>> {
         written(&self.redacted(line)?)
     }
@@ -71,7 +71,7 @@ impl Redactor {
         self.value(value, Place::Plain);
     }
 
-    /// Whether a text holds a secret that is replaced wherever it occurs.
+    /// Returns whether a text contains a secret that is replaced wherever it occurs.
     pub(super) fn finds(&self, text: &str) -> bool {
         self.finder.as_ref().is_none_or(|finder| finder.is_match(text))
     }
@@ -140,7 +140,8 @@ impl Redactor {
         }
     }
 
-    /// What the machine writes under a key that it reads has the form that it reads there. Returns whether it could be read.
+    /// Replaces a value whose format the machine parses by one of the same format. Returns whether the value could be
+    /// decoded.
     fn hide_formed(&self, value: &mut Value, form: &Form) -> bool {
         let secret =
             value.as_str().filter(|text| !text.is_empty()).and_then(|text| STANDARD.decode(text).ok());
@@ -149,7 +150,7 @@ impl Redactor {
         true
     }
 
-    /// Keys are texts too: managed fields hold the values of lists in them.
+    /// Keys are texts too: managed fields contain the values of lists in their keys.
     fn keys(&self, fields: &mut Map<String, Value>) {
         if fields.keys().any(|key| self.finds(key)) {
             let changed = std::mem::take(fields).into_iter();
@@ -161,7 +162,7 @@ impl Redactor {
         self.marks.get(mark).cloned().unwrap_or_else(|| self.stand_ins.mark(mark))
     }
 
-    /// What replaces a text, if anything in it must be replaced.
+    /// Returns the replacement of a text, if anything in it must be replaced.
     fn text(&self, text: &str, place: Place) -> Option<String> {
         if place == Place::Data
             && let Some(hidden) = self.wholes.get(text)
@@ -192,7 +193,7 @@ impl Redactor {
         self.tails(changed.as_deref().unwrap_or(text)).or(changed)
     }
 
-    /// Takes away what is left of a secret where a text was cut off in its midst.
+    /// Removes the beginning of a secret at the end of a truncated text.
     fn tails(&self, text: &str) -> Option<String> {
         let mark = ["…", " ..."].into_iter().find(|mark| text.contains(mark))?;
         let mut pieces: Vec<&str> = text.split(mark).collect();
@@ -212,7 +213,7 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// How much of the end of a text is the beginning of a secret, in bytes.
+/// Returns how many bytes at the end of a text are the beginning of a secret.
 fn tail(text: &str, secret: &str) -> Option<usize> {
     let longest = secret.len().min(text.len());
     (TAIL_MIN_BYTES..=longest).rev().find(|length| {
@@ -220,7 +221,7 @@ fn tail(text: &str, secret: &str) -> Option<usize> {
     })
 }
 
-/// Whether a text is a time and nothing else; times are read and compared.
+/// Returns whether a text is a timestamp and nothing else; timestamps are parsed and compared.
 fn is_timestamp(text: &str) -> bool {
     text.as_bytes().get(10) == Some(&b'T') && text.parse::<Timestamp>().is_ok()
 }

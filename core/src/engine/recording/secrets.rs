@@ -1,18 +1,18 @@
-//! Where secrets stand: in manifests of the kind Secret, wherever such a manifest occurs.
+//! Locates secrets: they are in manifests of the kind Secret, wherever such a manifest occurs.
 
 use serde_json::{Map, Number, Value};
 
-/// What stands around a text.
+/// The context of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// Anything.
     Plain,
-    /// Values that nobody interprets: the data of objects, annotations, the values of environment variables.
+    /// Values that no one interprets: the data of objects, annotations, the values of environment variables.
     Data,
 }
 
 impl Place {
-    /// The place of what stands under a field.
+    /// Returns the context of the value of a field.
     pub(super) fn below(self, field: &str) -> Self {
         match field {
             "data" | "binaryData" | "stringData" | "annotations" | "value" => Self::Data,
@@ -21,21 +21,21 @@ impl Place {
     }
 }
 
-/// Whether an object is a Secret. A reference to one has neither metadata nor data; a name of a kind in a wrong case is
-/// a mistake that hides nothing.
+/// Returns whether an object is a Secret. A reference to one has neither metadata nor data. A name of a kind in a wrong case
+/// is a mistake that hides nothing.
 pub(super) fn is_secret(object: &Map<String, Value>) -> bool {
     let named = object.get("kind").and_then(Value::as_str).is_some_and(is_kind);
     let whole = ["metadata", "data"].iter().any(|field| object.get(*field).is_some_and(Value::is_object));
     (named && whole) || object.contains_key("stringData")
 }
 
-/// Whether a field of a Secret holds values that must not be shown; a field that does not exist may be one misspelt.
+/// Returns whether a field of a Secret contains values that must not be shown; an unknown field may be a misspelt one.
 pub(super) fn is_hidden(field: &str) -> bool {
     !matches!(field, "apiVersion" | "kind" | "metadata" | "type" | "immutable")
 }
 
-/// The fields under which objects are Secrets though they need not say so themselves: those of a list of them, of an
-/// event about one, and of an action on one.
+/// Returns the fields whose objects are Secrets although they need not have a kind: those of a list of Secrets, of an event
+/// about one, and of an action on one.
 pub(super) fn fields_of_secrets(object: &Map<String, Value>) -> &'static [&'static str] {
     let kind = object.get("kind").or_else(|| object.get("target")?.get("kind"));
     match kind {
@@ -51,19 +51,19 @@ fn is_kind(kind: &str) -> bool {
     kind.eq_ignore_ascii_case("Secret")
 }
 
-/// The JSON that a text holds, where it holds an object or a list.
+/// Returns the JSON in a text, if it is an object or a list.
 pub(super) fn nested(text: &str) -> Option<Value> {
     let begins = text.trim_start().starts_with(['{', '[']);
     begins.then(|| serde_json::from_str(text).ok()).flatten()
 }
 
-/// One secret as it was found.
+/// One secret in the form in which it was found.
 pub(super) enum Found<'a> {
     /// In `data`.
     Data(&'a str),
     /// Anywhere else.
     Text(&'a str),
-    /// A number, where a text should be.
+    /// A number where a text is expected.
     Number(&'a Number),
 }
 

@@ -1,5 +1,5 @@
-//! What stands in a recording instead of a secret: the same for the same secret, and nothing that the secret could be
-//! guessed from without the key.
+//! Placeholders for secrets in a recording. Equal secrets have equal placeholders. Without the key, a placeholder gives no
+//! information for guessing the secret.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,11 +11,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::Form;
 
-/// Makes stand-ins with a key of random bytes, which must not be kept with the recording.
+/// Creates placeholders with a key of random bytes, which must not be stored with the recording.
 #[derive(Clone)]
 pub(super) struct Placeholders {
     key: [u8; 32],
-    /// By secret: what has the form that its reader expects.
+    /// By secret: a placeholder in the format that the machine parses.
     formed: BTreeMap<Vec<u8>, String>,
 }
 
@@ -24,7 +24,7 @@ impl Placeholders {
         Self { key, formed: BTreeMap::new() }
     }
 
-    /// Gives a secret a stand-in of its own form.
+    /// Gives a secret a placeholder in its own format.
     pub(super) fn form(&mut self, secret: &[u8], form: &Form) {
         if !self.formed.contains_key(secret) {
             let formed = self.formed(secret, form);
@@ -32,7 +32,7 @@ impl Placeholders {
         }
     }
 
-    /// The stand-in of a secret in its own form.
+    /// Returns the placeholder of a secret in its own format.
     pub(super) fn formed(&self, secret: &[u8], form: &Form) -> String {
         (form.stand_in)(secret, &|part| self.hidden(part))
     }
@@ -45,7 +45,7 @@ impl Placeholders {
         outer.iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(*byte))
     }
 
-    /// For a text.
+    /// Returns the placeholder of a text.
     pub(super) fn text(&self, secret: &[u8]) -> String {
         self.formed.get(secret).cloned().unwrap_or_else(|| self.hidden(secret))
     }
@@ -54,23 +54,23 @@ impl Placeholders {
         format!("hidden-{:016x}", self.bits(0, secret))
     }
 
-    /// For a number: a whole one of up to fifteen digits, which every reader of JSON takes as it stands.
+    /// Returns the placeholder of a number: a whole number of up to fifteen digits, which every JSON parser reads exactly.
     pub(super) fn number(&self, secret: &Number) -> Number {
         Number::from(self.bits(1, secret.to_string().as_bytes()) % 1_000_000_000_000_000)
     }
 
-    /// For a mark whose content is not known.
+    /// Returns the placeholder of a mark whose content is not known.
     pub(super) fn mark(&self, mark: &str) -> String {
         format!("{:016x}", self.bits(2, mark.as_bytes()))
     }
 
-    /// The texts in which a secret can turn up, each with what stands in for it.
+    /// Returns the texts in which a secret can occur, each with its placeholder.
     pub(super) fn forms(&self, secret: &[u8]) -> Vec<(String, String)> {
         let hidden = self.text(secret);
         let mut forms = Vec::new();
         if let Ok(raw) = str::from_utf8(secret) {
             forms.push((raw.to_owned(), hidden.clone()));
-            // As it stands in JSON within a text, written by us and as Go writes it.
+            // The JSON-escaped forms within a text, as we write them and as Go does.
             let json = serde_json::Value::from(raw).to_string();
             let json = json[1..json.len() - 1].to_owned();
             let go = json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
@@ -81,8 +81,8 @@ impl Placeholders {
         forms
     }
 
-    /// What a text in the `data` of a Secret holds, and what stands in for it there. Two texts that differ get
-    /// different stand-ins, though base64 can write the same bytes in two ways.
+    /// Returns the value that a text in the `data` of a Secret encodes, and its placeholder there. Two texts that differ get
+    /// different placeholders, although base64 can encode the same bytes in two ways.
     pub(super) fn data(&self, text: &str) -> (Vec<u8>, String) {
         let bytes = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect::<Vec<_>>();
         match STANDARD.decode(&bytes) {
@@ -96,7 +96,7 @@ impl Placeholders {
     }
 }
 
-// Whoever prints it must not see the key.
+// Debug output must not show the key.
 impl fmt::Debug for Placeholders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Placeholders")

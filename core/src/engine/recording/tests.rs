@@ -25,7 +25,7 @@ fn now(millis: u64) -> Now {
     Now { wall, monotonic: Monotonic::from_elapsed(Duration::from_millis(millis)) }
 }
 
-/// Knows the secrets of an object, and hides them.
+/// Returns a redactor that hides the secrets of an object.
 fn knows(object: &Value) -> Arc<Redactor> {
     let mut learner = SecretTracker::new([7; 32], operator().traits());
     learner.learn(&Event::Applied { kind: names::class(), object: Arc::new(object.clone()) });
@@ -78,7 +78,7 @@ fn secrets_are_known_wherever_they_stand() {
     }
     assert_eq!(hidden(&misspelt)["dta"]["on"], true);
     assert!(hidden(&misspelt)["dta"]["pin"].is_u64());
-    // These name a Secret, and hold none.
+    // These refer to a Secret, but contain none.
     for reference in [
         json!({ "apiVersion": "v1", "kind": "Secret", "name": "pin" }),
         json!({ "kind": { "group": "", "version": "v1", "kind": "Secret", "plural": "secrets", "namespaced": true } }),
@@ -176,7 +176,7 @@ fn a_mark_follows_from_what_is_written() {
     assert!(learner.learn(&class("sesame, open")).is_none());
 }
 
-/// The lines of a short run.
+/// Returns the lines of a short run.
 fn recorded() -> Vec<u8> {
     let mut machine = operator();
     let config =
@@ -224,7 +224,7 @@ fn the_first_step_that_differs_is_told_with_both_sides() {
     assert_eq!(replay(&bytes), Ok(None));
     let text = String::from_utf8(bytes).expect("text").replace("\"leading\":true", "\"leading\":false");
     let again = replay(text.as_bytes()).expect("readable").expect("differs");
-    // The last list makes a leader begin its work.
+    // After the last list the leader begins its work.
     assert_eq!(again.taken.number, 9);
     assert!(again.taken.gave.requests.len() > again.differs.expect("given").requests.len());
 }
@@ -234,7 +234,7 @@ fn leaf() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Two values have one stand-in exactly if they are equal; types stay, and so does base64.
+    /// Two values have the same placeholder exactly if they are equal. Types and base64 encoding are preserved.
     #[test]
     fn stand_ins_keep_the_structure(texts in proptest::collection::vec(leaf(), 1..6), numbers in proptest::collection::vec(0u64..5, 0..4)) {
         let data: serde_json::Map<_, _> = (0..).zip(&texts).map(|(place, text)| (format!("k{place}"), json!(encoded(text)))).collect();
@@ -260,10 +260,10 @@ proptest! {
         }
     }
 
-    /// Whatever a text is, once it is a secret, nothing shows it in any of its forms.
+    /// Whatever a text is, once it is a secret, it is not shown in any of its forms.
     #[test]
     fn no_secret_is_shown(secret_text in "[ -~éß€]{6,24}", around in "[ -~]{0,8}") {
-        // Neither a name nor a word, nor digits alone.
+        // It is neither a name nor a word, nor digits alone.
         let text = format!("\u{b6}{secret_text}");
         let within = format!("{around}{text}{around}");
         let manifest = secret(&json!({ "a": encoded(&text) }));
@@ -285,7 +285,7 @@ proptest! {
         let _told = replay(&bytes);
     }
 
-    /// A recording that was damaged is told so, or replays; it panics nowhere.
+    /// A damaged recording leads to an error or replays; it never panics.
     #[test]
     fn no_damage_panics(place in 0usize..20_000, with in "[0-9a-z{}\\[\\]\",:]{0,3}", taken in 0usize..4) {
         let mut bytes = recorded();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::engine::action::{Class, Failure, Scope};
 use crate::object::{Kind, ObjectRef};
 
-/// Where an API version lists its resources.
+/// Returns the path at which an API version lists its resources.
 pub fn api_version(api_version: &str) -> String {
     match api_version.split_once('/') {
         Some((group, version)) => format!("/apis/{}/{}", segment(group), segment(version)),
@@ -13,7 +13,7 @@ pub fn api_version(api_version: &str) -> String {
     }
 }
 
-/// Where the objects of a kind are, in one namespace or in all.
+/// Returns the path of the objects of a kind, in one namespace or in all.
 pub fn collection(kind: &Kind, namespace: Option<&str>) -> String {
     let mut path = api_version(&kind.api_version());
     if let Some(namespace) = namespace {
@@ -22,7 +22,7 @@ pub fn collection(kind: &Kind, namespace: Option<&str>) -> String {
     format!("{path}/{}", segment(&kind.plural))
 }
 
-/// Where the objects of a kind are listed.
+/// Returns the path and query that list the objects of a kind.
 pub fn list(kind: &Kind, scope: &Scope) -> String {
     let mut path = collection(kind, scope.namespace.as_deref());
     if !scope.selector.is_empty() {
@@ -32,7 +32,7 @@ pub fn list(kind: &Kind, scope: &Scope) -> String {
     path
 }
 
-/// Where one object is. An object without a name is refused, because its path would be that of all objects.
+/// Returns the path of one object. An object without a name is refused, because its path would be that of all objects.
 pub fn object(target: &ObjectRef) -> Result<String, Failure> {
     if target.name.is_empty() {
         return Err(Failure::new(Class::Invalid, format!("{} has no name", target.kind)));
@@ -40,7 +40,7 @@ pub fn object(target: &ObjectRef) -> Result<String, Failure> {
     Ok(format!("{}/{}", collection(&target.kind, target.namespace.as_deref()), segment(&target.name)))
 }
 
-/// One segment with everything encoded that could end it, such as a slash that a user wrote into a name.
+/// Returns one segment with every character encoded that could end it, such as a slash that a user wrote into a name.
 fn segment(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

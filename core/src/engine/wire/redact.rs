@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::engine::action::Action;
 
-/// Longest message that is passed on, in bytes.
+/// The maximum length of a message, in bytes.
 const LONGEST: usize = 1024;
 
-/// Prepares a server's message for logs and conditions: values of a Secret that the action carries are masked, and
-/// what exceeds 1 KiB is cut off.
+/// Prepares a server's message for logs and conditions: values of a Secret in the action are masked, and a message of more
+/// than 1 KiB is cut.
 pub(super) fn message(action: &Action, text: &str) -> String {
     let mut text = text.to_owned();
     if let Some(manifest) = secret(action) {
@@ -20,14 +20,14 @@ pub(super) fn message(action: &Action, text: &str) -> String {
                 leaves(value, &mut values);
             }
         }
-        // Who refuses a Secret may quote what its data says.
+        // A server that refuses a Secret may quote its data.
         if let Some(data) = manifest["data"].as_object() {
             let texts = data.values().filter_map(|value| STANDARD.decode(value.as_str()?).ok());
             values.extend(
                 texts.filter_map(|text| String::from_utf8(text).ok()).filter(|text| !text.is_empty()),
             );
         }
-        // Longest first, so that a value within another leaves nothing of it behind.
+        // Longest first, so that a value within another is masked completely.
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
         for value in values {
             text = text.replace(&value, "***");
@@ -36,7 +36,7 @@ pub(super) fn message(action: &Action, text: &str) -> String {
     cut(&text)
 }
 
-/// Cuts what exceeds 1 KiB.
+/// Cuts a text at 1 KiB.
 pub fn cut(text: &str) -> String {
     if text.len() <= LONGEST {
         return text.to_owned();

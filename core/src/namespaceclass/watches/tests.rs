@@ -22,7 +22,7 @@ fn now() -> Now {
     Now { wall: Wall::from_timestamp(jiff::Timestamp::UNIX_EPOCH), monotonic: Monotonic::START }
 }
 
-/// The events of a list.
+/// Returns the events of a list.
 fn list(kind: &Arc<Kind>, objects: Vec<Value>) -> Vec<Event> {
     let observed = |object| Event::Applied { kind: Arc::clone(kind), object: Arc::new(object) };
     let (began, ended) =
@@ -50,7 +50,7 @@ fn nothing_is_remembered_of_a_namespace_that_a_new_list_shows_to_be_gone() {
     assert_eq!(take(list(&names::namespace(), Vec::new())), Some(0));
 }
 
-/// A class with one resource, a namespace of it and the binding of that, as a leader finds them.
+/// Returns a class with one resource, a namespace of it and its binding, as a new leader lists them.
 fn found(resource: &Value) -> Vec<Event> {
     let metadata = |name: &str| json!({ "name": name, "namespace": name, "uid": name, "generation": 1, "resourceVersion": "1" });
     let mut namespace = json!({ "metadata": metadata("team") });
@@ -71,7 +71,7 @@ fn failed(kind: &Arc<Kind>, class: FailureClass) -> Event {
     Event::WatchFailed { kind: Arc::clone(kind), failure: Failure::new(class, "cut") }
 }
 
-/// Takes events and what follows from them; returns what was asked for. Discovery is answered, whatever else is asked for fails.
+/// Delivers events and executes what follows from them; returns the requests. Discovery is answered; all other requests fail.
 fn drive(operator: &mut Operator, events: Vec<Event>, now: Now, served: &[Arc<Kind>]) -> Vec<Action> {
     let (mut waiting, mut asked) = (events, Vec::new());
     while !waiting.is_empty() {
@@ -89,11 +89,11 @@ fn drive(operator: &mut Operator, events: Vec<Event>, now: Now, served: &[Arc<Ki
     asked
 }
 
-/// A leader begins just as the API server stumbles: that is no news for bindings that are ready.
+/// The operator becomes leader while the API server fails for a short time. Ready bindings do not report that.
 #[test]
 fn a_kind_that_can_not_be_listed_is_told_only_if_it_stays_so() {
     use FailureClass::{Throttled, Unavailable};
-    // A server that is busy is waited for: that counts for itself.
+    // A server that is busy is waited for: its answers are counted separately.
     for failures in
         [vec![Unavailable; 3], vec![Throttled; 10], [vec![Throttled; 9], vec![Unavailable; 3]].concat()]
     {
@@ -117,7 +117,7 @@ fn a_kind_that_can_not_be_listed_is_told_only_if_it_stays_so() {
     }
 }
 
-/// One member of the control plane is not ready yet to let anybody watch: the next attempt meets another.
+/// One member of the control plane does not allow watches yet: the next attempt reaches another member.
 #[test]
 fn a_watch_that_is_refused_after_it_ran_is_told_only_if_it_stays_so() {
     let mut operator = operator();
@@ -139,7 +139,8 @@ fn a_watch_that_is_refused_after_it_ran_is_told_only_if_it_stays_so() {
     }
 }
 
-/// The old watch fails for as long as the kind is away, at growing distances: whoever waited for it would wait long.
+/// The old watch fails for as long as the kind is away, with exponential backoff. Waiting for its next attempt would take
+/// long.
 #[test]
 fn a_kind_that_comes_back_is_watched_anew_at_once() {
     let widget = Kind::known("example.com", "v1", "Widget", "widgets", true);
@@ -168,11 +169,11 @@ fn a_kind_that_comes_back_is_watched_anew_at_once() {
     assert_eq!(asks(vec![Event::TimerFired], 120, &served), ["watch"]);
 }
 
-/// A Deployment counts its replicas as soon as it is there, while others of its class are still being applied.
+/// A Deployment sets its replica counts as soon as it exists, while others of its class are still being applied.
 #[test]
 fn what_the_server_accepted_stays_accepted_though_its_status_came_first() {
     let kind = Kind::known("apps", "v1", "Deployment", "deployments", true);
-    // The server leaves out what is empty, so that only its answer tells that it holds what was sent.
+    // The server omits empty values, so only its answer shows that it accepted what was sent.
     let resource = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "a" }, "spec": { "volumes": [] },
     });

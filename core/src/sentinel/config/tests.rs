@@ -15,7 +15,7 @@ fn valid() -> Value {
     })
 }
 
-/// The valid configuration with some of its fields replaced; a null removes one.
+/// Returns the valid configuration with some of its fields replaced; a null removes one.
 fn with(changes: &Value) -> Value {
     fn merge(into: &mut Value, changes: &Value) {
         for (key, change) in changes.as_object().unwrap() {

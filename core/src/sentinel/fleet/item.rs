@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::super::selector::Selector;
 use super::{Dialect, Owner, Resource};
 
-/// What events tell of an item may be so long: thousands of these are held at a time.
+/// The maximum size of the fields of an item that events contain, in bytes: thousands of these are held at a time.
 const KEPT_MAX_BYTES: usize = 4 << 10;
 
 #[derive(Deserialize)]
@@ -35,7 +35,7 @@ struct RawStatus {
 }
 
 impl RawStatus {
-    /// Guards against a wrong dialect: by it no resource would ever be ready or reported on, so that each would be due at every
+    /// Detects a wrong dialect. Otherwise no resource would ever be ready or reported on, and each would be due at every
     /// poll.
     fn suits(&self, dialect: Dialect) -> Result<(), &'static str> {
         let is_documented = self.phase.is_some() || self.last_transition_time.is_some();
@@ -59,10 +59,10 @@ struct RawCondition {
     last_updated_time: Option<String>,
 }
 
-/// The condition of the released API that stands for readiness, and the one that did before 0.3.
+/// The condition of the released API that means readiness, and the one before 0.3.
 const READY_CONDITIONS: [&str; 2] = ["Reconciled", "Ready"];
 
-/// Reads an item; an error says which field is wrong, if it is one alone, and why.
+/// Parses an item. An error states which field is wrong, if it is only one, and why.
 pub(super) fn resource(
     item: &RawValue,
     dialect: Dialect,
@@ -118,13 +118,13 @@ pub(super) fn resource(
     Ok(resource)
 }
 
-/// What is wrong, but for the place: it would be one in what is kept of the item, which only the Sentinel has.
+/// Returns the message without its line and column: they refer to the kept text of the item, which only the Sentinel has.
 fn problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.clone(), |(problem, _)| problem.to_owned())
 }
 
-/// The id of an item that can't be understood, if it has one.
+/// Returns the id of an item that can't be parsed, if it has one.
 pub(super) fn id(item: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
     struct Named {
@@ -134,7 +134,7 @@ pub(super) fn id(item: &RawValue) -> Option<String> {
 }
 
 impl Resource {
-    /// How long all is that events tell of it.
+    /// Returns the size of all its fields that events contain.
     fn kept(&self) -> usize {
         let owner = self.owner_references.iter().flat_map(|owner| [&owner.id, &owner.kind, &owner.href]);
         let texts = [&self.kind, &self.href].into_iter().chain(owner).flatten();

@@ -137,7 +137,7 @@ fn of_an_item_no_more_is_kept_than_events_need() {
     assert!(told.len() == 1 && told[0].contains("item 2") && told[0].contains("href"), "{told:?}");
 }
 
-/// What a page comes to is the same whether all of it is held, or the fields that are read.
+/// The result for a page is the same whether all of it is kept, or only the fields that are read.
 #[test]
 fn every_field_that_is_read_is_kept() {
     let condition = |name: &str| json!({ "type": name, "status": "True", "last_updated_time": "2026-05-04T09:31:10Z", "message": "m" });

@@ -7,12 +7,12 @@ use crate::sentinel::fleet::Resource;
 
 const NOW: Monotonic = Monotonic::START;
 
-/// A fleet whose rows come and go between two pages.
+/// A fleet whose rows are added and removed between two pages.
 struct Fleet {
     ids: Vec<String>,
     newest_first: bool,
     tells_total: bool,
-    /// The most items that it gives at a time.
+    /// The maximum number of items that it returns at a time.
     page: usize,
 }
 
@@ -121,7 +121,7 @@ fn an_api_that_ignores_the_search_leads_nowhere() {
     assert!(pager.is_done() && !pager.is_complete());
 }
 
-/// As one that speaks the other dialect: nothing that it gives can be understood.
+/// Like an API that uses the other dialect: no item that it returns can be parsed.
 #[test]
 fn an_api_that_ignores_the_search_leads_nowhere_though_it_is_not_understood() {
     let mut pager = Pager::new(Dialect::Search);
@@ -149,7 +149,7 @@ fn an_api_that_ignores_page_numbers_leads_nowhere() {
     assert!(pager.is_done() && !pager.is_complete());
 }
 
-/// Reads a list of which the pages fail that are told by their first row; returns what came and how often was asked.
+/// Reads a list in which the pages with these first rows fail; returns the items and the number of requests.
 fn read_around(dialect: Dialect, fleet: &Fleet, bad: &[usize], failure: &Failure) -> (Vec<String>, usize) {
     let (mut pager, mut found, mut asked) = (Pager::new(dialect), Vec::new(), 0);
     let mut random = Random::from_seed(1);
@@ -184,14 +184,14 @@ fn pages_that_keep_failing_hold_back_no_others() {
             let good: Vec<String> =
                 good.flat_map(|at| fleet.ids[at * page..].iter().take(page).cloned()).collect();
             assert_eq!(found, good, "{dialect:?} {page} {bad:?}");
-            // One more to learn that nothing follows a last page that failed.
+            // One more request is needed to learn that nothing follows a last page that failed.
             assert!(asked <= 13 + 2 * bad.len(), "{dialect:?} {page} {bad:?}: {asked}");
         }
     }
 }
 
-/// Reads a list whose pages can't be read if more than so many of these rows are on them; returns what came, how many pages were
-/// requested and whether that was all.
+/// Reads a list whose pages can't be read if more than `most` of these rows are on them; returns the items, the number of
+/// requests, and whether that was all.
 fn read_large(dialect: Dialect, fleet: &Fleet, large: &[usize], most: usize) -> (Vec<String>, usize, bool) {
     let (mut pager, mut found, mut asked) = (Pager::new(dialect), Vec::new(), 0);
     let large: Set<&String> = large.iter().map(|row| &fleet.ids[*row]).collect();
@@ -225,7 +225,7 @@ fn a_single_item_that_is_late_is_requested_again() {
     assert_eq!(setbacks, [Setback::Again, Setback::Again, Setback::PassedOver]);
 }
 
-/// However many they are: the API answers, so that the next poll goes on where this one has ended.
+/// Their number does not matter: the API answers, so the next poll continues where this one has ended.
 #[test]
 fn items_that_are_too_large_at_the_head_of_a_list_hide_no_other() {
     for dialect in [Dialect::Search, Dialect::Labels] {
@@ -254,7 +254,7 @@ fn items_that_are_too_large_at_the_head_of_a_list_hide_no_other() {
 fn pages_that_are_too_large_are_read_in_parts() {
     for dialect in [Dialect::Search, Dialect::Labels] {
         for page in [PAGE_SIZE, 25] {
-            // One that gives fewer than it is asked for must tell how many there are.
+            // An API that returns fewer items than requested must return the total.
             for tells_total in [Some(true), Some(false).filter(|_| page == PAGE_SIZE)].into_iter().flatten() {
                 let fleet = Fleet { tells_total, page, ..Fleet::of(1010) };
                 for large in [
@@ -267,7 +267,7 @@ fn pages_that_are_too_large_are_read_in_parts() {
                     let (found, asked, is_complete) = read_large(dialect, &fleet, &large, 1);
                     assert_eq!(found, fleet.ids, "{dialect:?} {page} {tells_total}: once each, in order");
                     assert!(is_complete);
-                    // The worst are all of them, one at a time, and now and then a try at more.
+                    // The worst case is one request for each item, and a larger page now and then.
                     assert!(asked <= 1010 * 3 / 2, "{asked}");
                 }
                 // A few large rows cost a few requests.
@@ -297,7 +297,7 @@ fn an_api_that_gives_the_whole_list_is_asked_for_no_part() {
     assert_eq!(oversized(&mut pager), Setback::PassedOver);
 }
 
-/// Else rows might be left out without a word.
+/// Otherwise rows might be left out without any report.
 #[test]
 fn an_api_that_ignores_the_size_leads_nowhere() {
     let mut pager = Pager::new(Dialect::Labels);
@@ -309,7 +309,7 @@ fn an_api_that_ignores_the_size_leads_nowhere() {
     assert!(error.contains("size=") && !pager.is_complete(), "{error}");
 }
 
-/// The last page holds a single row: what has gone before it must not be measured by such pages.
+/// The last page has a single row: the number of removed rows must not be computed from the size of such pages.
 #[test]
 fn rows_that_go_before_a_short_last_page_hide_none() {
     for page in [PAGE_SIZE, 15] {
@@ -352,7 +352,7 @@ fn an_api_that_is_busy_is_waited_for() {
     }
     assert!(waits[0] <= Duration::from_secs(1) && waits[19] >= Duration::from_secs(45), "{waits:?}");
     assert!(waits.iter().all(|wait| *wait <= Duration::from_mins(1)), "{waits:?}");
-    // It has not used up the attempts at a page that is broken.
+    // It has not used up the attempts at a broken page.
     assert_eq!(pager.failed(&Failure::new(Class::Unavailable, "500"), now, &mut random), Setback::Again);
 }
 
@@ -377,7 +377,7 @@ fn a_list_that_is_begun_in_the_midst_is_read_round() {
     }
 }
 
-/// Fails at every page until it is done, and returns the pages that were requested.
+/// Makes every page fail until the list is done, and returns the requested pages.
 fn fails(pager: &mut Pager, failure: &Failure) -> Vec<u64> {
     let (mut random, mut asked) = (Random::from_seed(1), Vec::new());
     while let Some((place, _)) = pager.next() {
@@ -428,13 +428,13 @@ fn no_page_beyond_the_known_total_is_requested() {
         }
         assert_eq!(pages.len(), 4, "{dialect:?}: the second page three times, the third once: {pages:?}");
         assert!(!pager.is_complete());
-        // Known from poll to poll.
+        // The total is passed from poll to poll.
         let mut next = Pager::resumed(dialect, pager.progress());
         assert_eq!(fails(&mut next, &failure), [1, 1, 1, 2, 3], "{dialect:?}");
     }
 }
 
-/// Two replicas of an API of which one lies behind: the totals go up and down with each page.
+/// Two replicas of an API of which one is stale: the totals go up and down with each page.
 #[test]
 fn replicas_that_differ_by_a_row_do_not_hold_the_list_up() {
     let (mut fleet, mut totals) = (Fleet::of(250), [250, 249].into_iter().cycle());
@@ -468,7 +468,7 @@ fn the_wish_of_the_server_is_heeded() {
     let failure = Failure { retry_after: Some(wish), ..Failure::new(Class::Throttled, "429") };
     pager.failed(&failure, NOW, &mut Random::from_seed(1));
     assert_eq!(pager.next().unwrap().1, NOW + wish);
-    // Whoever asks for a day is not left alone for a day.
+    // A `Retry-After` of a day is not honoured for a day.
     let failure = Failure { retry_after: Some(Duration::from_hours(24)), ..failure };
     pager.failed(&failure, NOW, &mut Random::from_seed(1));
     assert_eq!(pager.next().unwrap().1, NOW + RETRY_AFTER_MAX);

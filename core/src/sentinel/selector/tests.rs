@@ -38,7 +38,7 @@ fn it_is_written_in_both_languages() {
         all.to_string(),
         "app.kubernetes.io/name,cluster-type in (hypershift),empty=,env in (a,b),!gone,owner in (neil),region=us-east,tier notin (x,y)"
     );
-    // What is not sent is left to the comparison here.
+    // Terms that are not sent are compared here.
     assert_eq!(
         all.search(),
         "(labels.env='b' or labels.env='a') and labels.owner='neil' and labels.region='us-east'"
@@ -147,7 +147,7 @@ fn a_search_stays_within_what_the_api_reads() {
     let values = values.iter().map(String::as_str).collect::<Vec<_>>();
     let long = selector(&[("region", "eu")], vec![expression("k", "In", &values)]);
     assert_eq!(long.search(), "labels.region='eu'");
-    // Nor is it dear to the API.
+    // The search must not be expensive for the API either.
     let terms = (0..20).map(|n| expression(&format!("k{n}"), "In", &["a", "b"])).collect();
     assert_eq!(selector(&[], terms).search().matches('=').count(), COMPARISONS_MAX);
 }

@@ -1,4 +1,4 @@
-//! What comes of answers that are late.
+//! Tests of late answers.
 
 use super::*;
 
@@ -85,7 +85,7 @@ fn a_late_answer_does_not_hide_what_somebody_else_wrote_since() {
     assert_eq!(again, Some(json!("3")), "over what they wrote");
 }
 
-/// What a status says that is written: its generation, and whether it is ready.
+/// Returns the content of a written status: its generation, and whether it is ready.
 fn written(requests: &[Request]) -> Option<(i64, String)> {
     requests.iter().find_map(|request| match &request.action {
         Action::Patch { patch, .. } => {
@@ -98,7 +98,7 @@ fn written(requests: &[Request]) -> Option<(i64, String)> {
     })
 }
 
-/// A second after the last write, and also while one is under way or after one that failed.
+/// A second after the last write, and also while one is in flight or after one that failed.
 #[test]
 fn a_new_generation_is_written_at_once() {
     let observed = |generation: i64, poll_interval: &str| {
@@ -130,7 +130,7 @@ fn a_new_generation_is_written_at_once() {
     assert_eq!(written(&after.requests).map(|(generation, _)| generation), Some(4));
 }
 
-/// What no part of the configuration depends on: the spec is written in another way.
+/// The spec changes only in form, so nothing that the conditions depend on changes.
 #[test]
 fn conditions_hold_for_a_generation_that_changes_nothing() {
     let mut bench = Bench::new(confirmed_without_flaws);
@@ -145,7 +145,7 @@ fn conditions_hold_for_a_generation_that_changes_nothing() {
     assert!(bench.told.contains("  status ConfigValid=True"), "{}", bench.told);
 }
 
-/// Answers as everything does where all is well.
+/// Answers as all systems do in normal operation.
 pub(super) fn confirmed_without_flaws(action: &Action) -> Outcome {
     match action {
         Action::Fetch { .. } => {

@@ -1,4 +1,4 @@
-//! What is wrong outside, told and lived through.
+//! Tests of failures outside of the Sentinel: they are reported, and the Sentinel recovers.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn nothing_is_published_as_long_as_the_secret_is_unusable() {
     assert!(bench.told.contains("Publishing=False NotConnected"), "{}", bench.told);
 }
 
-/// Such as a user of RabbitMQ that may not write: it is let in, and thrown out at the first event.
+/// Such as a user of RabbitMQ without write permission: it can connect, and is disconnected at the first event.
 #[test]
 fn a_broker_that_lets_in_and_confirms_nothing_is_left_alone() {
     let mut bench = Bench::new(|action| match action {
@@ -37,7 +37,7 @@ fn a_broker_that_lets_in_and_confirms_nothing_is_left_alone() {
     assert!(bench.told.contains("BrokerConnected=False ConnectionLost: the connection to the broker was lost: the broker closed the channel: ACCESS_REFUSED"), "{}", bench.told);
 }
 
-/// Quiet shards have nothing confirmed for long, and still connect at once.
+/// Quiet shards have no confirmations for a long time, and still connect at once.
 #[test]
 fn a_cycle_without_trouble_makes_up_for_lost_connections() {
     let mut tries = 0;
@@ -56,7 +56,8 @@ fn a_cycle_without_trouble_makes_up_for_lost_connections() {
     assert!(connects > 20, "{connects} times in two minutes: {}", bench.told);
 }
 
-/// What a URL asks for, of a fleet whose ids are numbers of six digits: from where on, up to where, and which page of that.
+/// Returns the range in a URL, for a fleet whose ids are numbers of six digits: from which row, up to which row, and which
+/// page of that.
 fn range(url: &str) -> (usize, usize, usize) {
     let url = url.replace("%20", " ").replace("%27", "'").replace("%3E", ">").replace("%3C", "<");
     let number = |mark: &str| {
@@ -104,7 +105,7 @@ fn a_list_that_was_given_up_goes_on_from_there() {
             }
             let mut visited = published.take();
             visited.sort_unstable();
-            // What the first can't reach, those after it do.
+            // Resources that the first poll can't reach are read by the later ones.
             let expected = if cycle == 1 { &good[..200] } else { &good[..] };
             assert_eq!(visited, expected, "{dialect}, cycle {cycle}");
             while bench.sentinel.cycle.is_none() {
@@ -176,7 +177,7 @@ fn of_a_shard_that_changes_its_broker_only_the_series_of_the_broker_ends() {
 /// The specification's "On config load failure: requeue after 30 seconds".
 #[test]
 fn nothing_is_polled_or_published_once_the_configuration_is_deleted() {
-    // Once the watch tells so, and once a list no longer has it.
+    // Once the watch shows that, and once a list no longer contains it.
     let ends: [fn(&mut Bench); 2] = [
         |bench| bench.happens(Event::Deleted { kind: load::kind(), object: Arc::default() }),
         |bench| {
@@ -202,7 +203,7 @@ fn nothing_is_polled_or_published_once_the_configuration_is_deleted() {
     }
 }
 
-/// By the wrong dialect no resource is understood, and none gets an event.
+/// With the wrong dialect no resource can be parsed, and none gets an event.
 #[test]
 fn a_sentinel_of_the_wrong_dialect_is_not_publishing() {
     let mut bench = Bench::new(|action| match action {
@@ -241,8 +242,8 @@ fn a_selector_that_matches_nothing_is_reported() {
     }
 }
 
-/// Two large resources make their page too large, which parts are not; one that is too large alone gets no events, and the status says
-/// so for as long as that lasts.
+/// Two large resources make their page too large, but not a smaller page with one of them. A resource that is too large by
+/// itself gets no events, and the status reports that for as long as it lasts.
 #[test]
 fn what_is_left_out_because_it_is_too_large_is_never_said_to_be_published() {
     for dialect in ["labels", "search"] {
@@ -330,7 +331,7 @@ fn an_api_that_was_down_is_read_from_page_1_again() {
         let asked: Vec<&str> = told.lines().filter(|line| line.contains("  fetch ")).collect();
         assert!(asked.iter().all(|line| !line.contains("page=6") && !line.contains("id%20%3E")), "{told}");
         assert!(asked.len() <= 4 * polls, "{} requests in {polls} polls", asked.len());
-        // The last one may still be under way.
+        // The last one may still be in flight.
         let failures = told.matches("fetch_resources} Add(1)").count();
         assert!((polls..=polls + 1).contains(&failures), "{failures} in {polls} polls: {told}");
         assert_eq!(told.matches("warning: GET http://api/").count(), failures, "{told}");

@@ -2,7 +2,7 @@ use super::*;
 use crate::dpuservice::kubeconfig;
 use crate::dpuservice::world::Cluster;
 
-/// The Secret of a cluster with a kubeconfig of this user, legible.
+/// Returns the Secret of a cluster with a kubeconfig of this user, decoded.
 fn legible(cluster: &Name, name: &str, user: &Value) -> Value {
     let kubeconfig = json!({
         "clusters": [{ "name": "c", "cluster": {
