@@ -1,4 +1,4 @@
-//! Tests of timelines, of a run made by hand.
+//! Tests of timelines with a run that is built manually.
 
 use std::sync::Arc;
 use std::time::Duration;
