@@ -1,4 +1,4 @@
-//! Field errors, as a `Status` carries them in `details.causes`.
+//! Field errors, as in `details.causes` of a `Status`.
 
 pub(crate) mod text;
 
@@ -6,9 +6,9 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// Why one field of an object was refused.
+/// Describes why one field of an object was refused.
 ///
-/// `Display` gives the form that the summary message uses, `field: message`.
+/// `Display` gives the form in the summary message, `field: message`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// The machine-readable reason, such as `FieldValueInvalid` or `FieldValueRequired`.
@@ -46,7 +46,7 @@ impl Cause {
         Self::plain("FieldValueForbidden", "Forbidden", field.into(), detail)
     }
 
-    /// A value that stands twice where it may stand once.
+    /// A duplicate of a value that must be unique.
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self::with_value("FieldValueDuplicate", "Duplicate value", field.into(), value, "")
     }

@@ -9,16 +9,16 @@ use serde_json::Value;
 
 use crate::schema::Schema;
 
-/// Why a patch can't be carried out; the text is what the server answers.
+/// Describes why a patch can't be applied; the text is the server's answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// The body is no patch: 400.
+    /// The body is not a patch: 400.
     #[error("{0}")]
     BadRequest(String),
-    /// The patch does not fit the object: 422.
+    /// The patch does not match the object: 422.
     #[error("{0}")]
     Unprocessable(String),
-    /// The patch asks for more operations than are allowed: 413.
+    /// The patch has more operations than are allowed: 413.
     #[error("{0}")]
     TooLarge(String),
     /// The server fails on the patch: 500.
