@@ -1,4 +1,4 @@
-//! What the real server demands of names, labels and keys; every function returns its messages, none if all is well.
+//! The real server's rules for names, labels and keys. Every function returns its messages, none if the value is valid.
 
 use std::sync::LazyLock;
 
@@ -66,7 +66,7 @@ fn too_long(value: &str, max: usize) -> Option<String> {
     (value.len() > max).then(|| format!("must be no more than {max} characters"))
 }
 
-/// Newer rules count bytes, which is what the older ones mean by characters.
+/// Newer rules count bytes; the older ones call them characters.
 fn too_many_bytes(value: &str, max: usize) -> Option<String> {
     (value.len() > max).then(|| format!("must be no more than {max} bytes"))
 }
@@ -252,7 +252,7 @@ pub fn path_segment(value: &str) -> Vec<String> {
         .collect()
 }
 
-/// The stand-in that is checked for a `generateName`: its last dash will be followed by more.
+/// Returns the name that is checked for a `generateName`: a suffix will follow its last dash.
 pub fn without_trailing_dash(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         Some(stem) if !stem.is_empty() => {

@@ -1,4 +1,4 @@
-//! Defaults that depend on what else the object says.
+//! Defaults that depend on other fields of the object.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -41,7 +41,7 @@ pub(super) fn apply(name: &str, object: &mut Fields) {
     }
 }
 
-/// Resource quantities are kept in thousandths.
+/// Rounds resource quantities to thousandths.
 pub(super) fn round_resource_list(list: &mut Value) {
     for value in list.as_object_mut().into_iter().flat_map(Map::values_mut) {
         if let Some(quantity) = Quantity::of(value) {
@@ -80,7 +80,7 @@ fn requests_from_limits(container: &mut Fields) {
     }
 }
 
-/// The old name of the field follows the new one.
+/// Sets the old name of the field to the value of the new one.
 fn service_account(spec: &mut Fields) {
     let names = ["serviceAccountName", "serviceAccount"].map(|field| text(spec, field).to_owned());
     if let Some(name) = names.into_iter().find(|name| !name.is_empty()) {
@@ -95,7 +95,7 @@ fn volume(object: &mut Fields) {
     }
 }
 
-/// Images with neither tag nor digest or with the tag `latest` are pulled always.
+/// Images with neither tag nor digest, or with the tag `latest`, are always pulled.
 fn pull_policy(object: &mut Fields, image: &str, policy: &str) {
     let reference = text(object, image);
     let (name, digest) =
@@ -150,7 +150,7 @@ fn target_port(port: &mut Fields) {
     }
 }
 
-/// Default limits come from the maximum, default requests from the default limits and then from the minimum.
+/// Default limits are the maximum. Default requests are the default limits, and otherwise the minimum.
 fn limit_range_item(item: &mut Fields) {
     if text(item, "type") != "Container" {
         return;
@@ -171,7 +171,7 @@ fn namespace(object: &mut Fields) {
     }
 }
 
-/// All that a node has can be used, unless it says otherwise.
+/// By default, the whole capacity of a node is allocatable.
 fn allocatable(status: &mut Fields) {
     if let Some(capacity) = status.get("capacity").filter(|capacity| !capacity.is_null()).cloned() {
         set(status, "allocatable", capacity);
@@ -231,7 +231,7 @@ fn subject(subject: &mut Fields) {
     }
 }
 
-/// The old version keeps metrics other than of processors in an annotation.
+/// The old version keeps metrics other than CPU in an annotation.
 fn autoscaler_v1(autoscaler: &mut Fields) {
     let annotations = autoscaler.get("metadata").and_then(|metadata| metadata.get("annotations"));
     if annotations
@@ -265,7 +265,7 @@ fn autoscaler(spec: &mut Fields) {
     set(down, "policies", json!([percent]));
 }
 
-/// Text data of a Secret is only a way to write its data.
+/// Text data of a Secret is only an input format for its data.
 fn string_data(secret: &mut Fields) {
     if let Some(Value::Object(texts)) = secret.remove("stringData") {
         let data = nested(secret, "data");
@@ -275,7 +275,7 @@ fn string_data(secret: &mut Fields) {
     }
 }
 
-/// Claim templates name their own kind.
+/// Claim templates have their own kind.
 fn claim_templates(spec: &mut Fields) {
     for claim in structs(spec, "volumeClaimTemplates") {
         claim.insert("apiVersion".to_owned(), "v1".into());
