@@ -290,7 +290,7 @@ pub(super) fn warnings(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) 
     }
 }
 
-/// Returns warnings for new finalizers of a custom resource whose names may conflict with others.
+/// Returns warnings for new finalizers of a custom resource with names that may conflict with others.
 fn new_finalizers(object: &Value, old: Option<&Arc<Value>>) -> Vec<String> {
     let known = old.map(|old| meta::finalizers(old)).unwrap_or_default();
     let mut new: Vec<&str> =

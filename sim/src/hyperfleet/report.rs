@@ -16,7 +16,7 @@ pub(super) const RECONCILED: &str = "Reconciled";
 /// The same condition for the last generation for which all of them reported.
 const LAST_KNOWN: &str = "LastKnownReconciled";
 
-/// The adapters whose reports a resource needs.
+/// The adapters that must report on a resource.
 pub const ADAPTERS: [&str; 2] = ["validation", "dns"];
 
 const MISSING: &str = "ReconciledMissingAdapters";

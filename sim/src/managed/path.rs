@@ -13,7 +13,7 @@ use crate::cause::text;
 pub(super) enum Step {
     /// The value of a map's key.
     Field(String),
-    /// The list item whose key fields have these values, sorted by name.
+    /// The list item with these values of its key fields, sorted by name.
     Key(Vec<(String, Value)>),
     /// The item of a set.
     Value(Value),

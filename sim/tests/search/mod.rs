@@ -19,7 +19,7 @@ pub(super) struct Searched {
 }
 
 impl Searched {
-    /// `seeds` is the number in the tier `full`; `once_failed` are seeds whose failures were fixed.
+    /// `seeds` is the number in the tier `full`; `once_failed` are seeds with failures that were fixed.
     pub(super) const fn new(
         subject: &'static dyn SystemUnderTest,
         seeds: u64,

@@ -58,7 +58,7 @@ pub(super) struct Beyond {
     pub(super) damage: VecDeque<Damage>,
     /// Resources that the API can't read until a time: every page that would contain one of them fails.
     pub(super) unreadable: (BTreeSet<String>, Timestamp),
-    /// Resources whose specification is large.
+    /// Resources with a large specification.
     large: Vec<String>,
     /// When the broker last accepted an event for a resource.
     pub(super) taken: BTreeMap<String, Timestamp>,
