@@ -26,17 +26,17 @@ pub enum PatchError {
     Internal(String),
 }
 
-/// `application/json-patch+json`.
+/// Applies a patch of type `application/json-patch+json`.
 pub fn json(current: &Value, patch: &Value) -> Result<Value, PatchError> {
     json::apply(current, patch)
 }
 
-/// `application/merge-patch+json`.
+/// Applies a patch of type `application/merge-patch+json`.
 pub fn merge(current: &Value, patch: &Value) -> Value {
     merge::apply(current, patch)
 }
 
-/// `application/strategic-merge-patch+json`.
+/// Applies a patch of type `application/strategic-merge-patch+json`.
 pub fn strategic(schema: &Schema, current: &Value, patch: &Value) -> Result<Value, PatchError> {
     strategic::apply(schema, current, patch)
 }

@@ -53,8 +53,8 @@ pub(crate) fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
     ))
 }
 
-/// Decodes JSON and checks that it is an object, and that `apiVersion` and `kind` are strings if present. The error is the server's
-/// message.
+/// Decodes JSON and checks that it is an object, and that `apiVersion` and `kind` are strings if present. The error is the
+/// server's message.
 pub(crate) fn object(bytes: &[u8]) -> Result<Body, String> {
     let unknown = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let body = json(bytes).map_err(unknown)?;

@@ -112,14 +112,14 @@ impl ApiServer {
         })
     }
 
-    /// `/apis`.
+    /// Returns `/apis`.
     pub(super) fn api_groups(&self) -> Value {
         let groups: Vec<Value> =
             self.discovered().iter().filter(|group| !group.name.is_empty()).map(summary).collect();
         json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
     }
 
-    /// `/apis/<group>`.
+    /// Returns `/apis/<group>`.
     pub(super) fn api_group(&self, name: &str) -> Option<Value> {
         let mut group = summary(&self.group(name).filter(|group| !group.name.is_empty())?);
         group["kind"] = "APIGroup".into();
@@ -127,7 +127,7 @@ impl ApiServer {
         Some(group)
     }
 
-    /// `/api/v1` and `/apis/<group>/<version>`.
+    /// Returns `/api/v1` and `/apis/<group>/<version>`.
     pub(super) fn api_resources(&self, group: &str, version: &str) -> Option<Value> {
         let found = self.group(group)?;
         let (_, resources) = found.versions.iter().find(|(name, _)| *name == version)?;

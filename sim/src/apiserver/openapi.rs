@@ -23,7 +23,7 @@ impl ApiServer {
         json!({"paths": paths})
     }
 
-    /// The content of a document is identified by the resource versions of its definitions.
+    /// Returns the hash of a document's content: the resource versions of its definitions identify the content.
     fn open_api_hash(&self, path: &str) -> String {
         let (group, version) = split(path);
         let tables = discovery::custom_versions(self, group, version);

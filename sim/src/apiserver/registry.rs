@@ -202,7 +202,8 @@ impl Resource {
         Arc::new(converted)
     }
 
-    /// A custom object is decoded in its storage version, with its defaults, and keeps the fields of the requested version.
+    /// Converts a custom object: it is decoded in its storage version, with its defaults, and keeps the fields of the requested
+    /// version.
     fn custom_view(&self, version: &Version, object: &Arc<Value>) -> Arc<Value> {
         if self.versions.len() == 1 && !self.is_outdated(object) {
             return Arc::clone(object);

@@ -33,7 +33,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// An object of the scope's resource, in the scope's version.
+    /// Returns an answer with an object of the scope's resource, in the scope's version.
     pub(super) fn object(code: u16, scope: &Scope, object: &Arc<Value>) -> Self {
         let object = scope.resource.view(scope.version(), object);
         Self::Object { code, scope: scope.clone(), object }

@@ -129,13 +129,13 @@ impl Status {
         Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: {message}"))
     }
 
-    /// The resource exists, the verb does not.
+    /// Returns the failure for an existing resource that does not support the verb.
     pub(crate) fn method_not_allowed() -> Self {
         let text = "the server does not allow this method on the requested resource";
         Self::generic(405, "MethodNotAllowed", text)
     }
 
-    /// The path does not exist, below a known group.
+    /// Returns the failure for a path that does not exist, below a known group.
     pub(crate) fn no_such_path() -> Self {
         Self::generic(404, "NotFound", "the server could not find the requested resource")
     }

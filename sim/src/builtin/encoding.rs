@@ -24,7 +24,7 @@ pub(super) fn decode(text: &str) -> Result<Vec<u8>, usize> {
     lenient().decode(bytes).map_err(|_| text.len())
 }
 
-/// Go ignores extra bits after the end of the data.
+/// Returns an engine that ignores extra bits after the end of the data, as Go does.
 fn lenient() -> base64::engine::GeneralPurpose {
     let config = base64::engine::GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
     base64::engine::GeneralPurpose::new(&base64::alphabet::STANDARD, config)

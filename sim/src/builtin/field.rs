@@ -40,57 +40,57 @@ impl Path {
         Self(format!("{}[{key}]", self.0))
     }
 
-    /// The value is malformed.
+    /// Returns the error for a malformed value.
     pub fn invalid(&self, value: impl Into<Value>, detail: &str) -> Cause {
         self.invalid_as(&value.into().to_string(), detail)
     }
 
-    /// The value is missing.
+    /// Returns the error for a missing value.
     pub fn required(&self, detail: &str) -> Cause {
         self.cause("FieldValueRequired", with_detail("Required value", detail))
     }
 
-    /// The value is not allowed here.
+    /// Returns the error for a value that is not allowed here.
     pub fn forbidden(&self, detail: &str) -> Cause {
         self.cause("FieldValueForbidden", with_detail("Forbidden", detail))
     }
 
-    /// The value must be unique and is not.
+    /// Returns the error for a duplicate of a value that must be unique.
     pub fn duplicate(&self, value: impl Into<Value>) -> Cause {
         self.duplicate_as(&value.into().to_string())
     }
 
-    /// The value refers to something that does not exist.
+    /// Returns the error for a reference to a missing object.
     pub fn not_found(&self, value: impl Into<Value>) -> Cause {
         self.cause("FieldValueNotFound", format!("Not found: {}", value.into()))
     }
 
-    /// The value is not a supported one.
+    /// Returns the error for an unsupported value.
     pub fn not_supported(&self, value: impl Into<Value>, supported: &[&str]) -> Cause {
         self.not_supported_as(&value.into().to_string(), supported)
     }
 
-    /// The value has too many bytes.
+    /// Returns the error for a value with too many bytes.
     pub fn too_long(&self, bytes_max: usize) -> Cause {
         self.cause("FieldValueTooLong", format!("Too long: may not be more than {bytes_max} bytes"))
     }
 
-    /// The list has too many items.
+    /// Returns the error for a list with too many items.
     pub fn too_many(&self, items_max: usize) -> Cause {
         self.cause("FieldValueTooMany", format!("Too many: must have at most {items_max} items"))
     }
 
-    /// [`Self::invalid`] for a value with the given text in the message.
+    /// Like [`Self::invalid`], with the given text for the value in the message.
     pub fn invalid_as(&self, shown: &str, detail: &str) -> Cause {
         self.cause("FieldValueInvalid", with_detail(&format!("Invalid value: {shown}"), detail))
     }
 
-    /// [`Self::duplicate`] for a value with the given text in the message.
+    /// Like [`Self::duplicate`], with the given text for the value in the message.
     pub fn duplicate_as(&self, shown: &str) -> Cause {
         self.cause("FieldValueDuplicate", format!("Duplicate value: {shown}"))
     }
 
-    /// [`Self::not_supported`] for a value with the given text in the message.
+    /// Like [`Self::not_supported`], with the given text for the value in the message.
     pub fn not_supported_as(&self, shown: &str, supported: &[&str]) -> Cause {
         let quoted: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
         let message = format!("Unsupported value: {shown}: supported values: {}", quoted.join(", "));

@@ -143,7 +143,7 @@ fn mirror_cluster_ip(spec: &mut Map<String, Value>) {
     };
 }
 
-/// A headless Service without a selector has both families, because the server does not choose its addresses.
+/// Sets the address families. A headless Service without a selector has both, because the server does not choose its addresses.
 fn families(spec: &mut Map<String, Value>, old: Option<&Value>) {
     let selectorless = of(spec, "clusterIP") == "None" && !spec.contains_key("selector");
     for field in ["ipFamilyPolicy", "ipFamilies"] {
@@ -159,7 +159,7 @@ fn families(spec: &mut Map<String, Value>, old: Option<&Value>) {
     spec.entry("ipFamilies").or_insert_with(|| if both { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) });
 }
 
-/// An update need not repeat earlier allocations.
+/// Keeps earlier allocations, which an update need not repeat.
 fn keep_allocated(spec: &mut Map<String, Value>, old: &Value) {
     let needs_ip = |kind: &str| kind != "ExternalName";
     let needs_ports = |kind: &str| matches!(kind, "NodePort" | "LoadBalancer");

@@ -153,7 +153,7 @@ fn admit_node(node: &mut Value) {
     }
 }
 
-/// A Pod gets the default priority, and remains for five minutes on a failed node.
+/// Sets the default priority of a Pod, and the tolerations with which it remains for five minutes on a failed node.
 fn admit_pod(pod: &mut Value) {
     let spec = &mut pod["spec"];
     if spec["priorityClassName"].is_null() {
@@ -165,7 +165,7 @@ fn admit_pod(pod: &mut Value) {
     tolerate_failure(spec);
 }
 
-/// An update of a Pod need not repeat what admission has added.
+/// Keeps what admission has added to a Pod, which an update need not repeat.
 fn admit_pod_update(pod: &mut Value, old: &Value) {
     for field in ["/spec/priority", "/spec/preemptionPolicy"] {
         if pod.pointer(field).is_none_or(Value::is_null) {
@@ -379,7 +379,8 @@ fn job_selector(job: &mut Value) {
     labels.entry("batch.kubernetes.io/controller-uid").or_insert(uid);
 }
 
-/// Returns the QoS class: guaranteed if every container has CPU and memory limits equal to its requests, best effort without any.
+/// Returns the quality-of-service class: guaranteed if every container has CPU and memory limits equal to its requests, best
+/// effort without any.
 fn quality_of_service(pod: &Value) -> &'static str {
     let lists = ["/spec/containers", "/spec/initContainers"];
     let containers: Vec<&Value> =

@@ -189,7 +189,8 @@ mod golden {
         json!({"reason": "Invalid", "causes": causes})
     }
 
-    /// The server iterates over maps in a random order; elsewhere the order of causes is deterministic.
+    /// Sorts the causes of map entries: the server iterates over maps in a random order. Elsewhere the order of causes is
+    /// deterministic.
     fn sort_map_entries(causes: &mut [Value]) {
         let of_map = |cause: &Value| {
             ["hard[", "limits[0].", "data["].iter().any(|map| cause.to_string().contains(map))
@@ -214,7 +215,7 @@ mod golden {
         reply
     }
 
-    /// The free addresses and ports differ from run to run.
+    /// Removes the allocated addresses and ports, which differ from run to run.
     fn without_allocations(mut object: Value) -> Value {
         if object["kind"] == "Service"
             && let Some(spec) = object["spec"].as_object_mut()
@@ -256,7 +257,7 @@ mod golden {
         }
     }
 
-    /// The order of unknown fields is that of the request's text, which is not kept here.
+    /// Compares texts without their order. Unknown fields are in the order of the request's text, which is not kept here.
     fn same_texts(recorded: &Value, ours: &[String]) -> bool {
         let mut recorded: Vec<&str> =
             recorded.as_array().expect("a list").iter().filter_map(Value::as_str).collect();

@@ -114,7 +114,7 @@ fn status(resource: &Resource, object: &Value, old: Option<&Value>, causes: &mut
     }
 }
 
-/// A namespace is terminating if, and only if, it is being deleted.
+/// Checks that a namespace is terminating if, and only if, it is being deleted.
 fn namespace_phase(namespace: &Value, causes: &mut Vec<Cause>) {
     let phase = text(part(namespace, "status"), "phase");
     let (wanted, when) = if part(namespace, "metadata").get("deletionTimestamp").is_some() {

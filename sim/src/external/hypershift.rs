@@ -169,7 +169,7 @@ pub fn installation() -> Vec<Value> {
     ]
 }
 
-/// The Pods of HyperShift's Deployment are ready as soon as they are requested.
+/// Updates HyperShift's Deployment: its Pods are ready as soon as they are requested.
 fn keep_deployment(look: &mut ReadView<'_>, target: &ObjectRef, deployment: &Value) {
     let replicas = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
     let generation = deployment["metadata"]["generation"].clone();

@@ -94,7 +94,7 @@ impl State {
         self.0.changed.notified()
     }
 
-    /// A panic in one request leaves only complete objects, so the server remains usable.
+    /// Locks the server, even after a panic: a request that panics leaves only complete objects.
     fn lock(&self) -> MutexGuard<'_, ApiServer> {
         self.0.server.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -144,7 +144,7 @@ impl Service {
     }
 }
 
-/// A panic in one request leaves only complete resources, so the model remains usable.
+/// Locks the mutex, even after a panic: a request that panics leaves only complete resources.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

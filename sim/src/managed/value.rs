@@ -19,7 +19,7 @@ pub(super) fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// A total order: numbers, strings, booleans, lists, maps, null.
+/// Compares values in a total order: numbers, strings, booleans, lists, maps, null.
 pub(super) fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => numbers(left, right),

@@ -106,7 +106,7 @@ fn same_type(left: &Value, right: &Value) -> bool {
     std::mem::discriminant(left) == std::mem::discriminant(right)
 }
 
-/// `$retainKeys`: removes what the list does not contain.
+/// Applies `$retainKeys`: removes the keys that the list does not contain.
 fn retain_keys(current: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<(), PatchError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let malformed = || PatchError::BadRequest("invalid patch format of retainKeys".to_owned());
@@ -122,7 +122,7 @@ fn retain_keys(current: &mut Map<String, Value>, patch: &mut Map<String, Value>)
     Ok(())
 }
 
-/// `$setElementOrder/<list>`: merges the list and orders it.
+/// Applies `$setElementOrder/<list>`: merges the list and orders it.
 fn ordered_lists(
     at: Option<At<'_>>,
     current: &mut Map<String, Value>,

@@ -43,7 +43,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Built-in kinds keep only their declared fields.
+    /// Prunes an object of a built-in kind, which keeps only its declared fields.
     fn built_in(&mut self, at: At<'a>, value: &mut Value, depth: usize) {
         if depth > DEPTH_MAX || at.node().preserve {
             return;
@@ -104,7 +104,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Below a node that keeps unknown fields, only declared fields are traversed.
+    /// Traverses the declared fields below a node that keeps unknown fields.
     fn skip(&mut self, at: At<'a>, value: &mut Value, depth: usize) {
         if depth > DEPTH_MAX {
             return;

@@ -21,7 +21,7 @@ use crate::cluster::{Author, Change, Cluster, Entry, ExternalSystems, FaultModel
 ///
 /// The simulator provides everything else: faults, crashes, stale watches and the invariants of every controller.
 pub trait SystemUnderTest: Sync {
-    /// The controller's name.
+    /// Returns the controller's name.
     fn name(&self) -> &'static str;
 
     /// Returns the machine of a process that starts.

@@ -118,7 +118,7 @@ fn take_action(hash: &mut Sha256, action: &Action) {
     }
 }
 
-/// Within a run, the resource version identifies a state of a stored object.
+/// Hashes the identity of an object. Within a run, the resource version identifies a state of a stored object.
 fn take_object(hash: &mut Sha256, object: Option<&Value>) {
     let Some(object) = object else { return line(hash, format_args!("none ")) };
     for field in ["namespace", "name", "uid", "resourceVersion"] {

@@ -182,7 +182,7 @@ pub(super) fn node_missing() -> Bench {
     })
 }
 
-/// DPF has a finalizer on it, and does not remove the finalizer.
+/// Returns a cluster with a DPUCluster that is being deleted, and keeps DPF's finalizer.
 fn dpu_cluster_going() -> Bench {
     with(|bench| {
         bench.silence("DPUCluster");
@@ -190,7 +190,7 @@ fn dpu_cluster_going() -> Bench {
     })
 }
 
-/// A Secret with its content under another key than the required one.
+/// Returns a cluster with a Secret that has its content under another key than the required one.
 fn other_key(name: &str, key: &str) -> Bench {
     with(|bench| {
         let data = json!({ key: Value::Null, "other": "e30=" });
@@ -221,7 +221,7 @@ pub(super) fn pool_of_others() -> Bench {
     })
 }
 
-/// The CRD's pattern accepts it, but no container tool does.
+/// Returns a cluster with an image reference that the CRD's pattern accepts, but no container tool does.
 fn malformed_image() -> Bench {
     with_spec(&json!({ "ocpReleaseImage": "registry.example.com/OCP-Release:4.19.0-multi" }), |_| {})
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::bench::{Bench, DPF, operator, server, service};
 use super::user::User as _;
 
-/// As many services as clusters: 2,500 Applications, and over 100,000 in the tier `nightly`.
+/// Returns the number of services and of clusters: 2,500 Applications, and over 100,000 in the tier `nightly`.
 fn size() -> usize {
     if std::env::var("LOCKSTEP_TIER").is_ok_and(|tier| tier == "nightly") { 320 } else { 50 }
 }

@@ -43,7 +43,7 @@ fn an_object_that_nobody_controls_is_taken_over_without_an_owner() {
 
 const LOST: &str = "/api/v1/namespaces/team/configmaps/lost";
 
-/// Returns a namespace of a class of two ConfigMaps.
+/// Returns a namespace of a class of two config maps.
 fn with_two() -> Bench {
     let mut bench = Bench::new();
     bench.define("web", &[settings("lost", "1"), settings("kept", "1")]);

@@ -202,7 +202,7 @@ fn serve_widgets(bench: &mut Bench) {
     bench.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd);
 }
 
-/// The namespace has no label, so the binding belongs only to the user who created it.
+/// Creates a binding manually. The namespace has no label, so the binding belongs only to the user who created it.
 fn bind_by_hand(bench: &mut Bench) {
     bench.label("team", None);
     bench.settle();
@@ -226,7 +226,7 @@ fn taken(bench: &mut Bench) {
     bench.update("web", &[settings("a", "1"), settings("taken", "ours")]);
 }
 
-/// Makes every action on ConfigMaps of that name fail.
+/// Makes every action on objects of the kind `ConfigMap` with that name fail.
 fn refuse(bench: &mut Bench, name: &'static str, class: Class) {
     bench.cluster.interfere(move |_, action| {
         let fits =

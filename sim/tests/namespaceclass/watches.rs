@@ -40,7 +40,7 @@ fn refused_in_any_way_at_any_list_every_flow_ends_the_same() {
     assert!(runs > 200);
 }
 
-/// ConfigMaps can be listed, but not watched.
+/// Config maps can be listed, but not watched.
 struct Unwatchable {
     class: Class,
     is_over: Rc<Cell<bool>>,

@@ -28,7 +28,8 @@ impl Searched {
         Self { subject, seeds, once_failed, first: OnceLock::new() }
     }
 
-    /// The number of seeds in the tier that `tests/run` names in the environment: a tenth in `quick`, tenfold in `nightly`.
+    /// Returns the number of seeds in the tier that `tests/run` sets in the environment: a tenth in `quick`, tenfold in
+    /// `nightly`.
     pub(super) fn seeds(&self) -> u64 {
         match std::env::var("LOCKSTEP_TIER").as_deref() {
             Ok("quick") => self.seeds / 10,

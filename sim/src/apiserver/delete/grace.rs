@@ -76,7 +76,7 @@ impl Grace {
     }
 }
 
-/// A period below zero counts as one second.
+/// Returns the effective period: one below zero counts as one second.
 fn at_least(seconds: i64) -> i64 {
     if seconds < 0 { 1 } else { seconds }
 }

@@ -150,7 +150,8 @@ fn target_port(port: &mut Fields) {
     }
 }
 
-/// Default limits are the maximum. Default requests are the default limits, and otherwise the minimum.
+/// Sets the defaults of a limit range. Default limits are the maximum. Default requests are the default limits, and otherwise the
+/// minimum.
 fn limit_range_item(item: &mut Fields) {
     if text(item, "type") != "Container" {
         return;
@@ -171,7 +172,7 @@ fn namespace(object: &mut Fields) {
     }
 }
 
-/// By default, the whole capacity of a node is allocatable.
+/// Sets the allocatable resources of a node: by default, its whole capacity.
 fn allocatable(status: &mut Fields) {
     if let Some(capacity) = status.get("capacity").filter(|capacity| !capacity.is_null()).cloned() {
         set(status, "allocatable", capacity);
@@ -201,7 +202,7 @@ fn stateful_set_strategy(strategy: &mut Fields) {
     }
 }
 
-/// Only a Job is completed, not the template of one.
+/// Sets the defaults of a Job, which the template of a Job does not get.
 fn job(job: &mut Fields) {
     if let Some(labels) = template_labels(job) {
         set(nested(job, "metadata"), "labels", labels);
@@ -231,7 +232,7 @@ fn subject(subject: &mut Fields) {
     }
 }
 
-/// The old version keeps metrics other than CPU in an annotation.
+/// Sets the defaults of the old version, which keeps metrics other than CPU in an annotation.
 fn autoscaler_v1(autoscaler: &mut Fields) {
     let annotations = autoscaler.get("metadata").and_then(|metadata| metadata.get("annotations"));
     if annotations
@@ -265,7 +266,7 @@ fn autoscaler(spec: &mut Fields) {
     set(down, "policies", json!([percent]));
 }
 
-/// Text data of a Secret is only an input format for its data.
+/// Converts the text data of a Secret, which is only an input format, to its data.
 fn string_data(secret: &mut Fields) {
     if let Some(Value::Object(texts)) = secret.remove("stringData") {
         let data = nested(secret, "data");
@@ -275,7 +276,7 @@ fn string_data(secret: &mut Fields) {
     }
 }
 
-/// Claim templates have their own kind.
+/// Sets the kind of claim templates.
 fn claim_templates(spec: &mut Fields) {
     for claim in structs(spec, "volumeClaimTemplates") {
         claim.insert("apiVersion".to_owned(), "v1".into());

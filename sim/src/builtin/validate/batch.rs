@@ -57,7 +57,7 @@ fn job_selector(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The server generates the selector of a Job unless the Job disables that.
+/// Checks that the selector of a Job is the generated one, unless the Job has a manual selector.
 fn generated_selector(job: &Value, causes: &mut Vec<Cause>) {
     let spec = part(job, "spec");
     if part(spec, "manualSelector") == &Value::Bool(true) {

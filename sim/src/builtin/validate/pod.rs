@@ -134,7 +134,7 @@ fn containers(spec: &Value, volumes: &BTreeSet<&str>, path: &Path, causes: &mut 
     host_ports(spec, path, causes);
 }
 
-/// On the host network, each container port is also the host port.
+/// Checks the ports of a Pod on the host network: each container port is also the host port.
 fn host_ports(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     let mut seen = BTreeSet::new();
     for (index, container) in list(spec, "containers").iter().enumerate() {

@@ -43,7 +43,7 @@ pub(super) fn claim_spec(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     volume_mode(spec, path, causes);
 }
 
-/// Only the requests of a bound claim can change, and the volume of an unbound one can be set.
+/// Checks that only the requests of a bound claim change; the volume of an unbound one can be set.
 fn claim_update(object: &Value, old: &Value, causes: &mut Vec<Cause>) {
     let bound = text(part(object, "status"), "phase") == "Bound";
     let fixed = |claim: &Value| {

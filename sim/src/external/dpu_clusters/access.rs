@@ -27,7 +27,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// A server with an authority, without credentials.
+    /// Returns the access to a server with an authority, without credentials.
     fn at(server: &str) -> Self {
         let authority = STANDARD.encode("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n");
         Self { server: server.trim_end_matches('/').to_owned(), authority, ..Self::default() }

@@ -133,7 +133,8 @@ pub(super) fn kubeconfig(cluster: &Value) -> ObjectRef {
     ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), &name)
 }
 
-/// HyperShift overwrites changes of others: data, labels, owners. The labels are those of the HostedCluster.
+/// Writes the kubeconfig Secret and overwrites changes of other clients: data, labels, owners. The labels are those of the
+/// HostedCluster.
 fn keep_kubeconfig(look: &mut ReadView<'_>, cluster: &Value, endpoint: &Endpoint) {
     let target = kubeconfig(cluster);
     let kind = hosted_cluster_kind();

@@ -84,7 +84,7 @@ pub(super) fn of(
     status
 }
 
-/// The failure of a control plane, and its end, are reported after a while.
+/// Sets the health of the control plane. A failure, and its end, are reported after a while.
 fn health(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, findings: &mut Findings) {
     let (ails, was_degraded) = (annotation(cluster, AILS).is_some(), is_true(cluster, "Degraded"));
     let turns = ails != was_degraded && look.after(target, "health");

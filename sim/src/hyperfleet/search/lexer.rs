@@ -31,7 +31,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Refused> {
     Ok(tokens)
 }
 
-/// A string in single or double quotes; a backslash escapes the quote after it.
+/// Reads a string in single or double quotes; a backslash escapes the quote after it.
 fn quoted(text: &str, quote: char) -> Result<(Token, usize), Refused> {
     let mut value = String::new();
     let mut letters = text.char_indices().skip(1).peekable();

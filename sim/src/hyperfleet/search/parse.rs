@@ -107,7 +107,7 @@ impl Parser {
         Ok(Test::Compare(field, operator, value))
     }
 
-    /// Release 0.3.0 accepts few label keys.
+    /// Checks the field against the release: 0.3.0 accepts few label keys.
     fn known(&self, field: Field) -> Result<Field, Refused> {
         let is_odd = |c: char| c.is_ascii_uppercase() || matches!(c, '.' | '/');
         match &field {

@@ -17,7 +17,7 @@ use crate::simulation::plan::{Plan, What as Fault};
 use crate::simulation::planned_faults::Injection;
 use crate::simulation::run::Run;
 
-/// The timeline of a run.
+/// Returns the timeline of a run.
 pub(super) fn timeline(plan: &Plan, run: &Run) -> Timeline {
     let mut draft = Draft::new(plan);
     let mut strikes = run.strikes.iter().peekable();

@@ -230,7 +230,7 @@ fn ask_for_a_strangers(hand: &mut dyn Client, random: &mut Random) {
     }
 }
 
-/// A bridge and an unrelated Service request the same free address at the same time.
+/// Makes a bridge and an unrelated Service request the same free address at the same time.
 fn ask_with_a_stranger(hand: &mut dyn Client, random: &mut Random) {
     let address = random.pick(&["192.0.2.50", "192.0.2.51"]);
     if random.below(2) == 0 {
@@ -275,7 +275,7 @@ fn create_dpu_cluster(hand: &mut dyn Client, random: &mut Random) {
     stage::restore_dpu_cluster(hand, random.pick(&DPU_CLUSTERS));
 }
 
-/// Another client sets the kubeconfig of a DPUCluster or removes it.
+/// Sets the kubeconfig of a DPUCluster in the name of another client, or removes it.
 fn give_kubeconfig(hand: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&DPU_CLUSTERS);
     let kubeconfig = random.pick(&[Some(KUBECONFIG_OF_OTHERS), None]);

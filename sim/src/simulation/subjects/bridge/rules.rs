@@ -133,8 +133,8 @@ pub(super) fn may_change(change: &Change, server: &ApiServer, history: &History)
     }
 }
 
-/// The Bridge may change only one field of HyperShift's Service: the address requested from MetalLB, which must be that of the
-/// bridge of this control plane.
+/// Checks a change of HyperShift's Service. The Bridge may change only the address requested from MetalLB, and only to that of
+/// the bridge of this control plane.
 fn service(change: &Change, old: &Value, new: &Value, history: &History) -> Result<(), String> {
     let object = &change.object;
     let [request, older] = names::REQUESTED_IPS;
@@ -156,8 +156,8 @@ fn service(change: &Change, old: &Value, new: &Value, history: &History) -> Resu
     Ok(())
 }
 
-/// The Bridge may change only the kubeconfig of a DPUCluster. It may set it to that of a bridge that refers to the DPUCluster,
-/// and remove it when that bridge is deleted.
+/// Checks a change of a DPUCluster. The Bridge may change only its kubeconfig: set it to that of a bridge that refers to the
+/// DPUCluster, or remove it when that bridge is deleted.
 fn dpu_cluster(
     change: &Change,
     old: &Value,

@@ -133,7 +133,7 @@ fn change_values(hand: &mut dyn Client, random: &mut Random) {
     change(hand, random, &spec);
 }
 
-/// A user removes the finalizer of a service that is being deleted.
+/// Removes the finalizer of a service that is being deleted, as an impatient user does.
 fn let_service_go(hand: &mut dyn Client, random: &mut Random) {
     let target = some_service(random).object(&names::service());
     if let Some(service) = hand.server().object(&target).cloned().filter(|service| is_deleting(service)) {
@@ -152,7 +152,7 @@ fn delete_cluster(hand: &mut dyn Client, random: &mut Random) {
     hand.delete(&cluster_ref(&some_cluster(random)));
 }
 
-/// The cluster stays reachable while a finalizer holds it.
+/// Deletes a cluster that a finalizer keeps. The cluster stays reachable until the finalizer is removed.
 fn hold_cluster(hand: &mut dyn Client, random: &mut Random) {
     let target = cluster_ref(&some_cluster(random));
     if let Some(cluster) = hand.server().object(&target).cloned().filter(|cluster| !is_deleting(cluster)) {

@@ -144,7 +144,7 @@ fn label_namespace(hand: &mut dyn Client, random: &mut Random) {
     hand.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
 }
 
-/// A typing error in a label, corrected and repeated: its Events belong to one series.
+/// Makes a typing error in a label, or corrects it. The Events of repeated errors belong to one series.
 fn ask_in_vain(hand: &mut dyn Client, random: &mut Random) {
     const NOWHERE: &str = "nowhere";
     let target = ObjectRef::cluster(&names::namespace(), random.pick(&["red", "green"]));
@@ -239,7 +239,7 @@ fn edit_binding(hand: &mut dyn Client, random: &mut Random) {
     }
 }
 
-/// A client that may write everything in a namespace may write the status of its binding.
+/// Edits the status of a binding: a client that may write everything in a namespace may do that.
 fn edit_status(hand: &mut dyn Client, random: &mut Random) {
     let Some(binding) = hand.any(&names::binding(), random) else { return };
     let listed = [names::namespace(), names::class(), names::binding(), config_map()];

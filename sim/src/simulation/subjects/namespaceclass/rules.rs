@@ -212,7 +212,7 @@ fn a_wanted_binding_stays(moment: &Moment<'_>) -> Result<(), String> {
     }
 }
 
-/// No class in the simulation requests the deletion of adopted objects.
+/// Checks that adopted objects are kept: no class in the simulation requests their deletion.
 fn adopted_objects_are_kept(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
     let Some(old) = change.old.as_deref() else { return Ok(()) };

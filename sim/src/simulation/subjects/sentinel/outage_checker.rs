@@ -84,7 +84,7 @@ impl Troubles {
         self.record.see(now, event, step)
     }
 
-    /// Information about another object or configuration may no longer be valid.
+    /// Handles a new state of the configuration. Information about another object or configuration may no longer be valid.
     fn observed(&mut self, object: &Value) {
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
         let is_same = |(known, spec): &(String, Value)| known == uid && *spec == object["spec"];
