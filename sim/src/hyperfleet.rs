@@ -82,7 +82,7 @@ impl HyperFleet {
         Self { dialect, release, knows_pages, largest_page, clusters, nodepools, ids: Ids::new(seed) }
     }
 
-    /// Selects the release whose answers it gives from now on.
+    /// Selects the release that it models from now on.
     pub fn release(&mut self, release: Release) {
         self.release = release;
     }

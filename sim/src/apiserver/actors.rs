@@ -22,7 +22,7 @@ pub use self::protection::StorageProtection;
 /// The actors of a whole control plane.
 #[derive(Debug, Clone, Default)]
 pub struct Actors {
-    /// Deletes objects whose owners are gone.
+    /// Deletes objects with missing owners.
     pub garbage: GarbageCollector,
     /// Empties namespaces that are being deleted.
     pub namespaces: NamespaceController,

@@ -1,4 +1,4 @@
-//! The garbage collector: deletes objects whose owners are gone and finishes foreground and orphaning deletions.
+//! The garbage collector: deletes objects with missing owners and finishes foreground and orphaning deletions.
 //!
 //! It keeps the graph of owners and dependents by uid, fed from the log, and a queue of objects to check again. Each decision
 //! depends on the current state of the server, never on the graph alone.
@@ -27,7 +27,7 @@ const RETRY: SignedDuration = SignedDuration::from_secs(30);
 /// Maximum number of objects that are checked in one tick. The others wait for the next tick.
 const TICK_MAX: usize = 10_000;
 
-/// Deletes objects whose owners are gone.
+/// Deletes objects with missing owners.
 #[derive(Debug, Clone, Default)]
 pub struct GarbageCollector {
     /// Delay after a change.

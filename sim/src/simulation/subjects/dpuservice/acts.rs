@@ -227,7 +227,7 @@ fn edit_application(hand: &mut dyn Client, random: &mut Random) {
     hand.merge(&target, &patch);
 }
 
-/// Removes all or a part of an Application's identity. An Application without any identity belongs to another client.
+/// Removes some or all of an Application's identity. An Application without any identity belongs to another client.
 fn strip_application(hand: &mut dyn Client, random: &mut Random) {
     let Some(target) = some_application(hand, random) else { return };
     let mut patch = json!({ "metadata": { "labels": { SERVICE_NAME: null } } });

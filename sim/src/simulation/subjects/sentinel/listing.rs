@@ -36,7 +36,7 @@ pub(super) struct Listing {
     rest: Option<u64>,
     /// Maximum number of items on a page so far.
     widest: u64,
-    /// The size of the last page, if it was too large to be read and can be requested in parts.
+    /// The size of the last page, if it was too large to be read and can be requested as smaller pages.
     oversized: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ impl Listing {
         let is_oversized = matches!(outcome, Ok(Success::Oversized { .. }));
         self.oversized = Some(size_of(url)).filter(|size| is_oversized && *size > 1);
         if self.oversized.is_some() {
-            // Its parts replace it.
+            // Smaller pages replace it.
             self.failed.remove(url);
             self.gaps.remove(url);
         } else if let Some(page) = page {

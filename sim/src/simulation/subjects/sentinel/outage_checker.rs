@@ -112,7 +112,7 @@ impl Troubles {
 
     fn came(&mut self, url: String, outcome: &Outcome) {
         match outcome {
-            // Its parts replace it.
+            // Smaller pages replace it.
             Ok(Success::Oversized { .. }) if size_of(&url) > 1 => {
                 self.missing.remove(&url);
             }
