@@ -1,8 +1,8 @@
 //! A Kubernetes API server as a pure state machine.
 //!
-//! [`ApiServer::handle`] takes a request and the time and answers it at once; a watch is answered with an id, from
-//! which [`ApiServer::poll_watch`] takes events. Nothing happens between calls: what other processes of a control
-//! plane do is done by [`GarbageCollector`], [`NamespaceController`] and [`Accounts`], clients with their own pace.
+//! [`ApiServer::handle`] takes a request and the time and answers it immediately. The answer to a watch is an id, from which
+//! [`ApiServer::poll_watch`] takes events. Nothing happens between calls: the other processes of a control plane are
+//! [`GarbageCollector`], [`NamespaceController`] and [`Accounts`], which are clients with delays of their own.
 //!
 //! ```text
 //!   http::Request ─► request ─► registry ─► write / delete / read / watch ─► respond ─► http::Response
@@ -10,7 +10,7 @@
 //!                                 crd               store ─► log ─► watches, actors
 //! ```
 //!
-//! A clone is a snapshot: objects are shared, never changed in place. The model is kube-apiserver 1.36 without
+//! A clone is a snapshot: objects are shared, and never changed in place. The model is kube-apiserver 1.36 without
 //! authentication, authorisation (every review is allowed), webhooks, API priority and aggregation.
 
 use std::collections::BTreeMap;
@@ -68,14 +68,14 @@ mod validate;
 mod watch;
 mod write;
 
-/// How a server is set up.
+/// The options of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Seed of uids and generated names.
     pub seed: u64,
     /// The time at which the system namespaces are created.
     pub start: Timestamp,
-    /// Changes kept for each resource; who asks for older ones gets 410.
+    /// Number of changes kept for each resource; a request for older ones gets 410.
     pub history: usize,
 }
 
@@ -85,18 +85,18 @@ impl Default for Options {
     }
 }
 
-/// A body may have this many bytes.
+/// Maximum size of a body, in bytes.
 pub const BODY_MAX_BYTES: usize = 3 * 1024 * 1024;
 
-/// The body of the answer to a path that nothing is served at.
+/// The body of the answer to a path that does not exist.
 const NOT_FOUND: &str = "404 page not found\n";
 
-/// What the server answers.
+/// The answer of the server.
 #[derive(Debug)]
 pub enum Response {
-    /// A whole response.
+    /// A complete response.
     Complete(http::Response<Bytes>),
-    /// A watch is open: the head of the response, and where its events come from.
+    /// A watch is open: the response head, and the id for its events.
     Watch(http::Response<()>, WatchId),
 }
 
@@ -108,12 +108,12 @@ pub struct ApiServer {
     watches: BTreeMap<WatchId, Watch>,
     next_watch: u64,
     ids: Ids,
-    /// The time of the request or tick that is being worked on.
+    /// The time of the current request or tick.
     now: Timestamp,
 }
 
 impl ApiServer {
-    /// A server with the system namespaces and nothing else.
+    /// Returns a server with only the system namespaces.
     pub fn new(options: &Options) -> Self {
         let mut server = Self {
             registry: Registry::new(),
@@ -130,7 +130,7 @@ impl ApiServer {
         server
     }
 
-    /// Creates an object that comes with the server.
+    /// Creates an object on behalf of the server itself.
     fn install(&mut self, group: &str, plural: &str, object: Value, now: Timestamp) -> Result<(), Status> {
         self.now = now;
         let Some(resource) = self.registry.get(group, plural).cloned() else { return Ok(()) };
@@ -166,12 +166,12 @@ impl ApiServer {
         }
     }
 
-    /// The resource version of the latest change.
+    /// Returns the resource version of the latest change.
     pub fn revision(&self) -> u64 {
         self.store.revision()
     }
 
-    /// Forgets the history: lists and watches from older resource versions are answered with 410.
+    /// Drops the history: lists and watches from older resource versions are answered with 410.
     pub fn compact(&mut self) {
         self.store.compact();
     }
@@ -208,7 +208,7 @@ impl ApiServer {
         self.resource_request(&scope, request, negotiated, warnings, now)
     }
 
-    /// The answer to a resource that is not served: a status in groups that are built in, plain text elsewhere.
+    /// Returns the answer for a resource that is not served: a status in built-in groups, plain text elsewhere.
     fn nowhere(&self, path: &ResourcePath) -> Result<Answer, Status> {
         if self.is_built_in(&path.group) {
             Err(Status::no_such_path())
@@ -217,7 +217,7 @@ impl ApiServer {
         }
     }
 
-    /// Whether a group has resources that are built in.
+    /// Returns whether a group has built-in resources.
     fn is_built_in(&self, group: &str) -> bool {
         let group = self.registry.groups().get(group);
         group.is_some_and(|group| group.values().any(|resource| !resource.is_custom()))
@@ -322,7 +322,7 @@ impl ApiServer {
         self.update_object(scope, &live, object, options, Tracking::Update)
     }
 
-    /// A PUT that names a uid wants that very object.
+    /// Checks the uid of a PUT, if it has one, against the live object.
     fn check_uid(scope: &Scope, live: &Value, object: &Value) -> Result<(), Status> {
         let (wanted, found) = (meta::uid(object), meta::uid(live));
         if wanted.is_empty() || wanted == found {
@@ -343,7 +343,7 @@ impl ApiServer {
         self.store.get(self.registry.get(group, plural)?.table, key)
     }
 
-    /// Stores an object and lets the server itself react.
+    /// Stores an object and applies the server's own reactions.
     fn commit(&mut self, resource: &Arc<Resource>, key: &str, object: Value) -> Arc<Value> {
         let old = self.store.get(resource.table, key).cloned();
         let object = self.store.put(resource.table, key, object);
@@ -353,7 +353,7 @@ impl ApiServer {
         object
     }
 
-    /// Removes an object and lets the server itself react.
+    /// Removes an object and applies the server's own reactions.
     fn erase(&mut self, resource: &Arc<Resource>, key: &str) -> Option<Arc<Value>> {
         let object = self.store.delete(resource.table, key)?;
         if resource.is_custom() {
@@ -365,7 +365,7 @@ impl ApiServer {
     }
 }
 
-/// The object that a request carries, as its kind reads it.
+/// Decodes the object in a request as its kind.
 fn object_of(scope: &Scope, request: &Request<'_>, options: &mut WriteOptions) -> Result<Value, Status> {
     let body = body::decode(request.media_type(), request.body, &scope.resource.kind)?;
     write::admit_body(scope, options, body.value, &body.duplicates, request.body)

@@ -1,4 +1,4 @@
-//! Field errors, as a `Status` carries them in `details.causes`.
+//! Field errors, as in `details.causes` of a `Status`.
 
 pub(crate) mod text;
 
@@ -6,9 +6,9 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// Why one field of an object was refused.
+/// Describes why one field of an object was refused.
 ///
-/// `Display` gives the form that the summary message uses, `field: message`.
+/// `Display` gives the form in the summary message, `field: message`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// The machine-readable reason, such as `FieldValueInvalid` or `FieldValueRequired`.
@@ -26,32 +26,32 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
-    /// A malformed value.
+    /// Returns the error for a malformed value.
     pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
         Self::with_value("FieldValueInvalid", "Invalid value", field.into(), value, detail)
     }
 
-    /// A value of the wrong type.
+    /// Returns the error for a value of the wrong type.
     pub fn type_invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
         Self::with_value("FieldValueTypeInvalid", "Invalid value", field.into(), value, detail)
     }
 
-    /// A missing value.
+    /// Returns the error for a missing value.
     pub fn required(field: impl Into<String>, detail: &str) -> Self {
         Self::plain("FieldValueRequired", "Required value", field.into(), detail)
     }
 
-    /// A value that is well formed but not permitted.
+    /// Returns the error for a well-formed value that is not permitted.
     pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
         Self::plain("FieldValueForbidden", "Forbidden", field.into(), detail)
     }
 
-    /// A value that stands twice where it may stand once.
+    /// Returns the error for a duplicate of a value that must be unique.
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self::with_value("FieldValueDuplicate", "Duplicate value", field.into(), value, "")
     }
 
-    /// A value outside of an enumeration.
+    /// Returns the error for a value outside of an enumeration.
     pub fn unsupported<S: AsRef<str>>(field: impl Into<String>, value: &Value, supported: &[S]) -> Self {
         let quoted: Vec<String> = supported.iter().map(|value| text::quote(value.as_ref())).collect();
         let detail = if quoted.is_empty() {
@@ -62,7 +62,7 @@ impl Cause {
         Self::with_value("FieldValueNotSupported", "Unsupported value", field.into(), value, &detail)
     }
 
-    /// A string that is too long; the value is left out of the message.
+    /// Returns the error for a string that is too long; the message does not contain the value.
     pub fn too_long(field: impl Into<String>, max: i64) -> Self {
         let unit = if max == 1 { "byte" } else { "bytes" };
         Self::plain(
@@ -73,7 +73,7 @@ impl Cause {
         )
     }
 
-    /// A list or map with too many entries.
+    /// Returns the error for a list or map with too many entries.
     pub fn too_many(field: impl Into<String>, actual: usize, max: i64) -> Self {
         let unit = if max == 1 { "item" } else { "items" };
         let message = format!("Too many: {actual}: must have at most {max} {unit}");

@@ -1,8 +1,8 @@
-//! A whole cluster in one place under virtual time: the API server model, its actors, and processes that run machines.
+//! Simulates a whole cluster in virtual time: the API server model, its actors, and processes that run machines.
 //!
-//! Everything that is under way (requests, answers, what watches have seen) lies in one queue by the time at which it
-//! arrives; the clock jumps from one arrival or deadline to the next. Everything follows from the inputs, so the same
-//! calls give the same run. What goes wrong, and how long things take, is decided by a [`FaultModel`].
+//! One queue holds everything in transit (requests, answers and watch events), ordered by time of arrival. The clock jumps from
+//! one arrival or deadline to the next. The inputs determine everything, so the same calls give the same run. A [`FaultModel`]
+//! decides which faults are injected and how long each step takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,48 +31,48 @@ pub use self::process::Program;
 use self::engine::Arrival;
 use self::process::Process;
 
-/// Why a cluster did not come to rest.
+/// Describes why a cluster did not become idle.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("after {steps} steps and {elapsed:?} the cluster still is not at rest")]
 pub struct Restless {
     /// Steps taken.
     pub steps: u64,
-    /// Virtual time passed.
+    /// Virtual time that has passed.
     pub elapsed: Duration,
 }
 
-/// The cluster.
+/// A simulated cluster.
 pub struct Cluster<W: FaultModel = Box<dyn FaultModel>> {
     /// The API server.
     pub server: ApiServer,
     /// The rest of the control plane.
     pub actors: Actors,
-    /// What happened, in order, since it was last taken away.
+    /// The events so far, in order, since the journal was last taken.
     pub journal: Vec<Entry>,
-    /// What goes wrong.
+    /// The fault model.
     pub weather: W,
-    /// What lies beyond Kubernetes, if anything does.
+    /// The systems outside Kubernetes, if the controller uses any.
     pub outside: Option<Box<dyn ExternalSystems>>,
-    /// Kinds that processes of the controller may not list and watch.
+    /// Kinds that the processes of the controller may not list and watch.
     unwatchable: BTreeSet<Kind>,
     processes: Vec<Process>,
     under_way: BTreeMap<(Duration, u64), Arrival>,
-    /// Numbers what is sent on its way: of two that arrive at the same time, the one that was sent first comes first.
+    /// Counts messages in transit: of two with the same time of arrival, the one sent first arrives first.
     sent: u64,
     carried: u64,
-    /// When the actors look again.
+    /// Time of the next tick of the actors.
     tick_at: Option<Duration>,
     start: Timestamp,
     clock: Duration,
 }
 
 impl Cluster {
-    /// A cluster without processes, in which nothing goes wrong.
+    /// Returns a cluster without processes and without faults.
     pub fn new(seed: u64) -> Self {
         Self::with_weather(seed, Box::new(NoFaults))
     }
 
-    /// Lets things go wrong from now on.
+    /// Injects faults from now on, as `fate` decides.
     pub fn interfere(&mut self, fate: impl FnMut(u64, &Action) -> FaultVerdict + 'static) {
         self.weather = Box::new(Interference(fate));
         self.carried = 0;
@@ -80,13 +80,13 @@ impl Cluster {
 }
 
 impl<W: FaultModel> Cluster<W> {
-    /// A cluster without processes.
+    /// Returns a cluster without processes.
     pub fn with_weather(seed: u64, weather: W) -> Self {
         let start = Timestamp::from_second(1_700_000_000).unwrap_or(Timestamp::UNIX_EPOCH);
         Self::around(ApiServer::new(&Options { seed, start, ..Options::default() }), start, weather)
     }
 
-    /// A cluster without processes around a server whose time is `start`.
+    /// Returns a cluster without processes around an existing server; its time is `start`.
     pub fn around(server: ApiServer, start: Timestamp, weather: W) -> Self {
         Self {
             server,
@@ -105,7 +105,7 @@ impl<W: FaultModel> Cluster<W> {
         }
     }
 
-    /// Starts a process that runs a program, leading or not, and returns its number. After a crash it starts anew.
+    /// Starts a process that runs a program, leading or not, and returns its number. The process restarts after a crash.
     pub fn start(&mut self, program: impl Program + 'static, leading: bool) -> usize {
         let process = self.processes.len();
         let machine = program.machine();
@@ -114,8 +114,8 @@ impl<W: FaultModel> Cluster<W> {
         process
     }
 
-    /// Starts a controller of somebody else and returns the number of its process. Nothing goes wrong for it and nothing
-    /// that it does takes time; the journal tells only what it changes, as a client of its name.
+    /// Starts a controller that is not under test and returns the number of its process. Its requests have no faults and take no
+    /// time. The journal has only the changes that it makes, with its name as the client.
     pub fn start_foreign(&mut self, machine: Box<dyn Machine>) -> usize {
         let process = self.processes.len();
         self.processes.push(Process::new(machine, None, true, self.clock));
@@ -123,7 +123,7 @@ impl<W: FaultModel> Cluster<W> {
         process
     }
 
-    /// Kills a process; it begins anew after the delay, or never.
+    /// Crashes a process. It restarts after the delay, or never.
     pub fn crash(&mut self, process: usize, restart_after: Option<Duration>) {
         let it = &mut self.processes[process];
         if !it.alive || it.is_foreign() {
@@ -138,7 +138,7 @@ impl<W: FaultModel> Cluster<W> {
         let mine = |arrival: &Arrival| matches!(arrival, Arrival::Request { process: whose, .. } if *whose == process);
         let sent: Vec<_> = self.under_way.extract_if(.., |_, arrival| mine(arrival)).collect();
         for (_, arrival) in sent {
-            // What has left the process reaches the server at once or never.
+            // A request that has left the process reaches the server immediately or never.
             if matches!(&arrival, Arrival::Request { request, .. } if self.weather.outlives(&request.action))
             {
                 self.send(Duration::ZERO, arrival);
@@ -153,7 +153,7 @@ impl<W: FaultModel> Cluster<W> {
         }
     }
 
-    /// Lets a process lead, or no longer.
+    /// Gives leadership to a process, or takes it away.
     pub fn lead(&mut self, process: usize, leading: bool) {
         let changed = std::mem::replace(&mut self.processes[process].leading, leading) != leading;
         if changed && self.processes[process].alive {
@@ -161,31 +161,31 @@ impl<W: FaultModel> Cluster<W> {
         }
     }
 
-    /// Stops a process for a while, as an overloaded machine does: it lives, but nothing reaches it.
+    /// Pauses a process, as on an overloaded machine: it is alive, but receives nothing.
     pub fn pause(&mut self, process: usize, by: Duration) {
         let until = self.clock + by;
         let paused = &mut self.processes[process].paused_until;
         *paused = until.max(*paused);
     }
 
-    /// Lets a paused process go on.
+    /// Resumes a paused process.
     pub fn resume(&mut self, process: usize) {
         self.processes[process].paused_until = self.clock;
     }
 
-    /// Sets the wall clocks of all processes right.
+    /// Corrects the wall clocks of all processes.
     pub fn set_clocks(&mut self) {
         for process in &mut self.processes {
             process.skew_ms = 0;
         }
     }
 
-    /// Moves the wall clock of a process, and it alone.
+    /// Shifts the wall clock of one process.
     pub fn skew(&mut self, process: usize, by_ms: i64) {
         self.processes[process].skew_ms += by_ms;
     }
 
-    /// Cuts the watches of a process, of one kind or of all: what they had under way is lost, and they list anew.
+    /// Cuts the watches of a process, of one kind or of all kinds. Their events in transit are lost, and the watches list again.
     pub fn cut_watches(&mut self, process: usize, kind: Option<&Kind>) {
         let it = &mut self.processes[process];
         let mut lists = Vec::new();
@@ -203,8 +203,8 @@ impl<W: FaultModel> Cluster<W> {
         }
     }
 
-    /// Takes the permission to list and watch a kind from all processes of the controller, or gives it back. Watches under
-    /// way break off; what was refused is tried again.
+    /// Revokes or restores the permission to list and watch a kind, for all processes of the controller. Open watches break off,
+    /// and refused ones are retried.
     pub fn permit_watches(&mut self, kind: &Kind, permitted: bool) {
         if permitted {
             self.unwatchable.remove(kind);
@@ -218,7 +218,7 @@ impl<W: FaultModel> Cluster<W> {
         }
     }
 
-    /// The requests in the journal, with the times at which they reached the server or would have.
+    /// Returns the requests in the journal, each with the time at which it reached the server or would have reached it.
     pub fn carried(&self) -> impl Iterator<Item = (Duration, &Carried)> {
         self.journal.iter().filter_map(|entry| match &entry.what {
             What::Carried(carried) => Some((entry.at, carried)),
@@ -226,7 +226,7 @@ impl<W: FaultModel> Cluster<W> {
         })
     }
 
-    /// What machines told, as far as the journal goes back.
+    /// Returns the notes of machines, as far as the journal goes back.
     pub fn notes(&self) -> impl Iterator<Item = &Note> {
         self.journal.iter().flat_map(|entry| match &entry.what {
             What::Stepped { step, .. } => step.notes.as_slice(),
@@ -234,27 +234,27 @@ impl<W: FaultModel> Cluster<W> {
         })
     }
 
-    /// The number of processes, those that died and foreign ones included.
+    /// Returns the number of processes, including crashed and foreign ones.
     pub fn processes(&self) -> usize {
         self.processes.len()
     }
 
-    /// The time that has passed.
+    /// Returns the virtual time that has passed.
     pub fn elapsed(&self) -> Duration {
         self.clock
     }
 
-    /// The API server's time.
+    /// Returns the API server's time.
     pub fn timestamp(&self) -> Timestamp {
         self.start.checked_add(self.clock).unwrap_or(Timestamp::MAX)
     }
 
-    /// Sends a request as a user would. The answer to a watch is its head.
+    /// Sends a request as a user would. The answer to a watch is its response head.
     pub fn request(&mut self, request: &http::Request<Bytes>) -> http::Response<Bytes> {
         self.request_as(Author::Client("user"), request)
     }
 
-    /// Sends a request.
+    /// Sends a request in the name of `author`.
     pub fn request_as(&mut self, author: Author, request: &http::Request<Bytes>) -> http::Response<Bytes> {
         let (now, before) = (self.timestamp(), self.server.revision());
         let response = match self.server.handle(request, now) {
@@ -268,9 +268,9 @@ impl<W: FaultModel> Cluster<W> {
         response
     }
 
-    /// Runs until nothing is left to do, or gives up after `steps_max` steps.
+    /// Runs until the cluster is idle, or gives up after `steps_max` steps.
     ///
-    /// Resyncs don't count as something to do; [`Cluster::advance`] brings them about.
+    /// Resyncs do not count as work; [`Cluster::advance`] runs them.
     pub fn settle(&mut self, steps_max: u64) -> Result<u64, Restless> {
         let (began, mut steps) = (self.clock, 0);
         while let Some((at, next)) = self.next(false) {
@@ -283,14 +283,14 @@ impl<W: FaultModel> Cluster<W> {
         Ok(steps)
     }
 
-    /// Lets time pass, resyncs included.
+    /// Advances the time, including resyncs.
     pub fn advance(&mut self, by: Duration) {
         let end = self.clock + by;
         while self.step(end) {}
         self.clock = end;
     }
 
-    /// Does the next thing that is due by then, if there is one.
+    /// Processes the next due item up to that time, if there is one.
     pub fn step(&mut self, until: Duration) -> bool {
         match self.next(true) {
             Some((at, next)) if at <= until => {

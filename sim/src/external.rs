@@ -1,17 +1,16 @@
-//! The systems around our controllers: HyperShift, DPF and MetalLB, Argo CD and the clusters of DPUs, and a container
-//! registry.
+//! The systems around our controllers: HyperShift, DPF and MetalLB, Argo CD and the DPU clusters, and a container registry.
 //!
-//! All but the last are controllers on the same API server. Each is a [`Machine`], so that it can be hosted wherever one
-//! can: by a [`Cluster`](crate::cluster::Cluster::start_foreign) in virtual time, or by the shell on any API server. They
-//! do what others see of them: what they write, in which order, and for what they wait.
+//! All but the last are controllers on the same API server. Each is a [`Machine`], so any driver of machines can run it: a
+//! [`Cluster`](crate::cluster::Cluster::start_foreign) in virtual time, or the shell on any API server. The models cover what
+//! other clients can observe: what the systems write, in which order, and what they wait for.
 //!
-//! | world | reads | writes |
+//! | system | reads | writes |
 //! | --- | --- | --- |
-//! | [`hypershift`] | HostedClusters, NodePools, the Secrets that they name | their status, control-plane namespaces, Services and kubeconfigs |
+//! | [`hypershift`] | HostedClusters, NodePools, their Secrets | their status, control-plane namespaces, Services and kubeconfigs |
 //! | [`dpf`] | DPUClusters and their kubeconfigs | their status |
-//! | [`metallb`] | IPAddressPools, Services, Namespaces | addresses of Services, how much of its pools is in use |
-//! | [`argocd`] | Applications, AppProjects, the Secrets of clusters | their status, and what runs on clusters of DPUs |
-//! | [`dpu_clusters`] | what runs on clusters of DPUs | how it fares |
+//! | [`metallb`] | IPAddressPools, Services, Namespaces | addresses of Services, the usage of its pools |
+//! | [`argocd`] | Applications, AppProjects, the Secrets of clusters | their status, and the releases on DPU clusters |
+//! | [`dpu_clusters`] | the releases on DPU clusters | their health |
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -38,28 +37,28 @@ pub use self::level::{Controller, Level};
 pub use self::pace::Pace;
 pub use self::read_view::ReadView;
 
-/// A system that can be around one of our controllers.
+/// An external system around one of our controllers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum System {
     /// Hosted control planes.
     HyperShift,
-    /// The provisioning of clusters of DPUs.
+    /// The provisioning of DPU clusters.
     Dpf,
-    /// Addresses of load balancers.
+    /// Load balancer addresses.
     MetalLb,
-    /// What runs on the clusters of DPUs.
+    /// The releases on the DPU clusters.
     DpuClusters,
-    /// Charts for clusters.
+    /// The deployment of charts to clusters.
     ArgoCd,
 }
 
-/// What is around the DPF-HCP Bridge.
+/// The systems around the DPF-HCP Bridge.
 pub const BRIDGE: [System; 3] = [System::HyperShift, System::Dpf, System::MetalLb];
-/// What is around the DPUService controller.
+/// The systems around the DPUService controller.
 pub const DPUSERVICE: [System; 3] = [System::Dpf, System::DpuClusters, System::ArgoCd];
 
 impl System {
-    /// Its controller, at a pace. The jitter follows from the seed, which may be that of other systems too.
+    /// Returns its controller, with these delays. The jitter follows from the seed; several systems may have the same seed.
     pub fn controller(self, pace: Pace, seed: u64) -> Box<dyn Machine + Send> {
         let seed = seed.wrapping_add(self as u64);
         match self {
@@ -71,7 +70,7 @@ impl System {
         }
     }
 
-    /// The definitions of the kinds that it serves, as text.
+    /// Returns the CRDs of the kinds that it serves, as text.
     fn texts(self) -> &'static [&'static str] {
         match self {
             Self::HyperShift => &[
@@ -89,18 +88,18 @@ impl System {
     }
 }
 
-/// The controllers of these systems, at one pace. Their jitter follows from the seed.
+/// Returns the controllers of these systems, with the same delays. Their jitter follows from the seed.
 pub fn controllers(systems: &[System], pace: Pace, seed: u64) -> Vec<Box<dyn Machine + Send>> {
     systems.iter().map(|system| system.controller(pace, seed)).collect()
 }
 
-/// The definitions of the kinds that these systems serve: as much of each as matters to who uses them, with upstream's
-/// names, defaults and rules.
+/// Returns the CRDs of the kinds that these systems serve. They contain only what clients need, with upstream's names, defaults
+/// and rules.
 pub fn definitions(systems: &[System]) -> Vec<Value> {
     systems.iter().flat_map(|system| &DEFINITIONS[system]).cloned().collect()
 }
 
-/// What each system serves. A search asks for it thousands of times.
+/// The CRDs of each system. A search reads them thousands of times.
 static DEFINITIONS: LazyLock<BTreeMap<System, Vec<Value>>> = LazyLock::new(|| {
     let systems = [System::HyperShift, System::Dpf, System::MetalLb, System::DpuClusters, System::ArgoCd];
     let read = |text: &&str| yaml::read(text).expect("a definition is YAML");
@@ -123,7 +122,7 @@ fn namespace_kind() -> Arc<Kind> {
     Kind::known("", "v1", "Namespace", "namespaces", false)
 }
 
-/// The name of an object of a kind.
+/// Returns the reference to an object of a kind.
 fn reference(kind: &Arc<Kind>, object: &Value) -> ObjectRef {
     let (namespace, name) = (metadata(object, "namespace"), metadata(object, "name"));
     if kind.namespaced {

@@ -1,7 +1,7 @@
-//! Serves the API server model over HTTP: on loopback, or on whatever else accepts connections ([`Listener`]).
+//! Serves the API server model over HTTP: on loopback, or on any other [`Listener`].
 //!
-//! The only place of this crate with a clock and with I/O. One mutex guards the server; each change wakes the watches and
-//! the actors, in the order in which they began to wait. ([`tokio::sync::watch`] would wake them in a random order, and a
+//! This is the only module of this crate with a clock and with I/O. One mutex guards the server. Each change wakes the watches
+//! and the actors, in the order in which they started to wait. ([`tokio::sync::watch`] would wake them in a random order, and a
 //! simulated network would differ from run to run.)
 
 use std::io;
@@ -30,15 +30,15 @@ pub use listener::Listener;
 pub use state::{State, Witness};
 pub(crate) use stop::Stop;
 
-/// How often the actors look at the clock when nothing changes.
+/// How often the actors check the clock when nothing changes.
 const ACTOR_TICK: Duration = Duration::from_millis(100);
 
-/// How a host is set up.
+/// The options of a host.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The server behind it.
+    /// The options of its server.
     pub server: ServerOptions,
-    /// The actors that run beside it; none leaves the server alone.
+    /// The actors that run beside it; none for a server without actors.
     pub actors: Option<Actors>,
 }
 
@@ -49,7 +49,7 @@ impl Default for Options {
     }
 }
 
-/// A running host; stopped by [`Host::shutdown`] or, abruptly, when dropped.
+/// A running host; stopped by [`Host::shutdown`] or, abruptly, on drop.
 #[derive(Debug)]
 pub struct Host {
     state: State,
@@ -58,7 +58,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Listens and serves a new server on the current tokio runtime; port 0 takes a free port.
+    /// Listens and serves a new server on the current tokio runtime; port 0 selects a free port.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl Host {
         Self::start(listener, state, options.actors)
     }
 
-    /// Serves what the state holds to whoever the listener accepts, on the current tokio runtime.
+    /// Serves the state on the connections of the listener, on the current tokio runtime.
     ///
     /// # Errors
     ///
@@ -85,17 +85,17 @@ impl Host {
         Ok(Self { state, serving, actors })
     }
 
-    /// The address that the host listens on.
+    /// Returns the address on which the host listens.
     pub fn addr(&self) -> SocketAddr {
         self.serving.addr()
     }
 
-    /// The server's URL.
+    /// Returns the server's URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr())
     }
 
-    /// A kubeconfig with this server as its only cluster.
+    /// Returns a kubeconfig with this server as its only cluster.
     pub fn kubeconfig_yaml(&self) -> String {
         format!(
             "apiVersion: v1\nkind: Config\nclusters:\n- name: lockstep\n  cluster:\n    server: {}\nusers:\n- name: lockstep\n  user: {{}}\ncontexts:\n- name: lockstep\n  context:\n    cluster: lockstep\n    user: lockstep\ncurrent-context: lockstep\n",
@@ -103,15 +103,15 @@ impl Host {
         )
     }
 
-    /// Lets `run` look at the server or change it, beside the requests.
+    /// Calls `run` with the server, to read or change it outside of requests.
     pub fn with_server<T>(&self, run: impl FnOnce(&mut ApiServer) -> T) -> T {
         self.state.with_server(run)
     }
 
-    /// Stops: open watches end at once, other requests are finished, then the connections close.
+    /// Stops: open watches end immediately, other requests are finished, then the connections close.
     pub async fn shutdown(self) {
         self.serving.shutdown().await;
-        // They end by the same signal; a panic has nothing left to break.
+        // The actors end by the same signal; a panic in them has no effect any more.
         let _ended = self.actors.await;
     }
 }

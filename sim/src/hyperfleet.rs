@@ -1,8 +1,8 @@
 //! The HyperFleet API as a pure state machine.
 //!
-//! [`HyperFleet::handle`] takes a request and the time and answers it at once. Whoever plays users and adapters calls
-//! [`HyperFleet::create`], [`HyperFleet::report`] and their like, or posts reports as adapters do. [`damage`] turns good
-//! answers into bad ones, and [`host`] serves them over HTTP.
+//! [`HyperFleet::handle`] takes a request and the time and answers it immediately. Models of users and adapters call
+//! [`HyperFleet::create`], [`HyperFleet::report`] and similar functions, or post reports as adapters do. [`damage`] corrupts
+//! answers, and [`host`] serves them over HTTP.
 //!
 //! ```text
 //!   http::Request ─► request ─► filter (search, selector) ─► rows ─► order ─► respond ─► http::Response
@@ -10,8 +10,8 @@
 //!                       └───────────► report ─────────────────┘
 //! ```
 //!
-//! Release 0.3.1 is modelled as far as its answers are known, and of 0.3.0 what differs from it ([`Release`]). Left out: authentication (but see the host), `fields`,
-//! and writes other than reports.
+//! The model covers the known answers of release 0.3.1, and the known differences of 0.3.0 ([`Release`]). Not modelled:
+//! authentication (but see the host), `fields`, and writes other than reports.
 
 use std::sync::Arc;
 
@@ -38,24 +38,24 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-/// Where the API is served.
+/// The path of the API.
 pub const API: &str = "/api/hyperfleet/v1";
 
-/// Which API is spoken.
+/// The dialect of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// That of the Sentinel's specification: `?labels=<selector>` answers all resources, with `status.phase`; in pages, if
-    /// they are asked for.
+    /// The dialect of the Sentinel's specification: `?labels=<selector>` answers all resources, with `status.phase`; in pages, if
+    /// the request has page parameters.
     Documented,
-    /// That of release 0.3.1: `?search=`, pages of at most 100, conditions.
+    /// The dialect of release 0.3.1: `?search=`, pages of at most 100, conditions.
     Released,
 }
 
-/// A release of the API that speaks the dialect [`Dialect::Released`], as far as they differ.
+/// A release of the API with the dialect [`Dialect::Released`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
-    /// Orders by `orderBy` and ignores `order`; a search knows no `in`, and no label keys with dots, slashes or capitals; pages of
-    /// any size.
+    /// Orders by `orderBy` and ignores `order`. A search has no `in`, and no label keys with dots, slashes or capitals. Pages
+    /// have any size.
     V0_3_0,
     /// Orders by `order`; a search has at most 4,096 bytes, a page at most 100 items.
     V0_3_1,
@@ -74,7 +74,7 @@ pub struct HyperFleet {
 }
 
 impl HyperFleet {
-    /// An API without resources. The seed decides about ids.
+    /// Returns an API without resources. The ids follow from the seed.
     pub fn new(dialect: Dialect, seed: u64) -> Self {
         let (clusters, nodepools) = (Collection::default(), Collection::default());
         let (knows_pages, largest_page) = (true, usize::MAX);
@@ -82,18 +82,18 @@ impl HyperFleet {
         Self { dialect, release, knows_pages, largest_page, clusters, nodepools, ids: Ids::new(seed) }
     }
 
-    /// From now on it answers as this release does.
+    /// Selects the release that it models from now on.
     pub fn release(&mut self, release: Release) {
         self.release = release;
     }
 
-    /// From now on no page has more items than this, however many are asked for.
+    /// Limits the number of items of a page from now on, whatever size is requested.
     pub fn limit_pages(&mut self, items: usize) {
         self.largest_page = items;
     }
 
-    /// From now on every list comes whole, whichever page is asked for: the specification of the documented dialect tells of
-    /// no pages.
+    /// Answers every list as one page from now on, whatever page is requested: the specification of the documented dialect has no
+    /// pages.
     pub fn forget_pages(&mut self) {
         self.knows_pages = false;
     }
@@ -119,7 +119,7 @@ impl HyperFleet {
         self.create_resource(Kind::NodePool, name, Some(owner.to_owned()), labels.into(), now)
     }
 
-    /// Creates many clusters, whose labels follow from their number.
+    /// Creates many clusters with labels that follow from their number.
     pub fn populate(&mut self, count: usize, labels: impl Fn(usize) -> Arc<Labels>, now: Timestamp) {
         for number in 0..count {
             self.create(&format!("cluster-{number}"), labels(number), now);
@@ -157,17 +157,17 @@ impl HyperFleet {
         id
     }
 
-    /// Puts a resource in as it is, instead of the one with its id.
+    /// Inserts a resource as it is, and replaces the one with its id.
     pub fn insert(&mut self, resource: Resource) {
         self.collection(resource.kind).put(resource);
     }
 
-    /// Changes the labels of a resource; false if there is none with the id.
+    /// Changes the labels of a resource; false if no resource has the id.
     pub fn set_labels(&mut self, id: &str, labels: impl Into<Arc<Labels>>, now: Timestamp) -> bool {
         self.change(id, |resource| (resource.labels, resource.updated) = (labels.into(), now))
     }
 
-    /// Changes the specification, which begins a new generation; false if there is no resource with the id.
+    /// Changes the specification, which starts a new generation; false if no resource has the id.
     pub fn set_spec(&mut self, id: &str, spec: serde_json::Value, now: Timestamp) -> bool {
         self.change(id, |resource| {
             (resource.spec, resource.updated) = (Arc::new(spec), now);
@@ -176,13 +176,13 @@ impl HyperFleet {
         })
     }
 
-    /// All adapters report on the resource's generation; false if there is no resource with the id.
+    /// Reports the same state for all adapters on the resource's generation; false if no resource has the id.
     pub fn report(&mut self, id: &str, ready: bool, now: Timestamp) -> bool {
         self.change(id, |resource| report::report_all(resource, ready, now))
     }
 
-    /// Asks for deletion, as users do; false if there is no resource with the id. The released API lists the resource
-    /// until it is [removed](Self::remove); the documented one knows no such state, and removes it.
+    /// Requests the deletion, as users do; false if no resource has the id. The released API lists the resource until it is
+    /// [removed](Self::remove); the documented one has no such state, and removes it.
     pub fn delete(&mut self, id: &str, now: Timestamp) -> bool {
         match self.dialect {
             Dialect::Documented => self.remove(id),
@@ -192,19 +192,19 @@ impl HyperFleet {
         }
     }
 
-    /// Takes a resource out; false if there is none with the id.
+    /// Removes a resource; false if no resource has the id.
     pub fn remove(&mut self, id: &str) -> bool {
         let Some(kind) = self.get(id).map(|resource| resource.kind) else { return false };
         self.collection(kind).remove(id);
         true
     }
 
-    /// A resource by its id.
+    /// Returns a resource by its id.
     pub fn get(&self, id: &str) -> Option<&Resource> {
         self.clusters.rows().get(id).or_else(|| self.nodepools.rows().get(id)).map(AsRef::as_ref)
     }
 
-    /// All resources of a kind, by id.
+    /// Returns all resources of a kind, by id.
     pub fn resources(&self, kind: Kind) -> impl ExactSizeIterator<Item = &Resource> {
         let collection = match kind {
             Kind::Cluster => &self.clusters,

@@ -1,10 +1,9 @@
-//! Worlds to run Lockstep's controllers in: models of the systems around them, each a pure state machine.
+//! Simulated environments for Lockstep's controllers: models of the surrounding systems, each a pure state machine.
 //!
-//! [`apiserver`] is a Kubernetes API server with its garbage collector and namespace controller; [`schema`],
-//! [`managed`] and [`patch`] hold what it knows of types, field ownership and patches; [`builtin`] holds what it
-//! knows of the kinds that Kubernetes brings along; [`host`] serves it over HTTP on loopback. [`hyperfleet`] is the
-//! HyperFleet API, with [a host](hyperfleet::host) of its own. [`external`] holds foreign controllers.
-//! Nothing outside of the hosts reads a clock, draws a random number or does I/O.
+//! [`apiserver`] is a Kubernetes API server with its garbage collector and namespace controller. [`schema`], [`managed`] and
+//! [`patch`] implement its types, field ownership and patches. [`builtin`] describes the built-in kinds of Kubernetes. [`host`]
+//! serves the model over HTTP on loopback. [`hyperfleet`] is the HyperFleet API, with [a host](hyperfleet::host) of its own.
+//! [`external`] holds foreign controllers. Only the hosts read a clock, draw a random number or do I/O.
 
 pub mod apiserver;
 pub mod builtin;

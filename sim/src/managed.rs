@@ -1,12 +1,12 @@
 //! Field ownership: `metadata.managedFields` and server-side apply.
 //!
-//! Every write is compared with what was there, by the type of the object. Changed and new fields go to the writer's
-//! entry and leave all others; removed fields leave everyone's. An apply merges a configuration, removes what the
-//! manager applied formerly and no one else owns, and refuses to change what others own unless forced.
+//! Every write is compared with the old object, by the type of the object. The writer becomes the only owner of changed and new
+//! fields; removed fields have no owner any more. An apply merges a configuration and removes the fields that the manager applied
+//! before and no other manager owns. It refuses to change fields of other managers unless forced.
 //!
-//! Expected flow: the caller decodes (prune, drop nulls, default), calls [`track_update`] or [`apply`], and only then
-//! resets fields and fills in what the server itself decides (generation, status, allocated values), so that no
-//! manager comes to own that; last, [`ignore_timestamps`] keeps a write that changes nothing from becoming one.
+//! Expected flow: the caller decodes (prune, drop nulls, default) and calls [`track_update`] or [`apply`]. Only then does it
+//! reset fields and set those that the server itself decides (generation, status, allocated values), so that no manager owns
+//! them. Last, [`ignore_timestamps`] prevents a write without changes from storing a new version.
 
 mod compare;
 mod configuration;
@@ -22,35 +22,35 @@ use serde_json::Value;
 
 use crate::schema::Schema;
 
-/// The annotation that client-side `kubectl apply` keeps its last configuration in.
+/// The annotation in which client-side `kubectl apply` keeps its last configuration.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Who writes, and when.
+/// The writer, and the time of the write.
 #[derive(Debug, Clone, Copy)]
 pub struct Manager<'a> {
     /// The field manager's name.
     pub name: &'a str,
-    /// The API version that the request speaks.
+    /// The API version of the request.
     pub api_version: &'a str,
-    /// The subresource written through, if any.
+    /// The subresource of the write, if any.
     pub subresource: Option<&'a str>,
     /// The wall time as an RFC 3339 string in whole seconds.
     pub time: &'a str,
 }
 
-/// Why an apply was refused.
+/// Describes why an apply was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApplyError {
-    /// Other managers own fields that the configuration sets to other values: (manager description, field path).
-    /// Each is a cause with reason `FieldManagerConflict`, message `conflict with <description>` and that field.
+    /// Other managers own fields that the configuration sets to other values: (manager description, field path). Each is a cause
+    /// with reason `FieldManagerConflict`, message `conflict with <description>` and that field.
     Conflicts(Vec<(String, String)>),
-    /// The configuration can't be read by the schema: 500.
+    /// The schema can't parse the configuration: 500.
     Invalid(String),
-    /// The configuration is no such thing: 400.
+    /// The request is not a valid configuration: 400.
     BadRequest(String),
 }
 
-/// The message of a status that reports conflicts, as [`ApplyError::Conflicts`] lists them.
+/// Returns the message of a status that reports conflicts, as [`ApplyError::Conflicts`] lists them.
 pub fn conflict_message(conflicts: &[(String, String)]) -> String {
     if let [(manager, path)] = conflicts {
         return format!("Apply failed with 1 conflict: conflict with {manager}: {path}");
@@ -74,7 +74,7 @@ pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, manag
         live()
     } else {
         match entries::listed(new).map(Vec::as_slice) {
-            // An explicitly empty list asks for a fresh start.
+            // An explicitly empty list resets the ownership.
             Some([]) => entries::Entries::new(),
             Some([only]) if only.as_object().is_some_and(serde_json::Map::is_empty) => {
                 entries::Entries::new()
@@ -89,7 +89,7 @@ pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, manag
     let stripped = configuration::without_managed(new);
     let before = old
         .map_or_else(|| schema.empty_object(), |old| schema.completed(&configuration::without_managed(old)));
-    // What does not fit the type loses its owners fields, and so does what never had any.
+    // A value that does not match its type loses all owners of its fields, and so does one that never had owners.
     let fits = typed::check(schema.root(), &stripped, true).is_ok()
         && typed::check(schema.root(), &before, true).is_ok();
     if !fits {
@@ -112,12 +112,12 @@ pub fn apply(
     configuration::apply(schema, live, config, manager, force)
 }
 
-/// An object as messages name it: `namespace/name; group/version, Kind=kind`.
+/// Returns the name of an object in messages: `namespace/name; group/version, Kind=kind`.
 pub fn name(object: &Value) -> String {
     configuration::name(object)
 }
 
-/// Takes back the times of managed fields if nothing else differs from the stored object.
+/// Restores the times of managed fields if nothing else differs from the stored object.
 pub fn ignore_timestamps(old: &Value, new: &mut Value) {
     let timeless = |object: &Value| {
         let mut object = object.clone();

@@ -9,16 +9,16 @@ use serde_json::Value;
 
 use crate::schema::Schema;
 
-/// Why a patch can't be carried out; the text is what the server answers.
+/// Describes why a patch can't be applied; the text is the server's answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// The body is no patch: 400.
+    /// The body is not a patch: 400.
     #[error("{0}")]
     BadRequest(String),
-    /// The patch does not fit the object: 422.
+    /// The patch does not match the object: 422.
     #[error("{0}")]
     Unprocessable(String),
-    /// The patch asks for more operations than are allowed: 413.
+    /// The patch has more operations than are allowed: 413.
     #[error("{0}")]
     TooLarge(String),
     /// The server fails on the patch: 500.
@@ -26,17 +26,17 @@ pub enum PatchError {
     Internal(String),
 }
 
-/// `application/json-patch+json`.
+/// Applies a patch of type `application/json-patch+json`.
 pub fn json(current: &Value, patch: &Value) -> Result<Value, PatchError> {
     json::apply(current, patch)
 }
 
-/// `application/merge-patch+json`.
+/// Applies a patch of type `application/merge-patch+json`.
 pub fn merge(current: &Value, patch: &Value) -> Value {
     merge::apply(current, patch)
 }
 
-/// `application/strategic-merge-patch+json`.
+/// Applies a patch of type `application/strategic-merge-patch+json`.
 pub fn strategic(schema: &Schema, current: &Value, patch: &Value) -> Result<Value, PatchError> {
     strategic::apply(schema, current, patch)
 }

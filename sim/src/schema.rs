@@ -1,9 +1,8 @@
-//! Types of objects: what fields there are, how lists and maps merge, defaults, pruning and validation.
+//! Types of objects: fields, merge strategies of lists and maps, defaults, pruning and validation.
 //!
-//! A [`Schema`] is an arena of nodes that refer to each other by index, so that recursive types (`JSONSchemaProps`)
-//! need no special care. It is read either from a custom resource definition or from the OpenAPI components of the
-//! built-in kinds; both end in the same nodes, so that everything above (patches, field ownership, validation) is
-//! written once.
+//! A [`Schema`] is an arena of nodes that refer to each other by index, so that recursive types (`JSONSchemaProps`) need no
+//! special handling. It is parsed either from a custom resource definition or from the OpenAPI components of the built-in kinds.
+//! Both give the same nodes, so the code that uses them (patches, field ownership, validation) exists only once.
 
 mod defaults;
 mod meta;
@@ -21,7 +20,7 @@ use serde_json::{Map, Value};
 use crate::cause::Cause;
 use node::{Arena, Extra, Node, NodeId};
 
-/// The deepest nesting that any walk over a value follows; the JSON reader in front refuses deeper bodies.
+/// Maximum depth of any traversal of a value; the JSON reader refuses deeper bodies.
 pub(crate) const DEPTH_MAX: usize = 256;
 
 /// The type of a whole object. Cheap to clone.
@@ -31,7 +30,7 @@ pub struct Schema {
     has_status: bool,
 }
 
-/// A node of a schema together with the arena that resolves what it refers to.
+/// A node of a schema together with the arena that resolves its references.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct At<'a> {
     pub(crate) arena: &'a Arena,
@@ -39,27 +38,27 @@ pub(crate) struct At<'a> {
 }
 
 impl<'a> At<'a> {
-    /// The node itself.
+    /// Returns the node itself.
     pub(crate) fn node(self) -> &'a Node {
         self.arena.node(self.id)
     }
 
-    /// Another node of the same schema.
+    /// Returns another node of the same schema.
     pub(crate) fn to(self, id: NodeId) -> At<'a> {
         At { arena: self.arena, id }
     }
 
-    /// The declared field of that name.
+    /// Returns the declared field of that name.
     pub(crate) fn field(self, name: &str) -> Option<At<'a>> {
         self.node().fields.get(name).map(|&id| self.to(id))
     }
 
-    /// The type of the value under a key: the declared field, else that of the other keys.
+    /// Returns the type of the value under a key: the declared field, or else that of the other keys.
     pub(crate) fn child(self, name: &str) -> Option<At<'a>> {
         self.field(name).or_else(|| self.node().element.map(|id| self.to(id)))
     }
 
-    /// The type of the value under a key as far as the schema's author declared it.
+    /// Returns the type of the value under a key, if the schema's author declared it.
     pub(crate) fn declared(self, name: &str) -> Option<At<'a>> {
         let node = self.node();
         if name == "metadata" && (node.embedded || self.id == self.arena.root) && !self.arena.built_in {
@@ -74,7 +73,7 @@ impl<'a> At<'a> {
         })
     }
 
-    /// The path of the value under a key: a key of a map stands in brackets, a field behind a dot.
+    /// Returns the path of the value under a key: a key of a map is in brackets, a field follows a dot.
     pub(crate) fn path_of(self, path: &str, key: &str) -> String {
         let node = self.node();
         let is_key = !node.fields.contains_key(key) && matches!(node.extra, Extra::Of(_));
@@ -85,18 +84,18 @@ impl<'a> At<'a> {
         }
     }
 
-    /// The type of a list's items.
+    /// Returns the type of a list's items.
     pub(crate) fn items(self) -> Option<At<'a>> {
         self.node().items.map(|id| self.to(id))
     }
 }
 
 impl Schema {
-    /// Reads the `openAPIV3Schema` of one CRD version.
+    /// Parses the `openAPIV3Schema` of one CRD version.
     ///
     /// # Errors
-    /// The causes for which the server refuses the schema; their fields start with `openAPIV3Schema`, to which the
-    /// server adds `spec.validation.` when all versions have the same schema, `spec.versions[0].schema.` otherwise.
+    /// The causes for which the server refuses the schema; their fields start with `openAPIV3Schema`, to which the server adds
+    /// `spec.validation.` when all versions have the same schema, `spec.versions[0].schema.` otherwise.
     pub fn from_crd(open_api_v3_schema: &Value) -> Result<Self, Vec<Cause>> {
         let causes = structural::check(open_api_v3_schema, "openAPIV3Schema");
         if !causes.is_empty() {
@@ -105,45 +104,45 @@ impl Schema {
         Ok(Self { arena: Arc::new(read::custom_resource(open_api_v3_schema)), has_status: true })
     }
 
-    /// Reads the type `name` out of the `components.schemas` of an OpenAPI v3 document.
+    /// Parses the type `name` from the `components.schemas` of an OpenAPI v3 document.
     pub fn from_open_api(components: &Map<String, Value>, name: &str) -> Option<Self> {
         read::component(components, name).map(|arena| Self { arena: Arc::new(arena), has_status: true })
     }
 
-    /// The same type without a status subresource: `status` is a field like any other.
+    /// Returns the same type without a status subresource: `status` is an ordinary field.
     #[must_use]
     pub fn without_status_subresource(mut self) -> Self {
         self.has_status = false;
         self
     }
 
-    /// Fills in absent fields that have a default.
+    /// Sets absent fields that have a default.
     pub fn apply_defaults(&self, object: &mut Value) {
         defaults::apply(self.root(), object, 0);
     }
 
-    /// Removes fields that the schema does not know and returns their paths (`spec.unknown`), in order.
+    /// Removes fields that are not in the schema and returns their paths (`spec.unknown`), in order.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         prune::prune(self.root(), object)
     }
 
-    /// Removes nulls that the schema allows neither as a value nor has a default for, as decoding a custom resource
-    /// does before defaulting.
+    /// Removes nulls that the schema does not allow and for which it has no default, as decoding a custom resource does before
+    /// defaulting.
     pub fn drop_nulls(&self, object: &mut Value) {
         defaults::drop_nulls(self.root(), object, 0);
     }
 
-    /// Judges an object; `old` is the stored one on update, for transition rules.
+    /// Validates an object; `old` is the stored one on update, for transition rules.
     ///
-    /// The causes are those of values, of embedded objects, of list keys and of rules, in that order. Metadata is the
-    /// caller's to judge.
+    /// The causes are those of values, of embedded objects, of list keys and of rules, in that order. The caller validates the
+    /// metadata.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = validate::values(self.root(), object, old);
         causes.extend(validate::embedded(self.root(), object));
         self.validate_rest(object, old, causes)
     }
 
-    /// Judges an update through the status endpoint, which looks at the values of `status` only.
+    /// Validates an update through the status endpoint, which checks only the values of `status`.
     pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<Cause> {
         let causes = validate::status(self.root(), object, old);
         self.validate_rest(object, Some(old), causes)
@@ -169,22 +168,22 @@ impl Schema {
         causes
     }
 
-    /// Whether the schema is that of a kind which the server holds in code.
+    /// Returns whether the schema is that of a built-in kind.
     pub(crate) fn is_built_in(&self) -> bool {
         self.arena.built_in
     }
 
-    /// Whether `status` has an endpoint of its own.
+    /// Returns whether `status` has its own endpoint.
     pub(crate) fn has_status(&self) -> bool {
         self.has_status
     }
 
-    /// What an object of the type is before anything is set: the parts that the server's structures always have.
+    /// Returns the empty object of the type, with the fields that the server's structs always have.
     pub(crate) fn empty_object(&self) -> Value {
         self.completed(&Value::Object(Map::new()))
     }
 
-    /// The object with the parts that the server's structures always have.
+    /// Returns the object with the fields that the server's structs always have.
     pub(crate) fn completed(&self, object: &Value) -> Value {
         let mut object = object.clone();
         if self.is_built_in() {
@@ -193,12 +192,12 @@ impl Schema {
         object
     }
 
-    /// The metadata of objects inside of the object, with their paths.
+    /// Returns the metadata of objects inside of the object, with their paths.
     pub(crate) fn embedded_metadata(&self, object: &Value) -> Vec<(String, Value)> {
         validate::embedded_metadata(self.root(), object)
     }
 
-    /// Prunes and defaults a merged custom resource; nulls stay, as it is not decoded again.
+    /// Prunes and defaults a merged custom resource; nulls are kept, because it is not decoded again.
     pub(crate) fn settle(&self, object: &mut Value) {
         if !self.is_built_in() {
             self.prune(object);
@@ -206,7 +205,7 @@ impl Schema {
         }
     }
 
-    /// The type of the object as a whole.
+    /// Returns the type of the object as a whole.
     pub(crate) fn root(&self) -> At<'_> {
         At { arena: &self.arena, id: self.arena.root }
     }

@@ -1,4 +1,4 @@
-//! The simulator: runs a controller under a plan of faults and checks that what must hold does.
+//! The simulator: runs a controller under a plan of faults and checks its invariants.
 //!
 //! ```text
 //!   seed ─▶ plan ─▶ run: storm, calm, quiet ─▶ hash, counters ─▶ summary

@@ -1,4 +1,4 @@
-//! The Bridge in a world where nothing goes wrong but what a test lets go wrong: flows, and every reason of every condition.
+//! Tests of the Bridge in a simulated cluster without random faults: the flows, and every reason of every condition.
 
 #[path = "bridge/addresses.rs"]
 mod addresses;

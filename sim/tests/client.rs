@@ -1,4 +1,4 @@
-//! The host as the kube client sees it.
+//! Tests of the host with the kube client.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// What waits for the server gives up after this long.
+/// Timeout of operations that wait for the server.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 #[derive(CustomResource, Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -107,7 +107,7 @@ async fn watchers_follow_changes() {
         assert!(
             matches!(meta.try_next().await.unwrap(), Some(Event::Apply(object)) if object.name_any() == "a")
         );
-        // For a selector, an object that stops matching is gone.
+        // For a watch with a selector, an object that no longer matches is deleted.
         api.patch("a", &PatchParams::default(), &Patch::Merge(label("db"))).await.unwrap();
         assert!(
             matches!(meta.try_next().await.unwrap(), Some(Event::Delete(object)) if object.name_any() == "a")

@@ -1,4 +1,4 @@
-//! What a cluster owes to the machines that it drives (`lockstep_core::engine::machine`).
+//! Tests of the guarantees that a cluster gives its machines (`lockstep_core::engine::machine`).
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use lockstep_core::object::Kind;
 use lockstep_core::time::Now;
 use lockstep_sim::cluster::{Cluster, What};
 
-/// Asks at its start for a watch and for its end, in either order.
+/// Starts and stops a watch in its first step, in either order.
 struct Asking {
     watched_at_last: bool,
 }

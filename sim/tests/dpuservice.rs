@@ -1,4 +1,4 @@
-//! The DPUService controller in a world where nothing goes wrong but what a test lets go wrong.
+//! Tests of the DPUService controller in a simulated cluster without random faults.
 
 mod allocator;
 #[path = "dpuservice/bench.rs"]

@@ -1,5 +1,5 @@
-//! The worlds around our controllers: what they do to objects that somebody wrote by hand, and what their definitions
-//! admit.
+//! Tests of the external systems around our controllers: their handling of manually written objects, and the validation by their
+//! CRDs.
 
 #[path = "external/applications.rs"]
 mod applications;

@@ -1,4 +1,4 @@
-//! The HyperFleet model behind its host.
+//! Tests of the HyperFleet model over HTTP.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -17,7 +17,7 @@ async fn start() -> Host {
     Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), fleet).await.unwrap()
 }
 
-/// The whole answer to one request for the clusters.
+/// Returns the complete answer to one request for the clusters.
 async fn ask(host: &Host, headers: &str) -> String {
     let mut stream = TcpStream::connect(host.url().strip_prefix("http://").unwrap()).await.unwrap();
     let request = format!("GET {API}/clusters HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
@@ -37,7 +37,7 @@ async fn the_model_is_shared_with_the_test() {
     let (addr, state) = (host.url(), host.state().clone());
     host.shutdown().await;
     assert!(TcpStream::connect(addr.strip_prefix("http://").unwrap()).await.is_err());
-    // What was served outlives the host.
+    // The served state survives the host.
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     assert!(ask(&Host::start(listener, state).unwrap(), "").await.contains(r#""total":2"#));
 }

@@ -1,4 +1,4 @@
-//! The host as kubectl sees it: what people type works, and says what it says on a real cluster.
+//! Tests of the host with kubectl: the usual commands work, with the same output as on a real cluster.
 
 #![expect(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a host; none, with a loud word, if there is no kubectl.
+    /// Starts a host; none, with a visible message, if kubectl is not installed.
     fn start() -> Option<Self> {
         if Command::new("kubectl").arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err()
         {
@@ -46,7 +46,7 @@ impl Cluster {
         self.home.path().join("kubeconfig")
     }
 
-    /// Runs kubectl with words and a standard input; gives success, output and errors.
+    /// Runs kubectl with arguments and a standard input; returns success, output and errors.
     fn run(&self, line: &str, input: &str) -> (bool, String, String) {
         let mut child = Command::new("kubectl")
             .args(line.split_whitespace())

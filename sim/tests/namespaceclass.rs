@@ -1,4 +1,4 @@
-//! The NamespaceClass operator in a simulated cluster: its flows, killed and failed at every action.
+//! The NamespaceClass operator in a simulated cluster: its flows, with a crash and a failure at every action.
 
 mod allocator;
 mod bystanders;

@@ -1,4 +1,4 @@
-//! Shards: what the fleet's API answers to a selector as the Sentinel writes it, in both dialects.
+//! Shards: the answers of the fleet's API to a selector as the Sentinel writes it, in both dialects.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -14,15 +14,15 @@ use lockstep_sim::hyperfleet::{Dialect, HyperFleet, Kind, Labels, Release};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Some are written in no search: those with a hyphen, a dot, a slash or a capital, and those that begin with a digit.
+/// A search can't contain some of them: those with a hyphen, a dot, a slash or a capital, and those that begin with a digit.
 const KEYS: [&str; 6] = ["region", "app.kubernetes.io/name", "cluster-type", "1st", "a_b", "Region"];
-/// The APIs that a Sentinel meets.
+/// The APIs that a Sentinel may use.
 const APIS: [(Dialect, Release); 3] = [
     (Dialect::Documented, Release::V0_3_1),
     (Dialect::Released, Release::V0_3_0),
     (Dialect::Released, Release::V0_3_1),
 ];
-/// What labels of Kubernetes may be, and some that look like something else.
+/// Valid values of Kubernetes labels, and some that look like another type.
 const VALUES: [&str; 8] = ["us-east", "us-west", "US-East", "", "5", "05", "null", "a_b.c"];
 
 fn labels() -> impl Strategy<Value = Labels> {
@@ -43,14 +43,14 @@ fn expression() -> impl Strategy<Value = MatchExpression> {
 fn selector() -> impl Strategy<Value = ShardSelector> {
     (prop::option::weighted(0.5, labels()), prop::collection::vec(expression(), 0..3)).prop_map(
         |(match_labels, match_expressions)| ShardSelector {
-            // More than one label hardly ever fits anything.
+            // More than one label rarely matches any object.
             match_labels: match_labels.into_iter().flatten().take(1).collect(),
             match_expressions,
         },
     )
 }
 
-/// What the selector means, in the words of Kubernetes.
+/// Evaluates the selector with the semantics of Kubernetes.
 fn is_selected(labels: &Labels, selector: &ShardSelector) -> bool {
     let among = |key: &str, values: &[String]| labels.get(key).is_some_and(|value| values.contains(value));
     selector.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
@@ -62,7 +62,7 @@ fn is_selected(labels: &Labels, selector: &ShardSelector) -> bool {
         })
 }
 
-/// The ids that the API answers, and those of them that the Sentinel takes for its own.
+/// Returns the ids in the API's answer, and those of them that the Sentinel accepts as its own.
 fn found(
     rows: &[Labels],
     selector: &ShardSelector,
@@ -107,7 +107,7 @@ proptest! {
     }
 }
 
-/// The API does the work where that pays: of the released one, for In alone.
+/// The API filters where that is efficient: in the released one, only for In.
 #[test]
 fn what_is_not_its_own_stays_on_the_server() {
     let rows = VALUES.map(|value| Labels::from([("region".to_owned(), value.to_owned())]));
@@ -130,7 +130,7 @@ fn what_is_not_its_own_stays_on_the_server() {
     }
 }
 
-/// Whatever a selector and an id are, the search is not longer than the API reads.
+/// For any selector and id, the search is not longer than the API's limit.
 #[test]
 fn a_search_is_never_longer_than_the_api_reads() {
     let values: Vec<String> = (0..80).map(|number| format!("{number:a>63}")).collect();
@@ -140,7 +140,7 @@ fn a_search_is_never_longer_than_the_api_reads() {
             operator: "In".to_owned(),
             values: values.to_vec(),
         };
-        // Terms of one value each fill what there is to the last byte that they may.
+        // Terms with one value each fill the available space to the last permitted byte.
         let terms = values.iter().take(count).map(|value| term(std::slice::from_ref(value))).collect();
         let all = term(&values[..count]);
         for match_expressions in [terms, vec![all]] {

@@ -1,5 +1,5 @@
-//! The Sentinel under faults: the fleet, the broker, the adapters and Kubernetes all fail, and nothing is published early,
-//! twice, or not at all.
+//! The Sentinel under faults: the fleet, the broker, the adapters and Kubernetes all fail, and each event is published once, and
+//! not early.
 
 use lockstep_sim::simulation::subjects::sentinel::Sentinel;
 use lockstep_sim::simulation::{Search, Simulation};
@@ -9,7 +9,7 @@ use self::search::Searched;
 mod allocator;
 mod search;
 
-/// Within how many seeds each planted bug must be found.
+/// Maximum number of seeds until each planted bug must be found.
 const HUNT_MAX: u64 = 100;
 
 static SENTINEL: Searched = Searched::new(&Sentinel, 200, &[41_901_829]);

@@ -1,4 +1,4 @@
-//! The Bridge under faults: control planes take minutes, everybody changes everything, and no cluster is lost or left behind.
+//! The Bridge under faults: control planes take minutes, all clients change everything, and no cluster is lost or left behind.
 
 use lockstep_sim::simulation::subjects::bridge::Bridge;
 use lockstep_sim::simulation::{Search, Simulation};
@@ -8,7 +8,7 @@ use self::search::Searched;
 mod allocator;
 mod search;
 
-/// Within how many seeds each planted bug must be found.
+/// Maximum number of seeds until each planted bug must be found.
 const HUNT_MAX: u64 = 400;
 
 static BRIDGE: Searched = Searched::new(&Bridge, 200, &[524, 167_238_906]);

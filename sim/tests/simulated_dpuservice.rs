@@ -1,5 +1,5 @@
-//! The DPUService controller under faults: clusters and services come and go, everybody changes everything, and nothing is
-//! taken down, left behind or deployed twice.
+//! The DPUService controller under faults: clusters and services are created and deleted, all clients change everything, and
+//! nothing is removed wrongly, left behind or deployed twice.
 
 use lockstep_sim::simulation::subjects::dpuservice::DpuService;
 use lockstep_sim::simulation::{Search, Simulation};
@@ -9,7 +9,7 @@ use self::search::Searched;
 mod allocator;
 mod search;
 
-/// Within how many seeds each planted bug must be found.
+/// Maximum number of seeds until each planted bug must be found.
 const HUNT_MAX: u64 = 100;
 
 static SERVICES: Searched = Searched::new(&DpuService, 100, &[206_446_984]);

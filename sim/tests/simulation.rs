@@ -1,4 +1,4 @@
-//! The simulator itself: is it deterministic, does it find what it should, does it strike everywhere?
+//! Tests of the simulator itself: it is deterministic, it finds what it should, and it injects every fault during every action.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +13,9 @@ use self::search::Searched;
 mod allocator;
 mod search;
 
-/// Within how many seeds each planted bug must be found.
+/// Maximum number of seeds until each planted bug must be found.
 const HUNT_MAX: u64 = 2000;
-/// Within how many seeds half of them must be found.
+/// Maximum number of seeds until half of them must be found.
 const HUNT_MEDIAN: u64 = 50;
 
 static NAMESPACE_CLASS: Searched = Searched::new(&NamespaceClass, 1000, &[]);
@@ -67,7 +67,7 @@ fn leadership_that_moves_again_while_nobody_leads_ends_with_one_leader() {
     assert_eq!((run.violation, alive), (None, BTreeSet::from([1])));
 }
 
-/// The shrunk plan of a planted bug, with that bug's simulation.
+/// Returns the shrunk plan of a planted bug, with that bug's simulation.
 fn shrunk(simulation: &Simulation, bug: &str) -> (Simulation, Plan, &'static str) {
     let bug = bugs::all().into_iter().find(|other| other.name == bug).expect("exists");
     let planted = simulation.with_bug(bug);
@@ -88,7 +88,7 @@ fn a_shrunk_plan_fails_by_itself_and_passes_without_the_bug() {
     for bug in ["never_prunes", "deletions_are_missed", "never_ceases_to_lead", "no_label"] {
         let (planted, plan, invariant) = shrunk(&simulation, bug);
         println!("{bug}: {} faults remain", plan.faults.len());
-        // Stored and read again, as a user would run it.
+        // After a round trip through JSON, as a user would run it.
         let plan: Plan =
             serde_json::from_str(&serde_json::to_string(&plan).expect("JSON")).expect("reads back");
         let run = planted.run(&plan, false);

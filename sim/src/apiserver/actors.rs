@@ -1,4 +1,4 @@
-//! The processes beside the server that a cluster is not complete without: clients with their own pace.
+//! The other processes of a control plane: clients with delays of their own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,23 +22,23 @@ pub use self::protection::StorageProtection;
 /// The actors of a whole control plane.
 #[derive(Debug, Clone, Default)]
 pub struct Actors {
-    /// Deletes what its owners left behind.
+    /// Deletes objects with missing owners.
     pub garbage: GarbageCollector,
     /// Empties namespaces that are being deleted.
     pub namespaces: NamespaceController,
-    /// Lets volumes and claims go once nobody uses them.
+    /// Releases volumes and claims that are no longer in use.
     pub protection: StorageProtection,
-    /// Gives namespaces their default objects, if wanted.
+    /// Creates the default objects of namespaces, if enabled.
     pub accounts: Option<Accounts>,
 }
 
 impl Actors {
-    /// All actors, with the default objects of namespaces.
+    /// Returns all actors, with the one for the default objects of namespaces.
     pub fn with_accounts() -> Self {
         Self { accounts: Some(Accounts::default()), ..Self::default() }
     }
 
-    /// Lets each actor do what is due; says whether one of them wrote something.
+    /// Runs the due work of each actor; returns whether one of them wrote something.
     pub fn tick(&mut self, server: &mut ApiServer, now: Timestamp) -> bool {
         let before = server.revision();
         self.garbage.tick(server, now);
@@ -50,30 +50,30 @@ impl Actors {
         server.revision() != before
     }
 
-    /// When one of them has something to do again, if nothing changes until then.
+    /// Returns when the next work is due, if nothing changes until then.
     pub fn next_due(&self) -> Option<Timestamp> {
         let accounts = self.accounts.iter().filter_map(Accounts::next_due);
         self.garbage.next_due().into_iter().chain(self.namespaces.next_due()).chain(accounts).min()
     }
 }
 
-/// What an actor has seen of the log.
+/// The position of an actor in the log.
 #[derive(Debug, Clone, Default)]
 struct Cursor {
     seen: u64,
     tables: BTreeMap<TableId, u64>,
 }
 
-/// News of one table.
+/// The changes of one table.
 enum News {
     /// Single changes.
     Changes(Vec<Change>),
-    /// The history is gone: this is the whole state.
+    /// The history was compacted: this is the whole state.
     Relist(Vec<Change>),
 }
 
 impl Cursor {
-    /// What happened since the last call in the resources that `wants` names.
+    /// Returns the changes since the last call in the resources that `wants` selects.
     fn news(&mut self, server: &ApiServer, wants: impl Fn(&Resource) -> bool) -> Vec<(Arc<Resource>, News)> {
         let revision = server.store.revision();
         if std::mem::replace(&mut self.seen, revision) == revision {
@@ -98,7 +98,7 @@ impl Cursor {
 }
 
 impl ApiServer {
-    /// The current objects of a table as if each had just been stored.
+    /// Returns the current objects of a table, as if each had just been stored.
     fn state(&self, table: TableId) -> Vec<Change> {
         let all = super::store::Prefix::namespace("");
         self.store
@@ -114,7 +114,7 @@ impl ApiServer {
     }
 }
 
-/// A time as much later.
+/// Returns the time after a delay.
 fn after(now: Timestamp, delay: SignedDuration) -> Timestamp {
     now.saturating_add(delay).expect("a signed duration is no calendar unit")
 }

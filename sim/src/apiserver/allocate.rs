@@ -1,4 +1,4 @@
-//! What the server hands out: addresses and ports to services.
+//! The server's allocations: addresses and ports of services.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::{ApiServer, Status, meta};
 use crate::builtin::services::Allocations;
 
 impl ApiServer {
-    /// Gives an object what it has not brought along and does not have yet.
+    /// Allocates what an object neither requests explicitly nor already has.
     pub(super) fn allocate(
         &self,
         resource: &Resource,

@@ -1,4 +1,4 @@
-//! From the bytes of a body to an untyped object.
+//! Decodes the bytes of a body to an untyped object.
 
 use std::fmt::{self, Write as _};
 
@@ -10,14 +10,14 @@ use super::protobuf;
 use super::status::Status;
 use crate::cause::text;
 
-/// A body, and the fields that it gives twice.
+/// A body, and its duplicate fields.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) value: Value,
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Reads JSON, YAML or protobuf by the media type; without one, JSON is assumed. `kind` is what it should be.
+/// Decodes JSON, YAML or protobuf by the media type; without one, JSON is assumed. `kind` is the expected kind.
 pub(crate) fn decode(media_type: &str, bytes: &[u8], kind: &str) -> Result<Body, Status> {
     match media_type {
         "" | "application/json" | "*/*" => object(bytes).map_err(|why| unrecognized(kind, &why, bytes)),
@@ -32,7 +32,7 @@ pub(crate) fn decode(media_type: &str, bytes: &[u8], kind: &str) -> Result<Body,
     }
 }
 
-/// The answer to a body that is nothing like an object; it shows how the body begins.
+/// Returns the answer to a body that is not an object; it quotes the beginning of the body.
 pub(crate) fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
     const SHOWN_BYTES: usize = 30;
     let (shown, more) = match bytes.split_at_checked(SHOWN_BYTES) {
@@ -53,8 +53,8 @@ pub(crate) fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
     ))
 }
 
-/// Reads JSON that is an object with the texts `apiVersion` and `kind`, as far as it has them; or says in the server's words
-/// why it is none.
+/// Decodes JSON and checks that it is an object, and that `apiVersion` and `kind` are strings if present. The error is the
+/// server's message.
 pub(crate) fn object(bytes: &[u8]) -> Result<Body, String> {
     let unknown = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let body = json(bytes).map_err(unknown)?;
@@ -62,7 +62,7 @@ pub(crate) fn object(bytes: &[u8]) -> Result<Body, String> {
     Ok(body)
 }
 
-/// Checks the fields by which the server finds out of which kind an object is.
+/// Checks the fields from which the server determines the kind of an object.
 pub(crate) fn check_type_meta(value: &Value) -> Result<(), String> {
     const TYPE: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
     if !value.is_object() && !value.is_null() {
@@ -80,7 +80,7 @@ pub(crate) fn check_type_meta(value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads JSON.
+/// Decodes JSON.
 pub(crate) fn json(bytes: &[u8]) -> Result<Body, String> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
@@ -90,12 +90,12 @@ pub(crate) fn json(bytes: &[u8]) -> Result<Body, String> {
     Ok(Body { value, duplicates })
 }
 
-/// An error of the JSON reader, in Go's words where they are always the same.
+/// Formats an error of the JSON reader, with Go's text for the errors that have only one.
 fn syntax(error: &serde_json::Error) -> String {
     if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() }
 }
 
-/// Reads one YAML document.
+/// Decodes one YAML document.
 pub(crate) fn yaml(bytes: &[u8]) -> Result<Body, String> {
     let mut duplicates = Vec::new();
     let seed = Tree { path: Path::Root, duplicates: &mut duplicates };
@@ -104,7 +104,7 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Body, String> {
     Ok(Body { value, duplicates })
 }
 
-/// Where in the document the reader is; spelled out only when there is something to report.
+/// The position of the reader in the document; formatted only for a report.
 #[derive(Clone, Copy)]
 enum Path<'a> {
     Root,
@@ -123,7 +123,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Reads any value and notes keys that come twice; the last one counts.
+/// Reads any value and records duplicate keys; the last value counts.
 struct Tree<'a> {
     path: Path<'a>,
     duplicates: &'a mut Vec<String>,

@@ -1,4 +1,4 @@
-//! Custom resource definitions: what the API extensions part of the server makes of them.
+//! Custom resource definitions, as the API extensions server handles them.
 //!
 //! ```text
 //!   created ──► names accepted, established ──► served
@@ -26,10 +26,10 @@ pub(super) use self::rules::validate;
 
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
-/// Holds a definition until its objects are gone.
+/// The finalizer that keeps a definition until its objects are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Whether a resource is that of the definitions themselves.
+/// Returns whether a resource is that of CRDs themselves.
 pub(super) fn is_definition(resource: &Resource) -> bool {
     resource.is(GROUP, PLURAL)
 }
@@ -42,7 +42,7 @@ fn versions(definition: &Value) -> impl Iterator<Item = &Value> {
     definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Names that follow from others, and no conversion.
+/// Sets the names that follow from others, and no conversion.
 pub(super) fn apply_defaults(definition: &mut Value) {
     let kind = text(definition, "/spec/names/kind").to_owned();
     let spec = meta::map_at(definition, "spec");
@@ -53,7 +53,7 @@ pub(super) fn apply_defaults(definition: &mut Value) {
     }
 }
 
-/// The version that objects have been stored in.
+/// Records the storage version, in which objects have been stored.
 pub(super) fn prepare(definition: &mut Value) {
     let storage = versions(definition)
         .find(|version| version.get("storage") == Some(&Value::Bool(true)))
@@ -71,7 +71,7 @@ pub(super) fn prepare(definition: &mut Value) {
     status.entry("conditions").or_insert(Value::Null);
 }
 
-/// The warning of a deprecated version: its own, or one that names the version to use instead.
+/// Returns the warning of a deprecated version: its own, or one with the version to use instead.
 pub(super) fn deprecation(resource: &Resource, version: &Version, entry: &Value) -> Option<String> {
     let is_deprecated = |entry: &Value| entry.get("deprecated") == Some(&Value::Bool(true));
     if !is_deprecated(entry) {
@@ -91,7 +91,7 @@ pub(super) fn deprecation(resource: &Resource, version: &Version, entry: &Value)
     Some(format!("{group}/{} {kind} is deprecated{instead}", version.name))
 }
 
-/// Refuses a deletion that is meant for another definition or another state of it.
+/// Refuses a deletion with preconditions for another definition or another state of it.
 pub(super) fn check_preconditions(definition: &Value, options: &DeleteOptions) -> Result<(), Status> {
     let found = [
         ("UID", &options.uid, meta::uid(definition)),
@@ -121,7 +121,7 @@ pub(super) fn check_create(server: &ApiServer, resource: &Resource, name: &str) 
     Err(Status::forbidden(resource.qualified(), name, message))
 }
 
-/// The resource that a definition describes.
+/// Returns the resource that a definition describes.
 fn resource(definition: &Value, table: super::store::TableId, since: u64) -> Resource {
     let strings = |pointer: &str| {
         meta::strings(definition.pointer(pointer)).into_iter().map(str::to_owned).collect::<Vec<_>>()
@@ -154,7 +154,7 @@ impl ApiServer {
         self.find(GROUP, PLURAL, &format!("{}.{}", resource.plural, resource.group))
     }
 
-    /// A definition has been stored: serves it, or empties it if it is being deleted.
+    /// Handles a stored definition: serves it, or deletes its objects if it is being deleted.
     pub(super) fn definition_stored(&mut self, definition: &Arc<Value>, old: Option<&Arc<Value>>) {
         if meta::is_deleting(definition) {
             self.empty_definition(definition);
@@ -182,7 +182,7 @@ impl ApiServer {
         }
     }
 
-    /// Whether no other definition has taken the names.
+    /// Returns whether no other definition uses the names.
     fn accept_names(&self, definition: &Value) -> bool {
         let names = &definition["spec"]["names"];
         let plural = text(names, "/plural");
@@ -227,7 +227,7 @@ impl ApiServer {
         status
     }
 
-    /// Writes a definition as the server's own controllers do.
+    /// Writes a definition in the way of the server's own controllers.
     fn write_definition(&mut self, live: &Arc<Value>, mut object: Value, subresource: &str) {
         let Some(resource) = self.registry.get(GROUP, PLURAL).cloned() else { return };
         let time = meta::timestamp(self.now);
@@ -243,7 +243,7 @@ impl ApiServer {
         self.store.put(resource.table, meta::name(live), object);
     }
 
-    /// The first deletion of a definition: its objects are deleted, and it goes when none is left.
+    /// Handles the first deletion of a definition: its objects are deleted, and it is removed when none is left.
     pub(super) fn delete_definition(
         &mut self,
         scope: &Scope,
@@ -269,7 +269,7 @@ impl ApiServer {
         if options.dry_run {
             return Deleted::Pending(Arc::new(object));
         }
-        // The answer is from before its end, which may come at once.
+        // The answer is the state before the removal, which may follow immediately.
         Deleted::Pending(self.commit(&scope.resource, &scope.key(), object))
     }
 
@@ -296,12 +296,12 @@ impl ApiServer {
                 ..ResourcePath::default()
             };
             let scope = Scope::new(Arc::clone(&resource), 0, path);
-            // An object that is gone already is as good as deleted.
+            // An object that does not exist any more counts as deleted.
             let _missing = self.delete_object(&scope, &options);
         }
     }
 
-    /// An object of a custom resource is gone: a definition that waited for it may go as well.
+    /// Handles the removal of a custom object: a definition that waited for it may be removed as well.
     pub(super) fn custom_object_erased(&mut self, resource: &Arc<Resource>) {
         let Some(definition) = self.definition(resource).filter(|found| meta::is_deleting(found)).cloned()
         else {
@@ -334,7 +334,7 @@ impl ApiServer {
         }
     }
 
-    /// A definition that lost its last finalizer stops being served.
+    /// Stops serving a definition that has lost its last finalizer.
     pub(super) fn definition_erased(&mut self, definition: &Value) {
         let (group, plural) = (text(definition, "/spec/group"), text(definition, "/spec/names/plural"));
         if self.registry.get(group, plural).is_some_and(|resource| resource.is_custom()) {
@@ -343,7 +343,7 @@ impl ApiServer {
     }
 }
 
-/// Sets a condition; its transition time moves only when its status does.
+/// Sets a condition. Its transition time changes only with its status.
 fn set_condition(conditions: &mut Vec<Value>, kind: &str, [status, reason, message]: [&str; 3], now: &str) {
     let index = conditions.iter().position(|condition| text(condition, "/type") == kind);
     let before =

@@ -16,7 +16,7 @@ use super::{ApiServer, crd, meta, namespace, strategy};
 mod grace;
 mod options;
 
-/// The finalizers after the propagation policy is worked in.
+/// Returns the finalizers with those of the propagation policy.
 fn finalizers(resource: &Resource, object: &Value, policy: Option<Propagation>) -> Vec<String> {
     let present = meta::finalizers(object);
     let policy = policy.or_else(|| {
@@ -39,9 +39,9 @@ fn finalizers(resource: &Resource, object: &Value, policy: Option<Propagation>) 
     finalizers
 }
 
-/// What a deletion did.
+/// The effect of a deletion.
 pub(super) enum Deleted {
-    /// The object is gone; this was its last state.
+    /// The object was removed; this was its last state.
     Gone(Arc<Value>),
     /// The object waits for its finalizers.
     Pending(Arc<Value>),
@@ -57,10 +57,10 @@ impl ApiServer {
         let resource = &scope.resource;
         match deleted {
             Deleted::Pending(object) => {
-                // Deletion is accepted rather than done, but only who asks in this old way is told.
+                // The deletion is accepted and not complete, but only clients with this old option get the code for that.
                 Ok(Answer::object(if options.cascades { 202 } else { 200 }, scope, &object))
             }
-            // Of all kinds only Pods are told to go before they are gone.
+            // Only Pods get a deletion timestamp before they are removed.
             Deleted::Gone(mut object) if resource.is("", "pods") => {
                 Grace::None.mark(Arc::make_mut(&mut object), options.now);
                 Ok(Answer::object(200, scope, &object))
@@ -72,7 +72,7 @@ impl ApiServer {
         }
     }
 
-    /// Deletes one object, or marks it as being deleted if finalizers hold it.
+    /// Deletes one object, or marks it as being deleted if it has finalizers.
     pub(super) fn delete_object(
         &mut self,
         scope: &Scope,
@@ -111,7 +111,7 @@ impl ApiServer {
         Ok(Deleted::Pending(object))
     }
 
-    /// The first deletion of a namespace starts its termination; it goes once it has no finalizers.
+    /// Handles the first deletion of a namespace: it starts to terminate, and is removed once it has no finalizers.
     fn delete_namespace(&mut self, scope: &Scope, live: &Arc<Value>, options: &DeleteOptions) -> Deleted {
         let wanted = finalizers(&scope.resource, live, options.propagation);
         if meta::is_deleting(live) {
@@ -133,7 +133,7 @@ impl ApiServer {
         Deleted::Pending(self.commit(&scope.resource, &scope.key(), object))
     }
 
-    /// Deletes everything that a list would show.
+    /// Deletes everything that a list would return.
     pub(super) fn delete_collection(
         &mut self,
         scope: &Scope,
@@ -159,7 +159,7 @@ impl ApiServer {
     }
 }
 
-/// The warning of who deletes objects of a kind whose dependents stay, and does not say that they shall.
+/// Returns the warning for a deletion of a kind that orphans dependents by default, if the request sets no policy.
 pub(super) fn warning(resource: &Resource, options: &DeleteOptions) -> Option<String> {
     const STAYS: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
     (resource.is("batch", "jobs") && options.propagation.is_none()).then(|| STAYS.to_owned())

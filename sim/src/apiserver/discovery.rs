@@ -1,4 +1,4 @@
-//! What there is: groups, versions, resources; each as one document or all at once.
+//! Discovery: groups, versions and resources, as single documents or aggregated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 /// The content type of the aggregated form.
 pub(super) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Whether the client prefers the aggregated form.
+/// Returns whether the client prefers the aggregated form.
 pub(super) fn wants_aggregated(accept: &str) -> bool {
     accept.split(',').next().is_some_and(|first| {
         let has = |part: &str| first.split(';').any(|other| other.trim() == part);
@@ -26,16 +26,16 @@ pub(super) fn wants_aggregated(accept: &str) -> bool {
     })
 }
 
-/// What one group version serves.
+/// The resources of one group version.
 type Served<'a> = Vec<(&'a Arc<Resource>, &'a Version)>;
 
-/// One group with its versions, the preferred one first, and what each serves.
+/// One group with its versions, the preferred one first, and the resources of each.
 struct Group<'a> {
     name: &'a str,
     versions: Vec<(&'a str, Served<'a>)>,
 }
 
-/// Sorts versions as Kubernetes prefers them: released ones first, newer before older.
+/// Returns the sort key of a version in Kubernetes' order: stable versions first, newer before older.
 pub(super) fn priority(version: &str) -> (u8, i64, i64, String) {
     let parse = || {
         let rest = version.strip_prefix('v')?;
@@ -57,7 +57,7 @@ pub(super) fn priority(version: &str) -> (u8, i64, i64, String) {
 }
 
 impl ApiServer {
-    /// The groups in the order of the real server: built-in ones first, then those of CRDs by name.
+    /// Returns the groups in the order of the real server: built-in ones first, then those of CRDs by name.
     fn discovered(&self) -> Vec<Group<'_>> {
         let mut order: Vec<&str> = Vec::new();
         for resource in builtin::resources() {
@@ -87,7 +87,7 @@ impl ApiServer {
         (!versions.is_empty()).then_some(Group { name, versions })
     }
 
-    /// `/api` and `/apis` in the aggregated form.
+    /// Returns `/api` and `/apis` in the aggregated form.
     pub(super) fn aggregated(&self, core: bool) -> Value {
         let items: Vec<Value> = self
             .discovered()
@@ -112,14 +112,14 @@ impl ApiServer {
         })
     }
 
-    /// `/apis`.
+    /// Returns `/apis`.
     pub(super) fn api_groups(&self) -> Value {
         let groups: Vec<Value> =
             self.discovered().iter().filter(|group| !group.name.is_empty()).map(summary).collect();
         json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
     }
 
-    /// `/apis/<group>`.
+    /// Returns `/apis/<group>`.
     pub(super) fn api_group(&self, name: &str) -> Option<Value> {
         let mut group = summary(&self.group(name).filter(|group| !group.name.is_empty())?);
         group["kind"] = "APIGroup".into();
@@ -127,7 +127,7 @@ impl ApiServer {
         Some(group)
     }
 
-    /// `/api/v1` and `/apis/<group>/<version>`.
+    /// Returns `/api/v1` and `/apis/<group>/<version>`.
     pub(super) fn api_resources(&self, group: &str, version: &str) -> Option<Value> {
         let found = self.group(group)?;
         let (_, resources) = found.versions.iter().find(|(name, _)| *name == version)?;
@@ -141,7 +141,7 @@ impl ApiServer {
         Some(list)
     }
 
-    /// The paths of the API groups, for `/`.
+    /// Returns the paths of the API groups, for `/`.
     pub(super) fn group_version_paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         for group in self.discovered() {
@@ -163,7 +163,7 @@ fn summary(group: &Group<'_>) -> Value {
     json!({"name": group.name, "versions": versions, "preferredVersion": versions[0]})
 }
 
-/// The entries of the resources of a group version in an `APIResourceList`.
+/// Returns the resources of a group version as entries of an `APIResourceList`.
 fn entries(group: &str, version: &str, resources: &[(&Arc<Resource>, &Version)]) -> Vec<Value> {
     let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
     let mut entries = builtin::api_resources(&path).unwrap_or_default();
@@ -172,7 +172,7 @@ fn entries(group: &str, version: &str, resources: &[(&Arc<Resource>, &Version)])
     entries
 }
 
-/// The entries of a custom resource and its subresources.
+/// Returns the entries of a custom resource and its subresources.
 fn custom_entries(resource: &Resource, version: &Version) -> Vec<Value> {
     let mut main = json!({
         "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
@@ -200,13 +200,13 @@ fn custom_entries(resource: &Resource, version: &Version) -> Vec<Value> {
     entries
 }
 
-/// Tells whether a resource is stored in another version than before.
+/// Returns a hash that changes with the storage version of a resource.
 fn storage_version_hash(resource: &Resource) -> String {
     let text = format!("{}/{}/{}", resource.group, resource.storage_version().name, resource.kind);
     STANDARD.encode(&Sha256::digest(text.as_bytes())[..8])
 }
 
-/// The aggregated form of what [`entries`] lists one by one.
+/// Returns the entries of [`entries`] in the aggregated form.
 fn aggregate(group: &str, version: &str, resources: &[(&Arc<Resource>, &Version)]) -> Vec<Value> {
     let custom: Vec<&str> = resources
         .iter()
@@ -217,7 +217,7 @@ fn aggregate(group: &str, version: &str, resources: &[(&Arc<Resource>, &Version)
     for entry in entries(group, version, resources) {
         let text = |key: &str| entry[key].as_str().unwrap_or_default();
         let (plural, subresource) = text("name").split_once('/').unwrap_or((text("name"), ""));
-        // Built-in resources leave out group and version where they are the surrounding ones.
+        // Built-in resources leave out group and version if they are the surrounding ones.
         let own = if custom.contains(&plural) && text("group").is_empty() {
             (group, version)
         } else {
@@ -249,7 +249,7 @@ fn aggregate(group: &str, version: &str, resources: &[(&Arc<Resource>, &Version)
     items
 }
 
-/// The versions of CRDs that a group version's OpenAPI document is generated from.
+/// Returns the versions of CRDs from which a group version's OpenAPI document is generated.
 pub(super) fn custom_versions<'a>(
     server: &'a ApiServer,
     group: &str,

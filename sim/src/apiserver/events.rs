@@ -1,8 +1,8 @@
-//! Events have two faces, `v1` and `events.k8s.io/v1`, and are stored as the former.
+//! Events have two representations, `v1` and `events.k8s.io/v1`, and are stored as the former.
 
 use serde_json::Value;
 
-/// What the fields are called in `v1` and in `events.k8s.io/v1`, where that differs.
+/// The names of fields that differ between `v1` and `events.k8s.io/v1`.
 const NAMES: [(&str, &str); 7] = [
     ("message", "note"),
     ("involvedObject", "regarding"),
@@ -13,21 +13,21 @@ const NAMES: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// From the stored form to that of `events.k8s.io/v1`.
+/// Converts the stored form to `events.k8s.io/v1`.
 pub(super) fn from_storage(event: &mut Value) {
     for (stored, shown) in NAMES {
         rename(event, stored, shown);
     }
 }
 
-/// From the form of `events.k8s.io/v1` to the stored one.
+/// Converts `events.k8s.io/v1` to the stored form.
 pub(super) fn to_storage(event: &mut Value) {
     for (stored, shown) in NAMES {
         rename(event, shown, stored);
     }
 }
 
-/// What the stored form calls a field of `events.k8s.io/v1`, by its dotted path.
+/// Returns the stored name of a field of `events.k8s.io/v1`, by its dotted path.
 pub(super) fn stored_field(path: &str) -> String {
     let (first, rest) = path.split_once('.').map_or((path, ""), |(first, rest)| (first, rest));
     let stored = NAMES.iter().find(|(_, shown)| *shown == first).map_or(first, |(stored, _)| *stored);

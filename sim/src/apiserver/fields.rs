@@ -1,4 +1,4 @@
-//! Which fields each kind lets clients select by.
+//! The fields that each kind supports in field selectors.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::scope::Scope;
 use super::selector::Fields;
 use super::status::{Status, quote};
 
-/// The fields beyond `metadata.name` and `metadata.namespace`.
+/// Returns the fields other than `metadata.name` and `metadata.namespace`.
 fn own(group: &str, plural: &str) -> &'static [&'static str] {
     match (group, plural) {
         ("", "pods") => &[
@@ -55,7 +55,7 @@ fn own(group: &str, plural: &str) -> &'static [&'static str] {
     }
 }
 
-/// Refuses a selector with a field that the kind does not offer.
+/// Refuses a selector with a field that the kind does not support.
 pub(super) fn check(scope: &Scope, fields: &Fields) -> Result<(), Status> {
     let resource = &scope.resource;
     let known = own(&resource.group, &resource.plural);

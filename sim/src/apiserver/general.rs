@@ -1,4 +1,4 @@
-//! Requests that are about no resource: health, version, discovery, OpenAPI.
+//! Requests without a resource: health, version, discovery, OpenAPI.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::respond::Answer;
 use super::status::Status;
 use super::{ApiServer, NOT_FOUND, discovery};
 
-/// Where clients outside the cluster find the server; discovery tells them.
+/// The server address in discovery for clients outside the cluster.
 const SERVER_ADDRESS: &str = "127.0.0.1:6443";
 
 fn version() -> Value {
@@ -21,7 +21,7 @@ fn version() -> Value {
 }
 
 impl ApiServer {
-    /// Answers what [`super::request::ResourcePath`] can't parse.
+    /// Answers requests that [`super::request::ResourcePath`] can't parse.
     pub(super) fn general(&self, request: &Request<'_>) -> Result<Answer, Status> {
         let segments: Vec<&str> = request.segments.iter().map(String::as_str).collect();
         let found = |value: Option<Value>| {

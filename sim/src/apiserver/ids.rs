@@ -1,8 +1,8 @@
-//! Unique ids and generated names: random to look at, the same for the same seed.
+//! Unique ids and generated names: random in appearance, the same for the same seed.
 
 use std::fmt::Write as _;
 
-/// The letters of generated names: no vowels, so that no words come out.
+/// The letters of generated names: no vowels, so that no words are formed.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// A seeded generator (splitmix64).
@@ -22,7 +22,7 @@ impl Ids {
         z ^ (z >> 31)
     }
 
-    /// A random (version 4) UUID.
+    /// Returns a random (version 4) UUID.
     pub(crate) fn uid(&mut self) -> String {
         let mut bits = (u128::from(self.next()) << 64) | u128::from(self.next());
         bits = (bits & !(0xf << 76)) | (0x4 << 76);
@@ -38,7 +38,7 @@ impl Ids {
         uid
     }
 
-    /// A name from a prefix and five random letters; at most 63 bytes.
+    /// Returns a name from a prefix and five random letters; at most 63 bytes.
     pub(crate) fn name(&mut self, prefix: &str) -> String {
         const PREFIX_MAX_BYTES: usize = 58;
         let mut end = prefix.len().min(PREFIX_MAX_BYTES);

@@ -1,4 +1,4 @@
-//! What a simulation reads of the server without asking it: no request, no trace.
+//! Read access for simulations, without requests and without side effects.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use super::registry::Resource;
 use super::store::{self, Prefix};
 use super::{ApiServer, meta};
 
-/// One change of one object, as it is stored.
+/// One change of one object, in the stored form.
 #[derive(Debug, Clone)]
 pub struct Changed {
     /// The object.
     pub object: ObjectRef,
-    /// Its state before; none if it was created.
+    /// Its state before the change; none if it was created.
     pub old: Option<Arc<Value>>,
-    /// Its state after; none if it was removed.
+    /// Its state after the change; none if it was removed.
     pub new: Option<Arc<Value>>,
 }
 
 impl ApiServer {
-    /// All changes after a revision, in order. Those that the history no longer holds are left out.
+    /// Returns all changes after a revision, in order. Those that the history no longer has are left out.
     pub fn changes_since(&self, revision: u64) -> Vec<Changed> {
         if self.revision() <= revision {
             return Vec::new();
@@ -42,13 +42,13 @@ impl ApiServer {
         changes.into_iter().map(|(_, changed)| changed).collect()
     }
 
-    /// The current state of an object.
+    /// Returns the current state of an object.
     pub fn object(&self, object: &ObjectRef) -> Option<&Arc<Value>> {
         let key = store::key(object.namespace.as_deref().unwrap_or_default(), &object.name);
         self.find(&object.kind.group, &object.kind.plural, &key)
     }
 
-    /// The current objects of all kinds.
+    /// Returns the current objects of all kinds.
     pub fn all_objects(&self) -> impl Iterator<Item = (ObjectRef, Arc<Value>)> {
         self.registry.all().map(|resource| kind_of(resource)).flat_map(|kind| {
             let objects = self.objects(&kind);
@@ -56,7 +56,7 @@ impl ApiServer {
         })
     }
 
-    /// The current objects of a kind, in the order of their keys.
+    /// Returns the current objects of a kind, in the order of their keys.
     pub fn objects(&self, kind: &Kind) -> Vec<Arc<Value>> {
         let Some(resource) = self.registry.get(&kind.group, &kind.plural) else { return Vec::new() };
         let all = Prefix::namespace("");

@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-/// The finalizer by which foreground deletion waits for dependents.
+/// The finalizer with which foreground deletion waits for dependents.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer by which dependents are released before the owner goes.
+/// The finalizer with which dependents are released before the owner is removed.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// The string at `metadata.<key>`, empty if there is none.
+/// Returns the string at `metadata.<key>`, empty if there is none.
 pub(crate) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
     field(object, key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The value at `metadata.<key>`.
+/// Returns the value at `metadata.<key>`.
 pub(crate) fn field<'a>(object: &'a Value, key: &str) -> Option<&'a Value> {
     object.get("metadata")?.get(key)
 }
@@ -37,27 +37,27 @@ pub(crate) fn generation(object: &Value) -> i64 {
     field(object, "generation").and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// Whether deletion has been asked for.
+/// Returns whether the object is being deleted.
 pub(crate) fn is_deleting(object: &Value) -> bool {
     field(object, "deletionTimestamp").is_some_and(|value| !value.is_null())
 }
 
-/// The finalizers, in order.
+/// Returns the finalizers, in order.
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     strings(field(object, "finalizers"))
 }
 
-/// The strings of a list.
+/// Returns the strings of a list.
 pub(crate) fn strings(list: Option<&Value>) -> Vec<&str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// `metadata` for writing; made if absent, replaced if it is no map.
+/// Returns `metadata` for writing; created if absent, replaced if it is not a map.
 pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     map_at(object, "metadata")
 }
 
-/// The map at `key` for writing; made if absent, replaced if it is no map.
+/// Returns the map at `key` for writing; created if absent, replaced if it is not a map.
 pub(crate) fn map_at<'a>(object: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
     if !object.is_object() {
         *object = json!({});
@@ -97,7 +97,7 @@ pub(crate) fn copy(from: &Value, to: &mut Value, key: &str) {
     }
 }
 
-/// A time as Kubernetes writes it: RFC 3339 in UTC and whole seconds.
+/// Formats a time as Kubernetes does: RFC 3339 in UTC and whole seconds.
 pub(crate) fn timestamp(now: jiff::Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,23 +1,23 @@
-//! The rules for names, labels and label values, with the server's own words for what breaks them.
+//! The rules for names, labels and label values, with the server's messages.
 
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const QUALIFIED: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 
-/// How a kind names its objects.
+/// The rule for the names of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameRule {
     /// RFC 1123 subdomain, as most kinds.
     Subdomain,
     /// RFC 1123 label: namespaces, services and `StatefulSets`.
     Label,
-    /// Anything that fits into a path: RBAC.
+    /// Any valid path segment: RBAC.
     PathSegment,
 }
 
 impl NameRule {
-    /// The rule of a resource.
+    /// Returns the rule of a resource.
     pub(crate) fn of(group: &str, plural: &str) -> Self {
         match (group, plural) {
             ("", "namespaces" | "services") | ("apps", "statefulsets") => Self::Label,
@@ -26,7 +26,7 @@ impl NameRule {
         }
     }
 
-    /// What is wrong with a name; `prefix` if a suffix is still to come.
+    /// Returns what is wrong with a name; `prefix` if a suffix follows later.
     pub(crate) fn check(self, name: &str, prefix: bool) -> Vec<String> {
         let masked = match name.strip_suffix('-').and_then(|rest| rest.char_indices().next_back()) {
             Some((last, _)) if prefix => format!("{}a", &name[..last]),
@@ -60,7 +60,7 @@ fn is_label(text: &str) -> bool {
         && bytes.last().is_some_and(|byte| alphanumeric(*byte))
 }
 
-/// RFC 1123 label.
+/// Checks an RFC 1123 label.
 pub(crate) fn label(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 63 {
@@ -79,7 +79,7 @@ pub(crate) fn label(name: &str) -> Vec<String> {
     problems
 }
 
-/// RFC 1035 label.
+/// Checks an RFC 1035 label.
 pub(crate) fn label_1035(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 63 {
@@ -92,7 +92,7 @@ pub(crate) fn label_1035(name: &str) -> Vec<String> {
     problems
 }
 
-/// RFC 1123 subdomain.
+/// Checks an RFC 1123 subdomain.
 pub(crate) fn subdomain(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 253 {
@@ -105,7 +105,7 @@ pub(crate) fn subdomain(name: &str) -> Vec<String> {
     problems
 }
 
-/// What may stand between two slashes of a path.
+/// Checks a segment of a path.
 pub(crate) fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     if !prefix && (name == "." || name == "..") {
         return vec![format!("may not be '{name}'")];
@@ -127,7 +127,7 @@ fn is_qualified_part(text: &str, empty: bool) -> bool {
         && bytes[bytes.len() - 1].is_ascii_alphanumeric()
 }
 
-/// A label or annotation key, or a finalizer: an optional DNS prefix and a name.
+/// Checks a label or annotation key, or a finalizer: an optional DNS prefix and a name.
 pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let shape = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
@@ -167,7 +167,7 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with the value of a label.
+/// Returns what is wrong with the value of a label.
 pub(crate) fn label_value(value: &str) -> Option<String> {
     if value.len() > 63 {
         return Some(too_long(63));

@@ -1,4 +1,4 @@
-//! The life of namespaces as admission sees it.
+//! The lifecycle of namespaces in admission.
 
 use serde_json::{Value, json};
 
@@ -6,12 +6,12 @@ use super::registry::Resource;
 use super::status::{Qualified, Status};
 use super::{ApiServer, meta};
 
-/// The namespaces that are there from the start.
+/// The namespaces that exist from the start.
 pub(super) const SYSTEM: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 const NAMESPACES: Qualified<'static> = Qualified { group: "", name: "namespaces" };
 
-/// A new namespace as the registry makes it.
+/// Returns a new namespace in the registry's form.
 pub(super) fn object(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -22,7 +22,7 @@ pub(super) fn object(name: &str) -> Value {
     })
 }
 
-/// Whether `spec.finalizers` still holds the namespace.
+/// Returns whether `spec.finalizers` still has entries.
 pub(super) fn has_finalizers(namespace: &Value) -> bool {
     namespace.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty())
 }
@@ -49,7 +49,7 @@ pub(super) fn check_create(
     Err(status)
 }
 
-/// Refuses the deletion of a namespace that the system can't do without.
+/// Refuses the deletion of a namespace that the system needs.
 pub(super) fn check_delete(resource: &Resource, name: &str) -> Result<(), Status> {
     if resource.is("", "namespaces") && IMMORTAL.contains(&name) {
         return Err(Status::forbidden(NAMESPACES, name, "this namespace may not be deleted"));

@@ -1,4 +1,4 @@
-//! OpenAPI v3 documents: those of built-in groups as the real server has them, those of CRDs generated.
+//! OpenAPI v3 documents: those of built-in groups are from the real server, those of CRDs are generated.
 
 use serde_json::{Map, Value, json};
 
@@ -8,11 +8,11 @@ use crate::builtin;
 
 mod paths;
 
-/// What the names of the schemas that all documents share begin with.
+/// The name prefix of the schemas that all documents share.
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
 impl ApiServer {
-    /// `/openapi/v3`: the documents there are. A document's URL changes with its content.
+    /// Returns `/openapi/v3`, the index of the documents. A document's URL changes with its content.
     pub(super) fn open_api_index(&self) -> Value {
         let mut paths = Map::new();
         for path in self.group_version_paths() {
@@ -23,7 +23,7 @@ impl ApiServer {
         json!({"paths": paths})
     }
 
-    /// The resource versions of the definitions behind a document tell its content apart.
+    /// Returns the hash of a document's content: the resource versions of its definitions identify the content.
     fn open_api_hash(&self, path: &str) -> String {
         let (group, version) = split(path);
         let tables = discovery::custom_versions(self, group, version);
@@ -35,7 +35,7 @@ impl ApiServer {
         if versions.is_empty() { "BUILTIN".to_owned() } else { versions.join("-") }
     }
 
-    /// One group version's document.
+    /// Returns one group version's document.
     pub(super) fn open_api_document(&self, path: &str) -> Option<Value> {
         if let Some(document) = builtin::open_api(path) {
             return Some(document);
@@ -76,7 +76,7 @@ fn split(path: &str) -> (&str, &str) {
     rest.rsplit_once('/').unwrap_or(("", rest))
 }
 
-/// The schema of a CRD version with the fields that every object has.
+/// Returns the schema of a CRD version with the fields that every object has.
 fn schema(entry: &Value, kind: &Value) -> Value {
     let mut schema =
         entry.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({"type": "object"}));
@@ -113,7 +113,7 @@ fn add_object_fields(schema: &mut Value) {
     properties.insert("metadata".into(), metadata("ObjectMeta"));
 }
 
-/// Says in plain OpenAPI what the extensions of structural schemas mean.
+/// Translates the extensions of structural schemas to plain OpenAPI.
 fn spell_out(schema: &mut Value) {
     let set = |schema: &Value, key: &str| schema.get(key).is_some_and(|value| *value == true);
     if set(schema, "x-kubernetes-embedded-resource") {
@@ -132,7 +132,7 @@ fn spell_out(schema: &mut Value) {
     }
 }
 
-/// The types that schemas and paths refer to, from the core document.
+/// Adds the types to which schemas and paths refer, from the core document.
 fn add_shared(schemas: &mut Map<String, Value>, paths: &Value) {
     let core = builtin::open_api("api/v1").unwrap_or_default();
     let mut wanted = Vec::new();

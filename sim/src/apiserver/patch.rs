@@ -116,7 +116,7 @@ impl ApiServer {
     }
 }
 
-/// Reads a patch that is no configuration. Null is a patch that changes nothing.
+/// Parses a patch that is not an apply configuration. Null is a patch that changes nothing.
 fn read_patch(media_type: &str, request: &Request<'_>) -> Result<body::Body, Status> {
     const MAP: &str = "map[string]interface {}";
     let prefix = if media_type == STRATEGIC { "" } else { "error decoding patch: " };
@@ -135,7 +135,7 @@ fn read_patch(media_type: &str, request: &Request<'_>) -> Result<body::Body, Sta
     Ok(patch)
 }
 
-/// A patch of a `Scale`, which has no lists, so that the merging types do the same.
+/// Patches a `Scale`. It has no lists, so the merging patch types are equivalent.
 pub(super) fn scale(request: &Request<'_>, current: &Value) -> Result<Value, Status> {
     let patch = body::json(request.body).map_err(Status::bad_request)?.value;
     match request.media_type() {
@@ -147,7 +147,7 @@ pub(super) fn scale(request: &Request<'_>, current: &Value) -> Result<Value, Sta
     }
 }
 
-/// `fieldManager` and `force` belong to apply: the one is required there, the other allowed only there.
+/// Checks the options `fieldManager` and `force` of apply: the first is required there, the second is allowed only there.
 fn check_options(media_type: &str, request: &Request<'_>, options: &WriteOptions) -> Result<(), Status> {
     let cause = if media_type == APPLY && request.query.text("fieldManager").is_empty() {
         Cause {
@@ -182,7 +182,7 @@ fn unsupported(scope: &Scope) -> Status {
 fn refusal(error: PatchError) -> Status {
     match error {
         PatchError::BadRequest(why) => Status::bad_request(why),
-        // The server keeps the reason to itself.
+        // The server does not return the reason.
         PatchError::Unprocessable(_) => {
             Status::generic(422, "Invalid", "the server rejected our request due to an error in our request")
         }
@@ -191,7 +191,7 @@ fn refusal(error: PatchError) -> Status {
     }
 }
 
-/// Checks of which kind a configuration is.
+/// Checks the kind of a configuration.
 fn check_config(scope: &Scope, config: &Value) -> Result<(), Status> {
     let text = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
     let wanted = scope.resource.api_version(scope.version());
@@ -214,13 +214,13 @@ fn check_config(scope: &Scope, config: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// A patched object that can't be read into its kind.
+/// Returns the error for a patched object that can't be decoded as its kind.
 fn unreadable(shown: &str, why: &str) -> Status {
     let cause = validate::invalid("patch", &quote(shown), why);
     Status::invalid(Qualified { group: "", name: "" }, "", &[cause])
 }
 
-/// A configuration may name the uid and the resource version that it is meant for.
+/// Checks the uid and the resource version of a configuration, if it has them.
 fn check_live(scope: &Scope, live: Option<&Value>, config: &Value) -> Result<(), Status> {
     let (uid, version) = (meta::uid(config), meta::resource_version(config));
     let resource = scope.resource.qualified();
@@ -242,7 +242,7 @@ fn check_live(scope: &Scope, live: Option<&Value>, config: &Value) -> Result<(),
     }
 }
 
-/// The conflict or the failure of an apply in the server's words.
+/// Returns the conflict or the failure of an apply with the server's message.
 fn conflict(error: ApplyError) -> Status {
     let conflicts = match error {
         ApplyError::Conflicts(conflicts) => conflicts,

@@ -1,4 +1,4 @@
-//! Reading built-in objects in the protobuf encoding, which some versions of kubectl prefer for writing.
+//! Decodes built-in objects in the protobuf encoding, which some versions of kubectl prefer for writing.
 //!
 //! The fields of the messages are in `schemas/protobuf.json`. Answers are JSON, which those clients accept as well.
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 /// The media type.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 const MAGIC: &[u8] = b"k8s\0";
-/// Messages within messages; real ones stay far below.
+/// Maximum depth of nested messages; real ones stay far below it.
 const DEPTH_MAX: usize = 64;
 
 type Field = (u64, String, String);
@@ -22,13 +22,13 @@ static MESSAGES: LazyLock<BTreeMap<String, Vec<Field>>> = LazyLock::new(|| {
         .expect("the checked-in messages are well-formed")
 });
 
-/// One field as it is on the wire.
+/// One field in the wire format.
 enum Wire<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// Reads one object.
+/// Decodes one object.
 pub(super) fn decode(bytes: &[u8]) -> Result<Value, String> {
     let envelope = bytes
         .strip_prefix(MAGIC)
@@ -102,7 +102,7 @@ fn fields(mut bytes: &[u8]) -> Result<Vec<(u64, Wire<'_>)>, String> {
     Ok(fields)
 }
 
-/// The fields of a message that hold bytes.
+/// Returns the fields of a message that contain bytes.
 fn texts(bytes: &[u8]) -> Result<Vec<(u64, &[u8])>, String> {
     let bytes_only = |(number, wire)| match wire {
         Wire::Bytes(bytes) => Some((number, bytes)),
@@ -138,7 +138,7 @@ fn message(name: &str, bytes: &[u8], depth: usize) -> Result<Value, String> {
             object.insert(key.clone(), value(kind, &wire, depth)?);
         }
     }
-    // Lists within maps are messages with one field on the wire.
+    // Lists within maps are messages with one field in the wire format.
     match known.as_slice() {
         [(1, key, kind)] if key == "items" && kind.starts_with("r ") => {
             Ok(object.remove("items").unwrap_or_else(|| Value::Array(Vec::new())))
@@ -180,7 +180,7 @@ fn value(kind: &str, wire: &Wire<'_>, depth: usize) -> Result<Value, String> {
     })
 }
 
-/// Messages that are no objects in JSON.
+/// Decodes messages that are not objects in JSON.
 fn special(name: &str, bytes: &[u8]) -> Result<Option<Value>, String> {
     let number = |wanted: u64| -> Result<i64, String> {
         let found = fields(bytes)?.into_iter().find_map(|field| match field {
@@ -245,7 +245,7 @@ mod tests {
             })
         );
         for end in 0..bytes.len() {
-            // Cut short anywhere, it is refused or reads as less, and nothing panics.
+            // A truncated message is refused or has fewer fields, and nothing panics.
             let _less = decode(&bytes[..end]);
         }
     }

@@ -17,7 +17,7 @@ use crate::cause::Cause;
 const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old.";
 
-/// What a list or watch selects.
+/// The selection of a list or watch.
 #[derive(Debug, Clone)]
 pub(super) struct Selection {
     pub(super) prefix: Prefix,
@@ -40,7 +40,7 @@ impl Selection {
             }
             _ => Prefix::namespace(&scope.namespace),
         };
-        // Objects with two faces are stored with the first.
+        // Objects with two representations are stored in the first.
         let is_second_face = scope.resource.is_second_face();
         let fields = if is_second_face { selected.renamed(events::stored_field) } else { selected };
         Ok(Self { prefix, labels, fields })
@@ -55,9 +55,9 @@ impl Selection {
     }
 }
 
-/// Where a page starts, and of which revision it is.
+/// The start of a page, and its revision.
 struct Start {
-    /// The revision to show; the current one if none.
+    /// The revision to return; none for the current one.
     revision: Option<u64>,
     after: Option<String>,
 }
@@ -73,7 +73,7 @@ impl ApiServer {
     pub(super) fn list(&self, scope: &Scope, request: &Request<'_>) -> Result<Answer, Status> {
         let selection = Selection::parse(scope, request)?;
         let limit = request.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok());
-        // Any version there is comes from a cache, which knows no pages.
+        // The version "any" is served from a cache, which has no pages.
         let is_cached =
             request.query.text("resourceVersion") == "0" && request.query.text("continue").is_empty();
         let limit = limit.filter(|limit| *limit > 0 && !is_cached);
@@ -129,7 +129,7 @@ impl ApiServer {
         Ok(Start { revision, after: None })
     }
 
-    /// Refuses a resource version that the server has not reached.
+    /// Refuses a resource version that is in the future.
     fn check_future(&self, version: Option<u64>) -> Result<(), Status> {
         let current = self.store.revision();
         let Some(version) = version.filter(|version| *version > current) else { return Ok(()) };
@@ -145,7 +145,7 @@ impl ApiServer {
     }
 }
 
-/// Where the next page starts.
+/// The start of the next page.
 struct Next {
     after: String,
     remaining: usize,
@@ -165,13 +165,13 @@ fn page<'a>(
             items.push(Arc::clone(object));
         }
     }
-    // As in the real server, what is left need not match: the next page may turn out empty.
+    // As in the real server, the remaining objects need not match: the next page may be empty.
     let remaining = all.count();
     let next = last.filter(|_| remaining > 0).map(|last| Next { after: last.to_string(), remaining });
     (items, next)
 }
 
-/// The answer to a list of a revision that is no longer kept. One that was to be continued may go on with the newest.
+/// Returns the answer for a list of a revision that is no longer kept. A paged list may continue with the newest revision.
 fn expired(after: Option<&str>) -> Status {
     let Some(after) = after else { return Status::expired(LIST_EXPIRED) };
     let mut status = Status::expired(CONTINUE_EXPIRED);
@@ -179,7 +179,7 @@ fn expired(after: Option<&str>) -> Status {
     status
 }
 
-/// Reads a resource version; none if it is unset.
+/// Parses a resource version; none if it is unset.
 pub(super) fn parse_version(text: &str) -> Result<Option<u64>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -190,7 +190,7 @@ pub(super) fn parse_version(text: &str) -> Result<Option<u64>, String> {
     })
 }
 
-/// The rules for `resourceVersionMatch` and `sendInitialEvents`.
+/// Checks `resourceVersionMatch` and `sendInitialEvents`.
 fn check_match(request: &Request<'_>, version: &str, rule: &str, token: &str) -> Result<(), Status> {
     let forbidden = |field: &str, why: &str| Cause {
         reason: "FieldValueForbidden",

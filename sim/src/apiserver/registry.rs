@@ -1,4 +1,4 @@
-//! What resources there are: the built-in ones and those that CRDs add.
+//! The registry of resources: the built-in ones and those of CRDs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -24,7 +24,8 @@ pub(crate) struct Resource {
     pub(crate) categories: Vec<String>,
     pub(crate) namespaced: bool,
     pub(crate) versions: Vec<Version>,
-    /// The revision at which the resource became as it is; what was stored before may have fields that it has no longer.
+    /// The revision of the last change of the resource's definition. Objects stored before may have fields that were removed
+    /// since.
     pub(crate) since: u64,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct Version {
     schema: OnceLock<Option<Schema>>,
 }
 
-/// Where a version comes from.
+/// The origin of a version.
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
     /// Built in.
@@ -48,7 +49,7 @@ pub(crate) enum Origin {
 }
 
 impl Version {
-    /// A version of a CRD, with its schema read already.
+    /// Returns a version of a CRD with its parsed schema.
     pub(crate) fn custom(entry: Arc<Value>, schema: Option<Schema>) -> Self {
         let flag = |key: &str| entry.get(key).and_then(Value::as_bool).unwrap_or_default();
         Self {
@@ -70,7 +71,7 @@ impl Version {
         }
     }
 
-    /// The type of the version's objects, read at the first use.
+    /// Returns the type of the version's objects, which is parsed at the first use.
     pub(crate) fn schema(&self) -> Option<&Schema> {
         let read = || match &self.origin {
             Origin::Builtin(resource) => builtin::schema(resource),
@@ -79,7 +80,7 @@ impl Version {
         self.schema.get_or_init(read).as_ref()
     }
 
-    /// The built-in resource behind the version.
+    /// Returns the built-in resource behind the version.
     pub(crate) fn builtin_resource(&self) -> Option<&'static builtin::Resource> {
         match self.origin {
             Origin::Builtin(resource) => Some(resource),
@@ -87,7 +88,7 @@ impl Version {
         }
     }
 
-    /// The entry of the CRD behind the version.
+    /// Returns the entry of the CRD behind the version.
     pub(crate) fn crd_entry(&self) -> Option<&Value> {
         match &self.origin {
             Origin::Builtin(_) => None,
@@ -95,7 +96,7 @@ impl Version {
         }
     }
 
-    /// The subresources that are served.
+    /// Returns the served subresources.
     pub(crate) fn subresources(&self) -> Vec<&str> {
         match &self.origin {
             Origin::Builtin(resource) if resource.kind == "ServiceAccount" => vec!["token"],
@@ -115,12 +116,12 @@ impl Version {
 }
 
 impl Resource {
-    /// The resource as messages spell it: `deployments.apps`.
+    /// Returns the resource as in messages: `deployments.apps`.
     pub(crate) fn qualified(&self) -> Qualified<'_> {
         Qualified { group: &self.group, name: &self.plural }
     }
 
-    /// The kind as messages spell it: `Deployment.apps`; that of objects with two faces by the first.
+    /// Returns the kind as in messages: `Deployment.apps`. Objects with two representations have the kind of the first.
     pub(crate) fn qualified_kind(&self) -> Qualified<'_> {
         Qualified { group: if self.is_second_face() { "" } else { &self.group }, name: &self.kind }
     }
@@ -129,38 +130,38 @@ impl Resource {
         self.versions.iter().any(|version| version.crd_entry().is_some())
     }
 
-    /// Whether this is the given built-in resource.
+    /// Returns whether this is the given built-in resource.
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
 
-    /// The version that objects are stored in.
+    /// Returns the version in which objects are stored.
     pub(crate) fn storage_version(&self) -> &Version {
         self.versions.iter().find(|version| version.storage).unwrap_or(&self.versions[0])
     }
 
-    /// The `apiVersion` of objects of one of the versions.
+    /// Returns the `apiVersion` of objects of one of the versions.
     pub(crate) fn api_version(&self, version: &Version) -> String {
         if self.group.is_empty() { version.name.clone() } else { format!("{}/{}", self.group, version.name) }
     }
 
-    /// Whether the objects are those of another resource, in other words: `events.k8s.io` and the core events.
+    /// Returns whether the objects are another representation of another resource's: `events.k8s.io` and the core events.
     pub(crate) fn is_second_face(&self) -> bool {
         self.is("events.k8s.io", "events")
     }
 
-    /// Whether objects of the version have other fields than the stored ones.
+    /// Returns whether objects of the version have other fields than the stored ones.
     fn converts(&self, version: &Version) -> bool {
         self.is("autoscaling", "horizontalpodautoscalers") && !version.storage
     }
 
-    /// An object of one of the versions as it is stored; `old` is what is stored so far.
+    /// Converts an object of one of the versions to the stored form; `old` is the stored object.
     pub(crate) fn to_storage(&self, version: &Version, mut object: Value, old: Option<&Value>) -> Value {
         if self.converts(version) {
             autoscaling::to_v2(&mut object, old);
         }
         if !self.is_custom() {
-            // An empty list is stored like none at all.
+            // An empty list is stored like an absent one.
             for value in object.as_object_mut().into_iter().flat_map(serde_json::Map::values_mut) {
                 if value.as_array().is_some_and(Vec::is_empty) {
                     *value = Value::Null;
@@ -182,7 +183,7 @@ impl Resource {
         object
     }
 
-    /// A stored object as one of the versions shows it.
+    /// Converts a stored object to one of the versions.
     pub(crate) fn view(&self, version: &Version, object: &Arc<Value>) -> Arc<Value> {
         if self.is_custom() {
             return self.custom_view(version, object);
@@ -201,8 +202,8 @@ impl Resource {
         Arc::new(converted)
     }
 
-    /// A custom object is read as the version that it was stored in, with its defaults, and keeps what the shown version
-    /// knows.
+    /// Converts a custom object: it is decoded in its storage version, with its defaults, and keeps the fields of the requested
+    /// version.
     fn custom_view(&self, version: &Version, object: &Arc<Value>) -> Arc<Value> {
         if self.versions.len() == 1 && !self.is_outdated(object) {
             return Arc::clone(object);
@@ -224,12 +225,12 @@ impl Resource {
         Arc::new(shown)
     }
 
-    /// Whether an object was stored before the resource became as it is.
+    /// Returns whether an object was stored before the last change of the resource's definition.
     fn is_outdated(&self, object: &Value) -> bool {
         meta::resource_version(object).parse::<u64>().is_ok_and(|version| version <= self.since)
     }
 
-    /// What is made of a stored object without a client's knowledge of its fields, in the form that is stored today.
+    /// Converts a stored object to the current storage form, without a client's knowledge of its fields.
     pub(crate) fn refreshed(&self, object: Value) -> Value {
         if !self.is_custom() || (self.versions.len() == 1 && !self.is_outdated(&object)) {
             return object;
@@ -271,7 +272,7 @@ static BUILTIN: LazyLock<Vec<Arc<Resource>>> = LazyLock::new(|| {
     resources.into_iter().map(Arc::new).collect()
 });
 
-/// The kind that is written to `serviceaccounts/token`. It has no resource of its own, and nothing of it is stored.
+/// Returns the kind of writes to `serviceaccounts/token`. It has no resource of its own, and is never stored.
 pub(crate) fn token_request() -> Arc<Resource> {
     static TOKEN_REQUEST: LazyLock<Arc<Resource>> =
         LazyLock::new(|| Arc::new(from_builtin(TableId(u32::MAX), &builtin::TOKEN_REQUEST)));
@@ -305,19 +306,19 @@ impl Registry {
         registry
     }
 
-    /// Finds a resource in any version.
+    /// Returns a resource in any version.
     pub(crate) fn get(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.groups.get(group)?.get(plural)
     }
 
-    /// Finds a resource and the index of a version that is served.
+    /// Returns a resource and the index of a served version.
     pub(crate) fn served(&self, group: &str, version: &str, plural: &str) -> Option<(&Arc<Resource>, usize)> {
         let resource = self.get(group, plural)?;
         let index = resource.versions.iter().position(|known| known.served && known.name == version)?;
         Some((resource, index))
     }
 
-    /// Finds the resource of a kind that serves a group version.
+    /// Returns the resource of a kind that serves a group version.
     pub(crate) fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let serves =
             |resource: &&Arc<Resource>| resource.versions.iter().any(|v| v.served && v.name == version);
@@ -328,7 +329,7 @@ impl Registry {
         self.by_table.get(&table)
     }
 
-    /// All resources, those that are no longer served included.
+    /// Returns all resources, including those that are no longer served.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.by_table.values()
     }
@@ -337,14 +338,14 @@ impl Registry {
         &self.groups
     }
 
-    /// A table that no resource has had.
+    /// Returns a table that no resource has used before.
     pub(crate) fn new_table(&mut self) -> TableId {
         let table = TableId(self.next_table);
         self.next_table += 1;
         table
     }
 
-    /// Adds a resource or replaces it.
+    /// Adds or replaces a resource.
     pub(crate) fn insert(&mut self, resource: Arc<Resource>) {
         if !resource.is_second_face() {
             self.by_table.insert(resource.table, Arc::clone(&resource));
@@ -352,7 +353,7 @@ impl Registry {
         self.groups.entry(resource.group.clone()).or_default().insert(resource.plural.clone(), resource);
     }
 
-    /// Stops serving a resource. Its table stays readable, so that watches and actors see the last changes.
+    /// Stops serving a resource. Its table remains readable, so that watches and actors see the last changes.
     pub(crate) fn retire(&mut self, group: &str, plural: &str) {
         let Some(resources) = self.groups.get_mut(group) else { return };
         resources.remove(plural);
@@ -361,7 +362,7 @@ impl Registry {
         }
     }
 
-    /// Whether this very definition of a resource is being served.
+    /// Returns whether this exact definition of a resource is served.
     pub(crate) fn is_current(&self, resource: &Arc<Resource>) -> bool {
         self.get(&resource.group, &resource.plural).is_some_and(|current| Arc::ptr_eq(current, resource))
     }

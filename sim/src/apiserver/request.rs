@@ -1,4 +1,4 @@
-//! From an HTTP request to what it asks for.
+//! Parses HTTP requests.
 
 use std::num::{IntErrorKind, ParseIntError};
 
@@ -20,27 +20,27 @@ impl Query {
         Self(query.split('&').filter(|pair| !pair.is_empty()).map(pair).collect())
     }
 
-    /// The first value of a parameter.
+    /// Returns the first value of a parameter.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// The first value of a parameter, empty if there is none.
+    /// Returns the first value of a parameter, empty if there is none.
     pub(crate) fn text(&self, key: &str) -> &str {
         self.get(key).unwrap_or_default()
     }
 
-    /// All values of a parameter.
+    /// Returns all values of a parameter.
     pub(crate) fn all(&self, key: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// A boolean parameter: as the server reads them, anything but `0`, `false` and absence is true.
+    /// Returns a boolean parameter, parsed as in the server: anything but `0`, `false` and absence is true.
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         self.get(key).map(|value| !matches!(value, "0" | "false" | "False" | "FALSE"))
     }
 
-    /// A whole number; an empty value is refused.
+    /// Returns a whole number; an empty value is refused.
     pub(crate) fn number(&self, key: &str) -> Result<Option<i64>, Status> {
         let Some(text) = self.get(key) else { return Ok(None) };
         text.parse().map(Some).map_err(|error: ParseIntError| {
@@ -53,7 +53,7 @@ impl Query {
     }
 }
 
-/// A request, taken apart.
+/// A parsed request.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a Method,
@@ -94,12 +94,12 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The content type without parameters.
+    /// Returns the content type without parameters.
     pub(crate) fn media_type(&self) -> &'a str {
         self.content_type.split(';').next().unwrap_or_default().trim()
     }
 
-    /// The field manager: as asked for, or the first word of the user agent.
+    /// Returns the field manager: the requested one, or the first word of the user agent.
     pub(crate) fn field_manager(&self) -> &str {
         match self.query.text("fieldManager") {
             "" => {
@@ -111,7 +111,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The part of a path below a group version.
+/// The path below a group version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ResourcePath {
     pub(crate) group: String,
@@ -123,7 +123,7 @@ pub(crate) struct ResourcePath {
 }
 
 impl ResourcePath {
-    /// Reads `/api/v1/...` and `/apis/<group>/<version>/...`; none if the path goes no deeper than the version.
+    /// Parses `/api/v1/...` and `/apis/<group>/<version>/...`; none if the path ends at the version.
     pub(crate) fn parse(segments: &[String]) -> Option<Self> {
         let (group, version, rest) = match segments {
             [api, version, rest @ ..] if api == "api" => ("", version, rest),
@@ -156,7 +156,7 @@ impl ResourcePath {
     }
 }
 
-/// The parts of a path. A doubled slash encloses an empty part, and so does a slash at the end where the server
+/// Returns the segments of a path. A doubled slash encloses an empty segment, and so does a slash at the end where the server
 /// takes paths as they are; below `/api`, `/apis` and `/version` it trims them.
 fn segments(path: &str) -> Vec<String> {
     let path = decode(path);
@@ -167,7 +167,7 @@ fn segments(path: &str) -> Vec<String> {
     if path.is_empty() { Vec::new() } else { path.split('/').map(str::to_owned).collect() }
 }
 
-/// Undoes percent encoding; a broken escape stands for itself.
+/// Decodes percent encoding; a broken escape is kept as it is.
 pub(crate) fn decode(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! From an answer to bytes: what the client accepts, and in which form.
+//! Encodes answers in the form that the client accepts.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ pub(super) enum Answer {
     },
     List(Box<List>),
     Json(u16, Value),
-    /// Discovery in the aggregated form, which clients know by its content type.
+    /// Discovery in the aggregated form, which clients recognise by its content type.
     Aggregated(Value),
     Text(u16, &'static str),
     Watch(WatchId),
 }
 
 impl Answer {
-    /// An object of the scope's resource, in the scope's version.
+    /// Returns an answer with an object of the scope's resource, in the scope's version.
     pub(super) fn object(code: u16, scope: &Scope, object: &Arc<Value>) -> Self {
         let object = scope.resource.view(scope.version(), object);
         Self::Object { code, scope: scope.clone(), object }
@@ -50,7 +50,7 @@ pub(super) struct List {
     pub(super) remaining: Option<usize>,
 }
 
-/// How much of an object a table row carries.
+/// How much of an object a table row contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Include {
     Nothing,
@@ -58,20 +58,20 @@ pub(super) enum Include {
     Object,
 }
 
-/// The form in which the client wants objects.
+/// The requested form of objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Form {
     #[default]
     Full,
     /// `PartialObjectMetadata` of this version of `meta.k8s.io`.
     Partial(&'static str),
-    /// A list of that.
+    /// A list of `PartialObjectMetadata`.
     PartialList(&'static str),
     /// A table of this version of `meta.k8s.io`.
     Table(&'static str, Include),
 }
 
-/// What the client accepts.
+/// The result of content negotiation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Negotiated {
     pub(super) form: Form,
@@ -79,7 +79,7 @@ pub(super) struct Negotiated {
 }
 
 impl Negotiated {
-    /// Picks the first media type of `Accept` that can be served; `custom` if the path is below a group of custom resources.
+    /// Returns the first media type of `Accept` that can be served; `custom` if the path is below a group of custom resources.
     pub(super) fn parse(request: &Request<'_>, custom: bool) -> Result<Self, Status> {
         let serves_resources =
             request.segments.first().is_some_and(|first| ["api", "apis"].contains(&first.as_str()));
@@ -98,7 +98,7 @@ impl Negotiated {
         entries.clone().filter_map(|entry| accept(entry, include)).find(served).ok_or_else(|| {
             let mut types =
                 "application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned();
-            // Some paths are found by the media type too: those of built-in resources, and the core group's discovery.
+            // The route of some paths depends on the media type too: those of built-in resources, and the core group's discovery.
             let routed = match &path {
                 Some(_) => !custom,
                 None => request.segments.first().is_some_and(|first| first == "api"),
@@ -117,7 +117,7 @@ impl Negotiated {
         })
     }
 
-    /// Refuses a watch in YAML, in which there are no streams.
+    /// Refuses a watch in YAML, which has no streams.
     pub(super) fn can_stream(&self) -> Result<(), Status> {
         if !self.yaml {
             return Ok(());
@@ -127,7 +127,7 @@ impl Negotiated {
         Err(Status::new(406, "NotAcceptable", message))
     }
 
-    /// Refuses an answer that is a list where one object was asked for, or the other way round.
+    /// Refuses an answer that is a list where one object was requested, or the reverse.
     pub(super) fn fit(&self, answer: Answer) -> Result<Answer, Status> {
         let (asked, is, scope, list) = match (&self.form, &answer) {
             (Form::Partial(_), Answer::List(list)) => ("", "a list", &list.scope, "List"),
@@ -151,7 +151,7 @@ impl Negotiated {
     }
 }
 
-/// Whether a media type is one that can be written, and whether that is YAML.
+/// Returns whether a media type can be encoded, and whether it is YAML.
 fn format(entry: &str) -> Option<bool> {
     match entry.split(';').next().map(str::trim)? {
         "application/json" | "*/*" | "application/*" => Some(false),
@@ -204,7 +204,7 @@ fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(out, value).expect("values with string keys are always JSON");
 }
 
-/// An object's metadata alone.
+/// The metadata of an object.
 struct Partial<'a> {
     version: &'static str,
     object: &'a Value,
@@ -220,7 +220,7 @@ impl Serialize for Partial<'_> {
     }
 }
 
-/// An object without its type, as lists of built-in kinds hold them.
+/// An object without its type, as in lists of built-in kinds.
 struct Untyped<'a>(&'a Value);
 
 impl Serialize for Untyped<'_> {
@@ -231,7 +231,7 @@ impl Serialize for Untyped<'_> {
 }
 
 impl List {
-    /// The list's metadata; `whole` if the items are objects of the kind itself.
+    /// Returns the list's metadata; `whole` if the items are full objects.
     fn metadata(&self, whole: bool) -> Value {
         let mut metadata = json!({"resourceVersion": self.revision.to_string()});
         if !self.token.is_empty() || whole && self.scope.resource.is_custom() {
@@ -261,7 +261,7 @@ impl List {
         write(out, &version);
         out.extend_from_slice(b",\"metadata\":");
         write(out, &self.metadata(*form == Form::Full));
-        // As Go writes a list that it has not put anything in.
+        // As Go encodes a list without any items.
         if self.items.is_empty() && matches!(form, Form::PartialList(_)) {
             out.extend_from_slice(b",\"items\":null}");
             return;
@@ -281,7 +281,7 @@ impl List {
     }
 }
 
-/// Encodes an answer; watches are not for here.
+/// Encodes an answer other than a watch.
 pub(super) fn encode(
     answer: &Answer,
     negotiated: &Negotiated,
@@ -316,7 +316,7 @@ pub(super) fn encode(
         Answer::Watch(_) => 200,
     };
     if negotiated.yaml {
-        // In a list, an object lies deeper than where it came in.
+        // In a list, an object is nested deeper than in its request.
         let Ok(value) = serde_json::from_slice::<Value>(&body) else {
             let status = Status::internal("what is nested too deeply can't be written as YAML");
             return failure(&status, warnings);
@@ -327,7 +327,7 @@ pub(super) fn encode(
     response(code, "application/json", body.into(), warnings)
 }
 
-/// A failure as a response.
+/// Returns a failure as a response.
 pub(super) fn failure(status: &Status, warnings: &[String]) -> http::Response<Bytes> {
     let mut body = Vec::new();
     write(&mut body, &status.to_value());
@@ -339,7 +339,7 @@ pub(super) fn failure(status: &Status, warnings: &[String]) -> http::Response<By
     response
 }
 
-/// A response in plain text, or one without a body.
+/// Returns a response in plain text, or one without a body.
 pub(super) fn plain(code: u16, text: &'static str) -> http::Response<Bytes> {
     let mut response = response(code, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes()), &[]);
     if text.is_empty() {

@@ -1,4 +1,4 @@
-//! Requests that ask about the asker: reviews and tokens. Everybody may do everything.
+//! Reviews and tokens of the client itself. Every client may do everything.
 
 use serde_json::{Value, json};
 
@@ -13,10 +13,10 @@ use crate::builtin::field::Path;
 use crate::cause::Cause;
 
 const USER: &str = "lockstep-admin";
-/// The audience of tokens that do not ask for one.
+/// The default audience of tokens.
 const AUDIENCE: &str = "https://kubernetes.default.svc";
 
-/// Whether a kind is a question that is answered at once and not stored.
+/// Returns whether a kind is a review, which is answered immediately and not stored.
 pub(super) fn is_review(resource: &Resource) -> bool {
     ["authorization.k8s.io", "authentication.k8s.io"].contains(&resource.group.as_str())
 }
@@ -50,7 +50,7 @@ pub(super) fn answer(
     Ok(Answer::Json(201, object))
 }
 
-/// What is wrong with a question about access.
+/// Returns what is wrong with an access review.
 fn judge(kind: &str, review: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     if !kind.ends_with("AccessReview") {
@@ -88,7 +88,7 @@ fn judge(kind: &str, review: &Value) -> Vec<Cause> {
 }
 
 impl ApiServer {
-    /// A token for a service account: it names the account and is worth nothing elsewhere.
+    /// Creates a token for a service account: it contains the account's name and is not valid anywhere else.
     pub(super) fn token_request(
         &self,
         scope: &Scope,
@@ -138,7 +138,7 @@ impl ApiServer {
         Ok(Answer::Json(201, object))
     }
 
-    /// A token can be bound to a Pod of the account, to a Secret or to a Node.
+    /// Checks the object to which a token is bound: a Pod of the account, a Secret or a Node.
     fn check_bound(&self, scope: &Scope, bound: &Value) -> Result<(), Status> {
         let text = |key: &str| bound.get(key).and_then(Value::as_str).unwrap_or_default();
         let (plural, namespace) = match (text("apiVersion"), text("kind")) {
@@ -174,7 +174,7 @@ impl ApiServer {
     }
 }
 
-/// What is wrong with the time for which a token is asked.
+/// Returns what is wrong with the requested duration of a token.
 fn judge_duration(seconds: i64) -> Option<Cause> {
     let why = if seconds < 600 {
         "may not specify a duration less than 10 minutes"

@@ -1,4 +1,4 @@
-//! The `scale` subresource: the number of replicas of an object, whatever its kind.
+//! The `scale` subresource: the number of replicas of an object of any kind.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::write::Tracking;
 use super::{ApiServer, body, meta, patch, validate};
 use crate::builtin;
 
-/// Where an object keeps its replicas, as JSON pointers.
+/// The fields with an object's replicas, as JSON pointers.
 struct Paths {
     spec: String,
     status: String,
@@ -32,7 +32,7 @@ impl Paths {
     }
 }
 
-/// The `Scale` that stands for an object.
+/// Returns the `Scale` of an object.
 fn scale(scope: &Scope, object: &Value) -> Value {
     let paths = Paths::of(scope);
     let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
@@ -61,7 +61,7 @@ fn scale(scope: &Scope, object: &Value) -> Value {
     })
 }
 
-/// The label selector of a workload as text.
+/// Returns the label selector of a workload as text.
 fn selector(object: &Value) -> Option<String> {
     let selector = object.pointer("/spec/selector")?;
     let labels = selector.get("matchLabels").unwrap_or(selector).as_object()?;
@@ -125,7 +125,7 @@ impl ApiServer {
     }
 }
 
-/// Sets a number at a pointer, making the maps on the way.
+/// Sets a number at a pointer, and creates the maps on its path.
 fn set(object: &mut Value, pointer: &str, number: i64) {
     let mut keys: Vec<&str> = pointer.split('/').filter(|key| !key.is_empty()).collect();
     let Some(last) = keys.pop() else { return };

@@ -1,4 +1,4 @@
-//! What one request is about, and the options of writes.
+//! The scope of one request, and the options of writes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::status::{Status, quote};
 use super::store;
 use crate::cause::Cause;
 
-/// The resource, version and object that a request names.
+/// The resource, version and object of a request.
 #[derive(Debug, Clone)]
 pub(super) struct Scope {
     pub(super) resource: Arc<Resource>,
@@ -32,7 +32,7 @@ impl Scope {
         &self.resource.versions[self.version]
     }
 
-    /// The object's key in the store.
+    /// Returns the object's key in the store.
     pub(super) fn key(&self) -> String {
         store::key(&self.namespace, &self.name)
     }
@@ -41,12 +41,12 @@ impl Scope {
         Status::not_found(self.resource.qualified(), &self.name)
     }
 
-    /// The subresource as managed fields name it.
+    /// Returns the subresource as managed fields record it.
     pub(super) fn tracked_subresource(&self) -> Option<&str> {
         Some(self.subresource.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Refuses a name in the path that no object can have.
+    /// Refuses a name in the path that is invalid for every object.
     pub(super) fn check_name_in_path(&self) -> Result<(), Status> {
         let problems = NameRule::PathSegment.check(&self.name, false);
         if problems.is_empty() {
@@ -56,7 +56,7 @@ impl Scope {
         Err(Status::bad_request(why))
     }
 
-    /// Refuses a body whose name is not that of the path.
+    /// Refuses a body with another name than the path.
     pub(super) fn check_path_name(&self, object: &Value) -> Result<(), Status> {
         let name = meta::name(object);
         if name != self.name {
@@ -72,7 +72,7 @@ impl Scope {
         Ok(())
     }
 
-    /// Refuses a body whose name or namespace is not that of the path.
+    /// Refuses a body with another name or namespace than the path.
     pub(super) fn check_name(&self, object: &Value) -> Result<(), Status> {
         self.check_path_name(object)?;
         let namespace = meta::namespace(object);
@@ -85,7 +85,7 @@ impl Scope {
         Ok(())
     }
 
-    /// Makes the object's namespace that of the request, or refuses another one.
+    /// Sets the object's namespace to that of the request, or refuses another one.
     pub(super) fn settle_namespace(&self, object: &mut Value) -> Result<(), Status> {
         if !self.resource.namespaced {
             if !meta::namespace(object).is_empty() {
@@ -105,7 +105,7 @@ impl Scope {
     }
 }
 
-/// What to do about unknown and duplicate fields.
+/// How unknown and duplicate fields are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Validation {
     Ignore,
@@ -121,12 +121,12 @@ pub(super) struct WriteOptions {
     pub(super) manager: String,
     pub(super) validation: Validation,
     pub(super) force: Option<bool>,
-    /// What the answer warns of.
+    /// The warnings of the answer.
     pub(super) warnings: Vec<String>,
 }
 
 impl WriteOptions {
-    /// Reads the options; `kind` is how the server calls them, such as `CreateOptions`.
+    /// Parses the options; `kind` is the server's name for them, such as `CreateOptions`.
     pub(super) fn parse(request: &Request<'_>, kind: &str, now: jiff::Timestamp) -> Result<Self, Status> {
         let mut causes = Vec::new();
         let dry_run = dry_run(request.query.all("dryRun"), &mut causes);
@@ -169,7 +169,7 @@ impl WriteOptions {
         })
     }
 
-    /// The options of a write that the server makes itself.
+    /// Returns the options of a write by the server itself.
     pub(super) fn internal(manager: &str, now: jiff::Timestamp) -> Self {
         Self {
             now,
@@ -182,7 +182,7 @@ impl WriteOptions {
     }
 }
 
-/// Reads `dryRun`; anything but `All` is a cause to refuse.
+/// Parses `dryRun`; anything but `All` is a cause to refuse.
 pub(super) fn dry_run<'a>(values: impl Iterator<Item = &'a str>, causes: &mut Vec<Cause>) -> bool {
     let values: Vec<&str> = values.collect();
     if values.iter().any(|value| *value != "All") {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::status::{Status, quote};
 
-/// A label selector: all requirements must hold.
+/// A label selector: all requirements must be met.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Labels(Vec<Requirement>);
 
@@ -32,7 +32,7 @@ enum Token {
 }
 
 impl Labels {
-    /// Reads `a=b,c!=d,e in (f,g),!h`.
+    /// Parses `a=b,c!=d,e in (f,g),!h`.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
         let unable = |why: String| Status::bad_request(format!("unable to parse requirement: {why}"));
         let tokens = tokens(text);
@@ -67,7 +67,7 @@ impl Labels {
         self.0.is_empty()
     }
 
-    /// Whether an object's labels satisfy the selector.
+    /// Returns whether an object's labels satisfy the selector.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         if self.0.is_empty() {
             return true;
@@ -76,7 +76,7 @@ impl Labels {
         self.select(|key| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str))
     }
 
-    /// Whether labels satisfy the selector: `value` finds one by its key.
+    /// Returns whether labels satisfy the selector: `value` returns one by its key.
     pub(crate) fn select<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0.iter().all(|requirement| requirement.matches(value(&requirement.key)))
     }
@@ -180,7 +180,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
     Ok(Requirement { key, operator, values: vec![value] })
 }
 
-/// Reads `in (a,b)`; an empty element stands for the empty value.
+/// Parses `in (a,b)`; an empty element is the empty value.
 fn set(tokens: &mut Tokens<'_>, key: String, operator: Operator) -> Result<Requirement, String> {
     tokens.next();
     if tokens.next_if_eq(&&Token::Symbol("(")).is_none() {
@@ -213,12 +213,12 @@ fn check_value(key: &str, value: &str) -> Result<(), String> {
     }
 }
 
-/// A field selector: all requirements must hold.
+/// A field selector: all requirements must be met.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Fields(Vec<(String, bool, String)>);
 
 impl Fields {
-    /// Reads `metadata.name=a,status.phase!=b`.
+    /// Parses `metadata.name=a,status.phase!=b`.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
         let mut requirements = Vec::new();
         for term in terms(text).into_iter().filter(|term| !term.is_empty()) {
@@ -231,7 +231,7 @@ impl Fields {
         Ok(Self(requirements))
     }
 
-    /// The same selector with its fields under other names.
+    /// Returns the same selector with its fields renamed.
     #[must_use]
     pub(crate) fn renamed(mut self, rename: impl Fn(&str) -> String) -> Self {
         for (key, _, _) in &mut self.0 {
@@ -248,7 +248,7 @@ impl Fields {
         self.0.iter().map(|(key, _, _)| key.as_str())
     }
 
-    /// The value that `metadata.name` must have, if the selector says so.
+    /// Returns the required value of `metadata.name`, if the selector has one.
     pub(crate) fn exact_name(&self) -> Option<&str> {
         self.0
             .iter()
@@ -256,13 +256,13 @@ impl Fields {
             .map(|(_, _, value)| value.as_str())
     }
 
-    /// Whether an object satisfies the selector.
+    /// Returns whether an object satisfies the selector.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.0.iter().all(|(key, equal, wanted)| (field_text(object, key) == *wanted) == *equal)
     }
 }
 
-/// The terms of a field selector, between commas that no backslash precedes.
+/// Returns the terms of a field selector, separated by unescaped commas.
 fn terms(text: &str) -> Vec<&str> {
     let (mut terms, mut start, mut escaped) = (Vec::new(), 0, false);
     for (index, c) in text.char_indices() {
@@ -276,7 +276,7 @@ fn terms(text: &str) -> Vec<&str> {
     terms
 }
 
-/// A term as field, operator and value, split at the first operator.
+/// Splits a term into field, operator and value, at the first operator.
 fn split(term: &str) -> Option<(&str, &str, &str)> {
     let (index, operator) = term.char_indices().find_map(|(index, _)| {
         let operator = ["!=", "==", "="].into_iter().find(|operator| term[index..].starts_with(operator))?;
@@ -285,7 +285,7 @@ fn split(term: &str) -> Option<(&str, &str, &str)> {
     Some((&term[..index], operator, &term[index + operator.len()..]))
 }
 
-/// A value without the backslashes before `\\`, `,` and `=`.
+/// Removes the backslashes before `\\`, `,` and `=` from a value.
 fn unescaped(value: &str) -> Result<String, Status> {
     let refused = |why: String| Status::bad_request(format!("invalid field selector: {why}"));
     let mut plain = String::with_capacity(value.len());
@@ -308,7 +308,7 @@ fn unescaped(value: &str) -> Result<String, Status> {
     Ok(plain)
 }
 
-/// The text of a field by its dotted path, empty if there is none.
+/// Returns the text of a field by its dotted path, empty if there is none.
 fn field_text(object: &Value, path: &str) -> String {
     match path.split('.').try_fold(object, |value, key| value.get(key)) {
         Some(Value::String(text)) => text.clone(),

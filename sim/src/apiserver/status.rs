@@ -1,4 +1,4 @@
-//! `Status`: how the server answers when there is no object to answer with.
+//! `Status`: the server's answer without an object.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,32 +15,32 @@ pub struct Status {
     pub code: u16,
     /// Machine-readable reason, such as `NotFound`; empty when the server gives none.
     pub reason: &'static str,
-    /// Text for people.
+    /// The message.
     pub message: String,
-    /// What the failure is about.
+    /// The object and the causes of the failure.
     pub details: Box<Details>,
 }
 
-/// The subject and the causes of a failure.
+/// The object and the causes of a failure.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Details {
     /// Name of the object.
     pub name: String,
     /// API group of `kind`.
     pub group: String,
-    /// Plural resource name, or the kind where the server answers with that.
+    /// Plural resource name, or the kind where the server returns that.
     pub kind: String,
     /// Single field errors: reason, message, field.
     pub causes: Vec<(String, String, String)>,
-    /// The token that goes on with a list all the same; empty if there is none.
+    /// The token with which a list can still continue; empty if there is none.
     pub go_on: String,
-    /// When to try again; zero if unset.
+    /// Delay before a retry; zero if unset.
     pub retry_after_seconds: u32,
-    /// Whether the server sends the details although there are none.
+    /// Whether the server sends the details although they are empty.
     pub even_if_empty: bool,
 }
 
-/// A resource or kind together with its group, as messages spell it: `deployments.apps`.
+/// A resource or kind together with its group, as in messages: `deployments.apps`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Qualified<'a> {
     pub(crate) group: &'a str,
@@ -54,7 +54,7 @@ impl std::fmt::Display for Qualified<'_> {
 }
 
 impl Status {
-    /// A failure without details.
+    /// Returns a failure without details.
     pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: Box::default() }
     }
@@ -83,7 +83,7 @@ impl Status {
         Self::about(409, "Conflict", resource, name, message)
     }
 
-    /// The conflict of an update that carries an outdated resource version.
+    /// Returns the conflict of an update with an outdated resource version.
     pub(crate) fn modified(resource: Qualified<'_>, name: &str) -> Self {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
@@ -129,37 +129,37 @@ impl Status {
         Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: {message}"))
     }
 
-    /// The resource exists, the verb does not.
+    /// Returns the failure for an existing resource that does not support the verb.
     pub(crate) fn method_not_allowed() -> Self {
         let text = "the server does not allow this method on the requested resource";
         Self::generic(405, "MethodNotAllowed", text)
     }
 
-    /// There is nothing at the path, below a group that the server knows.
+    /// Returns the failure for a path that does not exist, below a known group.
     pub(crate) fn no_such_path() -> Self {
         Self::generic(404, "NotFound", "the server could not find the requested resource")
     }
 
-    /// A failure before any resource was looked at, or one of unknown origin: its details are there, but empty.
+    /// Returns a failure from before the resource was resolved, or one of unknown origin: its details are present, but empty.
     pub(crate) fn generic(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         let mut status = Self::new(code, reason, message);
         status.details.even_if_empty = true;
         status
     }
 
-    /// A failure inside the server.
+    /// Returns a failure inside the server.
     pub(crate) fn internal(why: &str) -> Self {
         let mut status = Self::new(500, "InternalError", format!("Internal error occurred: {why}"));
         status.details.causes.push((String::new(), why.to_owned(), String::new()));
         status
     }
 
-    /// An error that the server has no reason for.
+    /// Returns an error for which the server has no reason.
     pub(crate) fn unknown(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
-    /// The object that goes over the wire.
+    /// Returns the object in the form of the API.
     pub fn to_value(&self) -> Value {
         let mut object = Map::new();
         object.insert("kind".into(), "Status".into());
@@ -220,7 +220,7 @@ fn aggregate(causes: &[Cause]) -> String {
     }
 }
 
-/// A string as Go's `%q` prints it.
+/// Quotes a string as Go's `%q` does.
 pub(crate) fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

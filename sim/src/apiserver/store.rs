@@ -1,7 +1,7 @@
-//! Objects, and the log of their changes that watches, paged lists and actors read.
+//! The objects, and the log of their changes for watches, paged lists and actors.
 //!
-//! One counter numbers all changes. Each table keeps its current objects and a bounded log; an older snapshot is the
-//! current state with the log undone.
+//! One counter numbers all changes. Each table keeps its current objects and a bounded log. An older snapshot is computed from
+//! the current state by undoing the log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::meta;
 
-/// Names the table of one resource.
+/// The id of one resource's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TableId(pub(crate) u32);
 
@@ -21,12 +21,12 @@ pub(crate) struct Change {
     pub(crate) revision: u64,
     pub(crate) key: Arc<str>,
     pub(crate) old: Option<Arc<Value>>,
-    /// The object after the change; for a deletion its last state, at the revision of the deletion.
+    /// The object after the change; for a deletion its last state, with the revision of the deletion.
     pub(crate) object: Arc<Value>,
     pub(crate) deleted: bool,
 }
 
-/// The history before a revision is gone.
+/// The history before a revision was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Compacted {
     /// The oldest revision from which the log can still be read.
@@ -59,13 +59,13 @@ pub(crate) struct Prefix {
 }
 
 impl Prefix {
-    /// All objects of a namespace, or all there are if it is empty.
+    /// Returns the prefix of all objects of a namespace, or of all objects if it is empty.
     pub(crate) fn namespace(namespace: &str) -> Self {
         let text = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
         Self { text, exact: false }
     }
 
-    /// One object.
+    /// Returns the prefix of one object.
     pub(crate) fn object(key: String) -> Self {
         Self { text: key, exact: true }
     }
@@ -75,7 +75,7 @@ impl Prefix {
     }
 }
 
-/// The key of an object: `namespace/name`, or `name` in cluster scope; sorted as etcd sorts them.
+/// Returns the key of an object: `namespace/name`, or `name` in cluster scope; sorted as in etcd.
 pub(crate) fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
@@ -85,7 +85,7 @@ impl Store {
         Self { revision: 1, log_limit, tables: BTreeMap::new() }
     }
 
-    /// The revision of the latest change.
+    /// Returns the revision of the latest change.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
     }
@@ -108,7 +108,7 @@ impl Store {
         object
     }
 
-    /// Removes an object and returns its last state at the revision of the deletion.
+    /// Removes an object and returns its last state with the revision of the deletion.
     pub(crate) fn delete(&mut self, table: TableId, key: &str) -> Option<Arc<Value>> {
         let table = self.tables.get_mut(&table)?;
         let (key, old) = table.objects.remove_entry(key)?;
@@ -127,7 +127,7 @@ impl Store {
         Some(object)
     }
 
-    /// The current objects under a prefix, in key order, from just after `after`.
+    /// Returns the current objects under a prefix, in key order, starting just after `after`.
     pub(crate) fn list<'a>(
         &'a self,
         table: TableId,
@@ -145,7 +145,7 @@ impl Store {
             .take_while(move |(key, _)| prefix.contains(key))
     }
 
-    /// The objects under a prefix as they were at `revision`.
+    /// Returns the objects under a prefix as they were at `revision`.
     pub(crate) fn snapshot(
         &self,
         table: TableId,
@@ -166,7 +166,7 @@ impl Store {
         Ok(objects)
     }
 
-    /// The changes of a table after `revision`, oldest first.
+    /// Returns the changes of a table after `revision`, oldest first.
     pub(crate) fn since(
         &self,
         table: TableId,
@@ -182,7 +182,7 @@ impl Store {
         }))
     }
 
-    /// Opens a table that comes while the server runs.
+    /// Opens a table that is added while the server runs.
     pub(crate) fn open(&mut self, table: TableId) {
         self.tables.entry(table).or_default().opened = self.revision;
     }
@@ -193,13 +193,13 @@ impl Store {
         if revision < opened { Err(Compacted { oldest: opened }) } else { Ok(()) }
     }
 
-    /// The revision of the latest change of a table.
+    /// Returns the revision of the latest change of a table.
     pub(crate) fn changed(&self, table: TableId) -> u64 {
         let last = |table: &Table| table.log.back().map_or(table.trimmed, |change| change.revision);
         self.tables.get(&table).map_or(0, last)
     }
 
-    /// Forgets all history: every list and watch from an older revision is answered with 410.
+    /// Drops all history: every list and watch from an older revision is answered with 410.
     pub(crate) fn compact(&mut self) {
         for table in self.tables.values_mut() {
             table.trimmed = self.revision;

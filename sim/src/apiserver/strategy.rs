@@ -1,4 +1,5 @@
-//! What differs between kinds in the life of an object: defaults, what is reset, what counts as a new generation.
+//! The differences between kinds in the handling of objects: defaults, fields to reset, and changes that increment the
+//! generation.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::{crd, meta};
 use crate::builtin::{self, Source};
 use crate::cause::Cause;
 
-/// Reads an object into the form that is stored, and returns the paths of unknown fields; else says why it can't.
+/// Decodes an object to the stored form, and returns the paths of unknown fields. The error says why it can't be decoded.
 pub(super) fn read(scope: &Scope, object: &mut Value, source: Source) -> Result<Vec<String>, String> {
     let version = scope.version();
     if let Some(resource) = version.builtin_resource() {
@@ -35,7 +36,7 @@ pub(super) fn read(scope: &Scope, object: &mut Value, source: Source) -> Result<
     Ok(unknown)
 }
 
-/// Reads a built-in kind. A list that was given, if empty, is its giver's, though it is stored like none at all.
+/// Decodes a built-in kind. An explicit empty list belongs to the client that set it, although it is stored like an absent one.
 fn read_builtin(resource: &builtin::Resource, object: &mut Value, source: Source) -> Vec<String> {
     let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
     let fields = object.as_object().into_iter().flatten();
@@ -54,16 +55,16 @@ fn read_builtin(resource: &builtin::Resource, object: &mut Value, source: Source
     unknown
 }
 
-/// Takes an applied configuration of a custom resource, merged into what there was, into the form that is stored.
+/// Converts a custom resource after an apply, merged into the live object, to the stored form.
 pub(super) fn settle_applied(object: &mut Value) -> Result<(), String> {
     let typed = object.get("metadata").map(builtin::read_metadata).transpose()?;
     settle(object, typed);
     Ok(())
 }
 
-/// Gives a custom resource the metadata that its type makes of it, without nulls and empty lists and maps.
+/// Normalises the metadata of a custom resource as its type does: without nulls and empty lists and maps.
 fn settle(object: &mut Value, metadata: Option<Value>) {
-    // An empty list of managed fields asks for a fresh start.
+    // An empty list of managed fields resets the ownership.
     let forgets_managers = meta::field(object, "managedFields")
         .is_some_and(|managed| managed.as_array().is_some_and(Vec::is_empty));
     if let Some(metadata) = metadata {
@@ -74,8 +75,8 @@ fn settle(object: &mut Value, metadata: Option<Value>) {
     }
 }
 
-/// Takes a valid object into the form in which etcd gives it back: in custom resources, floats without a fraction are integers.
-/// Until then they are floats, which a rule on an int-or-string refuses.
+/// Converts a valid object to the form in which etcd returns it: in custom resources, floats without a fraction are integers.
+/// Before that they are floats, which a rule on an int-or-string refuses.
 pub(super) fn encode(scope: &Scope, object: &mut Value) {
     if scope.resource.is_custom() {
         whole_numbers(object);
@@ -111,7 +112,7 @@ pub(super) fn apply_defaults(scope: &Scope, object: &mut Value) {
     }
 }
 
-/// Takes out of a new object what the endpoint does not set, before its fields get managers.
+/// Removes the fields of a new object that the endpoint does not set, before its fields get managers.
 pub(super) fn reset_create(scope: &Scope, object: &mut Value) {
     match &scope.version().origin {
         Origin::Builtin(resource) if builtin::keeps_new_status(resource) => {}
@@ -126,7 +127,7 @@ pub(super) fn reset_create(scope: &Scope, object: &mut Value) {
     meta::remove(object, "generation");
 }
 
-/// Takes back what the endpoint does not change, before the changed fields get a manager.
+/// Restores the fields that the endpoint does not change, before the changed fields get a manager.
 pub(super) fn reset_update(scope: &Scope, new: &mut Value, live: &Value) {
     match &scope.version().origin {
         Origin::Builtin(resource) => {
@@ -169,7 +170,7 @@ fn take(object: &mut Value, path: &str) {
     }
 }
 
-/// Makes the field at a dotted path what it is in the live object.
+/// Sets the field at a dotted path to its value in the live object.
 fn put_back(new: &mut Value, live: &Value, path: &str) {
     if path == "metadata" {
         for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
@@ -235,7 +236,7 @@ pub(super) fn prepare_update(scope: &Scope, new: &mut Value, live: &Value) {
     }
 }
 
-/// Whether two custom objects differ outside `metadata`, and outside `status` if that is a subresource.
+/// Returns whether two custom objects differ outside `metadata`, and outside `status` if that is a subresource.
 fn differs(new: &Value, live: &Value, has_status: bool) -> bool {
     let ignored = |key: &str| key == "metadata" || key == "apiVersion" || (key == "status" && has_status);
     let fields = |object: &Value| -> Vec<(String, Value)> {
@@ -264,7 +265,7 @@ pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) 
     }
 }
 
-/// The warning that every request to a deprecated resource or version gets.
+/// Returns the warning for every request to a deprecated resource or version.
 pub(super) fn deprecation(scope: &Scope) -> Option<String> {
     if let Some(entry) = scope.version().crd_entry() {
         return crd::deprecation(&scope.resource, scope.version(), entry);
@@ -278,7 +279,7 @@ pub(super) fn deprecation(scope: &Scope) -> Option<String> {
     }
 }
 
-/// What the server warns of in an object that [`validate`] lets pass.
+/// Returns the warnings for an object that [`validate`] accepts.
 pub(super) fn warnings(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) -> Vec<String> {
     match &scope.version().origin {
         Origin::Builtin(resource) if scope.subresource.is_empty() => {
@@ -289,7 +290,7 @@ pub(super) fn warnings(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) 
     }
 }
 
-/// Warns of new finalizers of a custom resource whose names may be taken by others.
+/// Returns warnings for new finalizers of a custom resource with names that may conflict with others.
 fn new_finalizers(object: &Value, old: Option<&Arc<Value>>) -> Vec<String> {
     let known = old.map(|old| meta::finalizers(old)).unwrap_or_default();
     let mut new: Vec<&str> =
@@ -308,7 +309,7 @@ fn new_finalizers(object: &Value, old: Option<&Arc<Value>>) -> Vec<String> {
     doubtful.map(advice).collect()
 }
 
-/// Whether an object under deletion has nothing left to wait for.
+/// Returns whether an object that is being deleted has no finalizers left.
 pub(super) fn is_finished(resource: &Resource, object: &Value) -> bool {
     let grace = meta::field(object, "deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
     meta::is_deleting(object)
@@ -317,22 +318,22 @@ pub(super) fn is_finished(resource: &Resource, object: &Value) -> bool {
         && !(resource.is("", "namespaces") && super::namespace::has_finalizers(object))
 }
 
-/// Whether a PUT may leave the resource version out.
+/// Returns whether a PUT may leave the resource version out.
 pub(super) fn allows_unconditional_update(scope: &Scope) -> bool {
     scope.version().builtin_resource().is_some_and(builtin::allows_unconditional_update)
 }
 
-/// Whether a PUT to a missing name creates the object.
+/// Returns whether a PUT to a missing name creates the object.
 pub(super) fn allows_create_on_update(scope: &Scope) -> bool {
     scope.version().builtin_resource().is_some_and(builtin::creates_on_update)
 }
 
-/// Whether dependents stay if a deletion does not say what becomes of them.
+/// Returns whether a deletion without a policy orphans the dependents.
 pub(super) fn orphans_by_default(resource: &Resource) -> bool {
     resource.is("batch", "jobs") || resource.is("", "replicationcontrollers")
 }
 
-/// Whether a deletion is answered with the object instead of a status.
+/// Returns whether a deletion is answered with the object instead of a status.
 pub(super) fn returns_deleted_object(resource: &Resource) -> bool {
     matches!(
         (resource.group.as_str(), resource.plural.as_str()),

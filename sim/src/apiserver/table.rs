@@ -1,4 +1,4 @@
-//! Tables, as `kubectl get` asks for them.
+//! Tables for `kubectl get`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::builtin;
 
 mod jsonpath;
 
-/// The rows and columns of some objects, as a table of a version of `meta.k8s.io`; the caller sets `metadata`.
+/// Returns the rows and columns of some objects, as a table of a version of `meta.k8s.io`; the caller sets `metadata`.
 pub(super) fn render(
     scope: &Scope,
     objects: &[Arc<Value>],
@@ -84,7 +84,7 @@ fn columns(scope: &Scope) -> Vec<Value> {
     }
 }
 
-/// The printer columns of a CRD version; the age if there are none.
+/// Returns the printer columns of a CRD version; the age if there are none.
 fn printer_columns(entry: &Value) -> Vec<Value> {
     match entry.get("additionalPrinterColumns").and_then(Value::as_array) {
         Some(columns) if !columns.is_empty() => columns.clone(),
@@ -109,7 +109,7 @@ fn cells(scope: &Scope, object: &Value, now: Timestamp) -> Vec<Value> {
     }
 }
 
-/// One cell of a custom column.
+/// Returns one cell of a custom column.
 fn cell(found: &[&Value], kind: &str, now: Timestamp) -> Value {
     let Some(first) = found.first() else { return Value::Null };
     match kind {
@@ -135,7 +135,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// A duration as kubectl writes ages.
+/// Formats a duration as kubectl formats ages.
 fn age(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     let pair = |major: i64, unit: &str, minor: i64, small: &str| {

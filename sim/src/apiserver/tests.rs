@@ -1,4 +1,4 @@
-//! The server and its actors driven directly, under a clock of the test's own.
+//! Tests of the server and its actors with direct calls and a clock of the test.
 
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A server with its actors; time passes only when told.
+/// A server with its actors; time advances only on request.
 struct Bench {
     server: ApiServer,
     actors: Actors,
@@ -60,13 +60,13 @@ impl Bench {
         WatchId(id.as_u64().unwrap())
     }
 
-    /// The kinds and names of new events.
+    /// Returns the kinds and names of new events.
     fn events(&mut self, id: WatchId) -> Vec<String> {
         let poll = self.server.poll_watch(id, self.now);
         poll.events.iter().map(|event| format!("{} {}", event.kind, meta::name(&event.object))).collect()
     }
 
-    /// Lets the actors work until they have nothing left to do.
+    /// Runs the actors until they have nothing left to do.
     fn settle(&mut self) {
         for _ in 0..100 {
             self.now += SignedDuration::from_secs(1);
@@ -157,7 +157,7 @@ fn an_object_with_one_living_owner_is_kept() {
     assert_eq!(bench.get(&format!("{MAPS}/child")).0, 404);
 }
 
-/// A controller whose watch is cut off and whose history is gone lists anew, and a list does not tell what has gone.
+/// A controller that has lost its watch and its history lists again, and a list does not show what was deleted.
 #[test]
 fn what_goes_unseen_by_the_control_plane_is_noticed_when_it_lists_anew() {
     let mut bench = Bench { actors: Actors::with_accounts(), ..Bench::new() };
@@ -250,7 +250,7 @@ fn watches_tell_what_their_selector_sees() {
     assert_eq!(bench.events(one), ["ADDED b"]);
 }
 
-/// As a kube-apiserver 1.36 answers.
+/// A kube-apiserver 1.36 gives the same answer.
 #[test]
 fn there_is_no_watch_in_yaml() {
     let mut bench = Bench::new();

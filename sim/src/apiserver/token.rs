@@ -1,4 +1,4 @@
-//! Continue tokens: where a list in pages goes on, and of which revision it is.
+//! Continue tokens: the position of the next page of a list, and its revision.
 
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
@@ -11,12 +11,12 @@ const VERSION: &str = "meta.k8s.io/v1";
 const INVALID: &str = "continue key is not valid";
 const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
-/// What a token says.
+/// The content of a token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Token {
-    /// The revision of the list; the newest if none, at the price of pages that don't fit each other.
+    /// The revision of the list; none for the newest, so that pages may be inconsistent with each other.
     pub(super) revision: Option<u64>,
-    /// The key of the last item told, below that of the list.
+    /// The key of the last returned item, relative to that of the list.
     pub(super) after: String,
 }
 
@@ -27,7 +27,7 @@ impl Token {
         BASE64.encode(format!(r#"{{"v":"{VERSION}","rv":{revision},"start":{start}}}"#))
     }
 
-    /// Reads a token; an error is what the server says of it.
+    /// Parses a token; the error is the server's message.
     pub(super) fn decode(text: &str) -> Result<Self, String> {
         let bytes = BASE64
             .decode(text)
@@ -46,7 +46,7 @@ impl Token {
         if start.is_empty() {
             return Err(format!("{INVALID}: encoded start key empty (version {VERSION})"));
         }
-        // A key that leads out of the resource.
+        // A key outside of the resource.
         if start
             .split('/')
             .skip(usize::from(start.starts_with('/')))
@@ -59,9 +59,9 @@ impl Token {
     }
 }
 
-/// Where a text ceases to be base64.
+/// Returns the position at which a text is no longer base64.
 fn illegal(text: &str) -> usize {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    // What remains is a lone digit at the end, which holds less than a byte.
+    // The remainder is a single digit at the end, which encodes less than a byte.
     text.bytes().position(|byte| !known(byte)).unwrap_or(text.len().saturating_sub(1))
 }

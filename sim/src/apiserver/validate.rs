@@ -1,4 +1,4 @@
-//! The rules for `metadata` that hold for every kind.
+//! The rules for `metadata` of every kind.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use super::status::quote;
 use super::{meta, registry::Resource};
 use crate::cause::Cause;
 
-/// Annotations may hold this many bytes in total: keys and values.
+/// Maximum total size of annotations, keys and values, in bytes.
 const ANNOTATIONS_SIZE_MAX_BYTES: usize = 256 * 1024;
 
 pub(crate) fn invalid(field: impl Into<String>, value: &str, why: &str) -> Cause {
@@ -26,7 +26,7 @@ fn forbidden(field: &str, why: &str) -> Cause {
     Cause { reason: "FieldValueForbidden", field: field.to_owned(), message: format!("Forbidden: {why}") }
 }
 
-/// Judges the metadata of a new object.
+/// Validates the metadata of a new object.
 pub(crate) fn create(resource: &Resource, object: &Value) -> Vec<Cause> {
     let mut causes = object_meta(resource, object, NameRule::of(&resource.group, &resource.plural));
     if !resource.is_custom() {
@@ -35,12 +35,12 @@ pub(crate) fn create(resource: &Resource, object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// Judges the metadata of an update.
+/// Validates the metadata of an update.
 pub(crate) fn update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = object_meta(resource, new, NameRule::PathSegment);
     let changes = changes(new, old);
     causes.extend(changes.iter().cloned());
-    // The kinds' own code checks the same once more, so that each cause comes twice.
+    // The code of the kinds checks the same again, so each cause occurs twice.
     causes.extend(changes);
     if !resource.is_custom() {
         causes.extend(standard_finalizers(new));
@@ -48,7 +48,7 @@ pub(crate) fn update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause
     causes
 }
 
-/// What an update may not do to metadata.
+/// Checks the changes of metadata that an update must not make.
 fn changes(new: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     if meta::is_deleting(old) {
@@ -189,7 +189,7 @@ fn finalizers(object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// Finalizers of built-in kinds are qualified or well known.
+/// Checks the finalizers of built-in kinds: they are qualified or well known.
 fn standard_finalizers(object: &Value) -> Vec<Cause> {
     const STANDARD: [&str; 3] = ["kubernetes", meta::ORPHAN, meta::FOREGROUND];
     let mut causes = Vec::new();

@@ -15,16 +15,16 @@ use super::store::{Change, Compacted};
 use super::{ApiServer, table};
 use crate::cause::Cause;
 
-/// A watch without `timeoutSeconds` ends after half an hour at the earliest, as in kube-apiserver.
+/// Minimum duration in seconds of a watch without `timeoutSeconds`, as in kube-apiserver.
 const TIMEOUT_SECONDS_MIN: i64 = 1800;
-/// Bookmarks come about once a minute.
+/// Interval of bookmarks: about once a minute.
 const BOOKMARK_SECONDS: i64 = 60;
-/// The last bookmark comes this long before the end.
+/// The last bookmark is sent this long before the end.
 const BOOKMARK_BEFORE_END_SECONDS: i64 = 2;
-/// Events in one poll; what is left comes with the next.
+/// Maximum number of events in one poll; the rest follows in the next.
 const POLL_MAX: usize = 1000;
 
-/// Names an open watch.
+/// The id of an open watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WatchId(pub(super) u64);
 
@@ -39,7 +39,7 @@ pub struct WatchEvent {
 }
 
 impl WatchEvent {
-    /// The event as one line of JSON.
+    /// Encodes the event as one line of JSON.
     pub fn encode(&self) -> bytes::Bytes {
         let mut line = format!("{{\"type\":\"{}\",\"object\":", self.kind).into_bytes();
         self.form.write_object(&mut line, &self.object);
@@ -48,16 +48,16 @@ impl WatchEvent {
     }
 }
 
-/// What a poll of a watch brings.
+/// The result of a poll of a watch.
 #[derive(Debug)]
 pub struct WatchPoll {
     /// New events, oldest first.
     pub events: Vec<WatchEvent>,
-    /// Whether the watch is over.
+    /// Whether the watch has ended.
     pub closed: bool,
-    /// Whether more events wait already.
+    /// Whether more events are already available.
     pub more: bool,
-    /// When to poll again even if nothing changes.
+    /// When to poll again if nothing changes.
     pub wake_at: Timestamp,
 }
 
@@ -77,11 +77,11 @@ pub(super) struct Watch {
     columns_sent: bool,
 }
 
-/// The state at the start, still to be delivered as `ADDED`.
+/// The initial state, which is still to be delivered as `ADDED`.
 #[derive(Debug, Clone)]
 struct Initial {
     objects: VecDeque<Arc<Value>>,
-    /// Whether a bookmark marks the end.
+    /// Whether a bookmark marks its end.
     marked: bool,
 }
 
@@ -142,14 +142,14 @@ impl ApiServer {
         Ok(WatchId(id))
     }
 
-    /// Whether a watch may begin at a revision.
+    /// Checks whether a watch may start at a revision.
     fn check_history(&self, scope: &Scope, revision: u64) -> Result<(), Compacted> {
         let table = scope.resource.table;
         self.store.check_opened(table, revision)?;
         self.store.since(table, revision).map(drop)
     }
 
-    /// Takes what is new on a watch. A watch that is closed is forgotten.
+    /// Returns the new events of a watch. A closed watch is removed.
     pub fn poll_watch(&mut self, id: WatchId, now: Timestamp) -> WatchPoll {
         let Some(mut watch) = self.watches.remove(&id) else {
             return WatchPoll { events: Vec::new(), closed: true, more: false, wake_at: now };
@@ -188,7 +188,7 @@ impl ApiServer {
         WatchPoll { events, closed, more, wake_at }
     }
 
-    /// Whether all that a watch has to say is that it can't begin where it was asked to.
+    /// Returns whether the only event of a watch is that it can't start at the requested revision.
     pub fn is_watch_refused(&self, id: WatchId) -> bool {
         self.watches.get(&id).is_some_and(|watch| watch.failure.is_some())
     }
@@ -200,7 +200,7 @@ impl ApiServer {
 }
 
 impl Watch {
-    /// Delivers the initial state; says whether it is complete.
+    /// Delivers the initial state; returns whether it is complete.
     fn drain_initial(&mut self, events: &mut Vec<WatchEvent>, now: Timestamp) -> bool {
         let Some(mut initial) = self.initial.take() else { return true };
         let count = initial.objects.len().min(POLL_MAX);
@@ -217,7 +217,7 @@ impl Watch {
         true
     }
 
-    /// Delivers changes; says whether there are more.
+    /// Delivers changes; returns whether there are more.
     fn drain<'a>(
         &mut self,
         changes: impl Iterator<Item = &'a Change>,
@@ -239,7 +239,7 @@ impl Watch {
                 (Some(_), true) => self.event("MODIFIED", &change.object, now),
                 (None, true) => self.event("ADDED", &change.object, now),
                 (Some(old), false) => {
-                    // The new revision says nothing about the definition by which the object was stored.
+                    // The new revision has no relation to the definition with which the object was stored.
                     let mut last = (*self.scope.resource.view(self.scope.version(), old)).clone();
                     super::meta::set(&mut last, "resourceVersion", change.revision.to_string());
                     self.shown("DELETED", Arc::new(last), now)
@@ -256,7 +256,7 @@ impl Watch {
         self.shown(kind, object, now)
     }
 
-    /// An event about an object that is in the scope's version already.
+    /// Returns an event about an object that is already in the scope's version.
     fn shown(&mut self, kind: &'static str, object: Arc<Value>, now: Timestamp) -> WatchEvent {
         if let Form::Table(version, include) = &self.form {
             let mut rendered = table::render(&self.scope, &[Arc::clone(&object)], version, *include, now);
@@ -297,7 +297,7 @@ fn later(now: Timestamp, seconds: i64) -> Timestamp {
     now.saturating_add(SignedDuration::from_secs(seconds)).expect("a duration in seconds is no calendar unit")
 }
 
-/// The rules for `sendInitialEvents` on watches; gives its value.
+/// Checks the rules for `sendInitialEvents` on watches; returns its value.
 fn check_initial_events(request: &Request<'_>) -> Result<Option<bool>, Status> {
     let rule = request.query.text("resourceVersionMatch");
     if !request.query.text("continue").is_empty() {

@@ -13,18 +13,18 @@ use crate::builtin::Source;
 use crate::cause::text;
 use crate::managed::{self, Manager};
 
-/// Who keeps the managed fields of a write.
+/// How the managed fields of a write are maintained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tracking {
-    /// The write is an update: the changed fields become the manager's.
+    /// The write is an update: the manager becomes the owner of the changed fields.
     Update,
-    /// The write is an update through a subresource that has no part of the object to itself.
+    /// The write is an update through a subresource that has no fields of its own.
     Subresource(&'static str),
-    /// The object comes out of an apply and has its managed fields already.
+    /// The object is the result of an apply and already has its managed fields.
     Applied,
 }
 
-/// Takes a decoded body for what the scope wants: type, shape, unknown fields.
+/// Checks a decoded body against the scope: type, shape, unknown fields.
 pub(super) fn admit_body(
     scope: &Scope,
     options: &mut WriteOptions,
@@ -40,7 +40,7 @@ pub(super) fn admit_body(
     admit(scope, options, object, duplicates, Source::Document).map_err(|why| unreadable(scope, &why))
 }
 
-/// Takes a configuration that was merged into what there was into the form that is stored.
+/// Converts the result of an apply to the stored form.
 pub(super) fn admit_applied(
     scope: &Scope,
     options: &mut WriteOptions,
@@ -63,7 +63,7 @@ pub(super) fn admit_applied(
         .map_err(|why| if why.starts_with(STRICT) { unreadable(scope, &why) } else { misfit(&why) })
 }
 
-/// How an error begins that only strict validation makes one.
+/// The prefix of an error that only strict validation reports.
 const STRICT: &str = "strict decoding error: ";
 
 fn unreadable(scope: &Scope, why: &str) -> Status {
@@ -72,7 +72,7 @@ fn unreadable(scope: &Scope, why: &str) -> Status {
     Status::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
 }
 
-/// Takes an object of the right type into the form that is stored; or says what is wrong with it.
+/// Converts an object of the right type to the stored form; the error says what is wrong with it.
 pub(super) fn admit(
     scope: &Scope,
     options: &mut WriteOptions,
@@ -90,7 +90,7 @@ pub(super) fn admit(
     Ok(object)
 }
 
-/// Warns of fields that come twice or are unknown, or refuses them, as the request wants.
+/// Warns of duplicate or unknown fields, or refuses them, as the request specifies.
 pub(super) fn complain(
     options: &mut WriteOptions,
     duplicates: &[String],
@@ -109,7 +109,7 @@ pub(super) fn complain(
     Ok(())
 }
 
-/// Warns of the fields of a custom resource in a version that is not served, which has none.
+/// Returns warnings for the fields of a custom resource in a version that is not served: it has no known fields.
 fn fields_of_no_version(scope: &Scope, object: &Value) -> Vec<String> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let version = text("apiVersion");
@@ -122,7 +122,7 @@ fn fields_of_no_version(scope: &Scope, object: &Value) -> Vec<String> {
     unknown.map(|key| format!("unknown field {}", quote(key))).collect()
 }
 
-/// Whether the body says that it is what the path stands for; a built-in kind may leave that out.
+/// Checks that the body has the type of the path. A built-in kind may leave the type out.
 fn check_type(scope: &Scope, object: &Value, raw: &[u8]) -> Result<(), Status> {
     let api_version = &scope.resource.api_version(scope.version());
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -142,7 +142,7 @@ fn check_type(scope: &Scope, object: &Value, raw: &[u8]) -> Result<(), Status> {
         }
         if found_kind != kind {
             let mut causes = vec![validate::invalid("kind", &quote(found_kind), &format!("must be {kind}"))];
-            // It is judged all the same, as it came: another kind has no defaults.
+            // It is still validated, without defaults: another kind has none.
             causes.extend(
                 scope.version().schema().map(|schema| schema.validate(object, None)).unwrap_or_default(),
             );
@@ -161,7 +161,7 @@ fn check_type(scope: &Scope, object: &Value, raw: &[u8]) -> Result<(), Status> {
     )))
 }
 
-/// Why an object is not of the built-in kind of the path; what it leaves out is as it should be.
+/// Returns why an object is not of the built-in kind of the path. Absent fields are assumed to be correct.
 pub(super) fn wrong_kind(scope: &Scope, object: &Value) -> Option<String> {
     let resource = &scope.resource;
     let (kind, api_version) = (&resource.kind, resource.api_version(scope.version()));
@@ -190,7 +190,7 @@ pub(super) fn wrong_kind(scope: &Scope, object: &Value) -> Option<String> {
 }
 
 impl ApiServer {
-    /// Creates an object that [`admit_body`] let through.
+    /// Creates an object that [`admit_body`] has accepted.
     pub(super) fn create_object(
         &mut self,
         scope: &Scope,
@@ -248,7 +248,7 @@ impl ApiServer {
         Ok(Answer::object(201, scope, &object))
     }
 
-    /// Replaces `live` with `new`, which carries what the client wants.
+    /// Replaces `live` with `new`, which has the client's content.
     pub(super) fn update_object(
         &mut self,
         scope: &Scope,
@@ -291,7 +291,7 @@ impl ApiServer {
     }
 }
 
-/// Makes the changed fields the manager's.
+/// Makes the manager the owner of the changed fields.
 pub(super) fn track(
     scope: &Scope,
     live: Option<&Arc<Value>>,
@@ -317,14 +317,14 @@ pub(super) fn track(
         && let Some(Value::Array(entries)) = meta::metadata_mut(object).get_mut("managedFields")
     {
         if scope.resource.is_custom() {
-            // What a scale sets in a custom resource is nobody's.
+            // The fields that a scale sets in a custom resource have no owner.
             entries.retain(|entry| entry["subresource"] != subresource.unwrap_or_default());
         }
         without_time(entries, &options.manager, subresource);
     }
 }
 
-/// Takes out the fields that are there but null, which nobody owns, and returns their names.
+/// Removes the fields with an explicit null, which have no owner, and returns their names.
 fn take_nulls(object: &mut Value) -> Vec<String> {
     let Some(fields) = object.as_object_mut() else { return Vec::new() };
     let nulls = fields.iter().filter(|(_, value)| value.is_null());
@@ -333,7 +333,7 @@ fn take_nulls(object: &mut Value) -> Vec<String> {
     nulls
 }
 
-/// Writes through another kind leave no time, and entries without one come first among the updates.
+/// Removes the time of writes through another kind. Entries without a time are first among the updates.
 fn without_time(entries: &mut Vec<Value>, manager: &str, subresource: Option<&str>) {
     let own = |entry: &Value| {
         entry["manager"] == manager
@@ -349,7 +349,7 @@ fn without_time(entries: &mut Vec<Value>, manager: &str, subresource: Option<&st
     entries.insert(first, entry);
 }
 
-/// Checks the resource version of an update, or fills in the live one where that may be left out.
+/// Checks the resource version of an update, or sets the live one if it may be left out.
 fn check_version(scope: &Scope, live: &Value, new: &mut Value) -> Result<(), Status> {
     let current = meta::resource_version(live);
     let given = meta::resource_version(new);
@@ -372,7 +372,7 @@ fn check_version(scope: &Scope, live: &Value, new: &mut Value) -> Result<(), Sta
     Ok(())
 }
 
-/// What a client can't change, whatever it sends.
+/// Keeps the fields that a client can't change.
 fn keep_system_fields(new: &mut Value, live: &Value) {
     meta::copy(live, new, "generation");
     meta::copy(live, new, "creationTimestamp");
@@ -388,7 +388,7 @@ fn keep_system_fields(new: &mut Value, live: &Value) {
     meta::remove(new, "selfLink");
 }
 
-/// Whether nothing but the times of managed fields differs.
+/// Returns whether the objects differ only in the times of managed fields.
 fn same_but_for_times(new: &Value, old: &Value) -> bool {
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return false };
     let same_body = new.len() == old.len()

@@ -1,10 +1,10 @@
-//! The two versions of a `HorizontalPodAutoscaler`: the older knows only how busy processors are.
+//! The two versions of a `HorizontalPodAutoscaler`: the older one supports only CPU utilization.
 //!
-//! What it has no fields for stays behind when an object is shown in it, though a real server puts that into annotations.
+//! Fields that it does not have are dropped when an object is converted to it, although a real server keeps them in annotations.
 
 use serde_json::{Value, json};
 
-/// From the form of `autoscaling/v2` to that of `autoscaling/v1`.
+/// Converts `autoscaling/v2` to `autoscaling/v1`.
 pub(crate) fn to_v1(autoscaler: &mut Value) {
     let target = processor(&autoscaler["spec"]["metrics"], "/resource/target/averageUtilization");
     let current = processor(&autoscaler["status"]["currentMetrics"], "/resource/current/averageUtilization");
@@ -16,13 +16,13 @@ pub(crate) fn to_v1(autoscaler: &mut Value) {
     if let Some(status) = autoscaler["status"].as_object_mut() {
         status.remove("currentMetrics");
         status.remove("conditions");
-        // Unlike the newer version this one never leaves the count out.
+        // Unlike the newer version, this one never omits the count.
         status.entry("currentReplicas").or_insert_with(|| 0.into());
         status.extend(current.map(|current| ("currentCPUUtilizationPercentage".to_owned(), current)));
     }
 }
 
-/// From the form of `autoscaling/v1` to that of `autoscaling/v2`; what the older has no fields for stays as it was in `old`.
+/// Converts `autoscaling/v1` to `autoscaling/v2`; fields that the older version does not have are kept from `old`.
 pub(crate) fn to_v2(autoscaler: &mut Value, old: Option<&Value>) {
     if let Some(spec) = autoscaler["spec"].as_object_mut() {
         let target = spec.remove("targetCPUUtilizationPercentage").map(|percent| {
@@ -53,7 +53,7 @@ pub(crate) fn to_v2(autoscaler: &mut Value, old: Option<&Value>) {
     }
 }
 
-/// What is said of how busy processors are, if it is said as a percentage.
+/// Returns the metric of CPU utilization, if it is a percentage.
 fn processor(metrics: &Value, percentage: &str) -> Option<Value> {
     metrics.as_array()?.iter().find(|metric| is_processor(metric, percentage))?.pointer(percentage).cloned()
 }

@@ -1,5 +1,5 @@
-//! Reading an object into the Go types and writing it again: wrongly typed fields are errors, unknown ones are
-//! dropped and told, and what Go would leave out or fill in is left out or filled in.
+//! Decodes an object to the Go types and encodes it again. Wrongly typed fields are errors, unknown ones are dropped and
+//! reported, and fields are omitted or filled in as Go does.
 
 use serde_json::{Map, Value};
 
@@ -12,9 +12,9 @@ pub(crate) use self::convert::whole;
 
 mod convert;
 
-/// What came of reading an object.
+/// The result of decoding an object.
 pub(super) struct Decoded {
-    /// The object as it is written again.
+    /// The encoded object.
     pub(super) object: Value,
     /// Paths of unknown fields, in order.
     pub(super) unknown: Vec<String>,
@@ -22,17 +22,17 @@ pub(super) struct Decoded {
     pub(super) error: Option<String>,
 }
 
-/// How an object came: the server's two readers differ in what they let pass, and in their words.
+/// The origin of an object: the server's two readers differ in what they accept, and in their messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Source {
-    /// A JSON document: a whole number is written as one.
+    /// A JSON document: a whole number must be written as one.
     #[default]
     Document,
-    /// An untyped object, as patches are merged into one: whole floats are integers, and integers that don't fit wrap.
+    /// An untyped object, as after a patch: whole floats are integers, and integers that don't fit wrap.
     Untyped,
 }
 
-/// Reads and writes a whole object.
+/// Decodes and encodes a whole object.
 pub(super) fn round_trip(resource: &Resource, object: &Value, source: Source) -> Option<Decoded> {
     let name = types::of_resource(resource)?;
     let mut reader = Reader { source, ..Reader::default() };
@@ -40,7 +40,7 @@ pub(super) fn round_trip(resource: &Resource, object: &Value, source: Source) ->
     Some(Decoded { object, unknown: reader.unknown, error: reader.fatal.or(reader.error) })
 }
 
-/// Reads and writes the metadata of an object.
+/// Decodes and encodes the metadata of an object.
 pub(super) fn metadata(metadata: &Value) -> Result<Value, String> {
     const TYPE: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
     let mut reader = Reader::default();
@@ -51,15 +51,15 @@ pub(super) fn metadata(metadata: &Value) -> Result<Value, String> {
 #[derive(Default)]
 struct Reader {
     source: Source,
-    /// JSON names down to the field being read, as errors tell them: without indices and keys.
+    /// JSON names down to the current field, as in errors: without indices and keys.
     fields: Vec<String>,
-    /// The struct that holds the innermost of [`Self::fields`].
+    /// The struct with the innermost of [`Self::fields`].
     holder: &'static str,
-    /// The exact place, as unknown fields are told.
+    /// The exact path, as in reports of unknown fields.
     place: String,
     unknown: Vec<String>,
     error: Option<String>,
-    /// An error of a type that reads itself, which ends the reading at once.
+    /// An error of a type with its own decoder, which ends the decoding immediately.
     fatal: Option<String>,
 }
 
@@ -179,7 +179,7 @@ impl Reader {
         Value::Object(read)
     }
 
-    /// Reads a plain value; `told` is the type that an error names.
+    /// Decodes a plain value; `told` is the type in an error.
     fn scalar(&mut self, shape: &Shape, told: &Shape, value: &Value) -> Value {
         match (shape, value) {
             (Shape::Bool, Value::Bool(_))
@@ -324,10 +324,10 @@ fn zero(shape: &Shape) -> Value {
     }
 }
 
-/// Whether Go leaves a field with this value out: structs stay, whatever is in them, and so do pointers to zeros.
+/// Returns whether Go omits a field with this value: structs are kept with any content, and so are pointers to zeros.
 fn left_out(field: &Field, value: &Value) -> bool {
     if is_custom(&field.shape) {
-        // Types that read themselves are structs too, so only an absent time can be left out.
+        // Types with their own decoder are structs too, so only an absent time can be omitted.
         return field.omit_zero && value.is_null();
     }
     let empty = match value {

@@ -44,7 +44,7 @@ struct Document {
     own: Map<String, Value>,
 }
 
-/// The resources of every group version, in the order of discovery.
+/// Returns the resources of every group version, in the order of discovery.
 pub(super) fn resources() -> &'static [Resource] {
     static RESOURCES: OnceLock<Vec<Resource>> = OnceLock::new();
     RESOURCES.get_or_init(|| {
@@ -106,7 +106,7 @@ fn group_version_resources(path: &'static str, listed: &[ApiResource]) -> Vec<Re
         .collect()
 }
 
-/// The entries of one group version's `APIResourceList`, subresources, verbs and storage hashes included.
+/// Returns the entries of one group version's `APIResourceList`, including subresources, verbs and storage hashes.
 pub(super) fn api_resources(path: &str) -> Option<Vec<Value>> {
     static DOCUMENTS: OnceLock<BTreeMap<&str, Vec<Value>>> = OnceLock::new();
     let documents = DOCUMENTS.get_or_init(|| {
@@ -120,12 +120,12 @@ fn open_api_data() -> &'static OpenApi {
     DATA.get_or_init(|| serde_json::from_str(OPEN_API).expect("the checked-in OpenAPI data is well-formed"))
 }
 
-/// The schemas of all documents.
+/// Returns the schemas of all documents.
 pub(super) fn components() -> &'static Map<String, Value> {
     static COMPONENTS: OnceLock<Map<String, Value>> = OnceLock::new();
     COMPONENTS.get_or_init(|| {
         let mut components = open_api_data().schemas.clone();
-        // Nobody asks what is required of a built-in kind, but what its structures always hold, if only null.
+        // The required fields of built-in kinds are not used, but the fields that their structs always have, even if null.
         for (name, schema) in &mut components {
             if let Some(held) = types::held_if_null(name) {
                 schema["required"] = held.into();
@@ -135,7 +135,7 @@ pub(super) fn components() -> &'static Map<String, Value> {
     })
 }
 
-/// One group version's whole document.
+/// Returns one group version's whole document.
 pub(super) fn open_api(path: &str) -> Option<Value> {
     let data = open_api_data();
     let document = data.documents.get(path)?;
@@ -154,7 +154,7 @@ pub(super) fn open_api(path: &str) -> Option<Value> {
     }))
 }
 
-/// Puts the shared parts back in the places that refer to them.
+/// Replaces references by the shared subtrees.
 fn unshare(value: &Value, shared: &[Value]) -> Value {
     match value {
         Value::Object(fields) => {
@@ -170,14 +170,14 @@ fn unshare(value: &Value, shared: &[Value]) -> Value {
     }
 }
 
-/// The columns of a resource's table.
+/// Returns the columns of a resource's table.
 pub(super) fn columns(resource: &Resource) -> Vec<Column> {
     static TABLES: OnceLock<BTreeMap<String, Vec<Column>>> = OnceLock::new();
     let tables = TABLES.get_or_init(|| {
         type Text = (String, String, String, String, i64);
         let tables: BTreeMap<String, Vec<Text>> =
             serde_json::from_str(COLUMNS).expect("the checked-in columns are well-formed");
-        // Read once and kept as long as the process runs.
+        // Read once and kept for the lifetime of the process.
         let keep = |text: String| -> &'static str { text.leak() };
         let column = |(name, kind, format, description, priority)| {
             (keep(name), keep(kind), keep(format), keep(description), priority)

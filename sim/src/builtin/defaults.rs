@@ -1,4 +1,4 @@
-//! Defaulting, by type: wherever a type occurs in an object, its rules apply, the outer ones first.
+//! Defaulting by type: the rules of a type apply wherever it occurs in an object, the outer ones first.
 
 mod rules;
 mod tables;
@@ -11,7 +11,7 @@ use super::types::{self, Definition, Shape};
 /// The fields of one struct in an object.
 type Fields = Map<String, Value>;
 
-/// Fills in an object that was brought into its normal form.
+/// Sets the defaults of a normalised object.
 pub(super) fn apply(resource: &Resource, object: &mut Value) {
     if let Some(name) = types::of_resource(resource) {
         visit_named(name, object);
@@ -38,7 +38,7 @@ fn visit_named(name: &'static str, value: &mut Value) {
             for (field, default) in tables::of_type(name) {
                 let is_pointer =
                     fields.get(field).is_some_and(|field| matches!(field.shape, Shape::Pointer(_)));
-                // Only behind a pointer is an empty text a value.
+                // An empty string counts as a value only behind a pointer.
                 if !is_pointer || object.get(*field).is_none_or(Value::is_null) {
                     set(object, field, default.value());
                 }
@@ -70,7 +70,7 @@ fn is_unset(object: &Fields, field: &str) -> bool {
     object.get(field).is_none_or(|value| value.is_null() || value == "")
 }
 
-/// A struct field, put in if it is absent.
+/// Returns a struct field, which is added if it is absent.
 fn nested<'a>(object: &'a mut Fields, field: &str) -> &'a mut Fields {
     if !object.get(field).is_some_and(Value::is_object) {
         object.insert(field.to_owned(), Value::Object(Map::new()));

@@ -1,9 +1,9 @@
-//! Base64 as the server reads it: line breaks are skipped, padding is demanded, errors tell the position.
+//! Base64 as the server decodes it: line breaks are skipped, padding is required, errors contain the position.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Decodes and encodes again; on error the position of the byte at fault.
+/// Decodes and encodes again; the error is the position of the invalid byte.
 pub(super) fn check(text: &str) -> Result<String, usize> {
     decode(text).map(|bytes| STANDARD.encode(bytes))
 }
@@ -13,7 +13,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Decodes; on error the position of the byte at fault.
+/// Decodes; the error is the position of the invalid byte.
 pub(super) fn decode(text: &str) -> Result<Vec<u8>, usize> {
     let significant: Vec<(usize, u8)> =
         text.bytes().enumerate().filter(|(_, byte)| !matches!(byte, b'\r' | b'\n')).collect();
@@ -24,7 +24,7 @@ pub(super) fn decode(text: &str) -> Result<Vec<u8>, usize> {
     lenient().decode(bytes).map_err(|_| text.len())
 }
 
-/// Bits behind the end of the data are no error to Go.
+/// Returns an engine that ignores extra bits after the end of the data, as Go does.
 fn lenient() -> base64::engine::GeneralPurpose {
     let config = base64::engine::GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
     base64::engine::GeneralPurpose::new(&base64::alphabet::STANDARD, config)
@@ -38,7 +38,7 @@ fn first_error(significant: &[(usize, u8)], length: usize) -> Option<usize> {
             continue;
         }
         let Some(&(position, byte)) = quantum.get(digits) else {
-            // Go tells the start of the unfinished group, counted from the end of what there was.
+            // Go reports the start of the incomplete group, counted from the end of the input.
             return Some(length - quantum.len());
         };
         let padding = &quantum[digits..];

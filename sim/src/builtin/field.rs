@@ -1,4 +1,4 @@
-//! Paths of fields and the refusals about them, in the real server's words.
+//! Field paths and field errors, with the real server's messages.
 
 use std::fmt;
 
@@ -17,87 +17,87 @@ impl fmt::Display for Path {
 }
 
 impl Path {
-    /// A field of the object itself.
+    /// Returns a field of the object itself.
     pub fn root(name: &str) -> Self {
         Self(name.to_owned())
     }
 
-    /// A field of this one.
+    /// Returns a field of this one.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
         Self(format!("{}.{name}", self.0))
     }
 
-    /// An item of this list.
+    /// Returns an item of this list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
         Self(format!("{}[{index}]", self.0))
     }
 
-    /// The entry of this map under `key`.
+    /// Returns the entry of this map under `key`.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         Self(format!("{}[{key}]", self.0))
     }
 
-    /// The value is malformed.
+    /// Returns the error for a malformed value.
     pub fn invalid(&self, value: impl Into<Value>, detail: &str) -> Cause {
         self.invalid_as(&value.into().to_string(), detail)
     }
 
-    /// The value is missing.
+    /// Returns the error for a missing value.
     pub fn required(&self, detail: &str) -> Cause {
         self.cause("FieldValueRequired", with_detail("Required value", detail))
     }
 
-    /// The value may not stand here.
+    /// Returns the error for a value that is not allowed here.
     pub fn forbidden(&self, detail: &str) -> Cause {
         self.cause("FieldValueForbidden", with_detail("Forbidden", detail))
     }
 
-    /// The value must be unique and is not.
+    /// Returns the error for a duplicate of a value that must be unique.
     pub fn duplicate(&self, value: impl Into<Value>) -> Cause {
         self.duplicate_as(&value.into().to_string())
     }
 
-    /// The value refers to something that does not exist.
+    /// Returns the error for a reference to a missing object.
     pub fn not_found(&self, value: impl Into<Value>) -> Cause {
         self.cause("FieldValueNotFound", format!("Not found: {}", value.into()))
     }
 
-    /// The value is none of those that are known.
+    /// Returns the error for an unsupported value.
     pub fn not_supported(&self, value: impl Into<Value>, supported: &[&str]) -> Cause {
         self.not_supported_as(&value.into().to_string(), supported)
     }
 
-    /// The value has more bytes than it may.
+    /// Returns the error for a value with too many bytes.
     pub fn too_long(&self, bytes_max: usize) -> Cause {
         self.cause("FieldValueTooLong", format!("Too long: may not be more than {bytes_max} bytes"))
     }
 
-    /// The list has more items than it may.
+    /// Returns the error for a list with too many items.
     pub fn too_many(&self, items_max: usize) -> Cause {
         self.cause("FieldValueTooMany", format!("Too many: must have at most {items_max} items"))
     }
 
-    /// [`Self::invalid`] for a value given as the text to show.
+    /// Like [`Self::invalid`], with the given text for the value in the message.
     pub fn invalid_as(&self, shown: &str, detail: &str) -> Cause {
         self.cause("FieldValueInvalid", with_detail(&format!("Invalid value: {shown}"), detail))
     }
 
-    /// [`Self::duplicate`] for a value given as the text to show.
+    /// Like [`Self::duplicate`], with the given text for the value in the message.
     pub fn duplicate_as(&self, shown: &str) -> Cause {
         self.cause("FieldValueDuplicate", format!("Duplicate value: {shown}"))
     }
 
-    /// [`Self::not_supported`] for a value given as the text to show.
+    /// Like [`Self::not_supported`], with the given text for the value in the message.
     pub fn not_supported_as(&self, shown: &str, supported: &[&str]) -> Cause {
         let quoted: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
         let message = format!("Unsupported value: {shown}: supported values: {}", quoted.join(", "));
         self.cause("FieldValueNotSupported", message)
     }
 
-    /// One refusal for each message.
+    /// Returns one error for each message.
     pub fn all_invalid<'a>(
         &'a self,
         value: &'a str,

@@ -1,6 +1,6 @@
-//! What Go says about malformed JSON, where the text reaches users.
+//! Go's messages for malformed JSON, where they reach users.
 
-/// The error of reading `text` as a JSON object; only called for what is none.
+/// Returns the error of decoding `text` as a JSON object; called only for invalid input.
 pub(crate) fn error(text: &[u8]) -> String {
     if let Ok(value) = serde_json::from_slice::<serde_json::Value>(text) {
         let kind = match value {

@@ -1,4 +1,4 @@
-//! What the real server demands of names, labels and keys; every function returns its messages, none if all is well.
+//! The real server's rules for names, labels and keys. Every function returns its messages, none if the value is valid.
 
 use std::sync::LazyLock;
 
@@ -66,7 +66,7 @@ fn too_long(value: &str, max: usize) -> Option<String> {
     (value.len() > max).then(|| format!("must be no more than {max} characters"))
 }
 
-/// Newer rules count bytes, which is what the older ones mean by characters.
+/// Checks the length in bytes, for newer rules. The messages of older rules call them characters.
 fn too_many_bytes(value: &str, max: usize) -> Option<String> {
     (value.len() > max).then(|| format!("must be no more than {max} bytes"))
 }
@@ -75,7 +75,7 @@ fn messages(checks: impl IntoIterator<Item = Option<String>>) -> Vec<String> {
     checks.into_iter().flatten().collect()
 }
 
-/// A DNS-1123 label, such as a namespace's name.
+/// Checks a DNS-1123 label, such as a namespace's name.
 pub fn dns_label(value: &str) -> Vec<String> {
     let shape = if DNS_SUBDOMAIN_PATTERN.matches(value) && !DNS_LABEL_PATTERN.matches(value) {
         Some("must not contain dots".to_owned())
@@ -90,7 +90,7 @@ pub fn dns_label(value: &str) -> Vec<String> {
     messages([too_long(value, LABEL_LENGTH_MAX), shape])
 }
 
-/// A DNS-1123 subdomain, the rule for most objects' names.
+/// Checks a DNS-1123 subdomain, the rule for most objects' names.
 pub fn dns_subdomain(value: &str) -> Vec<String> {
     messages([
         too_long(value, SUBDOMAIN_LENGTH_MAX),
@@ -98,7 +98,7 @@ pub fn dns_subdomain(value: &str) -> Vec<String> {
     ])
 }
 
-/// A DNS-1123 subdomain after `*.`, as a host of an Ingress may be.
+/// Checks a DNS-1123 subdomain after `*.`, as a host of an Ingress may be.
 pub fn wildcard_dns_subdomain(value: &str) -> Vec<String> {
     messages([
         too_long(value, SUBDOMAIN_LENGTH_MAX),
@@ -111,7 +111,7 @@ pub fn wildcard_dns_subdomain(value: &str) -> Vec<String> {
     ])
 }
 
-/// A label's or (in lower case) an annotation's key: an optional prefix and a name.
+/// Checks a label's or (in lower case) an annotation's key: an optional prefix and a name.
 pub fn qualified_name(value: &str) -> Vec<String> {
     let examples = &["MyName", "my.name", "123-abc"];
     let parts: Vec<&str> = value.split('/').collect();
@@ -150,7 +150,7 @@ fn prefix_messages(prefix: &str) -> Vec<String> {
     ])
 }
 
-/// A label's value.
+/// Checks a label's value.
 pub fn label_value(value: &str) -> Vec<String> {
     messages([
         too_many_bytes(value, LABEL_LENGTH_MAX),
@@ -163,7 +163,7 @@ pub fn label_value(value: &str) -> Vec<String> {
     ])
 }
 
-/// A key in the data of a `ConfigMap` or `Secret`.
+/// Checks a key in the data of a `ConfigMap` or `Secret`.
 pub fn config_key(value: &str) -> Vec<String> {
     let dots = match value {
         "." => Some("must not be '.'"),
@@ -182,7 +182,7 @@ pub fn config_key(value: &str) -> Vec<String> {
     ])
 }
 
-/// The name of an environment variable.
+/// Checks the name of an environment variable.
 pub fn environment_variable(value: &str) -> Vec<String> {
     let printable = value.chars().all(|c| matches!(c, ' '..='~') && c != '=');
     messages([
@@ -194,7 +194,7 @@ pub fn environment_variable(value: &str) -> Vec<String> {
     ])
 }
 
-/// The name of a container's or a Service's port.
+/// Checks the name of a container's or a Service's port.
 pub fn port_name(value: &str) -> Vec<String> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let rule = |broken: bool, message: &str| broken.then(|| message.to_owned());
@@ -210,19 +210,19 @@ pub fn port_name(value: &str) -> Vec<String> {
     ])
 }
 
-/// A port's number.
+/// Checks a port's number.
 pub fn port_number(value: i64) -> Vec<String> {
     in_range(value, 1, 65535)
 }
 
-/// A number within bounds.
+/// Checks that a number is within bounds.
 pub fn in_range(value: i64, low: i64, high: i64) -> Vec<String> {
     messages([
         (!(low..=high).contains(&value)).then(|| format!("must be between {low} and {high}, inclusive"))
     ])
 }
 
-/// The name of an HTTP header.
+/// Checks the name of an HTTP header.
 pub fn http_header(value: &str) -> Vec<String> {
     messages([HTTP_HEADER_PATTERN.check(
         value,
@@ -231,7 +231,7 @@ pub fn http_header(value: &str) -> Vec<String> {
     )])
 }
 
-/// A percentage such as `25%`.
+/// Checks a percentage such as `25%`.
 pub fn percent(value: &str) -> Vec<String> {
     messages([PERCENT_PATTERN.check(
         value,
@@ -240,7 +240,7 @@ pub fn percent(value: &str) -> Vec<String> {
     )])
 }
 
-/// A name that is one segment of a URL path, the rule for roles and role bindings.
+/// Checks a name that is one segment of a URL path, the rule for roles and role bindings.
 pub fn path_segment(value: &str) -> Vec<String> {
     if value == "." || value == ".." {
         return vec![format!("may not be '{value}'")];
@@ -252,7 +252,7 @@ pub fn path_segment(value: &str) -> Vec<String> {
         .collect()
 }
 
-/// The stand-in that is checked for a `generateName`: its last dash will be followed by more.
+/// Returns the name that is checked for a `generateName`: a suffix will follow its last dash.
 pub fn without_trailing_dash(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         Some(stem) if !stem.is_empty() => {

@@ -1,4 +1,4 @@
-//! Resource quantities such as `500m` and `1Gi`: reading, comparing and the form in which the server keeps them.
+//! Resource quantities such as `500m` and `1Gi`: parsing, comparison and the server's stored form.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,21 +7,21 @@ use serde_json::Value;
 
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
 const MAX_NANOS: i128 = (i64::MAX as i128) * NANOS_PER_UNIT;
-/// Decimal digits that the real server keeps in a 64-bit integer; longer numbers take its slow path.
+/// Maximum number of decimal digits that the real server keeps in a 64-bit integer; longer numbers take its slow path.
 const FAST_PATH_DIGITS: usize = 18;
-/// The same for binary suffixes, digits of the factor included.
+/// The same for binary suffixes, including the digits of the factor.
 const BINARY_FAST_PATH_DIGITS: usize = 14;
 
-/// Why a text is no quantity; the texts are the server's.
+/// Describes why a text is not a quantity; the texts are the server's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// Not a number followed by a suffix.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
-    /// The number can't be read.
+    /// The number can't be parsed.
     #[error("unable to parse numeric part of quantity")]
     Numeric,
-    /// The suffix is none of the known ones.
+    /// The suffix is unknown.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
@@ -33,12 +33,12 @@ enum Notation {
     Exponent,
 }
 
-/// A fixed-point number with nine decimal places that remembers how it was written.
+/// A fixed-point number with nine decimal places and its original notation.
 #[derive(Debug, Clone)]
 pub struct Quantity {
     nanos: i128,
     notation: Notation,
-    /// The text as written, where the server takes it for canonical without rewriting it.
+    /// The original text, if the server treats it as canonical.
     written: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Ord for Quantity {
 }
 
 impl Quantity {
-    /// Reads a quantity as the server does.
+    /// Parses a quantity as the server does.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let parts = Parts::split(text)?;
         let (base, exponent, notation) = suffix(parts.suffix).ok_or(QuantityError::Suffix)?;
@@ -79,7 +79,7 @@ impl Quantity {
         Ok(Self { nanos: if parts.negative { -capped } else { capped }, notation, written })
     }
 
-    /// Reads a quantity out of an object that was decoded before.
+    /// Parses a quantity of a decoded object.
     pub fn of(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Self::parse(text.trim()).ok(),
@@ -100,7 +100,7 @@ impl Quantity {
         self
     }
 
-    /// The nearest floating-point number.
+    /// Returns the nearest floating-point number.
     #[expect(
         clippy::cast_precision_loss,
         reason = "for ratios, which the real server computes in floating point too"
@@ -109,22 +109,22 @@ impl Quantity {
         self.nanos as f64 / NANOS_PER_UNIT as f64
     }
 
-    /// Less than zero.
+    /// Returns whether it is less than zero.
     pub fn is_negative(&self) -> bool {
         self.nanos < 0
     }
 
-    /// Exactly zero.
+    /// Returns whether it is zero.
     pub fn is_zero(&self) -> bool {
         self.nanos == 0
     }
 
-    /// A whole number.
+    /// Returns whether it is a whole number.
     pub fn is_integer(&self) -> bool {
         self.nanos % NANOS_PER_UNIT == 0
     }
 
-    /// The value in whole units, rounded away from zero.
+    /// Returns the value in whole units, rounded away from zero.
     pub fn units(&self) -> i128 {
         let rest = self.nanos % NANOS_PER_UNIT;
         self.nanos / NANOS_PER_UNIT + if rest == 0 { 0 } else { self.nanos.signum() }
@@ -237,7 +237,7 @@ fn suffix(text: &str) -> Option<(u32, i32, Notation)> {
     }
 }
 
-/// `digits` with `decimals` decimal places times `base` to the `exponent`, in nano units, rounded up.
+/// Returns `digits` with `decimals` decimal places times `base` to the `exponent`, in nano units, rounded up.
 fn magnitude(digits: &str, decimals: usize, base: u32, exponent: i32) -> Result<i128, QuantityError> {
     let significant = digits.trim_start_matches('0');
     if significant.is_empty() {
@@ -262,7 +262,7 @@ fn magnitude(digits: &str, decimals: usize, base: u32, exponent: i32) -> Result<
     })
 }
 
-/// The server's fast path takes some texts for canonical by their look, and so keeps `1.500` as it is.
+/// Returns whether the text is kept: the server's fast path treats some texts as canonical by their form, and so keeps `1.500`.
 fn kept_as_written(parts: &Parts<'_>, notation: Notation, exponent: i32) -> bool {
     let digits = format!("{}{}", parts.whole, parts.fraction);
     match notation {

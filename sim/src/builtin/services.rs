@@ -1,4 +1,4 @@
-//! What the server gives out to Services: cluster addresses, address families and node ports.
+//! The server's allocations for Services: cluster addresses, address families and node ports.
 //!
 //! The cluster of the model has one address family, IPv4, and the range of the real servers that tests start.
 
@@ -15,7 +15,7 @@ const FIRST_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const LAST_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 255, 254);
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30000..=32767;
 
-/// What other Services hold.
+/// The allocations of other Services.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allocations {
     ips: BTreeSet<String>,
@@ -23,7 +23,7 @@ pub struct Allocations {
 }
 
 impl Allocations {
-    /// Collects what these Services hold.
+    /// Collects the allocations of these Services.
     pub fn of<'a>(services: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut held = Self::default();
         for spec in services.into_iter().map(|service| part(service, "spec")) {
@@ -36,8 +36,8 @@ impl Allocations {
         held
     }
 
-    /// Completes a Service after defaulting and before it is prepared and judged; `self` is what the others hold, and
-    /// `old` the stored Service on update.
+    /// Completes a Service after defaulting and before preparation and validation. `self` has the allocations of the others, and
+    /// `old` is the stored Service on update.
     ///
     /// # Errors
     /// An address or port is taken or out of range.
@@ -77,7 +77,7 @@ impl Allocations {
         }
         let kept = old.is_some_and(|old| text(part(old, "spec"), "clusterIP") == given);
         let in_range = given.parse::<Ipv4Addr>().map(|ip| (FIRST_IP..=LAST_IP).contains(&ip));
-        // Malformed addresses are told by the judgement.
+        // Validation reports malformed addresses.
         let reason = match in_range {
             Ok(false) if !kept => "the provided network does not match the current range".to_owned(),
             Ok(true) if !kept && self.ips.contains(&given) => "provided IP is already allocated".to_owned(),
@@ -133,7 +133,7 @@ fn of<'a>(spec: &'a Map<String, Value>, field: &str) -> &'a str {
     spec.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// `clusterIP` is the first of `clusterIPs`, whichever of them was written.
+/// Copies between `clusterIP` and the first of `clusterIPs`, whichever was set.
 fn mirror_cluster_ip(spec: &mut Map<String, Value>) {
     let first = spec.get("clusterIPs").and_then(|ips| ips.get(0)).cloned();
     match (spec.get("clusterIP").cloned(), first) {
@@ -143,7 +143,7 @@ fn mirror_cluster_ip(spec: &mut Map<String, Value>) {
     };
 }
 
-/// A headless Service without selector has both families, as nobody here picks its addresses.
+/// Sets the address families. A headless Service without a selector has both, because the server does not choose its addresses.
 fn families(spec: &mut Map<String, Value>, old: Option<&Value>) {
     let selectorless = of(spec, "clusterIP") == "None" && !spec.contains_key("selector");
     for field in ["ipFamilyPolicy", "ipFamilies"] {
@@ -159,12 +159,12 @@ fn families(spec: &mut Map<String, Value>, old: Option<&Value>) {
     spec.entry("ipFamilies").or_insert_with(|| if both { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) });
 }
 
-/// An update need not repeat what was given out before.
+/// Keeps earlier allocations, which an update need not repeat.
 fn keep_allocated(spec: &mut Map<String, Value>, old: &Value) {
     let needs_ip = |kind: &str| kind != "ExternalName";
     let needs_ports = |kind: &str| matches!(kind, "NodePort" | "LoadBalancer");
     let kinds = (of(spec, "type").to_owned(), text(old, "type"));
-    // Who changes just the one address means the list too.
+    // A client that changes only the single address also changes the list.
     let given = of(spec, "clusterIP").to_owned();
     let list_untouched = spec.get("clusterIPs").is_none_or(|ips| Some(ips) == old.get("clusterIPs"));
     if !given.is_empty() && given != text(old, "clusterIP") && list_untouched {
@@ -197,7 +197,7 @@ fn keep_allocated(spec: &mut Map<String, Value>, old: &Value) {
     }
 }
 
-/// Drops what only the old type needed, if the update left it as it was.
+/// Drops the fields that only the old type needed, if the update did not change them.
 pub(super) fn drop_by_type(service: &mut Value, old: &Value) {
     let old = part(old, "spec");
     let Some(spec) = service.get_mut("spec").and_then(Value::as_object_mut) else { return };

@@ -1,5 +1,5 @@
-//! What the registry does to objects before it judges and stores them: status and spec keep to their own writers, and
-//! some kinds are completed.
+//! The registry's preparation of objects before validation and storage: status and spec can be changed only through their own
+//! endpoints, and some kinds are completed.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::{Resource, codec, defaults, services};
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// Whether the server counts generations for the kind.
+/// Returns whether the server counts generations for the kind.
 pub(super) fn tracks_generation(resource: &Resource) -> bool {
     match resource.group {
         "" => matches!(resource.kind, "Pod" | "PodTemplate" | "ReplicationController"),
@@ -25,7 +25,7 @@ pub(super) fn tracks_generation(resource: &Resource) -> bool {
     }
 }
 
-/// Whether an update counts as a new generation.
+/// Returns whether an update increments the generation.
 pub(super) fn generation_changes(resource: &Resource, old: &Value, new: &Value) -> bool {
     // A CSIDriver has no generation before it changes.
     if !tracks_generation(resource) && resource.kind != "CSIDriver" {
@@ -42,7 +42,7 @@ pub(super) fn generation_changes(resource: &Resource, old: &Value, new: &Value) 
     }
 }
 
-/// The fields that a write never changes.
+/// Returns the fields that a write never changes.
 pub(super) fn reset_fields(resource: &Resource, subresource: Option<&str>) -> &'static [&'static str] {
     match (subresource, resource.kind) {
         (None, _) if resource.subresources.contains(&"status") => &["status"],
@@ -57,12 +57,12 @@ pub(super) fn reset_fields(resource: &Resource, subresource: Option<&str>) -> &'
     }
 }
 
-/// Kinds that may be created with a status: a kubelet registers its Node with its addresses.
+/// Returns whether the kind may be created with a status: a kubelet registers its Node with its addresses.
 pub(super) fn keeps_new_status(resource: &Resource) -> bool {
     (resource.group, resource.kind) == ("", "Node")
 }
 
-/// Kinds that a PUT may create.
+/// Returns whether a PUT may create the kind.
 pub(super) fn creates_on_update(resource: &Resource) -> bool {
     match resource.group {
         "" => matches!(resource.kind, "Service" | "LimitRange" | "Endpoints" | "Event"),
@@ -71,7 +71,7 @@ pub(super) fn creates_on_update(resource: &Resource) -> bool {
     }
 }
 
-/// Kinds that may be updated without a resource version.
+/// Returns whether the kind may be updated without a resource version.
 pub(super) fn allows_unconditional_update(resource: &Resource) -> bool {
     let by_kind = matches!(
         resource.kind,
@@ -123,7 +123,7 @@ pub(super) fn create(resource: &Resource, object: &mut Value) {
     settle(resource, object);
 }
 
-/// What the admission plugins do that are on by default and need nothing else to know.
+/// Applies the default admission plugins that need no other objects.
 fn admit(resource: &Resource, object: &mut Value) {
     match (resource.group, resource.kind) {
         ("", "Node") => admit_node(object),
@@ -143,7 +143,7 @@ fn protect(object: &mut Value, finalizer: &str) {
     }
 }
 
-/// Nothing is scheduled to a Node that has not been seen ready.
+/// Taints a new Node so that nothing is scheduled to it until it has been ready.
 fn admit_node(node: &mut Value) {
     let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
     match &mut node["spec"]["taints"] {
@@ -153,7 +153,7 @@ fn admit_node(node: &mut Value) {
     }
 }
 
-/// A Pod gets the default priority and stays for five minutes on a node that fails.
+/// Sets the default priority of a Pod, and the tolerations with which it remains for five minutes on a failed node.
 fn admit_pod(pod: &mut Value) {
     let spec = &mut pod["spec"];
     if spec["priorityClassName"].is_null() {
@@ -165,7 +165,7 @@ fn admit_pod(pod: &mut Value) {
     tolerate_failure(spec);
 }
 
-/// What a Pod was admitted with need not be said again.
+/// Keeps what admission has added to a Pod, which an update need not repeat.
 fn admit_pod_update(pod: &mut Value, old: &Value) {
     for field in ["/spec/priority", "/spec/preemptionPolicy"] {
         if pod.pointer(field).is_none_or(Value::is_null) {
@@ -244,7 +244,7 @@ fn update_status(resource: &Resource, new: &mut Value, old: &Value) {
     }
 }
 
-/// Brings the object into the form in which it is read back from storage.
+/// Converts the object to the form in which it is read back from storage.
 fn settle(resource: &Resource, object: &mut Value) {
     if let Some(decoded) = codec::round_trip(resource, object, codec::Source::Document) {
         *object = decoded.object;
@@ -258,7 +258,7 @@ fn remove(object: &mut Value, field: &str) {
     }
 }
 
-/// Puts the old value of a field (a JSON pointer) in place of the new one.
+/// Replaces the new value of a field (a JSON pointer) by the old one.
 fn keep(new: &mut Value, old: &Value, pointer: &str) {
     let Some((parent, field)) = pointer.rsplit_once('/') else { return };
     let Some(fields) = new.pointer_mut(parent).and_then(Value::as_object_mut) else { return };
@@ -278,7 +278,7 @@ fn kubernetes_finalizer(namespace: &mut Value) {
     }
 }
 
-/// A `ServiceAccount` refers to its Secrets by name alone.
+/// Reduces the Secret references of a `ServiceAccount` to their names.
 fn secret_names_only(account: &mut Value) {
     for secret in account.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
         let name = secret.get("name").cloned();
@@ -286,7 +286,7 @@ fn secret_names_only(account: &mut Value) {
     }
 }
 
-/// `dataSource` and `dataSourceRef` mirror each other unless the reference crosses namespaces.
+/// Copies between `dataSource` and `dataSourceRef` unless the reference crosses namespaces.
 fn twin_data_sources(claim: &mut Value) {
     let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };
     let group = |source: &Value| source["apiGroup"].as_str().unwrap_or_default().to_owned();
@@ -313,7 +313,7 @@ pub(super) fn complete(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// The metadata of an object as it is shown alone, without what the conversion of the whole object adds.
+/// Returns the metadata of an object for responses with metadata only, without what the conversion of the whole object adds.
 pub(super) fn metadata_alone(object: &Value) -> Cow<'_, Value> {
     let metadata = &object["metadata"];
     if object["kind"] != "DaemonSet" || template_generation(object).is_none() {
@@ -341,14 +341,14 @@ fn set_template_generation(daemon_set: &mut Value, generation: i64) {
     metadata["annotations"][TEMPLATE_GENERATION] = generation.to_string().into();
 }
 
-/// A Job without its own selector gets one on its uid, and its template the labels to match.
+/// Adds a selector with the uid to a Job without its own selector, and the matching labels to its template.
 fn job_selector(job: &mut Value) {
     if job.pointer("/spec/manualSelector") == Some(&Value::Bool(true)) {
         return;
     }
     let uid = job.pointer("/metadata/uid").cloned().unwrap_or_default();
     let name = job.pointer("/metadata/name").cloned().unwrap_or_default();
-    // Labels that the Job took over from its template are the template's own in the server's memory.
+    // Labels that the Job copied from its template are shared with the template in the server's memory.
     let shared = job
         .pointer("/metadata/labels")
         .is_some_and(|labels| Some(labels) == job.pointer("/spec/template/metadata/labels"));
@@ -379,7 +379,8 @@ fn job_selector(job: &mut Value) {
     labels.entry("batch.kubernetes.io/controller-uid").or_insert(uid);
 }
 
-/// Guaranteed if every container limits processor and memory and requests just that, best effort without any.
+/// Returns the quality-of-service class: guaranteed if every container has CPU and memory limits equal to its requests, best
+/// effort without any.
 fn quality_of_service(pod: &Value) -> &'static str {
     let lists = ["/spec/containers", "/spec/initContainers"];
     let containers: Vec<&Value> =

@@ -1,4 +1,4 @@
-//! Rows of tables, as `kubectl get` shows them.
+//! Table rows, as in `kubectl get`.
 
 /// A list of cells of various types.
 macro_rules! row {
@@ -20,7 +20,7 @@ use super::view::{entries, flag, given, integer, list, part, text};
 use super::{Resource, data};
 use format::{age, containers_and_images, label_selector, labels, or_none};
 
-/// The cells of one row; `now` in seconds since the epoch.
+/// Returns the cells of one row; `now` in seconds since the epoch.
 pub(super) fn cells(resource: &Resource, object: &Value, now: i64) -> Vec<Value> {
     let metadata = part(object, "metadata");
     let row = Row {
@@ -42,7 +42,7 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: i64) -> Vec<Value>
     .unwrap_or_else(|| plain(resource, metadata, now))
 }
 
-/// The row of a kind that has no rule here: what is special about it stays empty.
+/// Returns the row of a kind without a rule here: its special columns are empty.
 fn plain(resource: &Resource, metadata: &Value, now: i64) -> Vec<Value> {
     let columns = data::columns(resource);
     let cells = columns.iter().map(|column| match column.0 {

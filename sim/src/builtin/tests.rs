@@ -119,7 +119,7 @@ mod golden {
 
     use super::*;
 
-    /// What the apiserver module fills in around the functions of this module.
+    /// Adds what the apiserver module does around the functions of this module.
     fn system_fields(object: &mut Value, reply: &Value, namespaced: bool) {
         let metadata = object["metadata"].as_object_mut().expect("an object has metadata");
         for field in ["uid", "creationTimestamp"] {
@@ -133,7 +133,7 @@ mod golden {
         metadata.remove("resourceVersion");
     }
 
-    /// What our pipeline makes of a request: the object, or the refusal in the form of the recorded answers.
+    /// Returns the result of our pipeline for a request: the object, or the error in the form of the recorded answers.
     fn answer(resource: &Resource, step: &Value, stored: Option<&Value>) -> (Value, Vec<String>) {
         let mut object = step["body"].clone();
         if let Some(message) = decode_error(resource, &object, Source::Document) {
@@ -189,7 +189,8 @@ mod golden {
         json!({"reason": "Invalid", "causes": causes})
     }
 
-    /// The server walks maps in a random order; elsewhere the order of causes is its own.
+    /// Sorts the causes of map entries: the server iterates over maps in a random order. Elsewhere the order of causes is
+    /// deterministic.
     fn sort_map_entries(causes: &mut [Value]) {
         let of_map = |cause: &Value| {
             ["hard[", "limits[0].", "data["].iter().any(|map| cause.to_string().contains(map))
@@ -199,12 +200,12 @@ mod golden {
         }
     }
 
-    /// The recorded answer without what the real server allocates, with causes in a fixed order.
+    /// Returns the recorded answer without the real server's allocations, with causes in a fixed order.
     fn expected(step: &Value) -> Value {
         let mut reply = step["reply"].clone();
         if let Some(causes) = reply.get_mut("causes").and_then(Value::as_array_mut) {
             for cause in causes.iter_mut() {
-                // Below the first line stands a diff of the server's internal types.
+                // After the first line there is a diff of the server's internal types.
                 let message = cause["message"].as_str().expect("a message is text");
                 cause["message"] = message.lines().next().unwrap_or_default().into();
             }
@@ -214,7 +215,7 @@ mod golden {
         reply
     }
 
-    /// Which addresses and ports are free differs from run to run.
+    /// Removes the allocated addresses and ports, which differ from run to run.
     fn without_allocations(mut object: Value) -> Value {
         if object["kind"] == "Service"
             && let Some(spec) = object["spec"].as_object_mut()
@@ -230,7 +231,7 @@ mod golden {
         object
     }
 
-    /// Lists the places where two documents differ.
+    /// Lists the paths at which two documents differ.
     fn differences(place: &str, ours: &Value, theirs: &Value, report: &mut String) {
         match (ours, theirs) {
             (Value::Object(left), Value::Object(right)) => {
@@ -256,7 +257,7 @@ mod golden {
         }
     }
 
-    /// The order of unknown fields is that of the request's text, which is lost here.
+    /// Compares texts without their order. Unknown fields are in the order of the request's text, which is not kept here.
     fn same_texts(recorded: &Value, ours: &[String]) -> bool {
         let mut recorded: Vec<&str> =
             recorded.as_array().expect("a list").iter().filter_map(Value::as_str).collect();
@@ -266,7 +267,7 @@ mod golden {
         recorded == ours
     }
 
-    /// The row that the real server shows, ages apart.
+    /// Compares with the row of the real server, except ages.
     fn compare_cells(resource: &Resource, stored: &Value, case: &Value, report: &mut String) {
         let columns = columns(resource);
         let ours = cells(resource, stored, 0);

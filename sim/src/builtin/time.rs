@@ -1,8 +1,8 @@
-//! Times as the server reads and writes them.
+//! Times as the server decodes and encodes them.
 
 use jiff::{Timestamp, Unit};
 
-/// Reads an RFC 3339 time and writes it in UTC and whole seconds, as `metav1.Time` does.
+/// Parses an RFC 3339 time and formats it in UTC and whole seconds, as `metav1.Time` does.
 pub(super) fn seconds(text: &str) -> Result<String, String> {
     read(text, "2006-01-02T15:04:05Z07:00", false)?
         .round(jiff::TimestampRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Floor))
@@ -10,13 +10,13 @@ pub(super) fn seconds(text: &str) -> Result<String, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Reads a time with six decimal places and writes it in UTC, as `metav1.MicroTime` does.
+/// Parses a time with six decimal places and formats it in UTC, as `metav1.MicroTime` does.
 pub(super) fn micros(text: &str) -> Result<String, String> {
     let time = read(text, "2006-01-02T15:04:05.000000Z07:00", true)?;
     Ok(format!("{time:.6}"))
 }
 
-/// The seconds since the epoch of a time in an object.
+/// Returns the seconds since the epoch of a time in an object.
 pub(super) fn epoch_seconds(text: &str) -> Option<i64> {
     text.parse::<Timestamp>().ok().map(Timestamp::as_second)
 }
@@ -28,7 +28,7 @@ fn read(text: &str, layout: &str, fraction: bool) -> Result<Timestamp, String> {
     text.parse().map_err(|_| format!("parsing time {text:?}: {}", out_of_range(text)))
 }
 
-/// Walks the layout; where the text departs from it, the rest of the text and the layout's element.
+/// Matches the text with the layout; the error is the rest of the text and the element of the layout that does not match.
 fn scan(text: &str, fraction: bool) -> Result<(), (&str, &'static str)> {
     let elements = [
         ("2006", 4),

@@ -1,4 +1,4 @@
-//! The Go types behind the built-in kinds: what reading and writing an object through them does.
+//! The Go types behind the built-in kinds, for decoding and encoding.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use super::Resource;
 
 const TYPES: &str = include_str!("../../schemas/types.json");
 
-/// A type as a field or list item has it.
+/// The type of a field or list item.
 #[derive(Debug, Clone)]
 pub(super) enum Shape {
     Bool,
@@ -26,19 +26,19 @@ pub(super) enum Shape {
 /// A field of a struct.
 #[derive(Debug)]
 pub(super) struct Field {
-    /// Name of the embedded struct that holds the field, with a dot behind it; empty if it holds the field itself.
+    /// Name of the embedded struct with the field, followed by a dot; empty if the struct has the field itself.
     pub(super) embedded: String,
     pub(super) shape: Shape,
     pub(super) omit_empty: bool,
     pub(super) omit_zero: bool,
 }
 
-/// What stands behind a type's name.
+/// The definition of a named type.
 #[derive(Debug)]
 pub(super) enum Definition {
     Struct(BTreeMap<&'static str, Field>),
     Alias(Shape),
-    /// Reads and writes itself.
+    /// A type with its own decoder and encoder.
     Custom,
 }
 
@@ -121,7 +121,7 @@ fn shape(text: &'static str) -> Shape {
     }
 }
 
-/// The name of the type of a kind.
+/// Returns the name of the type of a kind.
 pub(super) fn of_resource(resource: &Resource) -> Option<&'static str> {
     let Resource { group, version, kind, .. } = resource;
     let key =
@@ -129,12 +129,12 @@ pub(super) fn of_resource(resource: &Resource) -> Option<&'static str> {
     types().kinds.get(key.as_str()).copied()
 }
 
-/// What stands behind a name.
+/// Returns the definition of a name.
 pub(super) fn lookup(name: &str) -> Option<&'static Definition> {
     types().definitions.get(name)
 }
 
-/// The fields of a struct that are written as null where they hold nothing; none if it is no struct.
+/// Returns the fields of a struct that are encoded as null if they are empty; none if it is not a struct.
 pub(super) fn held_if_null(name: &str) -> Option<Vec<&'static str>> {
     let Some(Definition::Struct(fields)) = lookup(name) else { return None };
     let is_held = |field: &Field| match &field.shape {
@@ -151,12 +151,12 @@ pub(super) fn held_if_null(name: &str) -> Option<Vec<&'static str>> {
     Some(held.map(|(name, _)| *name).collect())
 }
 
-/// The last part of a name: `Container` of `io.k8s.api.core.v1.Container`.
+/// Returns the last component of a name: `Container` of `io.k8s.api.core.v1.Container`.
 pub(super) fn short(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// A type as Go writes it: `v1.Container` for a name, `map[string]string` and the like for the rest.
+/// Returns a type in Go's notation: `v1.Container` for a name, `map[string]string` and the like for the rest.
 pub(super) fn go_name(shape: &Shape) -> String {
     match shape {
         Shape::Bool => "bool".to_owned(),

@@ -1,4 +1,4 @@
-//! What the real server's code refuses, in its words, one file a family of kinds.
+//! The validation of the real server's code, with its messages, one file for each family of kinds.
 
 mod access;
 mod address;
@@ -27,7 +27,7 @@ use super::view::{part, text};
 use super::{Resource, autoscaling, field::Path, names};
 use crate::cause::Cause;
 
-/// Judges a new object (`old` is none) or an update.
+/// Validates a new object (`old` is none) or an update.
 pub(super) fn object(
     resource: &Resource,
     subresource: Option<&str>,
@@ -114,7 +114,7 @@ fn status(resource: &Resource, object: &Value, old: Option<&Value>, causes: &mut
     }
 }
 
-/// A namespace is terminating if, and only if, it is being deleted.
+/// Checks that a namespace is terminating if, and only if, it is being deleted.
 fn namespace_phase(namespace: &Value, causes: &mut Vec<Cause>) {
     let phase = text(part(namespace, "status"), "phase");
     let (wanted, when) = if part(namespace, "metadata").get("deletionTimestamp").is_some() {
@@ -128,7 +128,7 @@ fn namespace_phase(namespace: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Judges the name of a new object, or a `generateName` if it is a prefix.
+/// Validates the name of a new object, or a `generateName` if it is a prefix.
 pub(super) fn name(resource: &Resource, name: &str, is_prefix: bool) -> Vec<String> {
     let stand_in = if is_prefix { names::without_trailing_dash(name) } else { name.to_owned() };
     match (resource.group, resource.kind) {
@@ -139,7 +139,7 @@ pub(super) fn name(resource: &Resource, name: &str, is_prefix: bool) -> Vec<Stri
     }
 }
 
-/// A value that may not change.
+/// Checks that a value does not change.
 fn immutable(path: &Path, object: &Value, old: Option<&Value>, field: &str, causes: &mut Vec<Cause>) {
     if let Some(old) = old
         && object.get(field) != old.get(field)
@@ -148,7 +148,7 @@ fn immutable(path: &Path, object: &Value, old: Option<&Value>, field: &str, caus
     }
 }
 
-/// One of a closed set of words; an empty one is missing.
+/// Checks that a value is one of a closed set of words; an empty one is missing.
 fn choice(path: &Path, value: &Value, field: &str, supported: &[&str], causes: &mut Vec<Cause>) {
     let path = path.child(field);
     match text(value, field) {

@@ -1,4 +1,4 @@
-//! What the real server's code lets pass and warns of: names and pod templates that may not do what they seem to.
+//! The real server's warnings for valid objects: names and pod templates that may have unexpected effects.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use super::view::{given, integer, list, part, text};
 use super::{Resource, names};
 use crate::cause::text::quote;
 
-/// The warnings about a new object (`old` is none) or an update, in its normal form.
+/// Returns the warnings about a new object (`old` is none) or an update, in its normalised form.
 pub(super) fn object(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
     if old.is_none() {
         warnings.extend(name(resource, text(part(object, "metadata"), "name")));
     }
-    // People do not write pods again, and programs do it often.
+    // Users rarely update pods, but programs do it often.
     let is_judged = old.is_none_or(|old| resource.kind != "Pod" && is_new_generation(resource, object, old));
     if is_judged && let Some((spec, path)) = pod_spec(resource, object) {
         environment(spec, &path, &mut warnings);
@@ -51,7 +51,7 @@ fn is_new_generation(resource: &Resource, object: &Value, old: &Value) -> bool {
     }
 }
 
-/// The pod spec that an object holds, and where.
+/// Returns the pod spec of an object and its path.
 fn pod_spec<'a>(resource: &Resource, object: &'a Value) -> Option<(&'a Value, Path)> {
     let fields: &[&str] = match (resource.group, resource.kind) {
         ("", "Pod") => &["spec"],
@@ -74,7 +74,7 @@ fn containers<'a>(spec: &'a Value, path: &Path) -> impl Iterator<Item = (&'a Val
     })
 }
 
-/// A variable that is given again without using what it was.
+/// Warns of a variable that is defined again without a reference to its earlier value.
 fn environment(spec: &Value, path: &Path, warnings: &mut Vec<String>) {
     for (container, path) in containers(spec, path) {
         let variables = list(container, "env");

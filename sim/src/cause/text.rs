@@ -1,10 +1,10 @@
-//! How the server's language prints values, since its messages quote them.
+//! Formats values in the way of Go, because the server's messages quote them.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// A value as field errors show it: scalars plainly, strings quoted, the rest as JSON.
+/// Formats a value for a field error: scalars without quotes, strings quoted, the rest as JSON.
 pub(crate) fn bad_value(value: &Value) -> String {
     match value {
         Value::String(string) => quote(string),
@@ -13,7 +13,7 @@ pub(crate) fn bad_value(value: &Value) -> String {
     }
 }
 
-/// A quoted string, with the escapes of `%q`.
+/// Quotes a string, with the escapes of `%q`.
 pub(crate) fn quote(string: &str) -> String {
     let mut out = String::with_capacity(string.len() + 2);
     out.push('"');
@@ -48,7 +48,7 @@ fn is_unprintable(char: char) -> bool {
         | '\u{205f}'..='\u{206f}' | '\u{3000}' | '\u{feff}' | '\u{e000}'..='\u{f8ff}')
 }
 
-/// Compact JSON with the characters escaped that would matter inside of HTML.
+/// Formats compact JSON, and escapes the characters with a meaning in HTML.
 pub(crate) fn json(value: &Value) -> String {
     let plain = value.to_string();
     let mut out = String::with_capacity(plain.len());
@@ -65,7 +65,7 @@ pub(crate) fn json(value: &Value) -> String {
     out
 }
 
-/// A value as `%v` prints it: `map[a:1 b:[x y]]`.
+/// Formats a value like `%v`: `map[a:1 b:[x y]]`.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -84,7 +84,7 @@ pub(crate) fn plain(value: &Value) -> String {
     }
 }
 
-/// A float as `%v` prints it: the shortest digits, with an exponent below -4 and from 21.
+/// Formats a float like `%v`: the shortest digits, with an exponent below -4 and from 21.
 pub(crate) fn float(float: f64) -> String {
     let scientific = format!("{float:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
@@ -96,7 +96,7 @@ pub(crate) fn float(float: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
-/// The type of a value as Go's decoder names it.
+/// Returns the type of a value as Go's decoder names it.
 pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -108,7 +108,7 @@ pub(crate) fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// The name of a value's type.
+/// Returns the name of a value's type.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
@@ -121,7 +121,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// A value as `%#v` prints it, in the language's own notation.
+/// Formats a value like `%#v`, in Go syntax.
 pub(crate) fn source(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),

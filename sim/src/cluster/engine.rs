@@ -1,4 +1,4 @@
-//! What moves a cluster: the next thing that is due is taken, and what follows from it is sent on its way.
+//! The event loop of a cluster: it takes the next due item and schedules what follows from it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,22 +17,22 @@ use super::faults::{FaultModel, FaultVerdict, Transit};
 use super::journal::{Author, Carried, Change, Entry, What};
 use super::stream::{self, Stream, WatchBatch};
 
-/// Something that arrives somewhere.
+/// A message that arrives at the server or at a process.
 #[derive(Debug)]
 pub(super) enum Arrival {
-    /// A request, at the server.
+    /// A request arrives at the server.
     Request { process: usize, life: u32, request: Request },
-    /// An answer, at the process.
+    /// An answer arrives at the process.
     Answer { process: usize, life: u32, id: ActionId, outcome: Outcome },
-    /// What a watch has seen, at the process.
+    /// A watch event arrives at the process.
     Seen { process: usize, life: u32, stream: u64, event: Event },
-    /// The time to list for a watch.
+    /// It is time to list for a watch.
     List { process: usize, life: u32, kind: Arc<Kind>, stream: u64 },
-    /// The time for a process to begin anew.
+    /// It is time for a process to restart.
     Start { process: usize, life: u32 },
 }
 
-/// What comes next.
+/// The next item to process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Next {
     Arrival,
@@ -41,7 +41,7 @@ pub(super) enum Next {
 }
 
 impl Arrival {
-    /// The process that must run to take it.
+    /// Returns the process that must run to receive it.
     fn meant_for(&self) -> Option<usize> {
         match self {
             Self::Answer { process, .. } | Self::Seen { process, .. } | Self::List { process, .. } => {
@@ -61,7 +61,7 @@ impl<W: FaultModel> Cluster<W> {
             .enumerate()
             .filter_map(|(index, process)| Some((process.deadline(resyncs)?, Next::Wake(index))));
         let tick = self.tick_at.map(|at| (at, Next::Tick));
-        // Of what is due at the same time, arrivals come first and the control plane comes last.
+        // Among items that are due at the same time, arrivals are first and the control plane is last.
         let all = arrival.into_iter().chain(wake).chain(tick);
         all.map(|(at, next)| (at.max(self.clock), next)).min_by_key(|(at, next)| (*at, *next))
     }
@@ -87,7 +87,7 @@ impl<W: FaultModel> Cluster<W> {
     }
 
     pub(super) fn arrive(&mut self, number: u64, arrival: Arrival) {
-        // What is meant for a process that does not run waits for it, in its order.
+        // A message for a process that does not run waits for it, in order.
         if let Some(process) = arrival.meant_for() {
             let until = self.processes[process].paused_until;
             if until > self.clock {
@@ -168,7 +168,7 @@ impl<W: FaultModel> Cluster<W> {
         let step = it.machine.step(event.clone(), now);
         for request in step.requests.iter().cloned() {
             let delay = match &request.action {
-                // These ask the process itself, which asks the server.
+                // The process itself handles these and sends the requests to the server.
                 Action::Watch { .. } | Action::Unwatch { .. } => Duration::ZERO,
                 action => self.delay(process, Transit::Request(action)),
             };
@@ -179,7 +179,7 @@ impl<W: FaultModel> Cluster<W> {
         }
     }
 
-    /// How long something of a process is under way.
+    /// Returns how long a message of a process is in transit.
     fn delay(&mut self, process: usize, hop: Transit<'_>) -> Duration {
         if self.processes[process].is_foreign() {
             return Duration::ZERO;
@@ -187,7 +187,7 @@ impl<W: FaultModel> Cluster<W> {
         self.weather.delay(self.clock, process, hop)
     }
 
-    /// The server has changed: tells the journal and the watches, and wakes the actors.
+    /// Records a change of the server in the journal, notifies the watches and wakes the actors.
     pub(super) fn changed(&mut self, by: Author, before: u64) {
         if self.server.revision() == before {
             return;
@@ -200,7 +200,7 @@ impl<W: FaultModel> Cluster<W> {
         self.look();
     }
 
-    /// Sends what watches have seen on its way.
+    /// Schedules the delivery of new watch events.
     pub(super) fn look(&mut self) {
         let now = self.timestamp();
         for process in 0..self.processes.len() {
@@ -235,7 +235,7 @@ impl<W: FaultModel> Cluster<W> {
             None => stream.begin(&mut self.server, now, lag, unwatched),
         };
         self.show(process, kind, sight, stream::RETRY);
-        // Who lists from the past watches from the past: what came after is told at once.
+        // A list of an old state starts its watch at that state: the later changes are delivered immediately.
         self.look();
     }
 
@@ -265,8 +265,8 @@ impl<W: FaultModel> Cluster<W> {
         let Request { id, action } = request;
         let lives = self.lives(process, life);
         match action {
-            // Nothing befalls these: they ask the process itself, which has an answer at once and changes nothing by it. What
-            // befalls watches is in [`Cluster::list`], and a death between two requests comes with either of them.
+            // No fault applies to these: the process itself answers them at once and changes nothing. [`Cluster::list`] injects
+            // the faults of watches. A crash between two requests is covered by the crash faults of the requests around it.
             Action::Watch { .. } | Action::Unwatch { .. } if !lives => {}
             Action::Watch { kind, scope } => {
                 self.watch(process, &kind, scope);
@@ -298,7 +298,7 @@ impl<W: FaultModel> Cluster<W> {
 
     pub(super) fn serve_as_fated(&mut self, process: usize, life: u32, id: ActionId, action: &Action) {
         let lives = self.lives(process, life);
-        // Nobody is left whom anything could befall.
+        // No process is left to which a fault could apply.
         let fate = if lives {
             self.weather.fate(self.carried, self.clock, process, action)
         } else {

@@ -1,20 +1,20 @@
-//! What lies beyond Kubernetes: the APIs and brokers that some controllers act on.
+//! The systems outside Kubernetes: the APIs and brokers that some controllers use.
 
 use std::any::Any;
 
 use jiff::Timestamp;
 use lockstep_core::engine::action::{Action, Outcome};
 
-/// The world beyond Kubernetes. It sees the time only when something happens to it.
+/// The systems outside Kubernetes. They see the time only when an action or an event reaches them.
 pub trait ExternalSystems: Any + Send {
-    /// Carries out an action that is no request to Kubernetes.
+    /// Executes an action that is not a request to Kubernetes.
     fn carry_out(&mut self, process: usize, action: &Action, now: Timestamp) -> Outcome;
 
-    /// A process has died, and its connections with it.
+    /// Handles the crash of a process: its connections are closed.
     fn died(&mut self, process: usize);
 }
 
-/// Whether an action is for the world beyond Kubernetes.
+/// Returns whether an action is for a system outside Kubernetes.
 pub(super) fn is_outside(action: &Action) -> bool {
     matches!(
         action,

@@ -1,86 +1,86 @@
-//! What goes wrong in a cluster, and how long everything takes.
+//! The fault model of a cluster: which faults are injected, and how long each step takes.
 
 use std::time::Duration;
 
 use lockstep_core::engine::action::{Action, Class, Failure};
 use lockstep_core::object::Kind;
 
-/// What becomes of one request.
+/// The fault that is injected into one request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FaultVerdict {
-    /// It is carried out and answered.
+    /// The request is executed and answered.
     Served,
-    /// It is not carried out; the answer is this failure.
+    /// The request is not executed; the answer is this failure.
     Failed(Failure),
-    /// It is carried out; the answer is lost, so the process learns of an unknown outcome.
+    /// The request is executed, but the answer is lost, so the process sees an unknown outcome.
     AnswerLost,
-    /// The process dies before it is carried out.
+    /// The process crashes before the request is executed.
     CrashedBefore,
-    /// The process dies after it was carried out, before the answer.
+    /// The process crashes after the request was executed, before the answer.
     CrashedAfter,
 }
 
 impl FaultVerdict {
-    /// A failure of a class, without effect.
+    /// Returns a failure of this class, without effect on the server.
     pub fn failed(class: Class) -> Self {
         Self::Failed(Failure::new(class, "injected"))
     }
 }
 
-/// Something that is under way for a while.
+/// A message in transit.
 #[derive(Debug, Clone, Copy)]
 pub enum Transit<'a> {
     /// A request, on its way to the server.
     Request(&'a Action),
     /// An answer, on its way back.
     Answer(&'a Action),
-    /// What a watch of this kind has seen, on its way to the process.
+    /// Watch events of this kind, on their way to the process.
     Watch(&'a Kind),
-    /// A process that begins anew after a crash.
+    /// The restart of a process after a crash.
     Restart,
 }
 
-/// Decides what goes wrong. Everything that it is asked is asked in an order that follows from the run, so that whatever
-/// it draws by lot follows from its seed. What is left out does not go wrong and takes no time.
+/// Decides which faults are injected. The order of the calls follows from the run, so random draws follow from the seed. The
+/// default of each method injects no fault and takes no time.
 pub trait FaultModel {
-    /// What becomes of a request that has just reached the server. The number counts the requests of the cluster.
+    /// Returns the fault for a request that has just reached the server. The number counts the requests of the cluster.
     fn fate(&mut self, number: u64, at: Duration, process: usize, action: &Action) -> FaultVerdict {
         let _ = (number, at, process, action);
         FaultVerdict::Served
     }
 
-    /// How long something is under way.
+    /// Returns how long a message is in transit.
     fn delay(&mut self, at: Duration, process: usize, hop: Transit<'_>) -> Duration {
         let _ = (at, process, hop);
         Duration::ZERO
     }
 
-    /// Whether a request that is under way when its process dies reaches the server all the same.
+    /// Returns whether a request in transit reaches the server although its process has crashed.
     fn outlives(&mut self, action: &Action) -> bool {
         let _ = action;
         false
     }
 
-    /// By how many changes the state from which a list is served lies behind.
+    /// Returns by how many changes a list is stale.
     fn list_lag(&mut self, at: Duration, process: usize, kind: &Kind) -> u64 {
         let _ = (at, process, kind);
         0
     }
 
-    /// What a watch meets instead of a list, if it meets anything. It tries again, as often as need be. This and
-    /// [`FaultModel::refuses_watch`] are all that can befall a watch: it has no answer of its own, and no effect on the server.
+    /// Returns the failure that replaces a list of a watch, if any. The watch retries as often as necessary. This and
+    /// [`FaultModel::refuses_watch`] are the only failures of a watch: it has no answer of its own, and no effect on the server.
     fn refuses_list(&mut self, at: Duration, process: usize, kind: &Kind) -> Option<Failure> {
         let _ = (at, process, kind);
         None
     }
 
-    /// What a watch meets that is to begin after its list, if it meets anything.
+    /// Returns the failure of a watch that starts after its list, if any.
     fn refuses_watch(&mut self, at: Duration, process: usize, kind: &Kind) -> Option<Failure> {
         let _ = (at, process, kind);
         None
     }
 
-    /// Whether what a watch has seen is told twice.
+    /// Returns whether a watch event is delivered twice.
     fn repeats(&mut self, at: Duration, process: usize, kind: &Kind) -> bool {
         let _ = (at, process, kind);
         false
@@ -117,13 +117,13 @@ impl<W: FaultModel + ?Sized> FaultModel for Box<W> {
     }
 }
 
-/// Nothing goes wrong, nothing takes time.
+/// Injects no faults and no delays.
 #[derive(Debug, Clone, Copy)]
 pub struct NoFaults;
 
 impl FaultModel for NoFaults {}
 
-/// Decides the fate of requests and nothing else, by their number and action.
+/// Sets the fault of each request from its number and action, and injects no other faults.
 pub struct Interference<F>(pub F);
 
 impl<F: FnMut(u64, &Action) -> FaultVerdict> FaultModel for Interference<F> {

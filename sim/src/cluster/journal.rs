@@ -1,4 +1,4 @@
-//! What happened in a cluster, in order.
+//! The journal: what happened in a cluster, in order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,80 +11,80 @@ use serde_json::Value;
 
 use super::FaultVerdict;
 
-/// One thing that happened.
+/// One entry of the journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// When, since the beginning.
+    /// Time since the beginning of the run.
     pub at: Duration,
-    /// What.
+    /// What happened.
     pub what: What,
 }
 
-/// The things that happen.
+/// The kinds of entries.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
-    /// A process began, or began anew.
+    /// A process started or restarted.
     Started {
-        /// Which.
+        /// The process.
         process: usize,
     },
-    /// A process died.
+    /// A process crashed.
     Died {
-        /// Which.
+        /// The process.
         process: usize,
     },
-    /// A machine took an event in.
+    /// A machine processed an event.
     Stepped {
         /// Its process.
         process: usize,
         /// The clocks of the process.
         now: Now,
-        /// What went in.
+        /// The input event.
         event: Event,
-        /// What came out.
+        /// The output of the machine.
         step: Step,
     },
-    /// A request reached the server, or was kept from it.
+    /// A request reached the server, or a fault prevented that.
     Carried(Carried),
-    /// An object came, changed or went.
+    /// An object was created, changed or removed.
     Changed(Change),
 }
 
-/// One request that was carried out, or would have been.
+/// One request that was executed, or would have been without a fault.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Carried {
-    /// Whose.
+    /// The process that sent it.
     pub process: usize,
     /// Its id.
     pub id: ActionId,
-    /// What was asked for.
+    /// The requested action.
     pub action: Action,
-    /// What became of it.
+    /// The injected fault.
     pub fate: FaultVerdict,
-    /// The class of the failure that the server answered, or that stood in for its answer.
+    /// The class of the failure that the server returned, or of the injected failure.
     pub failed: Option<Class>,
 }
 
 /// One change of one object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// Who made it.
+    /// The author of the change.
     pub by: Author,
     /// The object.
     pub object: ObjectRef,
-    /// Its state before; none if it is new.
+    /// The state before the change; none if the object is new.
     pub old: Option<Arc<Value>>,
-    /// Its state after; none if it is gone.
+    /// The state after the change; none if the object was removed.
     pub new: Option<Arc<Value>>,
 }
 
-/// Who changes objects.
+/// The author of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Author {
     /// A process, by its number.
     Process(usize),
-    /// People and foreign controllers, by what they are.
+    /// A user or a foreign controller, by name.
     Client(&'static str),
-    /// The control plane itself: its garbage collector, its namespace controller.
+    /// The control plane itself: the garbage collector or the namespace controller.
     ControlPlane,
 }

@@ -1,4 +1,4 @@
-//! One process: a machine, its requests under way and its watches. It keeps nothing that a crash would not take.
+//! One process: a machine, its requests in flight and its watches. It holds no state that would survive a crash.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,12 +12,12 @@ use lockstep_core::object::Kind;
 
 use super::stream::Stream;
 
-/// What a process runs.
+/// The program of a process.
 pub trait Program {
-    /// The machine of a process that begins, or begins anew.
+    /// Returns the machine of a process that starts or restarts.
     fn machine(&self) -> Box<dyn Machine>;
 
-    /// The request by which an action is carried out.
+    /// Encodes an action as a request.
     fn encode(&self, action: &Action, field_manager: &str) -> Result<http::Request<Vec<u8>>, Failure> {
         wire::encode(action, field_manager)
     }
@@ -30,19 +30,19 @@ impl<F: Fn() -> Box<dyn Machine>> Program for F {
 }
 
 pub(super) struct Process {
-    /// What begins anew after a crash; none for a foreign controller, which never dies.
+    /// The program that restarts after a crash; none for a foreign controller, which never crashes.
     pub(super) program: Option<Box<dyn Program>>,
     pub(super) machine: Box<dyn Machine>,
-    /// Counts its lives: what was meant for an earlier one is lost.
+    /// Counts the restarts: a message for an earlier incarnation is lost.
     pub(super) life: u32,
     pub(super) alive: bool,
-    /// Whether it leads, now or as soon as it begins.
+    /// Whether it leads, now or as soon as it starts.
     pub(super) leading: bool,
-    /// When this life began.
+    /// When this incarnation started.
     pub(super) began: Duration,
-    /// Until when it does not run, though it lives.
+    /// Until when the process is paused, although it is alive.
     pub(super) paused_until: Duration,
-    /// How far its wall clock is off, in milliseconds.
+    /// Error of its wall clock, in milliseconds.
     pub(super) skew_ms: i64,
     pub(super) streams: BTreeMap<Arc<Kind>, Stream>,
 }
@@ -76,12 +76,12 @@ impl Process {
         }
     }
 
-    /// Whether it is somebody else's.
+    /// Returns whether it is a foreign controller.
     pub(super) fn is_foreign(&self) -> bool {
         self.program.is_none()
     }
 
-    /// When the machine wants to be woken, in the cluster's time; resyncs only if they count.
+    /// Returns the deadline of the machine, in the cluster's time. It ignores resyncs unless `resyncs` is set.
     pub(super) fn deadline(&self, resyncs: bool) -> Option<Duration> {
         if !self.alive {
             return None;

@@ -1,4 +1,4 @@
-//! One watch of a process: a list, then what changes after it.
+//! One watch of a process: a list, then the changes after it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,23 +14,23 @@ use serde_json::{Value, json};
 
 use crate::apiserver::{ApiServer, Response, WatchId};
 
-/// How long a watch that was refused waits before it tries again.
+/// Delay before a refused watch is retried.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) kind: Arc<Kind>,
     scope: Scope,
-    /// Tells this watch from earlier ones of the same kind, so that what those had under way is not taken for its own.
+    /// Distinguishes this watch from earlier ones of the same kind, so that their events in transit are not delivered to it.
     pub(super) id: u64,
     open: Option<WatchId>,
-    /// Whether it could be listed, but was refused when it was to begin.
+    /// Whether the list succeeded, but the watch after it was refused.
     unwatchable: bool,
-    /// When the last of what it has seen arrives: nothing overtakes within one watch.
+    /// When the last of its events arrives: no event overtakes another within one watch.
     pub(super) last_arrival: Duration,
 }
 
-/// What a watch has seen, and whether it is over.
+/// New watch events, and whether the watch has ended.
 #[derive(Debug, Default)]
 pub(super) struct WatchBatch {
     pub(super) events: Vec<Event>,
@@ -48,8 +48,8 @@ impl Stream {
         }
     }
 
-    /// Lists and watches, as far as the watch is not refused. A list is not complete where the watch was refused before and
-    /// is refused again.
+    /// Lists, and starts the watch if it is not refused. A list is not complete if the watch was refused before and is refused
+    /// again.
     pub(super) fn begin(
         &mut self,
         server: &mut ApiServer,
@@ -58,7 +58,7 @@ impl Stream {
         refused: Option<Failure>,
     ) -> WatchBatch {
         let mut sight = self.list(server, now, lag);
-        // What can't even be listed says nothing of the watch.
+        // A failed list shows nothing about the watch.
         if sight.over {
             return sight;
         }
@@ -74,7 +74,7 @@ impl Stream {
         sight
     }
 
-    /// Lists, from a state that lies so many changes behind, and watches from there.
+    /// Lists from a state that is `lag` changes old, and watches from there.
     fn list(&mut self, server: &mut ApiServer, now: Timestamp, lag: u64) -> WatchBatch {
         self.close(server);
         let selector = self.scope.selector.replace('/', "%2F");
@@ -83,7 +83,7 @@ impl Stream {
         let path = format!("{collection}?labelSelector={selector}{}", name.unwrap_or_default());
         let (code, mut list) = match Self::list_of(server, &path, now, lag) {
             (200, list) => (200, list),
-            // History does not reach back so far.
+            // The history does not go back that far.
             _ if lag > 0 => Self::list_of(server, &path, now, 0),
             refused => refused,
         };
@@ -99,7 +99,7 @@ impl Stream {
         let version = list["metadata"]["resourceVersion"].as_str().unwrap_or("0");
         let path = format!("{path}&watch=true&resourceVersion={version}");
         match ask(server, &path, now) {
-            // A state from before the kind was served can be listed, but not watched from: clients list again, without a version.
+            // A state from before the kind was served can be listed, but not watched. Clients list again, without a version.
             Some(Response::Watch(_, id)) if lag > 0 && server.is_watch_refused(id) => {
                 server.cancel_watch(id);
                 return self.list(server, now, 0);
@@ -110,7 +110,7 @@ impl Stream {
         WatchBatch { events, over: false }
     }
 
-    /// Could not list, or not watch.
+    /// Returns a batch that ends with this failure of the list or the watch.
     pub(super) fn refused(&self, failure: Failure) -> WatchBatch {
         let failed = Event::WatchFailed { kind: Arc::clone(&self.kind), failure };
         WatchBatch { events: vec![failed], over: true }
@@ -133,7 +133,7 @@ impl Stream {
         }
     }
 
-    /// What has changed since the last look.
+    /// Returns the changes since the last call.
     pub(super) fn look(&mut self, server: &mut ApiServer, now: Timestamp) -> WatchBatch {
         let mut sight = WatchBatch::default();
         let Some(id) = self.open else { return sight };
@@ -161,7 +161,7 @@ impl Stream {
         Event::Applied { kind: Arc::clone(&self.kind), object: self.trim(object) }
     }
 
-    /// What the shell's watches hand on: metadata alone where that was asked for; list items with their kind filled in.
+    /// Returns the object as the shell's watches deliver it: metadata only if requested, and list items with their kind added.
     fn trim(&self, mut object: Arc<Value>) -> Arc<Value> {
         if self.scope.metadata_only {
             return Arc::new(json!({ "metadata": object["metadata"] }));

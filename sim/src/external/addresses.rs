@@ -1,4 +1,4 @@
-//! Ranges of addresses, as pools and networks write them.
+//! Address ranges, in the notation of pools and networks.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// Reads `192.0.2.0/24` (whatever its host bits) or `192.0.2.1 - 192.0.2.9`.
+    /// Parses `192.0.2.0/24` (with any host bits) or `192.0.2.1 - 192.0.2.9`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         if let Some((address, bits)) = text.split_once('/') {
             let (address, bits): (IpAddr, u32) = (address.trim().parse().ok()?, bits.trim().parse().ok()?);
@@ -33,27 +33,27 @@ impl Range {
         (first.is_ipv4() == last.is_ipv4() && first <= last).then_some(Self { first, last })
     }
 
-    /// Whether an address is one of them.
+    /// Returns whether it contains an address.
     pub(super) fn contains(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.first.is_ipv4() && (self.first..=self.last).contains(&address)
     }
 
-    /// Whether they are of IPv4.
+    /// Returns whether the addresses are IPv4.
     pub(super) fn is_v4(&self) -> bool {
         self.first.is_ipv4()
     }
 
-    /// How many they are, as far as that can be counted.
+    /// Returns the number of addresses, up to the maximum of the type.
     pub(super) fn size(&self) -> u64 {
         u64::try_from(bits(self.last) - bits(self.first)).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    /// Whether one address is in both.
+    /// Returns whether both contain the same address.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         self.is_v4() == other.is_v4() && self.first <= other.last && other.first <= self.last
     }
 
-    /// All of them, in order.
+    /// Returns all addresses, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = IpAddr> + use<> {
         let is_v4 = self.first.is_ipv4();
         let make = move |bits: u128| match u32::try_from(bits) {

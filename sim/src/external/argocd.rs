@@ -1,24 +1,25 @@
-//! Argo CD: brings what its Applications say to the clusters that it knows, and tells what became of it.
+//! Argo CD: deploys its Applications to the registered clusters, and reports their state.
 //!
 //! ```text
 //!  Application ─▶ compared ─▶ OutOfSync ─▶ operation ─▶ Running ─▶ release on the cluster ─▶ Succeeded ─▶ Synced
 //!                    │                                                                   Progressing ─▶ Healthy
 //!                    ├▶ InvalidSpecError: no such project or cluster, or one that the project does not permit
-//!                    └▶ ComparisonError: the cluster does not answer or does not let it in, or there is no such chart
+//!                    └▶ ComparisonError: the cluster is unreachable or refuses access, or there is no such chart
 //! ```
 //!
-//! Its objects have no status subresource: each of its writes counts up their generation. What it can't compare it calls
-//! Healthy, as the real one does, with a sync status of Unknown.
+//! Its objects have no status subresource: each of its writes increments their generation. An Application that it can't compare
+//! is Healthy, as in the real one, with the sync status Unknown.
 //!
-//! A chart has a `PostSync` hook if its values say that it fails or never ends ([`release`]).
+//! A chart has a `PostSync` hook if its values request one that fails or never ends ([`release`]).
 //!
-//! It compares from a cache: of a cluster that does not answer any more it repeats what it saw last, until something is to be changed. Of
-//! one that refuses its credentials it does so for 75 seconds.
-//! An operation that fails is tried again as its `retry` says, at growing distances; then the same source is never tried again. A
-//! `Terminating` operation ends at once. One that waits for a hook goes on waiting whatever its Application says by now: neither a
-//! change nor drift is brought to the cluster before it has ended.
+//! It compares from a cache. For a cluster that is no longer reachable, it repeats the last observation until a change has to be
+//! deployed. For a cluster that refuses its credentials, it does so for 75 seconds. A failed operation is retried with
+//! exponential backoff, as its `retry` specifies; after that, the same source is never retried. A `Terminating` operation ends
+//! immediately. An operation that waits for a hook continues to wait, even if its Application has changed: no change and no drift
+//! correction is deployed before it has ended.
 //!
-//! Left out: sources other than Helm charts, other hooks and the finalizers of hooks, pruning, sync windows and roles of projects.
+//! Not modelled: sources other than Helm charts, other hooks and the finalizers of hooks, pruning, sync windows and roles of
+//! projects.
 //!
 //! [`release`]: crate::external::dpu_clusters::release
 
@@ -46,53 +47,53 @@ mod status;
 
 pub use self::status::repeated;
 
-/// Where Argo CD runs; objects elsewhere are nothing to it.
+/// The namespace of Argo CD; it ignores objects in other namespaces.
 pub const NAMESPACE: &str = "dpf-argo-cd-system";
-/// What holds Applications until their workloads are gone, and projects until their Applications are. The last two say
-/// how workloads go, which is all the same here.
+/// The finalizers that keep Applications until their workloads are removed, and projects until their Applications are removed.
+/// The last two select how workloads are removed; the model treats them the same.
 pub const FINALIZERS: [&str; 3] = [
     "resources-finalizer.argocd.argoproj.io",
     "resources-finalizer.argocd.argoproj.io/foreground",
     "resources-finalizer.argocd.argoproj.io/background",
 ];
-/// Tells of a Secret what it is for; that of a cluster says `cluster`.
+/// The label with the purpose of a Secret; `cluster` for a cluster.
 pub const SECRET_TYPE: &str = "argocd.argoproj.io/secret-type";
-/// On an Application or the Secret of a cluster, with the value `true`: Argo CD leaves it alone.
+/// On an Application or the Secret of a cluster, with the value `true`: Argo CD ignores it.
 pub const SKIP_RECONCILE: &str = "argocd.argoproj.io/skip-reconcile";
-/// Asks for a refresh, and goes with it.
+/// Requests a refresh. Argo CD removes the annotation with the refresh.
 pub const REFRESH: &str = "argocd.argoproj.io/refresh";
 
-/// The kind of its applications.
+/// Returns the kind of its Applications.
 pub fn application_kind() -> Arc<Kind> {
     Kind::known("argoproj.io", "v1alpha1", "Application", "applications", true)
 }
 
-/// The kind of its projects.
+/// Returns the kind of its projects.
 pub fn project_kind() -> Arc<Kind> {
     Kind::known("argoproj.io", "v1alpha1", "AppProject", "appprojects", true)
 }
 
-/// Charts, by the URL of their repository as an Application names it, and their name.
+/// Charts, by the URL of their repository as in an Application, and their name.
 pub type Charts = BTreeSet<(String, String)>;
 
 /// Argo CD's application controller.
 #[derive(Debug, Clone, Default)]
 pub struct ArgoCd {
-    /// The charts that repositories have, in any version; all that are asked for, if that is not said.
+    /// The charts in the repositories, in any version; none if every requested chart exists.
     charts: Option<Charts>,
     kubeconfigs: Kubeconfigs,
-    /// The clusters that it has seen.
+    /// The clusters that it has accessed.
     cache: Cache,
-    /// Applications that need nothing, by name, for as long as nothing changes that they were judged by.
+    /// Applications in their final state, by name, until one of the inputs of that evaluation changes.
     settled: BTreeMap<String, Settled>,
 }
 
-/// What an Application was judged by, in versions.
+/// The inputs of the evaluation of an Application, as versions.
 #[derive(Debug, Clone, PartialEq)]
 struct Settled {
     application: u64,
     release: Option<(ObjectRef, u64)>,
-    /// Of all projects, Secrets and clusters: the newest version, and how many there are.
+    /// For all projects, Secrets and clusters: the newest version, and their number.
     surroundings: [(u64, usize); 3],
 }
 
@@ -126,7 +127,7 @@ impl Controller for ArgoCd {
             }
             let wishes = look.wishes();
             let release = self.tend(look, &target, application);
-            // One that goes waits for more than that.
+            // An Application that is being deleted depends on further objects.
             if look.wishes() == wishes && !is_deleting(application) {
                 let release = release.map(|target| {
                     let version = look.get(&target).map_or(0, resource_version);
@@ -149,12 +150,12 @@ impl Controller for ArgoCd {
 }
 
 impl ArgoCd {
-    /// One whose repositories have these charts and no others.
+    /// Returns an Argo CD with exactly these charts in its repositories.
     pub fn offering(charts: Charts) -> Self {
         Self { charts: Some(charts), ..Self::default() }
     }
 
-    /// Does for one Application what is missing. Returns where its release should be, if that is known.
+    /// Executes the pending work for one Application. Returns the location of its release, if it is known.
     fn tend(
         &mut self,
         look: &mut ReadView<'_>,

@@ -1,4 +1,4 @@
-//! DPF: clusters of DPUs, which are ready once their kubeconfig works.
+//! DPF: DPU clusters, which are ready once their kubeconfig works.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use super::read_view::ReadView;
 use super::status::{self, Findings};
 use super::{reference, secret_kind};
 
-/// What holds a DPUCluster until DPF has cleaned up behind it.
+/// The finalizers that keep a DPUCluster until DPF has cleaned up.
 pub const FINALIZERS: [&str; 2] = [
     "provisioning.dpu.nvidia.com/cluster-manager-clean-up",
     "provisioning.dpu.nvidia.com/cluster-manager-internal-clean-up",
 ];
-/// The keys of a kubeconfig Secret: what DPF reads today, and what it read in 24.10.
+/// The keys of a kubeconfig Secret: the one that DPF reads today, and the one that it read in 24.10.
 pub const KUBECONFIG_KEYS: [&str; 2] = ["super-admin.conf", "admin.conf"];
 
-/// The kind of its clusters.
+/// Returns the kind of its clusters.
 pub fn cluster_kind() -> Arc<Kind> {
     Kind::known("provisioning.dpu.nvidia.com", "v1alpha1", "DPUCluster", "dpuclusters", true)
 }
@@ -78,7 +78,7 @@ fn tend(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, kubeconfig
     }
     let sickness = sickness(look, cluster, kubeconfigs);
     let was_ready = status::is_true(cluster, "Ready");
-    // A health check takes its time, whichever way it goes.
+    // A health check takes time, with either result.
     let is_ready = match (was_ready, &sickness) {
         (false, None) => look.after(target, "healthy"),
         (true, Some(_)) => !look.after(target, "unhealthy"),
@@ -98,7 +98,7 @@ fn tend(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, kubeconfig
     look.keep_status(target, cluster, &status);
 }
 
-/// Why the cluster is not healthy: its kubeconfig is none, or it does not answer.
+/// Returns why the cluster is not healthy: its kubeconfig is invalid, or it is unreachable.
 fn sickness(look: &ReadView<'_>, cluster: &Value, kubeconfigs: &mut Kubeconfigs) -> Option<String> {
     match kubeconfigs.access(look, cluster) {
         Err(trouble) => Some(trouble),

@@ -1,16 +1,14 @@
-//! Clusters of DPUs: whom they let in, and what runs there.
+//! DPU clusters: their access control, and the releases on them.
 //!
-//! A cluster is what its DPUCluster says. It is reached at the server of its kubeconfig by whoever has the credentials in
-//! it, so that whoever gives the kubeconfig other credentials has rotated them; with the annotation [`UNREACHABLE`] it is
-//! reached by nobody. What runs there stands beside its DPUCluster, a ConfigMap for each release of a chart
-//! ([`release`]), and goes with it:
+//! A DPUCluster object defines the cluster. The cluster is reachable at the server of its kubeconfig, with the credentials in the
+//! kubeconfig. Other credentials in the kubeconfig are a rotation. With the annotation [`UNREACHABLE`], the cluster is
+//! unreachable. Each release of a chart is a ConfigMap in the namespace of the DPUCluster ([`release`]), and is deleted with it:
 //!
 //! ```text
 //!  kubectl --namespace <that of the DPUCluster> get configmaps --selector external.lockstep/cluster=<its name>
 //! ```
 //!
-//! The cluster itself does what kubelets do: a release that was put there comes up, or does not, and one that is deleted
-//! takes its time to go.
+//! The cluster does what kubelets do: a new release becomes healthy or fails, and a deleted release takes a while to stop.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,10 +28,10 @@ pub mod release;
 
 pub use self::access::Access;
 
-/// On a DPUCluster, with the value `true`: the cluster can't be reached.
+/// On a DPUCluster, with the value `true`: the cluster is unreachable.
 pub const UNREACHABLE: &str = "external.lockstep/unreachable";
 
-/// The clusters themselves.
+/// The controller of the DPU clusters.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DpuClusters;
 
@@ -50,7 +48,7 @@ impl Controller for DpuClusters {
             let target = reference(&config_map_kind(), object);
             let cluster = ObjectRef::namespaced(&cluster_kind(), metadata(object, "namespace"), cluster);
             if is_deleting(object) {
-                // Of a cluster that is gone nothing has to be stopped.
+                // If the cluster was deleted, nothing has to be stopped.
                 let stopped = look.get(&cluster).is_none() || look.long_after(&target, "stop");
                 if let Some(gone) = finalizer::remove(&target, object, release::FINALIZER).filter(|_| stopped)
                 {
@@ -66,12 +64,12 @@ impl Controller for DpuClusters {
     }
 }
 
-/// The kubeconfigs that have been read, each with the version of its Secret: reading one takes long.
+/// The parsed kubeconfigs, each with the version of its Secret: parsing is slow.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kubeconfigs(BTreeMap<ObjectRef, (u64, Option<Access>)>);
 
 impl Kubeconfigs {
-    /// How a cluster is reached.
+    /// Returns the access to a cluster.
     pub(super) fn access(&mut self, look: &ReadView<'_>, cluster: &Value) -> Result<&Access, String> {
         let name = cluster["spec"]["kubeconfig"].as_str().unwrap_or_default();
         if name.is_empty() {
@@ -89,7 +87,7 @@ impl Kubeconfigs {
     }
 }
 
-/// Whether a cluster answers whoever calls it.
+/// Returns whether a cluster is reachable.
 pub(super) fn is_reachable(cluster: &Value) -> bool {
     annotation(cluster, UNREACHABLE) != Some("true")
 }

@@ -5,9 +5,9 @@
 //!                                                                           └▶ etcd ─▶ API server ─▶ available ─▶ version
 //! ```
 //!
-//! No Pod of a control plane runs; whatever takes time takes the time of the [`Pace`](super::Pace). Nodes join by themselves,
-//! so that `status.version` completes some time after `status.controlPlaneVersion`. What may happen to a control plane is
-//! written on its HostedCluster: [`AILS`], [`NODES`], [`RELEASES`], [`STUCK`].
+//! No Pod of a control plane runs; the [`Pace`](super::Pace) sets the delays. Nodes join automatically, so `status.version`
+//! completes some time after `status.controlPlaneVersion`. Annotations of the HostedCluster cause failures of its control plane:
+//! [`AILS`], [`NODES`], [`RELEASES`], [`STUCK`].
 
 use std::sync::Arc;
 
@@ -27,39 +27,39 @@ mod release;
 mod status;
 mod teardown;
 
-/// What holds hosted clusters and node pools until HyperShift has cleaned up behind them.
+/// The finalizer that keeps hosted clusters and node pools until HyperShift has cleaned up.
 pub const FINALIZER: &str = "hypershift.openshift.io/finalizer";
-/// Where HyperShift itself runs.
+/// The namespace of HyperShift itself.
 pub const NAMESPACE: &str = "hypershift";
 /// Its Deployment.
 pub const OPERATOR: &str = "operator";
-/// The ConfigMap that tells which versions it can host.
+/// The ConfigMap with the versions that it can host.
 pub const SUPPORTED_VERSIONS: &str = "supported-versions";
 
 /// On a HostedCluster, with the value [`DEGRADED`] or [`FLAPPING`]: its control plane has lost replicas.
 pub const AILS: &str = "external.lockstep/ails";
-/// It serves all the same.
+/// It still serves requests.
 pub const DEGRADED: &str = "degraded";
-/// It comes and goes.
+/// It is available only at times.
 pub const FLAPPING: &str = "flapping";
 /// On a HostedCluster, with the value [`UNREACHABLE`]: HyperShift can't reach the registry of its release images.
 pub const RELEASES: &str = "external.lockstep/releases";
-/// It does not answer.
+/// The registry is unreachable.
 pub const UNREACHABLE: &str = "unreachable";
-/// On a HostedCluster, with the value [`NO_NODES`]: no node is there that a version of the whole cluster could run on, so that
+/// On a HostedCluster, with the value [`NO_NODES`]: no node has joined on which a version of the whole cluster could run, so
 /// `status.version` stays `Partial`.
 pub const NODES: &str = "external.lockstep/nodes";
 /// There are none.
 pub const NO_NODES: &str = "none";
-/// On a HostedCluster, with the value `true`: it is not taken down completely, however long one waits.
+/// On a HostedCluster, with the value `true`: its deletion never completes.
 pub const STUCK: &str = "external.lockstep/stuck";
 
-/// The kind of hosted clusters.
+/// Returns the kind of hosted clusters.
 pub fn hosted_cluster_kind() -> Arc<Kind> {
     Kind::known("hypershift.openshift.io", "v1beta1", "HostedCluster", "hostedclusters", true)
 }
 
-/// The kind of their node pools.
+/// Returns the kind of their node pools.
 pub fn node_pool_kind() -> Arc<Kind> {
     Kind::known("hypershift.openshift.io", "v1beta1", "NodePool", "nodepools", true)
 }
@@ -114,13 +114,14 @@ impl Controller for HyperShift {
     }
 }
 
-/// The namespace of a control plane.
+/// Returns the namespace of a control plane.
 pub fn control_plane_namespace(namespace: &str, name: &str) -> String {
     format!("{namespace}-{}", name.replace('.', "-"))
 }
 
-/// Whether a HostedCluster has ever completed an image, so that a NodePool may have it: by the versions of the whole cluster,
-/// or by those of its control plane where none of the former is complete. One that tells nothing yet admits any.
+/// Returns whether a HostedCluster has ever completed an image, so that a NodePool may use it. It checks the versions of the
+/// whole cluster, or those of its control plane if none of the former is complete. A HostedCluster without history permits any
+/// image.
 pub fn has_completed(cluster: &Value, image: &str) -> bool {
     let history = |field: &str| cluster["status"][field]["history"].as_array().cloned().unwrap_or_default();
     let (of_all, of_control_plane) = (history("version"), history("controlPlaneVersion"));
@@ -130,13 +131,13 @@ pub fn has_completed(cluster: &Value, image: &str) -> bool {
     deciding.is_empty() || deciding.iter().filter(is_complete).any(|entry| entry["image"] == resolved)
 }
 
-/// The control plane's Service, in its namespace.
+/// Returns the control plane's Service, in its namespace.
 fn api_server_service(cluster: &Value) -> ObjectRef {
     let namespace = control_plane_namespace(metadata(cluster, "namespace"), metadata(cluster, "name"));
     ObjectRef::namespaced(&service_kind(), &namespace, "kube-apiserver")
 }
 
-/// What stands in a cluster in which HyperShift is installed: the objects, in the order in which they are created.
+/// Returns the objects of an installation of HyperShift, in the order of their creation.
 pub fn installation() -> Vec<Value> {
     let labels = json!({ "app": OPERATOR });
     let versions = json!({ "versions": ["4.20", "4.19", "4.18", "4.17", "4.16", "4.15", "4.14"] });
@@ -168,7 +169,7 @@ pub fn installation() -> Vec<Value> {
     ]
 }
 
-/// The Pods of HyperShift's Deployment are there as soon as they are wanted.
+/// Updates HyperShift's Deployment: its Pods are ready as soon as they are requested.
 fn keep_deployment(look: &mut ReadView<'_>, target: &ObjectRef, deployment: &Value) {
     let replicas = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
     let generation = deployment["metadata"]["generation"].clone();

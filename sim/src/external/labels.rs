@@ -1,9 +1,9 @@
-//! Label selectors, as pools hold them.
+//! Label selectors in pools.
 
 use lockstep_core::object::label;
 use serde_json::Value;
 
-/// Whether a label selector matches an object. One that can't be read matches nothing.
+/// Returns whether a label selector matches an object. An invalid selector matches nothing.
 pub(super) fn matches(selector: &Value, object: &Value) -> bool {
     let labels = selector["matchLabels"].as_object().into_iter().flatten();
     let mut terms = selector["matchExpressions"].as_array().into_iter().flatten();

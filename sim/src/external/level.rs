@@ -1,7 +1,8 @@
-//! What the worlds share: a controller that looks at everything after each event and asks for whatever is missing.
+//! The common base of the external systems: a level-triggered controller that reads all objects after each event and requests
+//! every missing change.
 //!
-//! Whatever it needs to know stands in the objects, so that it can begin anew at any time. It remembers only what is under
-//! way: requests, and when the next steps are due.
+//! All of its essential state is in the objects, so it can restart at any time. It keeps in memory only its requests in flight,
+//! and the due times of its next steps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,22 +19,22 @@ use serde_json::Value;
 use super::pace::Pace;
 use super::read_view::{Key, Raw, ReadView, Seen, Timers};
 
-/// How long a write that failed waits before it is tried again.
+/// Delay before a failed write is retried.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A controller of somebody else.
+/// A foreign controller.
 pub trait Controller {
-    /// Its name, under which it writes.
+    /// Its name, which is its field manager.
     const NAME: &'static str;
 
-    /// The kinds that it watches, everywhere.
+    /// Returns the kinds that it watches, in all namespaces.
     fn kinds() -> Vec<Arc<Kind>>;
 
-    /// Looks at everything and asks for what is missing.
+    /// Reads all objects and requests the missing changes.
     fn look(&mut self, look: &mut ReadView<'_>);
 }
 
-/// A controller, as a machine. It heeds no leadership: there is one of it.
+/// A controller as a machine. It ignores leadership: only one instance runs.
 #[derive(Debug)]
 pub struct Level<C> {
     controller: C,
@@ -42,9 +43,9 @@ pub struct Level<C> {
     seen: Seen,
     timers: Timers,
     in_flight: BTreeMap<ActionId, Action>,
-    /// Objects whose last write failed, and until when they are left alone.
+    /// Objects with a failed write, and when they are retried.
     held_back: BTreeMap<ObjectRef, Monotonic>,
-    /// When something is due that no event tells.
+    /// The next deadline, for work that no event triggers.
     due: Option<Deadline>,
     requests: u64,
 }
@@ -54,7 +55,7 @@ fn key_of(object: &Value) -> Key {
 }
 
 impl<C: Controller> Level<C> {
-    /// A controller at its pace; the jitter follows from the seed.
+    /// Returns a controller with these delays; the jitter follows from the seed.
     pub fn new(controller: C, pace: Pace, seed: u64) -> Self {
         let seen = C::kinds().into_iter().map(|kind| (kind, Cache::default())).collect();
         Self {

@@ -1,12 +1,12 @@
-//! MetalLB: gives the addresses of its pools to Services of type `LoadBalancer`.
+//! MetalLB: allocates the addresses of its pools to Services of type `LoadBalancer`.
 //!
-//! It evaluates one Service at a time, when that Service or the configuration has changed. A Service that asks for an address
-//! of another loses its own at once. It is evaluated again once any Service gives its address back: one that goes, that is no
-//! load balancer any more, or that asked in vain. A Service that moves to another address wakes nobody: a refused one then needs
-//! any write on it. `tests/tests/metallb.rs` compares this with MetalLB 0.16.2.
-//! Pools count in MetalLB's own [`NAMESPACE`] only. While one of them is invalid, the configuration before stays loaded.
+//! It evaluates one Service at a time, when that Service or the configuration has changed. A Service that requests an address of
+//! another loses its own immediately. It is evaluated again once any Service releases its address: by its deletion, by a change
+//! of its type, or by a refused request. The move of a Service to another address triggers no evaluation: a refused Service then
+//! needs any write on it. `tests/tests/metallb.rs` compares this with MetalLB 0.16.2. MetalLB uses only the pools in its own
+//! [`NAMESPACE`]. While one of them is invalid, the previous configuration stays loaded.
 //!
-//! Left out: sharing one address between Services, and more than one address for a Service.
+//! Not modelled: addresses shared by several Services, and more than one address for a Service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -23,15 +23,15 @@ use super::{namespace_kind, reference, service_kind};
 
 mod pool;
 
-/// Where MetalLB runs.
+/// The namespace of MetalLB.
 pub const NAMESPACE: &str = "metallb-system";
-/// Where MetalLB writes from which pool an address is.
+/// The annotation in which MetalLB writes the pool of an address.
 pub const POOL_ANNOTATION: &str = "metallb.io/ip-allocated-from-pool";
-/// By which a Service asks for an address; the older one is honoured too.
+/// The annotations by which a Service requests an address; the older one still works.
 pub const REQUEST_ANNOTATIONS: [&str; 2] =
     ["metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs"];
 
-/// The kind of its pools.
+/// Returns the kind of its pools.
 pub fn pool_kind() -> Arc<Kind> {
     Kind::known("metallb.io", "v1beta1", "IPAddressPool", "ipaddresspools", true)
 }
@@ -39,11 +39,11 @@ pub fn pool_kind() -> Arc<Kind> {
 /// MetalLB's controller.
 #[derive(Debug, Clone, Default)]
 pub struct MetalLb {
-    /// The addresses that Services have; none before the first look.
+    /// The addresses of Services; none before the first evaluation.
     given: Option<BTreeMap<ObjectRef, IpAddr>>,
-    /// The version of each Service that was evaluated.
+    /// The version of each evaluated Service.
     evaluated: BTreeMap<ObjectRef, String>,
-    /// The configuration that is loaded.
+    /// The loaded configuration.
     pools: Vec<Pool>,
 }
 
@@ -106,7 +106,7 @@ impl Controller for MetalLb {
 }
 
 impl MetalLb {
-    /// Loads the configuration if it is valid. If it has changed, all Services are evaluated by it.
+    /// Loads the configuration if it is valid. If it has changed, all Services are evaluated with it.
     fn load(&mut self, look: &ReadView<'_>) {
         let own = look.all(&pool_kind()).filter(|pool| metadata(pool, "namespace") == NAMESPACE);
         let read = own.filter(|pool| !is_deleting(pool)).map(Pool::read);
@@ -126,7 +126,7 @@ impl MetalLb {
         }
     }
 
-    /// Writes to its pools how much of each is in use.
+    /// Writes the usage of each pool to its status.
     fn count(&self, look: &mut ReadView<'_>) {
         for pool in &self.pools {
             let target = ObjectRef::namespaced(&pool_kind(), NAMESPACE, &pool.name);
@@ -151,7 +151,7 @@ impl MetalLb {
     }
 }
 
-/// The addresses that Services have when MetalLB starts.
+/// Returns the addresses of Services when MetalLB starts.
 fn at_start(services: &BTreeMap<ObjectRef, &Value>) -> BTreeMap<ObjectRef, IpAddr> {
     let mut taken = BTreeSet::new();
     let assigned = services.iter().filter_map(|(target, service)| Some((target.clone(), assigned(service)?)));
@@ -168,12 +168,13 @@ fn assigned(service: &Value) -> Option<IpAddr> {
     service["status"]["loadBalancer"]["ingress"][0]["ip"].as_str()?.parse().ok()
 }
 
-/// Whether a Service tells of no address.
+/// Returns whether a Service has no address in its status.
 fn is_bare(service: &Value) -> bool {
     annotation(service, POOL_ANNOTATION).is_none() && assigned(service).is_none()
 }
 
-/// The address that a Service asks for; an error, with which nothing changes, if it can't be read or is asked for in two ways.
+/// Returns the address that a Service requests. If the request can't be parsed or there are two, returns an error, and nothing
+/// changes.
 fn requested(service: &Value) -> Result<Option<IpAddr>, ()> {
     let by_annotation = REQUEST_ANNOTATIONS.iter().find_map(|key| annotation(service, key));
     let by_spec = service["spec"]["loadBalancerIP"].as_str().filter(|address| !address.is_empty());
@@ -184,13 +185,13 @@ fn requested(service: &Value) -> Result<Option<IpAddr>, ()> {
     }
 }
 
-/// Whether an address is of the family of a Service's own, in its cluster.
+/// Returns whether an address is of the same family as a Service's cluster IP.
 fn is_of_family(service: &Value, address: IpAddr) -> bool {
     let own = service["spec"]["clusterIP"].as_str().and_then(|own| own.parse::<IpAddr>().ok());
     own.is_none_or(|own| own.is_ipv4() == address.is_ipv4())
 }
 
-/// The address that a Service should have, and the pool that it is from.
+/// Returns the address that a Service should have, and its pool.
 fn choose<'a>(
     pools: &'a [Pool],
     service: &Value,
@@ -209,7 +210,7 @@ fn choose<'a>(
         .or_else(|| pools.find_map(|pool| pool.next(may_have).map(|address| (address, &*pool.name))))
 }
 
-/// Makes the Service tell its address: first where it is from, then what it is. Returns whether anything was missing.
+/// Writes the address into the Service: first its pool, then the address. Returns whether anything was missing.
 fn assign(
     look: &mut ReadView<'_>,
     target: &ObjectRef,

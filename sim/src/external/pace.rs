@@ -1,23 +1,23 @@
-//! How long things take in the worlds.
+//! The delays of the external systems.
 
 use std::time::Duration;
 
-/// How slow a world is: each time is drawn anew between the two that are given.
+/// The delays of an external system: each is drawn between a minimum and a maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// For an ordinary step, such as the next component of a control plane.
+    /// Delay of an ordinary step, such as the next component of a control plane.
     pub step: (Duration, Duration),
-    /// For what takes long: taking a control plane down.
+    /// Delay of a slow step, such as the teardown of a control plane.
     pub teardown: (Duration, Duration),
 }
 
 impl Pace {
-    /// For people who watch: a control plane stands in about ten seconds.
+    /// For interactive use: a control plane is ready in about ten seconds.
     pub const BRISK: Self = Self {
         step: (Duration::from_millis(300), Duration::from_millis(1500)),
         teardown: (Duration::from_secs(2), Duration::from_secs(5)),
     };
-    /// For simulations: a control plane stands within three minutes, and is taken down within two more.
+    /// For simulations: a control plane is ready within three minutes, and is torn down within two more.
     pub const SLOW: Self = Self {
         step: (Duration::from_millis(100), Duration::from_secs(20)),
         teardown: (Duration::from_secs(10), Duration::from_mins(2)),

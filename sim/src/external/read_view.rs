@@ -1,4 +1,4 @@
-//! What a controller sees when it looks, and how it asks for what is missing.
+//! The view of a controller during one evaluation, and its requests for changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,39 +14,40 @@ use serde_json::{Value, json};
 
 use super::pace::Pace;
 
-/// One look at everything.
+/// One evaluation of all objects.
 pub struct ReadView<'a> {
     /// The time.
     pub now: Now,
     seen: &'a Seen,
     pace: &'a Pace,
     random: &'a mut Random,
-    /// What was due before this look, and what it waits for: a timer that a look does not ask for is forgotten.
+    /// The timers before this evaluation. A timer that this evaluation does not request again is dropped.
     before: Timers,
     timers: Timers,
     asked: Vec<Action>,
-    /// How often something was asked for or waited for.
+    /// Number of requests and timers in this evaluation.
     wishes: usize,
 }
 
 impl<'a> ReadView<'a> {
-    /// The objects of a watched kind, by namespace and name.
+    /// Returns the objects of a watched kind, by namespace and name.
     pub fn all(&self, kind: &Kind) -> impl Iterator<Item = &'a Value> + use<'a> {
         self.seen.get(kind).into_iter().flat_map(|cache| cache.iter().map(|(_, Raw(object))| &**object))
     }
 
-    /// One object of a watched kind.
+    /// Returns one object of a watched kind.
     pub fn get(&self, target: &ObjectRef) -> Option<&'a Value> {
         let key = (target.namespace.clone().unwrap_or_default(), target.name.clone());
         self.seen.get(&target.kind)?.get(&key).map(|Raw(object)| &**object)
     }
 
-    /// Whether a step for an object is due, counted from the first of the looks in a row that ask for it.
+    /// Returns whether a step for an object is due. The delay starts at the first of the consecutive evaluations that request the
+    /// step.
     pub fn after(&mut self, target: &ObjectRef, step: &'static str) -> bool {
         self.wait(target, step, self.pace.step)
     }
 
-    /// The same for what takes long.
+    /// Like [`ReadView::after`], with the delay of a slow step.
     pub fn long_after(&mut self, target: &ObjectRef, step: &'static str) -> bool {
         self.wait(target, step, self.pace.teardown)
     }
@@ -61,23 +62,23 @@ impl<'a> ReadView<'a> {
         Self { now, seen, pace, random, before, timers: Timers::new(), asked: Vec::new(), wishes: 0 }
     }
 
-    /// How often anything was wished for in this look: if it is as often as before, there is nothing to do.
+    /// Returns the number of requests and timers so far. If it does not change, there is nothing to do.
     pub(super) fn wishes(&self) -> usize {
         self.wishes
     }
 
-    /// What is waited for, and what is asked for.
+    /// Returns the timers and the requested actions.
     pub(super) fn finish(self) -> (Timers, Vec<Action>) {
         (self.timers, self.asked)
     }
 
-    /// Whether it is time for what comes again and again by itself. A world that waits for nothing else is at rest.
+    /// Returns whether a recurring step is due. A system with no other timer is idle.
     pub fn again_at(&mut self, target: &ObjectRef, step: &'static str, at: Monotonic) -> bool {
         self.timers.insert((target.clone(), step), Timer { at, at_rest: true });
         at <= self.now.monotonic
     }
 
-    /// Whether it is time for something that was put off. A world that puts it off without end is at rest meanwhile.
+    /// Returns whether a postponed step is due. With `at_rest`, a system with no other timer is idle.
     pub fn put_off_until(
         &mut self,
         target: &ObjectRef,
@@ -104,13 +105,13 @@ impl<'a> ReadView<'a> {
         at <= self.now.monotonic
     }
 
-    /// Asks for a write. Of one object only one is under way at a time: what is missing then is found by the next look.
+    /// Requests a write. Only one write for each object is in flight at a time: the next evaluation finds what is still missing.
     pub fn ask(&mut self, action: Action) {
         self.wishes += 1;
         self.asked.push(action);
     }
 
-    /// Asks for a status, unless it is what stands there.
+    /// Requests a status update, unless the status is up to date.
     pub fn keep_status(&mut self, target: &ObjectRef, object: &Value, status: &Value) {
         if let Some(patch) = merge_patch(&object["status"], status) {
             let patch = Arc::new(json!({ "status": patch }));
@@ -118,7 +119,7 @@ impl<'a> ReadView<'a> {
         }
     }
 
-    /// Asks for what makes an object another one, unless it is that one already.
+    /// Requests a change of an object, unless it is already as wanted.
     pub fn keep(&mut self, target: &ObjectRef, object: &Value, wanted: &Value) {
         if let Some(mut patch) = merge_patch(object, wanted) {
             patch["metadata"]["uid"] = object["metadata"]["uid"].clone();
@@ -129,18 +130,18 @@ impl<'a> ReadView<'a> {
 
 pub(super) type Key = (String, String);
 pub(super) type Seen = BTreeMap<Arc<Kind>, Cache<Key, Raw>>;
-/// When the steps that are waited for are due.
+/// When the pending steps are due.
 pub(super) type Timers = BTreeMap<(ObjectRef, &'static str), Timer>;
 
 /// When a step is due.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timer {
     pub(super) at: Monotonic,
-    /// Whether a world that waits for nothing but this is at rest.
+    /// Whether a system is idle if this is its only timer.
     pub(super) at_rest: bool,
 }
 
-/// An object as it was seen.
+/// An object as it was received.
 #[derive(Debug)]
 pub(super) struct Raw(pub(super) Arc<Value>);
 

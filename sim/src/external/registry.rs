@@ -1,4 +1,4 @@
-//! A container registry: which images it has, and who may pull them.
+//! A container registry: its images, and the credentials for them.
 
 use std::collections::BTreeMap;
 
@@ -14,35 +14,35 @@ use crate::cluster::ExternalSystems;
 pub struct Image {
     /// The digest of its manifest.
     pub digest: String,
-    /// The OpenShift version that its label tells.
+    /// The OpenShift version in its label.
     pub release: Option<String>,
-    /// `user:password` without which it can't be pulled.
+    /// The `user:password` that is required to pull it; none for a public image.
     pub credentials: Option<String>,
 }
 
-/// How the registry is.
+/// The health of the registry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Health {
-    /// It answers.
+    /// It is available.
     #[default]
     Up,
-    /// It can't be reached.
+    /// It is unreachable.
     Down,
-    /// It refuses everybody.
+    /// It refuses all clients.
     Forbidden,
 }
 
 /// The registry.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
-    /// Its images, by the whole reference.
+    /// Its images, by the full reference.
     pub images: BTreeMap<String, Image>,
-    /// How it is.
+    /// Its health.
     pub health: Health,
 }
 
 impl Registry {
-    /// Looks for an image as whoever has these credentials. No registry is asked for what is no reference.
+    /// Resolves an image with these credentials. A malformed reference is refused without a query.
     pub fn find(&self, reference: &str, credentials: Option<&str>) -> Result<FoundImage, Failure> {
         ImageReference::parse(reference).map_err(|problem| Failure::new(Class::Invalid, problem))?;
         let refused = || {

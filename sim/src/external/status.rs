@@ -1,4 +1,4 @@
-//! The conditions that worlds write.
+//! The conditions that the external systems write.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_core::engine::conditions::{self, Finding, Status};
@@ -6,7 +6,7 @@ use lockstep_core::object;
 use lockstep_core::time::Now;
 use serde_json::Value;
 
-/// The conditions of one object, being worked out anew.
+/// The new conditions of one object.
 #[derive(Debug)]
 pub(super) struct Findings {
     conditions: Vec<Condition>,
@@ -15,13 +15,13 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Begins with the conditions that the object has.
+    /// Starts with the existing conditions of the object.
     pub(super) fn of(object: &Value, now: Now) -> Self {
         let conditions = serde_json::from_value(object["status"]["conditions"].clone());
         Self { conditions: conditions.unwrap_or_default(), generation: object::generation(object), now }
     }
 
-    /// Enters what was found out.
+    /// Sets a condition.
     pub(super) fn set(
         &mut self,
         condition: &'static str,
@@ -33,7 +33,7 @@ impl Findings {
         conditions::set(&mut self.conditions, finding, self.generation, self.now);
     }
 
-    /// Takes a condition away.
+    /// Removes a condition.
     pub(super) fn remove(&mut self, condition: &str) {
         self.conditions.retain(|found| found.type_ != condition);
     }
@@ -43,7 +43,7 @@ impl Findings {
     }
 }
 
-/// Whether the object has the condition, and it holds.
+/// Returns whether a condition of the object is True.
 pub(super) fn is_true(object: &Value, condition: &str) -> bool {
     let all = object["status"]["conditions"].as_array().into_iter().flatten();
     all.into_iter().any(|found| found["type"] == condition && found["status"] == "True")

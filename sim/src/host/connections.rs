@@ -1,4 +1,4 @@
-//! Connections and the requests that come over them, whatever answers these.
+//! The connections of a host and the requests on them, independent of the service.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -19,16 +19,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{Listener, Stop};
 use crate::apiserver::BODY_MAX_BYTES;
 
-/// How long connections may take to finish when the host shuts down.
+/// Timeout for connections to finish when the host shuts down.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// The body of an answer.
 pub(crate) type Body = BoxBody<Bytes, Infallible>;
 
-/// Serves whoever the listener accepts until the stop is pulled.
+/// Serves the connections of the listener until the stop signal.
 ///
-/// All connections belong to this one task, so that they end in the order in which they began when it is dropped. (A
-/// runtime that is dropped ends its tasks in an order of its own, and a simulated crash would differ from run to run.)
+/// All connections belong to this one task, so that on drop they end in the order in which they began. (A dropped runtime ends
+/// its tasks in an arbitrary order, and a simulated crash would differ from run to run.)
 pub(crate) async fn serve<F>(
     mut listener: impl Listener,
     stop: Arc<Stop>,
@@ -42,10 +42,10 @@ pub(crate) async fn serve<F>(
             biased;
             () = stop.pulled() => break,
             accepted = listener.accept() => {
-                // A failed accept is a client that went away or a lack of descriptors; both pass.
+                // A failed accept means that a client disconnected or that file descriptors are exhausted; both are temporary.
                 match accepted {
                     Ok(stream) => {
-                        // A panic ends its connection and no other.
+                        // A panic ends its own connection only.
                         let connection = connection(stream, &stop, &answer);
                         connections.push(AssertUnwindSafe(connection).catch_unwind());
                     }
@@ -57,7 +57,7 @@ pub(crate) async fn serve<F>(
     }
     drop(listener);
     let drain = async { while connections.next().await.is_some() {} };
-    // What has not finished by then is dropped.
+    // Connections that have not finished by then are dropped.
     let _in_time = tokio::time::timeout(SHUTDOWN_GRACE, drain).await;
 }
 
@@ -72,14 +72,14 @@ async fn connection<F>(
         let answer = &answer;
         async move { Ok::<_, hyper::Error>(answer(whole(request).await?).await) }
     });
-    // Without a timer, which would end what is idle: a request that came just then would be lost. Clients end what they no
+    // Without an idle timeout: a request that arrived at the same moment would be lost. Clients close connections that they no
     // longer use.
     let connection = http1::Builder::new()
-        // A request that arrived whole is carried out, whatever became of its sender.
+        // A request that arrived completely is executed, even if its sender has disconnected.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    // An error ends the connection, of which the client learns by itself.
+    // An error ends the connection, which the client notices by itself.
     tokio::select! {
         biased;
         _ended = connection.as_mut() => return,
@@ -89,14 +89,14 @@ async fn connection<F>(
     let _closed = connection.await;
 }
 
-/// The request with its body.
+/// Reads the request with its body.
 async fn whole(request: http::Request<Incoming>) -> Result<http::Request<Bytes>, hyper::Error> {
     let (head, body) = request.into_parts();
     let body = match Limited::new(body, BODY_MAX_BYTES).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) => match error.downcast::<hyper::Error>() {
             Ok(error) => return Err(*error),
-            // Longer than servers read: hand it on as too long without holding it in memory.
+            // Longer than the limit of servers: pass on a body that is too long, without the real one in memory.
             Err(_) => Bytes::from(vec![0; BODY_MAX_BYTES + 1]),
         },
     };

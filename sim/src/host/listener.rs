@@ -1,4 +1,4 @@
-//! What a host accepts connections from.
+//! Sources of connections for a host.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ pub trait Listener: Send + 'static {
     /// One connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Waits for the next connection. Cancelling loses none.
+    /// Waits for the next connection. It is safe to cancel.
     fn accept(&mut self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
-    /// The address that is listened on.
+    /// Returns the address on which it listens.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 }
 
@@ -23,7 +23,7 @@ impl Listener for TcpListener {
 
     async fn accept(&mut self) -> io::Result<TcpStream> {
         let (stream, _) = TcpListener::accept(self).await?;
-        // Without it, small responses wait for acknowledgements; failing to set it only costs time.
+        // Without it, small responses wait for acknowledgements. A failure to set it costs only time.
         let _set = stream.set_nodelay(true);
         Ok(stream)
     }

@@ -1,4 +1,4 @@
-//! A host's listening, until it is told to stop or dropped.
+//! The listening task of a host, until it is stopped or dropped.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::connections::{self, Body};
 use super::{Listener, Stop};
 
-/// What listens and answers; dropping it ends it abruptly.
+/// A running listener; dropping it ends it abruptly.
 #[derive(Debug)]
 pub(crate) struct Serving {
     addr: SocketAddr,
@@ -19,7 +19,7 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Answers whoever the listener accepts, on the current tokio runtime, until the stop is pulled.
+    /// Answers the requests on the connections of the listener, on the current tokio runtime, until the stop signal.
     pub(crate) fn start<F>(
         listener: impl Listener,
         stop: Arc<Stop>,
@@ -33,7 +33,7 @@ impl Serving {
         Ok(Self { addr, stop, accept })
     }
 
-    /// The address that is listened on.
+    /// Returns the address on which it listens.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -41,7 +41,7 @@ impl Serving {
     /// Finishes the requests, then closes the connections.
     pub(crate) async fn shutdown(mut self) {
         self.stop.pull();
-        // It ends by the signal; a panic has nothing left to break.
+        // The task ends by the signal; a panic in it has no effect any more.
         let _ended = (&mut self.accept).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What hosts serve. It outlives them, as etcd outlives API servers.
+//! The state that hosts serve. It outlives them, as etcd outlives API servers.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 
 use crate::apiserver::{ApiServer, Response, WatchId, WatchPoll};
 
-/// Sees each request with its time and its answer, in the order in which they are served.
+/// Receives each request with its time and its answer, in the order of execution.
 pub type Witness = Box<dyn Fn(Timestamp, &http::Request<Bytes>, &Response) + Send + Sync>;
 
-/// A server, the clock that it goes by, and who waits for its changes. Clones share it.
+/// A server, its clock, and the tasks that wait for its changes. Clones share it.
 #[derive(Clone)]
 pub struct State(Arc<Shared>);
 
@@ -30,12 +30,12 @@ impl fmt::Debug for State {
 }
 
 impl State {
-    /// Holds a server that goes by the clock.
+    /// Returns a state with a server and its clock.
     pub fn new(server: ApiServer, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self::with_witness(server, clock, None)
     }
 
-    /// Holds a server whose requests are seen by the witness.
+    /// Returns a state with a witness that receives all requests of the server.
     pub fn witnessed(
         server: ApiServer,
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
@@ -53,7 +53,7 @@ impl State {
         Self(Arc::new(Shared { server, clock, witness, changed: Notify::new() }))
     }
 
-    /// Lets `run` work on the server, then wakes whoever waits for changes.
+    /// Calls `run` with the server, and then wakes the tasks that wait for changes.
     pub fn with_server<T>(&self, run: impl FnOnce(&mut ApiServer) -> T) -> T {
         let mut server = self.lock();
         let before = server.revision();
@@ -89,12 +89,12 @@ impl State {
         (self.0.clock)()
     }
 
-    /// Ends with the next change after this call, even if it is awaited later.
+    /// Completes with the next change after this call, even if it is polled later.
     pub(super) fn changed(&self) -> impl Future<Output = ()> + '_ {
         self.0.changed.notified()
     }
 
-    /// A panic in one request leaves whole objects behind, so that the server stays usable.
+    /// Locks the server, even after a panic: a request that panics leaves only complete objects.
     fn lock(&self) -> MutexGuard<'_, ApiServer> {
         self.0.server.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! One request to stop, heard by many in the order in which they began to listen.
+//! A stop signal for many tasks, which receive it in the order in which they began to listen.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,9 +20,9 @@ impl Stop {
         self.pulled.load(Ordering::SeqCst)
     }
 
-    /// Returns once it has been pulled.
+    /// Returns once the signal is set.
     pub(crate) async fn pulled(&self) {
-        // Made before the flag is read, it hears of whatever comes after.
+        // It is created before the flag is read, so it does not miss a later signal.
         let heard = self.listeners.notified();
         if !self.is_pulled() {
             heard.await;

@@ -1,4 +1,4 @@
-//! The body of a watch: events as they come, one line of JSON each.
+//! The body of a watch: each event as one line of JSON.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use http_body::Frame;
 use super::{State, Stop};
 use crate::apiserver::{WatchId, WatchPoll};
 
-/// One open watch; closing it on drop frees it when the client goes away.
+/// One open watch. It is closed on drop, when the client disconnects.
 struct Open {
     state: State,
     id: WatchId,
@@ -27,7 +27,7 @@ impl Drop for Open {
     }
 }
 
-/// The events of a watch until it ends or the host stops.
+/// Returns the events of a watch until it ends or the host stops.
 pub(super) fn events(
     state: State,
     id: WatchId,
@@ -41,7 +41,7 @@ pub(super) fn events(
 }
 
 impl Open {
-    /// Waits for events; none when the watch is over.
+    /// Waits for events; none when the watch has ended.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.closed || self.stop.is_pulled() {

@@ -1,4 +1,4 @@
-//! Turns good answers into the bad ones that clients meet.
+//! Corrupts answers in ways that clients may encounter.
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
@@ -7,52 +7,52 @@ use serde_json::{Value, json};
 
 use super::respond::response;
 
-/// How large a [huge](Damage::HugeBody) body is, in bytes.
+/// Size of a [huge](Damage::HugeBody) body, in bytes.
 pub const HUGE: usize = 65 * 1024 * 1024;
 
-/// What becomes of an answer. Items are counted round: on a page of three, 4 is the second. An answer without items
-/// stays as it is where an item is to be damaged.
+/// The corruption of an answer. Item numbers wrap around: on a page of three items, 4 is the second. If an answer has no items, a
+/// corruption of an item does not change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Damage {
-    /// 200 with a page of HTML, as portals and proxies answer.
+    /// 200 with a page of HTML, as from portals and proxies.
     Html,
-    /// The head without the body.
+    /// The response head without a body.
     EmptyBody,
-    /// The same JSON with 65 MiB of white space after it.
+    /// The same JSON with 65 MiB of whitespace after it.
     HugeBody,
-    /// JSON that ends halfway.
+    /// JSON that is truncated in the middle.
     TruncatedJson,
-    /// The times of an item's status are no times.
+    /// The times in an item's status are not times.
     WrongTimeFormat {
-        /// Which item.
+        /// The item.
         item: usize,
     },
     /// An item has no id.
     MissingId {
-        /// Which item.
+        /// The item.
         item: usize,
     },
-    /// An item is a text.
+    /// An item is a string.
     ItemNotAnObject {
-        /// Which item.
+        /// The item.
         item: usize,
     },
     /// An item has a null status.
     NullStatus {
-        /// Which item.
+        /// The item.
         item: usize,
     },
-    /// A server, or a proxy before it, fails.
+    /// An error of the server or of a proxy in front of it.
     ServerError(u16),
     /// 429.
     Throttled {
-        /// How long the client shall wait, in seconds.
+        /// The `Retry-After`, in seconds.
         retry_after: u32,
     },
 }
 
 impl Damage {
-    /// The answer with the damage.
+    /// Returns the answer with the corruption.
     pub fn inflict(self, answer: http::Response<Bytes>) -> http::Response<Bytes> {
         match self {
             Self::Html => {
@@ -103,7 +103,7 @@ fn on_item(
     })
 }
 
-/// Whatever is named a time becomes what Go prints.
+/// Replaces every time by the output format of Go.
 fn wrong_times(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,18 +1,18 @@
-//! Which resources a request asks for.
+//! Selects the resources of a request.
 
 use super::resource::Resource;
 use super::search::Search;
 use crate::apiserver::selector;
 
-/// What a listed resource must satisfy.
+/// The requirements for a listed resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Filter {
-    /// The cluster that it belongs to, if it must belong to one.
+    /// The cluster to which it must belong, if any.
     pub(super) owner: Option<String>,
     pub(super) query: Query,
 }
 
-/// The part that the client writes, in the language of the dialect.
+/// The query of the client, in the language of the dialect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Query {
     Selector(selector::Labels),
@@ -26,7 +26,7 @@ impl Default for Query {
 }
 
 impl Filter {
-    /// Whether it lets everything through.
+    /// Returns whether it accepts everything.
     pub(super) fn is_open(&self) -> bool {
         self.owner.is_none()
             && match &self.query {

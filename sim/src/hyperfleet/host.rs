@@ -1,4 +1,4 @@
-//! Serves the HyperFleet model over HTTP: on loopback, or on whatever else accepts connections.
+//! Serves the HyperFleet model over HTTP: on loopback, or on any other listener.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,19 +21,19 @@ use crate::host::Listener;
 use crate::host::connections::Body;
 use crate::host::serving::Serving;
 
-/// What befalls the answer to one request.
+/// The faults of the answer to one request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mishap {
-    /// How late it is.
+    /// The delay of the answer.
     pub delay: Duration,
-    /// What is wrong with it.
+    /// The corruption of the answer.
     pub damage: Option<Damage>,
 }
 
-/// Decides what befalls each answer.
+/// Decides the faults of each answer.
 pub type Weather = Box<dyn Fn(&http::Request<Bytes>) -> Mishap + Send + Sync>;
 
-/// What hosts serve, and how. It outlives them, as a database does. Clones share it.
+/// The state that hosts serve, and how. It outlives them, as a database does. Clones share it.
 #[derive(Clone)]
 pub struct State(Arc<Shared>);
 
@@ -61,40 +61,40 @@ impl fmt::Debug for State {
 }
 
 impl State {
-    /// Holds a model that goes by the clock.
+    /// Returns a state with a model and its clock.
     pub fn new(fleet: HyperFleet, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         let (fleet, service) = (Mutex::new(fleet), Mutex::default());
         let allowed = watch::Sender::new(u64::MAX);
         Self(Arc::new(Shared { fleet, clock: Box::new(clock), service, allowed }))
     }
 
-    /// Lets `run` look at the model or change it, beside the requests.
+    /// Calls `run` with the model, to read or change it outside of requests.
     pub fn with_fleet<T>(&self, run: impl FnOnce(&mut HyperFleet) -> T) -> T {
         run(&mut lock(&self.0.fleet))
     }
 
-    /// From now on, requests need this bearer token; with none, they need none.
+    /// Requires this bearer token from now on; with none, requests need no token.
     pub fn require_token(&self, token: Option<&str>) {
         lock(&self.0.service).token = token.map(str::to_owned);
     }
 
-    /// From now on, requests need the header `X-Tenant` with this value, as an API newer than 0.3.1 can demand; with none, they need
-    /// none.
+    /// Requires the header `X-Tenant` with this value from now on, as an API newer than 0.3.1 can; with none, requests need no
+    /// header.
     pub fn require_tenant(&self, tenant: Option<&str>) {
         lock(&self.0.service).tenant = tenant.map(str::to_owned);
     }
 
-    /// From now on, answers meet these faults; with none, all is well.
+    /// Sets the faults of answers from now on; with none, there are no faults.
     pub fn set_weather(&self, weather: Option<Weather>) {
         lock(&self.0.service).weather = weather;
     }
 
-    /// Answers only so many requests, counted from the first ever; those after them wait until more are allowed.
+    /// Answers only this many requests, counted from the first ever. Later requests wait until more are allowed.
     pub fn answer_only(&self, requests: u64) {
         self.0.allowed.send_replace(requests);
     }
 
-    /// How many requests were answered with each status code.
+    /// Returns how many requests were answered with each status code.
     pub fn answered(&self) -> BTreeMap<u16, u64> {
         lock(&self.0.service).answered.clone()
     }
@@ -144,12 +144,12 @@ impl Service {
     }
 }
 
-/// A panic in one request leaves whole resources behind, so that the model stays usable.
+/// Locks the mutex, even after a panic: a request that panics leaves only complete resources.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A running host; stopped by [`Host::shutdown`] or, abruptly, when dropped.
+/// A running host; stopped by [`Host::shutdown`] or, abruptly, on drop.
 #[derive(Debug)]
 pub struct Host {
     state: State,
@@ -157,7 +157,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Listens and serves the model on the current tokio runtime; port 0 takes a free port.
+    /// Listens and serves the model on the current tokio runtime; port 0 selects a free port.
     ///
     /// # Errors
     ///
@@ -166,7 +166,7 @@ impl Host {
         Self::start(TcpListener::bind(addr).await?, State::new(fleet, Timestamp::now))
     }
 
-    /// Serves what the state holds to whoever the listener accepts, on the current tokio runtime.
+    /// Serves the state on the connections of the listener, on the current tokio runtime.
     ///
     /// # Errors
     ///
@@ -178,12 +178,12 @@ impl Host {
         Ok(Self { state, serving })
     }
 
-    /// The base URL, below which the API's path begins.
+    /// Returns the base URL, to which the API's path is appended.
     pub fn url(&self) -> String {
         format!("http://{}", self.serving.addr())
     }
 
-    /// What is served, and how.
+    /// Returns the served state.
     pub fn state(&self) -> &State {
         &self.state
     }

@@ -1,9 +1,9 @@
-//! UUIDs of version 7 (RFC 9562): those of later resources sort after those of earlier ones.
+//! UUIDs of version 7 (RFC 9562): the ids of later resources sort after those of earlier ones.
 
 use jiff::Timestamp;
 use lockstep_core::random::Random;
 
-/// Ids within one millisecond, by which they are told apart.
+/// Number of bits of the counter that distinguishes ids within one millisecond.
 const COUNTER_BITS: u32 = 12;
 
 /// A seeded generator.
@@ -19,7 +19,7 @@ impl Ids {
         Self { random: Random::from_seed(seed), last: 0 }
     }
 
-    /// The next id: greater than all before it, even if the clock went back.
+    /// Returns the next id: greater than all before it, even if the clock went backwards.
     pub(super) fn next(&mut self, now: Timestamp) -> String {
         let millis = u64::try_from(now.as_millisecond()).unwrap_or(0);
         // A counter that overflows borrows from the next millisecond.

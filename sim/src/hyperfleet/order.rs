@@ -1,4 +1,4 @@
-//! In which order resources are listed, and one page of them.
+//! The order of listed resources, and one page of them.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 use super::resource::Resource;
 use super::search::Field;
 
-/// Fields to order by, and whether downwards.
+/// Fields to order by, and whether the order is descending.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order(Vec<(Field, bool)>);
 
 impl Order {
-    /// By id, upwards.
+    /// Returns the order by ascending id.
     pub(super) fn by_id() -> Self {
         Self(vec![(Field::Id, false)])
     }
 
-    /// Reads `created_time desc, name`.
+    /// Parses `created_time desc, name`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let key = |part: &str| {
             let mut words = part.split_whitespace();
@@ -36,7 +36,7 @@ impl Order {
         text.split(',').map(key).collect::<Result<_, _>>().map(Self)
     }
 
-    /// One page of rows that come by id. Only by id does a page cost less than all rows.
+    /// Returns one page of rows that are ordered by id. Only in that order does a page cost less than all rows.
     pub(super) fn page(&self, rows: &[Arc<Resource>], skip: usize, size: usize) -> Vec<Arc<Resource>> {
         match self.0.first() {
             Some((Field::Id, false)) => rows.iter().skip(skip).take(size).cloned().collect(),
@@ -49,7 +49,7 @@ impl Order {
         }
     }
 
-    /// What has nothing there comes after everything that has.
+    /// Resources without a value are last.
     fn compare(&self, one: &Resource, other: &Resource) -> Ordering {
         self.0.iter().fold(Ordering::Equal, |so_far, (field, down)| {
             so_far.then_with(|| {

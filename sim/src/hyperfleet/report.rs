@@ -1,4 +1,4 @@
-//! What adapters report, and what the API makes of it.
+//! The reports of adapters, and their effect on the API.
 
 use std::borrow::Cow;
 
@@ -6,33 +6,33 @@ use jiff::Timestamp;
 
 use super::resource::{Condition, Resource, State, Status};
 
-/// The phase of a resource whose adapters have done their work.
+/// The phase of a resource after its adapters have completed their work.
 pub(super) const READY: &str = "Ready";
-/// The phase of every other resource, unless an adapter names one.
+/// The phase of every other resource, unless an adapter sets one.
 pub(super) const PROVISIONING: &str = "Provisioning";
 
-/// The condition that says whether all adapters have done their work for this generation.
+/// The condition about whether all adapters have completed their work for this generation.
 pub(super) const RECONCILED: &str = "Reconciled";
-/// The condition that says the same of the last generation for which all of them reported.
+/// The same condition for the last generation for which all of them reported.
 const LAST_KNOWN: &str = "LastKnownReconciled";
 
-/// The adapters whose reports a resource needs.
+/// The adapters that must report on a resource.
 pub const ADAPTERS: [&str; 2] = ["validation", "dns"];
 
 const MISSING: &str = "ReconciledMissingAdapters";
 
-/// What one adapter says of one generation.
+/// The report of one adapter on one generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Report<'a> {
-    /// Who reports.
+    /// The adapter.
     pub(super) adapter: &'a str,
     /// The generation that it worked on.
     pub(super) generation: i64,
-    /// Whether its work is done.
+    /// Whether its work is complete.
     pub(super) available: State,
 }
 
-/// The conditions of a resource that nobody has reported on.
+/// Returns the conditions of a resource without any report.
 pub(super) fn unreported(now: Timestamp) -> Vec<Condition> {
     let condition = |kind: &'static str| Condition {
         r#type: Cow::Borrowed(kind),
@@ -46,7 +46,7 @@ pub(super) fn unreported(now: Timestamp) -> Vec<Condition> {
     vec![condition(RECONCILED), condition(LAST_KNOWN)]
 }
 
-/// All adapters report the same of the resource's generation.
+/// Reports the same state for all adapters on the resource's generation.
 pub(super) fn report_all(resource: &mut Resource, ready: bool, now: Timestamp) {
     match &mut resource.status {
         Status::Phase { phase, last_transition } => {
@@ -65,7 +65,8 @@ pub(super) fn report_all(resource: &mut Resource, ready: bool, now: Timestamp) {
     }
 }
 
-/// Takes one adapter's report. One about a generation older than its last, or yet to come, is passed over.
+/// Adds one adapter's report. A report on a generation that is older than the adapter's last one, or that does not exist yet, is
+/// ignored.
 pub(super) fn report(resource: &mut Resource, report: &Report<'_>, now: Timestamp) {
     let generation = resource.generation;
     let Status::Conditions(conditions) = &mut resource.status else { return };
@@ -80,14 +81,15 @@ pub(super) fn report(resource: &mut Resource, report: &Report<'_>, now: Timestam
     aggregate(conditions, generation, now);
 }
 
-/// The resource's specification changed: nobody has reported on this generation.
+/// Handles a change of the resource's specification: there is no report on this generation yet.
 pub(super) fn outdate(resource: &mut Resource, now: Timestamp) {
     if let Status::Conditions(conditions) = &mut resource.status {
         aggregate(conditions, resource.generation, now);
     }
 }
 
-/// Sums the adapters up. The time of the sum is that of the oldest report on this generation; without one, it stays.
+/// Aggregates the reports of the adapters. The time of the aggregate is that of the oldest report on this generation; without
+/// one, it does not change.
 fn aggregate(conditions: &mut Vec<Condition>, generation: i64, now: Timestamp) {
     let reports: Vec<(State, Timestamp)> = ADAPTERS
         .iter()
@@ -145,7 +147,7 @@ fn set(
     }
 }
 
-/// `pull-secret` reports as `PullSecretSuccessful`.
+/// Returns the condition type of an adapter: `PullSecretSuccessful` for `pull-secret`.
 fn condition_type(adapter: &str) -> String {
     let mut kind: String = adapter
         .split(['-', '_'])

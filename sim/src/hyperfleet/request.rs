@@ -1,4 +1,4 @@
-//! From requests to answers.
+//! Handles requests.
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
@@ -17,10 +17,10 @@ use crate::apiserver::selector;
 
 type Answer = Result<http::Response<Bytes>, Problem>;
 
-/// Pages of the released dialect.
+/// Default page size of the released dialect.
 const SIZE_DEFAULT: usize = 20;
 const SIZE_MAX: usize = 100;
-/// The page of the documented dialect holds everything, unless a smaller one is asked for.
+/// The page of the documented dialect holds everything, unless the request has a smaller size.
 const SIZE_DOCUMENTED: usize = 100_000;
 
 pub(super) fn answer(fleet: &mut HyperFleet, request: &http::Request<Bytes>, now: Timestamp) -> Answer {
@@ -56,7 +56,7 @@ pub(super) fn answer(fleet: &mut HyperFleet, request: &http::Request<Bytes>, now
     }
 }
 
-/// The id of the resource at a path.
+/// Returns the id of the resource at a path.
 fn find<'a>(fleet: &HyperFleet, path: &[&'a str]) -> Result<&'a str, Problem> {
     let (kind, owner, id) = match path {
         ["clusters", cluster, "nodepools", id] => (Kind::NodePool, Some(*cluster), *id),

@@ -1,4 +1,4 @@
-//! Clusters and node pools, and how each dialect writes them.
+//! Clusters and node pools, and their JSON in each dialect.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::API;
 
-/// What a resource is.
+/// The kind of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Kind {
     /// A cluster.
@@ -21,7 +21,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind's name in paths.
+    /// Returns the kind's name in paths.
     pub const fn plural(self) -> &'static str {
         match self {
             Self::Cluster => "clusters",
@@ -40,13 +40,13 @@ pub type Labels = BTreeMap<String, String>;
 /// A cluster or a node pool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// A UUID v7, unless it was inserted with another id.
     pub id: String,
     /// Its name.
     pub name: String,
-    /// The id of the cluster that a node pool belongs to.
+    /// The id of the cluster to which a node pool belongs.
     pub owner: Option<String>,
     /// Counts the versions of its specification.
     pub generation: i64,
@@ -56,15 +56,15 @@ pub struct Resource {
     pub spec: Arc<Value>,
     /// When it was created.
     pub created: Timestamp,
-    /// When it was last changed, reports aside.
+    /// When it was last changed, without reports.
     pub updated: Timestamp,
-    /// When its deletion was asked for.
+    /// When its deletion was requested.
     pub deleted: Option<Timestamp>,
-    /// What adapters made of it.
+    /// The state that adapters have reported.
     pub status: Status,
 }
 
-/// The state of a resource, as its dialect tells it.
+/// The state of a resource, in the form of its dialect.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Status {
     /// The documented form.
@@ -83,33 +83,33 @@ pub enum Status {
 pub struct Condition {
     /// Its type.
     pub r#type: Cow<'static, str>,
-    /// Whether it holds.
+    /// Its status.
     pub status: State,
-    /// Why, in a word.
+    /// The reason, in one word.
     pub reason: Cow<'static, str>,
-    /// The generation that it is about.
+    /// The generation to which it refers.
     pub observed_generation: i64,
     /// When it first appeared.
     pub created_time: Timestamp,
     /// When it was last reported.
     pub last_updated_time: Timestamp,
-    /// When its status last flipped.
+    /// When its status last changed.
     pub last_transition_time: Timestamp,
 }
 
-/// Whether a condition holds.
+/// The status of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum State {
-    /// It holds.
+    /// The condition is true.
     True,
-    /// It does not.
+    /// The condition is false.
     False,
-    /// Nobody can tell; only adapters say so.
+    /// The state is unknown; only adapters report this.
     Unknown,
 }
 
 impl State {
-    /// Its name in JSON and in searches.
+    /// Returns its name in JSON and in searches.
     pub const fn name(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -120,7 +120,7 @@ impl State {
 }
 
 impl Resource {
-    /// Where it is read.
+    /// Returns the path of the resource.
     pub fn href(&self) -> String {
         match &self.owner {
             Some(owner) => format!("{API}/clusters/{owner}/nodepools/{}", self.id),
@@ -128,7 +128,7 @@ impl Resource {
         }
     }
 
-    /// Its conditions, where the dialect has them.
+    /// Returns its conditions, if the dialect has them.
     pub fn conditions(&self) -> &[Condition] {
         match &self.status {
             Status::Conditions(conditions) => conditions,
@@ -136,12 +136,12 @@ impl Resource {
         }
     }
 
-    /// One condition by its type.
+    /// Returns one condition by its type.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.conditions().iter().find(|condition| condition.r#type == kind)
     }
 
-    /// Whether its adapters have done their work.
+    /// Returns whether its adapters have completed their work.
     pub fn is_ready(&self) -> bool {
         match &self.status {
             Status::Phase { phase, .. } => phase == super::report::READY,
@@ -151,7 +151,7 @@ impl Resource {
         }
     }
 
-    /// When its status was last reported, as the API tells it.
+    /// Returns when its status was last reported, as the API returns it.
     pub fn last_report(&self) -> Option<Timestamp> {
         match &self.status {
             Status::Phase { last_transition, .. } => Some(*last_transition),
@@ -162,7 +162,7 @@ impl Resource {
     }
 }
 
-/// The JSON of its dialect, which its status tells.
+/// The JSON of its dialect, which follows from its status.
 impl Serialize for Resource {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -175,7 +175,7 @@ impl Serialize for Resource {
             if let Some(owner) = &self.owner {
                 map.serialize_entry("owner_references", &Owner(owner))?;
             }
-            // The documentation shows none.
+            // The documentation shows no specification.
             if self.spec.as_object().is_none_or(|spec| !spec.is_empty()) {
                 map.serialize_entry("spec", &self.spec)?;
             }
@@ -202,7 +202,7 @@ impl Serialize for Resource {
     }
 }
 
-/// Who creates and changes everything here.
+/// The user who creates and changes everything here.
 pub(super) const USER: &str = "ops@example.com";
 
 #[derive(Serialize)]
@@ -217,7 +217,7 @@ struct Conditions<'a> {
     conditions: &'a [Condition],
 }
 
-/// What a node pool says of its cluster.
+/// The reference of a node pool to its cluster.
 struct Owner<'a>(&'a str);
 
 impl Serialize for Owner<'_> {

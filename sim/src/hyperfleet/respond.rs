@@ -1,4 +1,4 @@
-//! From answers to bytes.
+//! Encodes answers.
 
 use std::sync::Arc;
 
@@ -58,9 +58,9 @@ impl Problem {
 #[derive(Debug, Serialize)]
 pub(super) struct List {
     pub(super) page: usize,
-    /// How many items are on this page.
+    /// Number of items on this page.
     pub(super) size: usize,
-    /// How many there are on all pages.
+    /// Number of items on all pages.
     pub(super) total: usize,
     pub(super) items: Vec<Arc<Resource>>,
 }

@@ -1,4 +1,4 @@
-//! The resources of one kind, and what searches found among them.
+//! The resources of one kind, and the cached results of searches.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::filter::Filter;
 use super::resource::Resource;
 
-/// Results that are kept. One pass over all pages of a search needs one.
+/// Number of cached results. A read of all pages of a search needs one.
 const VIEWS: usize = 8;
 
-/// Resources by id, each once. A vector rather than a map: pages and totals are found by position.
+/// Resources by id, each once. A vector and not a map: pages and totals are found by position.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rows(Vec<Arc<Resource>>);
 
@@ -35,19 +35,19 @@ impl Rows {
         }
     }
 
-    /// All of them, by id.
+    /// Returns all of them, by id.
     pub(super) fn all(&self) -> &[Arc<Resource>] {
         &self.0
     }
 
-    /// Those whose ids are greater.
+    /// Returns those with greater ids.
     pub(super) fn after(&self, id: Option<&str>) -> &[Arc<Resource>] {
         let from = id.map_or(0, |id| self.position(id).map_or_else(|at| at, |at| at + 1));
         &self.0[from..]
     }
 }
 
-/// The resources of one kind. Results of searches are kept up to date, so that no page costs a scan.
+/// The resources of one kind. Cached results of searches are kept up to date, so no page costs a scan.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Collection {
     rows: Rows,
@@ -78,7 +78,7 @@ impl Collection {
         }
     }
 
-    /// The resources that the filter lets through.
+    /// Returns the resources that the filter accepts.
     pub(super) fn view(&mut self, filter: Filter) -> &Rows {
         if filter.is_open() {
             return &self.rows;

@@ -1,8 +1,8 @@
-//! The search language of the released API, as far as it is known how release 0.3.1 answers.
+//! The search language of the released API, as far as the answers of release 0.3.1 are known.
 //!
-//! A subset of Tree Search Language, turned into SQL by the server; so a comparison with something that a resource lacks
-//! is neither true nor false, and the resource is not found. What the server refuses for some fields is refused here
-//! for all: `not` in every position, and `is not null`.
+//! It is a subset of Tree Search Language, which the server translates to SQL. So a comparison with a missing value is neither
+//! true nor false, and the resource is not found. What the server refuses for some fields is refused here for all: `not` in every
+//! position, and `is not null`.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -19,7 +19,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-/// Longest search that is read, in bytes, with the clause that the server adds itself.
+/// Maximum length of a search in bytes, with the clause that the server adds itself.
 const LONGEST: usize = 4096;
 const ADDED: &str = " AND kind = 'NodePool'";
 
@@ -28,7 +28,7 @@ const ADDED: &str = " AND kind = 'NodePool'";
 #[error("{0}")]
 pub(super) struct Refused(String);
 
-/// What a search asks for, but for where it begins.
+/// The condition of a search, without its start position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Search(Test);
 
@@ -58,7 +58,7 @@ enum Operator {
     GreaterOrEqual,
 }
 
-/// What fields are compared with, and what they hold.
+/// The values of fields and comparisons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value<'a> {
     Text(Cow<'a, str>),
@@ -67,14 +67,14 @@ pub(super) enum Value<'a> {
 }
 
 impl Search {
-    /// Reads a search as release 0.3.1 does.
+    /// Parses a search as release 0.3.1 does.
     #[cfg(test)]
     pub(super) fn parse(text: &str) -> Result<(Option<String>, Self), Refused> {
         Self::parse_as(text, Release::V0_3_1)
     }
 
-    /// Reads a search as a release does. Beside it stands the id that all resources must come after, if `id > '...'` must hold: where in
-    /// the order of ids to begin is found without looking at what comes before.
+    /// Parses a search as a release does. Also returns the id that all resources must follow, if the search requires
+    /// `id > '...'`: the start position in the order of ids is found without a scan of the earlier ones.
     pub(super) fn parse_as(text: &str, release: Release) -> Result<(Option<String>, Self), Refused> {
         if release == Release::V0_3_1 && text.len() + ADDED.len() > LONGEST {
             return Err(Refused(format!("search exceeds {LONGEST} bytes")));
@@ -94,12 +94,12 @@ impl Search {
         Ok((after, Self(Test::All(tests))))
     }
 
-    /// Whether it finds everything.
+    /// Returns whether it finds everything.
     pub(super) fn is_open(&self) -> bool {
         matches!(&self.0, Test::All(tests) if tests.is_empty())
     }
 
-    /// Whether it finds the resource.
+    /// Returns whether it finds the resource.
     pub(super) fn matches(&self, resource: &Resource) -> bool {
         self.0.holds(resource)
     }
@@ -140,7 +140,7 @@ impl Operator {
 }
 
 impl Value<'_> {
-    /// How a field's value compares with one that is searched for. A text is compared with a number as a number.
+    /// Compares a field's value with a wanted one. A text is compared with a number as a number.
     pub(super) fn compare(&self, wanted: &Value<'_>) -> Option<Ordering> {
         match (self, wanted) {
             (Self::Text(text), Value::Text(wanted)) => Some(text.cmp(wanted)),
@@ -152,10 +152,10 @@ impl Value<'_> {
     }
 }
 
-/// SQL's LIKE: `%` stands for any text, `_` for any character.
+/// Evaluates SQL's LIKE: `%` matches any text, `_` any character.
 fn like(text: &str, pattern: &str) -> bool {
     let (text, pattern): (Vec<char>, Vec<char>) = (text.chars().collect(), pattern.chars().collect());
-    // The lengths of the beginnings of the text that the pattern so far stands for.
+    // The lengths of the prefixes of the text that the pattern so far matches.
     let mut reached = vec![false; text.len() + 1];
     reached[0] = true;
     for wanted in pattern {

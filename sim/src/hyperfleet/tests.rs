@@ -1,4 +1,4 @@
-//! The API as its clients see it.
+//! Tests of the API from a client's perspective.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn names(list: &Value) -> Vec<&str> {
     list["items"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap()).collect()
 }
 
-/// Three clusters, of which the second is ready; the first has a node pool.
+/// Returns three clusters: the second is ready, and the first has a node pool.
 fn fleet(dialect: Dialect) -> (HyperFleet, Vec<String>) {
     let mut fleet = HyperFleet::new(dialect, 1);
     let created = [("a", "us-east"), ("b", "eu-west"), ("c", "us-east")].into_iter().zip(0..);
@@ -70,13 +70,13 @@ fn the_released_api_lists_pages() {
         names(&get(&mut fleet, &format!("{CLUSTERS}?order=deleted_time,name%20desc"))),
         ["c", "b", "a"]
     );
-    // An unknown parameter is passed over: what the specification asks for answers every cluster.
+    // An unknown parameter is ignored: the request of the specification returns every cluster.
     assert_eq!(get(&mut fleet, &format!("{CLUSTERS}?labels=region%3Deu-west"))["total"], 3);
     let found = get(&mut fleet, &format!("{CLUSTERS}?search=labels.region%3D%27eu-west%27"));
     assert_eq!((&found["total"], names(&found)), (&json!(1), vec!["b"]));
 }
 
-/// Seen on release 0.3.0: see "Observed on the real systems" in the notes on upstream.
+/// Observed on release 0.3.0: see "Observed on the real systems" in the notes on upstream.
 #[test]
 fn release_0_3_0_orders_by_another_parameter() {
     let (mut fleet, ids) = fleet(Dialect::Released);
@@ -123,7 +123,7 @@ fn the_documented_api_selects_by_labels() {
     insta::assert_json_snapshot!(get(&mut fleet, &format!("{CLUSTERS}/{}", ids[1])));
     let (status, _) = ask(&mut fleet, "GET", &format!("{CLUSTERS}?labels=a%20b"), &Value::Null);
     assert_eq!(status, StatusCode::BAD_REQUEST);
-    // The released language means nothing here.
+    // The released language has no effect here.
     assert_eq!(get(&mut fleet, &format!("{CLUSTERS}?search=not+a+search"))["total"], 3);
     fleet.forget_pages();
     assert_eq!(get(&mut fleet, &format!("{CLUSTERS}?size=2&page=2"))["size"], 3);
@@ -179,7 +179,7 @@ fn the_reports_of_all_adapters_make_a_resource_reconciled() {
     assert_eq!(status, StatusCode::CREATED);
     assert_eq!(reconciled(&half), expected("False", "ReconciledMissingAdapters", 100));
     fleet.report(&ids[0], true, at(200));
-    // The sum is as old as the oldest report.
+    // The aggregate is as old as the oldest report.
     let (_, whole) = ask(&mut fleet, "POST", &path, &report("validation", 1, "True"));
     assert_eq!(reconciled(&whole), expected("True", "ReconciledAll", 100));
     fleet.set_spec(&ids[0], json!({"replicas": 3}), at(300));
@@ -187,7 +187,7 @@ fn the_reports_of_all_adapters_make_a_resource_reconciled() {
     assert_eq!(outdated["generation"], 2);
     assert_eq!(reconciled(&outdated), expected("False", "ReconciledMissingAdapters", 100));
     assert_eq!(outdated["status"]["conditions"][1]["status"], "True");
-    // A report on an older generation, or on one to come, changes nothing.
+    // A report on an older or a future generation changes nothing.
     fleet.report(&ids[0], false, at(400));
     let before = fleet.get(&ids[0]).cloned();
     for generation in [1, 3] {
@@ -235,7 +235,7 @@ fn a_clone_is_a_snapshot() {
     let mut before = fleet.clone();
     fleet.remove(&ids[0]);
     assert_eq!(get(&mut before, CLUSTERS)["total"], 3);
-    // Both go on alike.
+    // Both continue in the same way.
     let create = |fleet: &mut HyperFleet| fleet.create("d", labels(&[]), at(200));
     assert_eq!(create(&mut fleet), create(&mut before));
 }

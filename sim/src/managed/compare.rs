@@ -1,4 +1,4 @@
-//! What changed between two values of a type.
+//! The differences between two values of a type.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl Changes {
         changes
     }
 
-    /// Forgets changes of fields that the server resets.
+    /// Removes changes of fields that the server resets.
     pub(super) fn ignoring(self, reset: &Set) -> Self {
         if reset.is_empty() {
             return self;
@@ -60,7 +60,7 @@ impl Changes {
         }
     }
 
-    /// Returns whether the value counts as a whole.
+    /// Returns whether the value is compared as a whole.
     fn form(
         &mut self,
         form: Form,

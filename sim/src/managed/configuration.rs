@@ -1,4 +1,4 @@
-//! Server-side apply: merges what a manager declares, and removes what it no longer does.
+//! Server-side apply: merges the configuration of a manager, and removes what is no longer in it.
 
 use serde_json::Value;
 
@@ -14,9 +14,9 @@ use super::{ApplyError, LAST_APPLIED, Manager};
 use crate::cause::text;
 use crate::schema::{At, Schema};
 
-/// The manager of what an object had before the first apply.
+/// The manager of the fields from before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-/// The most bytes that annotations may have altogether.
+/// Maximum size of all annotations together, in bytes.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
 /// Applies a configuration.
@@ -65,7 +65,7 @@ pub(super) fn apply(
     Ok(object)
 }
 
-/// Merges and moves ownership; refuses on conflicts.
+/// Merges the configuration and moves ownership; refuses on conflicts.
 fn merged(
     schema: &Schema,
     live: &Value,
@@ -115,7 +115,7 @@ fn merged(
     }
 }
 
-/// Removes what the manager applied before and doesn't now, unless someone else owns it.
+/// Removes what the manager applied before and no longer applies, unless another manager owns it.
 fn pruned(root: At<'_>, combined: &Value, owners: &Entries, last: &Set) -> Value {
     let named = |set: &Set| set.with_named_fields(Some(root));
     let take = |gone: &Set| remove(root, combined, gone, 0).unwrap_or(Value::Null);
@@ -123,15 +123,15 @@ fn pruned(root: At<'_>, combined: &Value, owners: &Entries, last: &Set) -> Value
     let owned = owners.values().fold(Set::default(), |all, entry| all.union(&entry.set));
     let all = named(&fields(root, combined));
 
-    // What others own comes back.
+    // Restores what other managers own.
     let kept = named(&fields(root, &take(&last))).union(&named(&owned));
     let kept_value = take(&all.difference(&kept));
-    // What the manager never owned comes back, too.
+    // Restores what the manager never owned, too.
     let gone = all.difference(&named(&fields(root, &kept_value))).intersection(&last);
     take(&gone)
 }
 
-/// The object that an apply creates starts as.
+/// Returns the initial object of an apply that creates it.
 fn bare(config: &Value) -> Value {
     let keys = ["apiVersion", "kind"];
     let entries = keys.iter().filter_map(|key| Some(((*key).to_owned(), config.get(*key)?.clone())));
@@ -163,7 +163,7 @@ pub(super) fn name(object: &Value) -> String {
     )
 }
 
-/// The fields that `kubectl apply` set last, by its annotation, and that still are as it left them.
+/// Returns the fields that `kubectl apply` set last, by its annotation, and that have not changed since.
 fn allowed_by_last_applied(schema: &Schema, live: &Value, manager: Manager<'_>) -> Set {
     let root = schema.root();
     let Some(annotation) = annotation(live) else { return Set::default() };
@@ -181,7 +181,7 @@ fn annotation(object: &Value) -> Option<&str> {
     (!annotation.is_empty()).then_some(annotation)
 }
 
-/// Keeps the annotation of `kubectl apply` in step with what its server-side form applies.
+/// Updates the annotation of client-side `kubectl apply` to the configuration of a server-side apply.
 fn update_last_applied(object: &mut Value, config: &Value) {
     if annotation(object).is_none() {
         return;

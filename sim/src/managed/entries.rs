@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::set::Set;
 use crate::cause::text;
 
-/// What one manager owns.
+/// The fields that one manager owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) manager: String,
@@ -23,7 +23,7 @@ pub(super) struct Entry {
 pub(super) type Entries = BTreeMap<String, Entry>;
 
 impl Entry {
-    /// The identifier: for those that apply, without the API version, so that they stay one across versions.
+    /// Returns the identifier. For applies it has no API version, so that the entry is the same across versions.
     pub(super) fn id(&self) -> String {
         let mut id = format!(
             "{{\"manager\":{},\"operation\":\"{}\"",
@@ -40,7 +40,7 @@ impl Entry {
         id
     }
 
-    /// How conflicts name the manager.
+    /// Returns the name of the manager in conflicts.
     pub(super) fn describe(&self) -> String {
         let mut name = text::quote(&self.manager);
         if !self.subresource.is_empty() {
@@ -52,7 +52,7 @@ impl Entry {
         name
     }
 
-    /// The entry's time in seconds, for ordering.
+    /// Returns the entry's time in seconds, for ordering.
     pub(super) fn seconds(&self) -> i64 {
         self.time
             .as_deref()
@@ -115,14 +115,14 @@ impl Entry {
     }
 }
 
-/// Reads the entries of an object.
+/// Parses the entries of an object.
 pub(super) fn decode(object: Option<&Value>) -> Result<Entries, String> {
     let list = object.and_then(listed).map_or(&[][..], Vec::as_slice);
     let entries = list.iter().enumerate().map(|(index, entry)| Entry::parse(index, entry));
     entries.map(|entry| entry.map(|entry| (entry.id(), entry))).collect()
 }
 
-/// The list as it stands in an object.
+/// Returns the list in an object.
 pub(super) fn listed(object: &Value) -> Option<&Vec<Value>> {
     object.get("metadata")?.get("managedFields")?.as_array()
 }

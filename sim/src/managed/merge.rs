@@ -9,7 +9,7 @@ use super::set::Set;
 use super::typed::{Form, Forms, is_atomic_list, is_atomic_map, item_step};
 use crate::schema::{At, DEPTH_MAX};
 
-/// The live value with everything that the configuration says.
+/// Returns the live value with everything from the configuration.
 pub(super) fn merge(at: At<'_>, live: Option<&Value>, config: Option<&Value>, depth: usize) -> Option<Value> {
     let keep = || config.or(live).cloned();
     if depth > DEPTH_MAX {
@@ -62,7 +62,7 @@ fn merge_maps(
     out
 }
 
-/// Merges the items of two associative lists. Items of the live list stay where they are, as far as the order of the
+/// Merges the items of two associative lists. Items of the live list keep their positions, as far as the order of the
 /// configuration permits.
 fn merge_lists(at: At<'_>, live: &[Value], config: &[Value], depth: usize) -> Vec<Value> {
     let Some(items) = at.items() else { return config.to_vec() };
@@ -72,7 +72,7 @@ fn merge_lists(at: At<'_>, live: &[Value], config: &[Value], depth: usize) -> Ve
     if left.len() != live.len() || right.len() != config.len() {
         return config.to_vec();
     }
-    // Items that stand twice in the live list are replaced, not merged.
+    // Duplicate items of the live list are replaced, not merged.
     let mut in_live: BTreeMap<&Step, Option<&Value>> = BTreeMap::new();
     for (step, item) in left.iter().zip(live) {
         in_live.entry(step).and_modify(|item| *item = None).or_insert(Some(item));
@@ -99,7 +99,7 @@ fn merge_lists(at: At<'_>, live: &[Value], config: &[Value], depth: usize) -> Ve
                 continue;
             }
             if in_config.contains_key(step) && next_shared.is_some_and(|shared| shared != step) {
-                // Shared, but its turn comes later.
+                // The item is in both lists, and is merged later.
                 l += 1;
                 continue;
             }
@@ -126,7 +126,7 @@ fn merge_lists(at: At<'_>, live: &[Value], config: &[Value], depth: usize) -> Ve
     out
 }
 
-/// The value without the given fields; none if nothing is left of a map or list.
+/// Returns the value without the given fields; none if a map or list would be empty.
 pub(super) fn remove(at: At<'_>, value: &Value, gone: &Set, depth: usize) -> Option<Value> {
     if depth > DEPTH_MAX {
         return Some(value.clone());

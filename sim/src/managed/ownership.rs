@@ -1,4 +1,4 @@
-//! How ownership moves when an object changes.
+//! The changes of ownership when an object changes.
 
 use serde_json::Value;
 
@@ -9,9 +9,9 @@ use super::path::Step;
 use super::set::Set;
 use crate::schema::Schema;
 
-/// The most entries for updates that an object keeps.
+/// Maximum number of update entries of an object.
 const UPDATE_ENTRIES_MAX: usize = 10;
-/// The manager of what older entries owned.
+/// The manager of the fields of merged old entries.
 const ANCIENT: &str = "ancient-changes";
 
 /// A field that another manager owns.
@@ -20,7 +20,7 @@ pub(super) struct Conflict {
     pub(super) path: Vec<Step>,
 }
 
-/// The fields that no entry ever lists.
+/// Returns the fields that no entry ever lists.
 fn never_owned() -> Set {
     Set::of(&[
         &["apiVersion"],
@@ -38,7 +38,7 @@ fn never_owned() -> Set {
     ])
 }
 
-/// The fields that the server resets in requests of this kind to this endpoint.
+/// Returns the fields that the server resets in requests to this endpoint.
 pub(super) fn reset_fields(schema: &Schema, object: &Value, subresource: Option<&str>) -> Set {
     if subresource != Some("status") {
         return if schema.has_status() { Set::of(&[&["status"]]) } else { Set::default() };
@@ -55,13 +55,13 @@ pub(super) fn reset_fields(schema: &Schema, object: &Value, subresource: Option<
     }
 }
 
-/// An entry without the fields that are never owned; none if nothing is left.
+/// Returns an entry without the fields that are never owned; none if it would be empty.
 pub(super) fn strip(mut entry: Entry) -> Option<Entry> {
     entry.set = entry.set.difference(&never_owned());
     (!entry.set.is_empty()).then_some(entry)
 }
 
-/// Takes changed fields from everyone but the writer; without force, refuses if someone owns any.
+/// Removes changed fields from all entries except the writer's. Without force, it refuses if another manager owns any of them.
 pub(super) fn disown(
     entries: &mut Entries,
     changes: &Changes,
@@ -89,7 +89,7 @@ pub(super) fn disown(
 pub(super) fn update(schema: &Schema, old: &Value, new: &Value, entries: &mut Entries, manager: Manager<'_>) {
     let reset = reset_fields(schema, new, manager.subresource);
     let changes = Changes::between(schema.root(), old, new).ignoring(&reset);
-    // Updates can't conflict: they take what they change.
+    // Updates can't conflict: they become the owner of what they change.
     if disown(entries, &changes, "", true).is_err() {
         return;
     }
@@ -110,7 +110,7 @@ pub(super) fn update(schema: &Schema, old: &Value, new: &Value, entries: &mut En
     cap(entries);
 }
 
-/// Merges the oldest entries for updates, by version, until there are few enough.
+/// Merges the oldest update entries, by version, until the limit is met.
 fn cap(entries: &mut Entries) {
     let mut updaters: Vec<(i64, String)> = entries
         .iter()

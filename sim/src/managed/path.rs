@@ -1,4 +1,4 @@
-//! One step from a value to a part of it.
+//! One step of a path, from a value to a field or item.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use super::value::compare;
 use crate::cause::text;
 
-/// How to select a part of a map or list.
+/// Selects a field of a map or an item of a list.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    /// The value under a key of a map.
+    /// The value of a map's key.
     Field(String),
-    /// The item of a list whose key fields have these values, sorted by name.
+    /// The list item with these values of its key fields, sorted by name.
     Key(Vec<(String, Value)>),
     /// The item of a set.
     Value(Value),
@@ -22,12 +22,12 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// The step to a field.
+    /// Returns the step to a field.
     pub(super) fn field(name: &str) -> Self {
         Step::Field(name.to_owned())
     }
 
-    /// Reads the form that managed fields use: `f:name`, `k:{...}`, `v:...`, `i:0`. None if it is unknown.
+    /// Parses the form in managed fields: `f:name`, `k:{...}`, `v:...`, `i:0`. None if it is unknown.
     pub(super) fn parse(text: &str) -> Result<Option<Self>, String> {
         let Some((kind, rest)) = text.split_at_checked(2) else {
             return Err(format!("key must be 2 characters long: {text}"));
@@ -50,7 +50,7 @@ impl Step {
         }))
     }
 
-    /// Writes the form that managed fields use.
+    /// Formats it as in managed fields.
     pub(super) fn serialize(&self) -> String {
         match self {
             Step::Field(name) => format!("f:{name}"),
@@ -137,7 +137,7 @@ fn show(value: &Value) -> String {
     }
 }
 
-/// A path as messages show it: `.spec.ports[port=80].name`.
+/// Formats a path as in messages: `.spec.ports[port=80].name`.
 pub(super) fn show_path(path: &[Step]) -> String {
     path.iter().map(ToString::to_string).collect()
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::path::Step;
 use crate::schema::{At, DEPTH_MAX};
 
-/// A set of fields as a tree: what belongs to it here, and the sets below.
+/// A set of fields as a tree: its members at this level, and the sets below.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Set {
     members: BTreeSet<Step>,
@@ -15,7 +15,7 @@ pub(super) struct Set {
 }
 
 impl Set {
-    /// Reads `fieldsV1`.
+    /// Parses `fieldsV1`.
     pub(super) fn parse(fields: &Value) -> Result<Self, String> {
         let map = fields.as_object().ok_or("fieldsV1 is no object")?;
         Ok(Self::parse_node(map, 0)?.0.unwrap_or_default())
@@ -66,7 +66,7 @@ impl Set {
         Value::Object(map)
     }
 
-    /// A set of the given paths of field names.
+    /// Returns a set of the given paths of field names.
     pub(super) fn of(paths: &[&[&str]]) -> Self {
         let mut set = Self::default();
         for path in paths {
@@ -76,7 +76,7 @@ impl Set {
         set
     }
 
-    /// Adds one field; the object as a whole is no field.
+    /// Adds one field; the object as a whole is not a field.
     pub(super) fn insert(&mut self, path: &[Step]) {
         let Some((last, parents)) = path.split_last() else { return };
         let mut set = self;
@@ -94,7 +94,7 @@ impl Set {
         self.members.contains(step)
     }
 
-    /// Whether a field belongs to the set.
+    /// Returns whether the set contains a field.
     pub(super) fn contains(&self, path: &[Step]) -> bool {
         let Some((last, parents)) = path.split_last() else { return false };
         let mut set = self;
@@ -107,7 +107,7 @@ impl Set {
         set.has(last)
     }
 
-    /// What of the set lies below a step.
+    /// Returns the subset below a step.
     pub(super) fn below(&self, step: &Step) -> Option<&Set> {
         self.children.get(step).filter(|set| !set.is_empty())
     }
@@ -136,7 +136,7 @@ impl Set {
         out
     }
 
-    /// The fields that are not in the other set; what lies below the other set's fields stays.
+    /// Returns the fields that are not in the other set; fields below those of the other set remain.
     pub(super) fn difference(&self, other: &Self) -> Self {
         let mut out =
             Self { members: self.members.difference(&other.members).cloned().collect(), ..Self::default() };
@@ -151,7 +151,7 @@ impl Set {
         out
     }
 
-    /// The fields that neither are in the other set nor lie below one of its fields.
+    /// Returns the fields that are not in the other set and not below one of its fields.
     pub(super) fn without(&self, other: &Self) -> Self {
         let mut out =
             Self { members: self.members.difference(&other.members).cloned().collect(), ..Self::default() };
@@ -166,7 +166,7 @@ impl Set {
         out
     }
 
-    /// Adds the declared fields that the set holds something below of.
+    /// Adds the declared fields that have members of the set below them.
     pub(super) fn with_named_fields(&self, at: Option<At<'_>>) -> Self {
         let mut out = Self { members: self.members.clone(), ..Self::default() };
         for (step, below) in &self.children {
@@ -185,7 +185,7 @@ impl Set {
         out
     }
 
-    /// All fields, those nearer to the root first.
+    /// Returns all fields, ordered by depth.
     pub(super) fn paths(&self) -> Vec<Vec<Step>> {
         let mut out = Vec::new();
         self.collect(&mut Vec::new(), &mut out);

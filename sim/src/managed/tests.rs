@@ -214,7 +214,7 @@ fn no_change_means_no_new_time() {
     assert_eq!(new, old);
 }
 
-/// Specs without empty lists, which belong to their manager as a whole and vanish once someone adds to them.
+/// Specs without empty lists: a manager owns an empty list as a whole, and it disappears once another manager adds an item.
 fn any_spec() -> impl Strategy<Value = Value> {
     let ports = prop::collection::btree_map(1..5i64, prop::option::of("[a-c]"), 0..4);
     let set = prop::collection::btree_set("[a-d]", 0..4);
@@ -244,7 +244,7 @@ proptest! {
 
     #[test]
     fn letting_go_of_everything_leaves_what_was(mut first in any_spec(), mut second in any_spec()) {
-        // An empty map would vanish like an empty list.
+        // An empty map would disappear like an empty list.
         first["a"] = json!("x");
         second["a"] = json!("x");
         let schema = custom();

@@ -1,4 +1,4 @@
-//! Values seen through their types: which form a value takes, whether it fits, and what fields it has.
+//! Values and their types: the form of a value, whether it matches its type, and its fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::cause::text;
 use crate::schema::node::{Kind, ListType, MapType};
 use crate::schema::{At, DEPTH_MAX};
 
-/// The forms that a value may take.
+/// The possible forms of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Forms {
     map: bool,
@@ -18,7 +18,7 @@ pub(super) struct Forms {
     list: bool,
 }
 
-/// The form that a value is treated in.
+/// The form in which a value is processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Map,
@@ -27,7 +27,7 @@ pub(super) enum Form {
 }
 
 impl Forms {
-    /// What the type admits, narrowed to what the value is if it fits.
+    /// Returns the forms that the type permits, reduced to that of the value if it matches.
     pub(super) fn of(at: At<'_>, value: Option<&Value>) -> Self {
         let kind = at.node().kind;
         let any = kind == Kind::Any;
@@ -58,17 +58,17 @@ impl Forms {
     }
 }
 
-/// Whether a map changes owner as a whole.
+/// Returns whether a map has one owner as a whole.
 pub(super) fn is_atomic_map(at: At<'_>) -> bool {
     at.node().map == Some(MapType::Atomic)
 }
 
-/// Whether a list changes owner as a whole.
+/// Returns whether a list has one owner as a whole.
 pub(super) fn is_atomic_list(at: At<'_>) -> bool {
     !matches!(at.node().list, Some(ListType::Set | ListType::Map(_)))
 }
 
-/// How an item of an associative list is found.
+/// Returns the step that identifies an item of an associative list.
 pub(super) fn item_step(at: At<'_>, item: &Value) -> Result<Step, String> {
     match &at.node().list {
         Some(ListType::Map(keys)) if !keys.is_empty() => keyed(at, keys, item),
@@ -110,7 +110,7 @@ fn keyed(at: At<'_>, keys: &[String], item: &Value) -> Result<Step, String> {
     Ok(Step::Key(fields))
 }
 
-/// Checks that a value fits its type; `duplicates` allows items with the same key.
+/// Checks that a value matches its type; `duplicates` allows items with the same key.
 pub(super) fn check(at: At<'_>, value: &Value, duplicates: bool) -> Result<(), String> {
     let mut check = Check { duplicates, path: Vec::new(), errors: Vec::new() };
     check.value(at, value);
@@ -217,7 +217,7 @@ fn scalar(at: At<'_>, value: &Value) -> Result<(), String> {
     }
 }
 
-/// The fields that a value has.
+/// Returns the fields of a value.
 pub(super) fn fields(at: At<'_>, value: &Value) -> Set {
     let mut set = Set::default();
     collect(at, value, &mut Vec::new(), &mut set);
@@ -256,7 +256,7 @@ fn collect(at: At<'_>, value: &Value, path: &mut Vec<Step>, set: &mut Set) {
             for (step, item) in steps.iter().zip(list) {
                 let Some(step) = step else { continue };
                 path.push(step.clone());
-                // Of items with the same key only the item as such is a field.
+                // For items with the same key, only the item itself is a field.
                 if times.get(step) == Some(&1) {
                     collect(items, item, path, set);
                 }

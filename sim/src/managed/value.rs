@@ -1,10 +1,10 @@
-//! Equality and order of values: numbers by what they count, not by how they are written.
+//! Equality and order of values: numbers are compared by value, not by notation.
 
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-/// Whether two values mean the same.
+/// Returns whether two values are equal.
 pub(super) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => numbers(left, right) == Ordering::Equal,
@@ -19,7 +19,7 @@ pub(super) fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// A total order: numbers, strings, booleans, lists, maps, null.
+/// Compares values in a total order: numbers, strings, booleans, lists, maps, null.
 pub(super) fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => numbers(left, right),

@@ -1,5 +1,5 @@
-//! RFC 6902, with the liberties and the messages of the server's library: `replace` of a missing key adds it, indexes
-//! may be negative, a `test` of a missing key for null passes.
+//! RFC 6902, with the deviations and the messages of the server's library: `replace` of a missing key adds it, indexes may be
+//! negative, a `test` of a missing key for null succeeds.
 
 use serde_json::{Map, Value};
 
@@ -7,12 +7,12 @@ use super::PatchError;
 use crate::cause::text;
 use crate::schema::DEPTH_MAX;
 
-/// The most operations that one patch may hold.
+/// Maximum number of operations of one patch.
 const OPERATIONS_MAX: usize = 10_000;
-/// The most bytes that the `copy` operations of one patch may add up to.
+/// Maximum total size of the `copy` operations of one patch, in bytes.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// Applies the operations in order; the first that fails refuses the patch.
+/// Applies the operations in order. If one fails, the whole patch is refused.
 pub(super) fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations = patch.as_array().ok_or_else(|| {
         let kind = text::json_type(patch);
@@ -180,7 +180,8 @@ impl Operation<'_> {
     }
 }
 
-/// Refuses a value that would lie too deep. Operations can double the depth of a document, and every walk over one needs stack.
+/// Refuses a value that would be nested too deeply. Operations can double the depth of a document, and every traversal of one
+/// needs stack.
 fn check_depth(path: &str, value: &Value) -> Result<(), String> {
     if path.matches('/').count() + depth(value) > DEPTH_MAX {
         return Err("exceeded max depth".to_owned());
@@ -196,7 +197,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// The container that a path's last token is looked up in, and that token.
+/// Returns the container of a path's last token, and that token.
 fn find<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, String)> {
     let tokens: Vec<&str> = path.split('/').skip(1).collect();
     let (key, parents) = tokens.split_last()?;
@@ -219,7 +220,7 @@ fn find<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, Strin
 }
 
 fn decode(token: &str) -> String {
-    // One pass, so that `~01` becomes `~1` and not `/`.
+    // A single pass, so that `~01` becomes `~1` and not `/`.
     let mut out = String::with_capacity(token.len());
     let mut rest = token;
     while let Some(at) = rest.find('~') {
@@ -244,7 +245,7 @@ fn number(key: &str) -> Result<i64, String> {
     key.parse().map_err(|_| format!("strconv.Atoi: parsing {}: value out of range", text::quote(key)))
 }
 
-/// An index into a list of that length; negative ones count from the end.
+/// Parses an index into a list of that length; negative ones count from the end.
 fn index(key: &str, length: usize) -> Result<usize, String> {
     let index = number(key)?;
     let out_of_bounds = || format!("Unable to access invalid index: {index}: invalid index referenced");

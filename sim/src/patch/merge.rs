@@ -1,4 +1,4 @@
-//! RFC 7386, as the server does it: what is wholly new keeps the nulls inside its lists.
+//! RFC 7386, as the server implements it: a new value keeps the nulls inside its lists.
 
 use serde_json::{Map, Value};
 

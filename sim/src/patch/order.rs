@@ -1,8 +1,8 @@
-//! The order of a merged list: as the patch says, with what only the server has kept near its neighbours.
+//! The order of a merged list: the order of the patch; items that only the server has stay near their neighbours.
 
 use serde_json::Value;
 
-/// Orders the patch's items like `patch_order` and weaves in the server's, whose order is `server_order`.
+/// Orders the patch's items like `patch_order` and inserts the server's items, in the order of `server_order`.
 pub(super) fn weave(
     mut patch: Vec<Value>,
     mut server_only: Vec<Value>,
@@ -27,12 +27,12 @@ pub(super) fn weave(
     out
 }
 
-/// Splits a list into what `by` names and the rest.
+/// Splits a list into the items in `by` and the rest.
 pub(super) fn partition(list: Vec<Value>, by: &[Value], key: Option<&str>) -> (Vec<Value>, Vec<Value>) {
     list.into_iter().partition(|item| position(by, item, key).is_some())
 }
 
-/// Where an item stands in a list, by its key if there is one.
+/// Returns the index of an item in a list, by its key if there is one.
 pub(super) fn position(list: &[Value], item: &Value, key: Option<&str>) -> Option<usize> {
     match key {
         Some(key) => {
@@ -44,7 +44,7 @@ pub(super) fn position(list: &[Value], item: &Value, key: Option<&str>) -> Optio
 }
 
 fn sort(list: &mut Vec<Value>, order: &[Value], key: Option<&str>) {
-    // Items that the order does not name come first, in the order that they have.
+    // Items that are not in the order come first, in their current order.
     let mut keyed: Vec<(Option<usize>, Value)> =
         list.drain(..).map(|item| (position(order, &item, key), item)).collect();
     keyed.sort_by_key(|(at, _)| *at);

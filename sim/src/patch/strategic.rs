@@ -1,4 +1,4 @@
-//! Strategic merge patch: a merge patch that knows which lists merge by key.
+//! Strategic merge patch: a merge patch that merges some lists by key.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_PRIMITIVES: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 
-/// What is known of a field: its type and how patches treat it.
+/// A field's type, and how patches handle it.
 struct Lookup<'a> {
     at: Option<At<'a>>,
     meta: PatchMeta,
@@ -106,7 +106,7 @@ fn same_type(left: &Value, right: &Value) -> bool {
     std::mem::discriminant(left) == std::mem::discriminant(right)
 }
 
-/// `$retainKeys`: what the list does not name goes.
+/// Applies `$retainKeys`: removes the keys that the list does not contain.
 fn retain_keys(current: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<(), PatchError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let malformed = || PatchError::BadRequest("invalid patch format of retainKeys".to_owned());
@@ -122,7 +122,7 @@ fn retain_keys(current: &mut Map<String, Value>, patch: &mut Map<String, Value>)
     Ok(())
 }
 
-/// `$setElementOrder/<list>`: merges the list and orders it.
+/// Applies `$setElementOrder/<list>`: merges the list and orders it.
 fn ordered_lists(
     at: Option<At<'_>>,
     current: &mut Map<String, Value>,
@@ -164,7 +164,7 @@ fn take_list(map: &mut Map<String, Value>, key: &str) -> Result<Option<Vec<Value
     }
 }
 
-/// The items of the patch must stand in the wanted order, and be named by it.
+/// Checks that the items of the patch are in the wanted order, and that the order contains them.
 fn check_order(new: &[Value], wanted: &[Value], key: Option<&str>) -> Result<(), PatchError> {
     if new.is_empty() || wanted.is_empty() {
         return Ok(());
@@ -225,7 +225,7 @@ fn list_field(
     Ok(order::weave(named, rest, &new, &old, Some(key)))
 }
 
-/// Whether both lists hold maps; lists of different kinds and lists of lists are refused.
+/// Returns whether both lists contain maps; lists of different types and lists of lists are refused.
 fn element_type(old: &[Value], new: &[Value]) -> Result<bool, PatchError> {
     let mut first: Option<&Value> = None;
     for item in old.iter().chain(new) {
@@ -246,7 +246,7 @@ fn element_type(old: &[Value], new: &[Value]) -> Result<bool, PatchError> {
     Ok(first.is_some_and(Value::is_object))
 }
 
-/// Carries out the `$patch` directives inside of a list.
+/// Executes the `$patch` directives inside of a list.
 fn special_elements(
     mut old: Vec<Value>,
     new: Vec<Value>,
@@ -308,7 +308,7 @@ fn check_keys(key: Option<&str>, list: &[Value]) -> Result<(), PatchError> {
     }
 }
 
-/// Looks up a field; the type of a list's items if it is a list.
+/// Looks up a field. For a list, returns the type of its items.
 fn lookup<'a>(at: Option<At<'a>>, key: &str, list: bool) -> Result<Lookup<'a>, PatchError> {
     let Some(at) = at else { return Ok(Lookup { at: None, meta: PatchMeta::default() }) };
     match at.child(key) {
@@ -340,7 +340,7 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// The value without directives inside; none if it is a directive itself.
+/// Returns the value without directives inside; none if it is a directive itself.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,

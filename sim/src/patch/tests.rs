@@ -58,7 +58,7 @@ fn directives_delete_and_replace() {
 fn scalars_merge_as_a_set_and_can_be_deleted() {
     let current = json!({"metadata": {"finalizers": ["a", "b"]}});
     let add = json!({"metadata": {"finalizers": ["c"]}});
-    // What the server does not know yet comes first.
+    // Items that the server does not have yet come first.
     assert_eq!(merged(current.clone(), add)["metadata"]["finalizers"], json!(["c", "a", "b"]));
     let delete = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}});
     assert_eq!(merged(current, delete)["metadata"]["finalizers"], json!(["b"]));

@@ -1,11 +1,11 @@
-//! Defaults of a schema, and the nulls that give way to them.
+//! Defaults of a schema, and the nulls that they replace.
 
 use serde_json::Value;
 
 use super::node::Extra;
 use super::{At, DEPTH_MAX};
 
-/// Fills absent fields, and nulls where null is no value, with their defaults, all the way down.
+/// Sets absent fields, and nulls where null is not a value, to their defaults, recursively.
 pub(super) fn apply(at: At<'_>, value: &mut Value, depth: usize) {
     if depth > DEPTH_MAX {
         return;
@@ -80,7 +80,7 @@ pub(super) fn drop_nulls(at: At<'_>, value: &mut Value, depth: usize) {
     }
 }
 
-/// Whether a default is what the server's structures hold anyway.
+/// Returns whether a default equals the zero value of the server's structs.
 fn is_zero(default: &Value) -> bool {
     match default {
         Value::Object(map) => map.is_empty(),
@@ -91,7 +91,7 @@ fn is_zero(default: &Value) -> bool {
     }
 }
 
-/// Fills in what the server's structures always have: zero values, and null for what is required without one.
+/// Adds the fields that the server's structs always have: zero values, and null for required ones without a zero value.
 pub(super) fn complete(at: At<'_>, value: &mut Value, depth: usize) {
     if depth > DEPTH_MAX {
         return;

@@ -1,4 +1,4 @@
-//! What is known about one place in an object.
+//! The type of one path in an object.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(crate) type NodeId = usize;
 
 /// Accepts anything: maps merge field by field, lists are atomic.
 pub(crate) const DEDUCED: NodeId = 0;
-/// Accepts anything and never looks inside.
+/// Accepts anything and is never traversed.
 pub(crate) const UNTYPED: NodeId = 1;
 
 /// All nodes of one schema.
@@ -27,7 +27,7 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// An arena that holds only the two common types.
+    /// Returns an arena with only the two common types.
     pub(crate) fn new(built_in: bool) -> Self {
         let deduced =
             Node { element: Some(DEDUCED), items: Some(UNTYPED), preserve: true, ..Node::default() };
@@ -41,16 +41,16 @@ impl Arena {
         Self { nodes: vec![deduced, untyped], root: DEDUCED, built_in, has_rules: false }
     }
 
-    /// The node behind an index; ids come from this arena only.
+    /// Returns the node with an index; ids must be from this arena.
     pub(crate) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id]
     }
 }
 
-/// The JSON type that a node admits.
+/// The JSON type that a node accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Kind {
-    /// No type given: any value.
+    /// No type is given: any value.
     #[default]
     Any,
     Object,
@@ -64,7 +64,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The name that schemas use.
+    /// Returns the name in schemas.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Any | Kind::Scalar => "",
@@ -77,7 +77,7 @@ impl Kind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind with that name.
     pub(crate) fn named(name: &str) -> Self {
         match name {
             "object" => Kind::Object,
@@ -106,7 +106,7 @@ pub(crate) enum MapType {
     Granular,
 }
 
-/// What strategic merge patches do with a field.
+/// How strategic merge patches handle a field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PatchMeta {
     /// Lists are merged, by the key or as a set of scalars.
@@ -115,7 +115,7 @@ pub(crate) struct PatchMeta {
     pub(crate) retain_keys: bool,
     /// Maps are replaced as a whole.
     pub(crate) replace: bool,
-    /// The field that names a list's items.
+    /// The field that identifies a list's items.
     pub(crate) merge_key: Option<String>,
 }
 
@@ -128,7 +128,7 @@ pub(crate) enum Extra {
     Of(NodeId),
 }
 
-/// One place in an object.
+/// One path in an object.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a keyword of the schema")]
 pub(crate) struct Node {
@@ -139,12 +139,12 @@ pub(crate) struct Node {
     pub(crate) embedded: bool,
     pub(crate) preserve: bool,
     pub(crate) fields: BTreeMap<String, NodeId>,
-    /// What the author of a CRD demands of `metadata`, whose type is fixed.
+    /// The requirements of a CRD's author for `metadata`, which has a fixed type.
     pub(crate) own_metadata: Option<NodeId>,
     /// Fields that every object has and that the author of the CRD did not declare.
     pub(crate) implicit: Vec<&'static str>,
     pub(crate) extra: Extra,
-    /// The type of undeclared keys for merging; none means that there may be none.
+    /// The type of undeclared keys for merging; none if undeclared keys are not allowed.
     pub(crate) element: Option<NodeId>,
     pub(crate) items: Option<NodeId>,
     pub(crate) list: Option<ListType>,
@@ -157,7 +157,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// The names of the required fields.
+    /// Returns the names of the required fields.
     pub(crate) fn required(&self) -> &[String] {
         self.checks.as_deref().map_or(&[], |checks| &checks.required)
     }
@@ -191,6 +191,6 @@ pub(crate) struct Checks {
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     pub(crate) source: String,
-    /// None when it does not compile.
+    /// None if it does not compile.
     pub(crate) regex: Option<Regex>,
 }

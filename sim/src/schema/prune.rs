@@ -1,4 +1,4 @@
-//! Removal of fields that a schema does not know.
+//! Removes fields that are not in a schema.
 
 use std::fmt::Write as _;
 
@@ -9,8 +9,8 @@ use super::{At, DEPTH_MAX};
 
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Removes what is unknown and returns the paths: those in the object's metadata, in the object, and in the metadata
-/// of embedded objects, each group sorted.
+/// Removes unknown fields and returns their paths: those in the object's metadata, in the object, and in the metadata of embedded
+/// objects, each group sorted.
 pub(super) fn prune(root: At<'_>, object: &mut Value) -> Vec<String> {
     if root.arena.built_in {
         let mut walk = Walk { root, path: String::new(), unknown: Vec::new() };
@@ -29,9 +29,9 @@ pub(super) fn prune(root: At<'_>, object: &mut Value) -> Vec<String> {
     unknown
 }
 
-/// Prunes a value that stands somewhere inside of an object.
+/// Prunes a value inside of an object.
 pub(super) fn below(at: At<'_>, value: &mut Value) {
-    // The walk's root is the object as a whole, so that this value's own apiVersion is a field like any other.
+    // The root of the traversal is the whole object, so this value's own apiVersion is an ordinary field.
     let root = At { arena: at.arena, id: at.arena.root };
     Walk { root, path: String::new(), unknown: Vec::new() }.prune(Some(at), value, 0);
 }
@@ -43,7 +43,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// The kinds that the server holds in code keep just what their types declare.
+    /// Prunes an object of a built-in kind, which keeps only its declared fields.
     fn built_in(&mut self, at: At<'a>, value: &mut Value, depth: usize) {
         if depth > DEPTH_MAX || at.node().preserve {
             return;
@@ -104,7 +104,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Below a node that keeps unknown fields only what is declared is looked into.
+    /// Traverses the declared fields below a node that keeps unknown fields.
     fn skip(&mut self, at: At<'a>, value: &mut Value, depth: usize) {
         if depth > DEPTH_MAX {
             return;
@@ -191,7 +191,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The type of a known key; known keys without a type (`additionalProperties: true`) hold nothing that is known.
+/// Returns the type of a known key; known keys without a type (`additionalProperties: true`) have no known fields.
 #[expect(clippy::option_option, reason = "whether a key is known, and whether its value has a type")]
 fn known<'a>(at: At<'a>, key: &str) -> Option<Option<At<'a>>> {
     if let Some(field) = at.field(key) {

@@ -1,4 +1,4 @@
-//! Reads schemas out of JSON.
+//! Parses schemas from JSON.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::node::{
 };
 use super::rules;
 
-/// Reads a CRD version's `openAPIV3Schema`, with the implicit type and object metadata.
+/// Parses a CRD version's `openAPIV3Schema`, with the implicit type and object metadata.
 pub(super) fn custom_resource(schema: &Value) -> Arena {
     let mut reader = Reader::new(None);
     let root = reader.inline(schema, false, 0);
@@ -22,7 +22,7 @@ pub(super) fn custom_resource(schema: &Value) -> Arena {
     reader.arena
 }
 
-/// Reads one component of an OpenAPI v3 document with all that it refers to.
+/// Parses one component of an OpenAPI v3 document with all components to which it refers.
 pub(super) fn component(components: &Map<String, Value>, name: &str) -> Option<Arena> {
     components.get(name)?;
     let mut reader = Reader::new(Some(components));
@@ -36,7 +36,7 @@ struct Reader<'a> {
     arena: Arena,
     components: Option<&'a Map<String, Value>>,
     known: BTreeMap<String, NodeId>,
-    /// Places that refer to a component and say more about it: (the place, the component, what is said).
+    /// Nodes that refer to a component and add properties to it: (the node, the component, the properties).
     overrides: Vec<(NodeId, NodeId, &'a Map<String, Value>)>,
     object_meta: Option<NodeId>,
 }
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         self.arena.nodes.len() - 1
     }
 
-    /// The node of a component, read on first use.
+    /// Returns the node of a component, which is parsed on first use.
     fn reference(&mut self, name: &str, depth: usize) -> NodeId {
         if let Some(&id) = self.known.get(name) {
             return id;
@@ -70,14 +70,14 @@ impl<'a> Reader<'a> {
             None => self.node(schema, false, depth + 1),
         };
         if name.ends_with(".rbac.v1.Role") || name.ends_with(".rbac.v1.ClusterRole") {
-            // The one list that need not be set and that the server shows as null all the same.
+            // The only list that need not be set and that the server still returns as null.
             node.checks.get_or_insert_default().required.push("rules".to_owned());
         }
         self.arena.nodes[id] = node;
         id
     }
 
-    /// A schema that stands in place, or refers to a component.
+    /// Parses an inline schema or a reference to a component.
     fn inline(&mut self, schema: &'a Value, preserve: bool, depth: usize) -> NodeId {
         if depth > DEPTH_MAX {
             return DEDUCED;
@@ -121,16 +121,16 @@ impl<'a> Reader<'a> {
             });
         }
         if node.element == Some(DEDUCED) && !node.preserve && node.extra == Extra::Absent {
-            // With declared fields the object is no longer free-form.
+            // With declared fields, the object is no longer free-form.
             node.element = None;
         }
     }
 
-    /// Copies components to the places that say more about them.
+    /// Copies components to the nodes that add properties to them.
     fn finish(&mut self) {
         for (id, target, site) in std::mem::take(&mut self.overrides) {
             let mut node = self.arena.nodes[target].clone();
-            // An empty object stands for the zero value, whatever it looks like for the type.
+            // An empty object is the zero value of every type.
             let fits = |default: &&Value| node.kind == Kind::Object || !default.is_object();
             if let Some(default) = site.get("default").filter(fits) {
                 node.default = Some(default.clone());
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
             return Node { element: Some(DEDUCED), items: Some(UNTYPED), ..Node::default() };
         };
         let own_preserve = flag(schema, "x-kubernetes-preserve-unknown-fields");
-        // Descendants of a node that keeps unknown fields keep them too, as far as merging goes.
+        // For merging, descendants of a node that keeps unknown fields keep them too.
         let preserve = preserve || own_preserve;
         let kind = schema.get("type").and_then(Value::as_str).map_or(Kind::Any, Kind::named);
         let mut fields = BTreeMap::new();
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
             _ => UNTYPED,
         };
         let rules: Vec<Value> = array(schema, "x-kubernetes-validations").cloned().collect();
-        // The server has the rules of built-in kinds in code, too, and judges by that.
+        // The server also has the rules of built-in kinds in code, and validates with that code.
         let rules = if self.arena.built_in { Vec::new() } else { rules };
         self.arena.has_rules |= !rules.is_empty();
         Node {
@@ -251,7 +251,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Types that the server hard-codes because their schemas say too little.
+/// Returns types that the server hard-codes because their schemas are incomplete.
 fn well_known(name: &str) -> Option<Node> {
     if name.ends_with(".api.resource.Quantity") {
         return Some(Node { kind: Kind::Scalar, ..Node::default() });
@@ -262,7 +262,7 @@ fn well_known(name: &str) -> Option<Node> {
     None
 }
 
-/// The component that a schema refers to, and the keys beside the reference.
+/// Returns the component to which a schema refers, and the keys beside the reference.
 fn referred(schema: &Value) -> Option<(&str, Option<&Map<String, Value>>)> {
     let site = schema.as_object()?;
     let direct = site.get("$ref");

@@ -1,7 +1,7 @@
 //! Rules in the Common Expression Language (`x-kubernetes-validations`).
 //!
-//! The expressions are evaluated by kube-cel's functions; walking, matching of old and new values, and messages are
-//! done here, because the server matches list items by key and words its messages in its own way.
+//! The expressions are evaluated by kube-cel's functions. Traversal, the matching of old and new values, and messages are
+//! implemented here, because the server matches list items by key and has its own messages.
 
 mod matches;
 mod values;
@@ -18,10 +18,10 @@ use super::validate::{matching, unchanged};
 use super::{At, DEPTH_MAX};
 use crate::cause::Cause;
 
-/// The longest message that an expression may give.
+/// Maximum length of a message expression's result, in bytes.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
-/// A compiled expression. As on a server, it may reach for fields that may be missing (`self.?field`).
+/// A compiled expression. As on a server, it may access fields that may be missing (`self.?field`).
 #[derive(Debug)]
 struct Program(Expression);
 
@@ -76,12 +76,12 @@ impl Rule {
         }
     }
 
-    /// Why the rule does not compile.
+    /// Returns why the rule does not compile.
     pub(super) fn error(&self) -> Option<(&str, &str)> {
         self.program.as_ref().err().map(|error| (self.source.as_str(), error.as_str()))
     }
 
-    /// Whether the rule looks at the old value.
+    /// Returns whether the rule uses the old value.
     pub(super) fn uses_old_value(&self) -> bool {
         self.uses_old
     }
@@ -91,7 +91,7 @@ impl Rule {
     }
 }
 
-/// `.a['b']` as it is shown below a field: `.a.b`.
+/// Converts `.a['b']` to the form below a field: `.a.b`.
 fn field_path(path: &str) -> String {
     path.replace("['", ".").replace("']", "")
 }
@@ -105,7 +105,7 @@ thread_local! {
     };
 }
 
-/// What an error may be let pass for: the nearest place whose old value is known, and whether that is here.
+/// The correlation for validation ratcheting: the nearest node with a known old value, and whether that is this one.
 #[derive(Clone, Copy)]
 struct Match<'a> {
     nearest: Option<(At<'a>, &'a Value, &'a Value)>,
@@ -128,7 +128,7 @@ impl<'a> Match<'a> {
     }
 }
 
-/// The rules that an object breaks.
+/// Returns the causes of the rules that an object violates.
 pub(super) fn broken(root: At<'_>, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     if !root.arena.has_rules {
         return Vec::new();
@@ -284,7 +284,7 @@ fn message(program: &Program, scope: &Context<'_>) -> Option<String> {
     fits.then(|| message.to_owned())
 }
 
-/// The server's words for what went wrong; none if the types do not fit.
+/// Returns the server's message for a failure; none if the types do not match.
 fn runtime_error(error: &ExecutionError) -> Option<String> {
     Some(match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),

@@ -1,8 +1,7 @@
-//! What a schema must be like for the server to take it in a custom resource definition.
+//! The server's requirements for the schema of a custom resource definition.
 //!
-//! First the invariants of structural schemas (types are given, and value validations only narrow what the structure
-//! declares), then defaults, then the keywords one by one, last the rules. Each stage is only worth looking at when
-//! the one before it is sound.
+//! First the invariants of structural schemas (types are given, and value validations only narrow what the structure declares),
+//! then defaults, then the keywords one by one, last the rules. Each stage runs only if the previous one found no error.
 
 mod keywords;
 mod nested;
@@ -14,7 +13,7 @@ use super::rules::Rule;
 use super::{At, DEPTH_MAX, prune, rules, validate};
 use crate::cause::Cause;
 
-/// Where in a schema a node stands.
+/// The position of a node in a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -22,7 +21,7 @@ enum Level {
     Field,
 }
 
-/// Everything that keeps a schema from being used; fields start with `path`.
+/// Returns every reason for which a schema can't be used; fields start with `path`.
 pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
     let Some(map) = schema.as_object() else {
         return vec![Cause::required(path, "")];
@@ -33,7 +32,7 @@ pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
     }
     let mut found = Vec::new();
     keywords::check(map, path, keywords::Scope::root(), 0, &mut found);
-    // With keywords that can't be converted there is no structure to look at.
+    // With keywords that can't be converted, there is no structure to check.
     if is_convertible(schema, 0) {
         let mut structure = Vec::new();
         invariants(map, Level::Root, path, 0, &mut structure);
@@ -174,7 +173,7 @@ fn metadata(schema: &Map<String, Value>, level: Level, path: &str, causes: &mut 
     }
 }
 
-/// Defaults must be values that the schema takes.
+/// Checks that defaults are valid values of the schema.
 fn defaults(at: At<'_>, path: &str, depth: usize, causes: &mut Vec<Cause>) {
     if depth > DEPTH_MAX {
         return;
@@ -202,8 +201,8 @@ fn defaults(at: At<'_>, path: &str, depth: usize, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Rules must compile, and look at old values only where these can be matched; `unmatched` is the list that they
-/// can't be matched in.
+/// Checks that rules compile, and use old values only where these can be matched; `unmatched` is the list in which they can't be
+/// matched.
 fn compile(
     schema: &Map<String, Value>,
     path: &str,
@@ -215,7 +214,7 @@ fn compile(
     if depth > DEPTH_MAX {
         return;
     }
-    // Where keywords are wrong, here or below, rules are not looked at.
+    // If keywords are wrong, here or below, rules are not checked.
     let is_here =
         |cause: &Cause| cause.field.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
     let is_sound = !found.iter().any(is_here);
@@ -248,7 +247,7 @@ fn compile(
     }
 }
 
-/// A rule as messages show it: by the names of the server's own structure.
+/// Returns a rule in the form of messages: with the field names of the server's internal struct.
 fn internal_rule(source: &Value) -> Value {
     let text = |key: &str| source.get(key).cloned().unwrap_or_else(|| Value::from(""));
     let value = |key: &str| source.get(key).cloned().unwrap_or(Value::Null);
@@ -266,7 +265,7 @@ fn text<'v>(schema: &'v Map<String, Value>, key: &str) -> &'v str {
     schema.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The schemas under the names of a map.
+/// Returns the schemas under the names of a map.
 fn entries<'v>(
     schema: &'v Map<String, Value>,
     key: &str,

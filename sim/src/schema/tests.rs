@@ -1,4 +1,4 @@
-//! Nothing that a client can send brings the library down.
+//! No input of a client makes the library panic.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::Schema;
 use crate::managed::{Manager, apply, ignore_timestamps, track_update};
 use crate::patch;
 
-/// JSON whose keys and strings are often ones that mean something.
+/// Generates JSON that often has meaningful keys and strings.
 fn any_json() -> impl Strategy<Value = Value> {
     let word = prop::sample::select(vec![
         "type",

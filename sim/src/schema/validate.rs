@@ -1,6 +1,6 @@
-//! Judges values by the keywords of a schema.
+//! Validates values with the keywords of a schema.
 //!
-//! On updates what was wrong before and did not change is let pass, as far as old and new values can be matched.
+//! On updates, errors that existed before and have not changed are accepted, as far as old and new values can be matched.
 
 mod embedded;
 mod format;
@@ -18,14 +18,14 @@ pub(super) use embedded::{embedded, metadata as embedded_metadata};
 pub(super) use lists::lists;
 pub(super) use ratchet::{matching, unchanged};
 
-/// Something wrong, with the text that tells two findings apart.
+/// An error, with the text that identifies it.
 #[derive(Debug, Clone)]
 struct Finding {
     text: String,
     cause: Cause,
 }
 
-/// What a walk found, and how much matched: the best of several alternatives is the one that matched most.
+/// The errors of a traversal, and the number of matches: the best of several alternatives is the one with the most matches.
 #[derive(Debug, Default)]
 struct Verdict {
     findings: Vec<Finding>,
@@ -49,13 +49,13 @@ impl Verdict {
     }
 }
 
-/// The causes that the values of an object give; `old` is the stored object on update.
+/// Returns the causes for the values of an object; `old` is the stored object on update.
 pub(super) fn values(root: At<'_>, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let walk = Walk { prefix: "" };
     walk.value(root, object, old, "", 0).findings.into_iter().map(|finding| finding.cause).collect()
 }
 
-/// The causes that the values of an object's status give.
+/// Returns the causes for the values of an object's status.
 pub(super) fn status(root: At<'_>, object: &Value, old: &Value) -> Vec<Cause> {
     let (Some(at), Some(status)) = (root.declared("status"), object.get("status")) else { return Vec::new() };
     let walk = Walk { prefix: "status" };
@@ -66,7 +66,7 @@ pub(super) fn status(root: At<'_>, object: &Value, old: &Value) -> Vec<Cause> {
         .collect()
 }
 
-/// The causes that a value gives which stands at a field.
+/// Returns the causes for the value of a field.
 pub(super) fn under(at: At<'_>, value: &Value, field: &str) -> Vec<Cause> {
     let walk = Walk { prefix: field };
     walk.value(at, value, None, "", 0).findings.into_iter().map(|finding| finding.cause).collect()
@@ -96,7 +96,7 @@ impl Walk<'_> {
         Finding { cause: Cause::type_invalid(self.field(path), &Value::from(actual), &text), text }
     }
 
-    /// A finding that belongs to no field.
+    /// Returns an error without a field.
     fn general(&self, text: String) -> Finding {
         Finding { cause: Cause::invalid(self.field(""), &Value::from(""), &text), text }
     }
@@ -378,7 +378,7 @@ impl Walk<'_> {
     }
 }
 
-/// How many of the alternatives pass, and the first that does, else the one that comes nearest.
+/// Returns how many of the alternatives match, and the first that does, or else the closest one.
 fn best_of(results: impl Iterator<Item = Verdict>, stop_at_first: bool) -> (usize, Verdict) {
     let mut passed = 0;
     let mut success = None;
@@ -397,7 +397,7 @@ fn best_of(results: impl Iterator<Item = Verdict>, stop_at_first: bool) -> (usiz
     (passed, success.or(failure).unwrap_or_default())
 }
 
-/// Whether a value is one of an enumeration; the server converts a float to the type of an integer by cutting it off.
+/// Returns whether a value equals an entry of an enumeration; the server truncates a float to compare it with an integer.
 fn same(allowed: &Value, value: &Value) -> bool {
     match (allowed, value) {
         (Value::Number(allowed), Value::Number(value)) => {

@@ -1,8 +1,8 @@
-//! Bugs to be planted: what the simulator must find, so that its silence means something.
+//! Planted bugs. The simulator must find each of them; otherwise a search without failures would prove nothing.
 //!
-//! A bug sits between a machine and its world, so that the machine itself stays free of it: it changes what goes in
-//! (events, clocks), what comes out (requests, notes, the deadline), or how a request is written. Each is a mistake
-//! that controllers make in earnest.
+//! A bug is a layer between a machine and its environment, so the machine itself is unchanged. It changes the input (events,
+//! clocks), the output (requests, notes, the deadline), or the encoding of a request. Each is a mistake that real controllers
+//! make.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,20 +24,20 @@ mod sentinel;
 pub struct Bug {
     /// Its name.
     pub name: &'static str,
-    /// What is wrong, in one sentence.
+    /// Describes the bug in one sentence.
     pub sentence: &'static str,
-    /// The controller that it is planted in.
+    /// The controller in which it is planted.
     pub controller: &'static str,
-    /// Puts it around a machine.
+    /// Wraps a machine in the bug.
     pub plant: fn(Box<dyn Machine>) -> Box<dyn Machine>,
-    /// Garbles requests on their way to the server.
+    /// Corrupts requests on their way to the server.
     pub garble: Option<Garble>,
 }
 
-/// What becomes of the request by which an action is carried out.
+/// Changes the encoded request of an action.
 pub type Garble = fn(&Action, http::Request<Vec<u8>>) -> http::Request<Vec<u8>>;
 
-/// All bugs.
+/// Returns all bugs.
 pub fn all() -> Vec<&'static Bug> {
     [
         answers::BUGS,
@@ -53,33 +53,33 @@ pub fn all() -> Vec<&'static Bug> {
     .collect()
 }
 
-/// The controller that the bugs of most files are planted in.
+/// The controller in which the bugs of most files are planted.
 const HOST: &str = lockstep_crds::namespaceclass::CONTROLLER;
 
-/// What a bug does to what passes by it. What is left out passes unchanged.
+/// The changes that a bug makes. The default of each method changes nothing.
 trait Flaw: Default {
-    /// An event on its way in; none if it gets lost.
+    /// Changes an input event; none drops it.
     fn event(&mut self, event: Event) -> Option<Event> {
         Some(event)
     }
 
-    /// The clocks, as the machine is told them.
+    /// Changes the clocks that the machine sees.
     fn now(&mut self, now: Now) -> Now {
         now
     }
 
-    /// A request on its way out, which may be changed; an outcome if it is answered here and never sent.
+    /// Changes an outgoing request. If it returns an outcome, that is the answer, and the request is never sent.
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         let _ = request;
         None
     }
 
-    /// All that a step gave out.
+    /// Changes the whole output of a step.
     fn step(&mut self, step: &mut Step) {
         let _ = step;
     }
 
-    /// The deadline, as the driver is told it.
+    /// Changes the deadline that the driver sees.
     fn deadline(&self, deadline: Option<Deadline>) -> Option<Deadline> {
         deadline
     }
@@ -143,7 +143,7 @@ impl<F: Flaw> Machine for Flawed<F> {
     }
 }
 
-/// The actions that were asked for and not answered yet.
+/// The requested actions without an answer.
 #[derive(Default)]
 struct Asked(BTreeMap<ActionId, Action>);
 

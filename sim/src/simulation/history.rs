@@ -1,4 +1,4 @@
-//! What has happened in a run so far, in the form in which invariants ask for it.
+//! The history of a run so far, in the form that invariants query.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,68 +13,68 @@ use serde_json::Value;
 use crate::apiserver::ApiServer;
 use crate::cluster::{Author, Change, Entry, What};
 
-/// How far back writes are remembered.
+/// How long writes are kept.
 pub(crate) const MINUTE: Duration = Duration::from_mins(1);
-/// Longer than any pass takes, its requests without an answer included.
+/// Upper bound on the duration of a pass, including requests without an answer.
 const LONGEST_PASS: Duration = Duration::from_mins(5);
 
 /// One state of an object.
 #[derive(Debug, Clone)]
 pub struct Version {
-    /// Since when.
+    /// Start of this state.
     pub at: Duration,
-    /// Who made it.
+    /// The author of the change.
     pub by: Author,
-    /// The object; none if it was gone.
+    /// The object; none if it was removed.
     pub object: Option<Arc<Value>>,
 }
 
 /// One key of one reconciler.
 pub(super) type Key = (String, ObjectRef);
 
-/// What a process knows and has done in its present life.
+/// What a process has observed and done since its last start.
 #[derive(Debug, Default)]
 pub struct ProcessState {
-    /// What its watches have told, by object.
+    /// The objects that its watches have delivered.
     pub told: BTreeMap<ObjectRef, Arc<Value>>,
-    /// What it was told of each object before that, and until when.
+    /// The previously delivered state of each object, and the time until which it was current.
     pub told_before: BTreeMap<ObjectRef, (Duration, Arc<Value>)>,
-    /// The generation of each object as told, and since when.
+    /// The generation of each delivered object, and the time at which it was first delivered.
     pub generations: BTreeMap<ObjectRef, (i64, Duration)>,
-    /// The kinds that it may not watch, and since when it knows.
+    /// The kinds that it may not watch, and the time at which it observed that.
     pub refused: BTreeMap<Arc<Kind>, Duration>,
-    /// What was told in lists that have begun and are not complete.
+    /// The objects in lists that have started and are not complete.
     listing: BTreeMap<Arc<Kind>, BTreeSet<ObjectRef>>,
     /// Whether it leads.
     pub leading: bool,
-    /// When the server served it reads of each object, as far back as a pass may last.
+    /// The times at which the server answered its reads of each object, for the maximum duration of a pass.
     pub reads: BTreeMap<ObjectRef, VecDeque<Duration>>,
     /// Requests without an answer.
     pub open: BTreeMap<u64, Request>,
     /// When the last pass of each key ended.
     pub(super) ended: BTreeMap<Key, Duration>,
-    /// Failures in a row of each key.
+    /// Consecutive failures of each key.
     pub(super) failures: BTreeMap<Key, u32>,
-    /// When each key that failed is to be tried again.
+    /// When each failed key is due for a retry.
     pub(super) due: BTreeMap<Key, Duration>,
-    /// The longest time that the server asked to be left alone, in the last minute of answers.
+    /// The longest `Retry-After` that the server requested, over the answers of the last minute.
     pub(super) retry_after: VecDeque<(Duration, Duration)>,
-    /// How often it announced each event.
+    /// How often it announced each Event.
     announced: BTreeMap<Announcement, u64>,
     /// The Events that it wrote.
     events: BTreeMap<ObjectRef, WrittenEvent>,
 }
 
-/// An event: the uid of the object that it is about, the reason and the note.
+/// A Kubernetes Event: the uid of its object, the reason and the note.
 type Announcement = (String, String, String);
 
 /// An Event that a process wrote.
 #[derive(Debug)]
 struct WrittenEvent {
     announcement: Announcement,
-    /// Writes in a row that failed.
+    /// Consecutive writes that failed.
     failures: u32,
-    /// Whether the last answer was one that no further try would change.
+    /// Whether the last answer was a permanent refusal.
     refused: bool,
 }
 
@@ -96,13 +96,13 @@ impl WrittenEvent {
         });
     }
 
-    /// Whether it may be behind what was announced.
+    /// Returns whether its count may be lower than announced.
     fn is_excused(&self) -> bool {
         self.refused || self.failures >= ATTEMPTS
     }
 }
 
-/// The past of a run.
+/// The history of a run.
 #[derive(Debug, Default)]
 pub struct History {
     /// All states of all objects.
@@ -110,33 +110,33 @@ pub struct History {
     lives: BTreeMap<usize, ProcessState>,
     /// The writes of processes in the last minute, by object.
     pub(super) writes: BTreeMap<ObjectRef, VecDeque<Duration>>,
-    /// What others did in the last minute, and faults that struck.
+    /// The operations and injected faults of the last minute.
     pub(super) stirred: VecDeque<Duration>,
-    /// The images that a registry was found to have.
+    /// The images that a registry was reported to have.
     pub images: BTreeSet<String>,
-    /// What the request that is being carried out has changed so far.
+    /// The changes so far of the request that is being executed.
     pub changes_of_request: Vec<Change>,
 }
 
 impl History {
-    /// The states of an object, oldest first.
+    /// Returns the states of an object, oldest first.
     pub fn versions(&self, object: &ObjectRef) -> &[Version] {
         self.versions.get(object).map_or(&[], Vec::as_slice)
     }
 
-    /// All states of all objects of a kind.
+    /// Returns all states of all objects of a kind.
     pub fn objects<'a>(&'a self, kind: &'a Kind) -> impl Iterator<Item = &'a Value> {
         let versions = self.versions.iter().filter(move |(object, _)| *object.kind == *kind);
         versions.flat_map(|(_, versions)| versions).filter_map(|version| version.object.as_deref())
     }
 
-    /// What a process knows; nothing, if it is dead.
+    /// Returns the state of a process; none if it is not running.
     pub fn life(&self, process: usize) -> Option<&ProcessState> {
         self.lives.get(&process)
     }
 
-    /// The events of processes that lead whose Events on the server were not counted as often as they were announced. What a
-    /// process has not written when it dies or ceases to lead is lost; what the server refuses, or goes with its namespace, too.
+    /// Returns the Events of leading processes with a count on the server below the number of announcements. An Event may be lost
+    /// if its process crashes or loses leadership before writing it, if the server refuses it, or if its namespace is deleted.
     pub(super) fn uncounted(&self, server: &ApiServer) -> Vec<String> {
         let stored = Kind::known("", "v1", "Event", "events", true);
         let mut uncounted = Vec::new();
@@ -161,7 +161,7 @@ impl History {
         uncounted
     }
 
-    /// Whether a namespace of that name was asked to go at any time.
+    /// Returns whether a namespace of that name was ever marked for deletion.
     fn was_deleted(&self, namespace: &str) -> bool {
         let namespace =
             ObjectRef::cluster(&Kind::known("", "v1", "Namespace", "namespaces", false), namespace);
@@ -169,12 +169,12 @@ impl History {
         versions.any(|version| version.object.as_deref().is_none_or(is_deleting))
     }
 
-    /// Something happened that may make processes write: a fault, an act.
+    /// Records a fault or an operation, which may cause writes by processes.
     pub(super) fn stir(&mut self, at: Duration) {
         self.stirred.push_back(at);
     }
 
-    /// Takes in what happened.
+    /// Adds a journal entry.
     pub(super) fn absorb(&mut self, entry: &Entry) {
         let at = entry.at;
         match &entry.what {
@@ -241,7 +241,7 @@ fn forget(times: &mut VecDeque<Duration>, now: Duration, after: Duration) {
 }
 
 impl ProcessState {
-    /// Whether an event, which is not taken in yet, shows that an object is gone.
+    /// Returns whether an event that is not yet added shows that an object was removed.
     pub(super) fn loses(&self, object: &ObjectRef, event: &Event) -> bool {
         match event {
             Event::ListCompleted { kind } => {
@@ -333,7 +333,7 @@ impl ProcessState {
     }
 }
 
-/// The name under which a watch of a kind tells of an object.
+/// Returns the reference by which a watch of a kind reports an object.
 pub fn reference(kind: &Arc<Kind>, object: &Value) -> ObjectRef {
     match metadata(object, "namespace") {
         "" => ObjectRef::cluster(kind, metadata(object, "name")),

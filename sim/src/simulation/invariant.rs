@@ -1,7 +1,7 @@
-//! What must hold of every controller at every step.
+//! The invariants of every controller, checked at every step.
 //!
-//! An invariant is a function of what has happened so far and what happens now; it returns what is wrong, in words. The
-//! order of the table is the order of checking: of two that are violated in one step, the first is told.
+//! An invariant is a function of the history and the current entry; it returns a description of the violation. The table defines
+//! the order of the checks: if one step violates two invariants, the first is reported.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -19,20 +19,20 @@ use super::subject::SystemUnderTest;
 use crate::apiserver::ApiServer;
 use crate::cluster::{Author, Change, Entry, What};
 
-/// What an invariant sees.
+/// The input of an invariant.
 pub struct Moment<'a> {
     /// The controller.
     pub subject: &'a dyn SystemUnderTest,
-    /// The server, as it is just after.
+    /// The server, just after the entry.
     pub server: &'a ApiServer,
-    /// What happened before.
+    /// The history before the entry.
     pub history: &'a History,
-    /// What happens.
+    /// The current entry.
     pub entry: &'a Entry,
 }
 
 impl<'a> Moment<'a> {
-    /// The change that a process makes, if one does, and which.
+    /// Returns the change and the process, if a process made the change.
     pub fn by_process(&self) -> Option<(usize, &'a Change)> {
         let What::Changed(change) = &self.entry.what else { return None };
         match change.by {
@@ -42,14 +42,14 @@ impl<'a> Moment<'a> {
     }
 }
 
-/// Something that must hold.
+/// An invariant.
 #[derive(Debug, Clone, Copy)]
 pub struct Invariant {
     /// Its name.
     pub name: &'static str,
-    /// What it says, in one sentence.
+    /// What it requires, in one sentence.
     pub sentence: &'static str,
-    /// Checks it; an error says what is wrong.
+    /// Checks it; the error describes the violation.
     pub holds: fn(&Moment<'_>) -> Result<(), String>,
 }
 
@@ -112,12 +112,12 @@ pub const SAFETY: &[Invariant] = &[
     },
 ];
 
-/// Every value of a Secret in a simulation contains this word, so that it can be looked for.
+/// Every Secret value in a simulation contains this word, so that leaks are found by search.
 pub const SECRET: &str = "tops3cret";
 
-/// The most writes of one object in a minute in which nothing else happens: two keys that begin to back off make so many.
+/// Maximum number of writes to one object in a minute without other activity. Two keys that start to back off make this many.
 const WRITES_MAX: usize = 18;
-/// How many more there may be for everything else that happens in that minute.
+/// Additional writes allowed for each operation or fault in that minute.
 const WRITES_FOR_EACH_STIR: usize = 3;
 
 fn nothing_foreign_is_touched(moment: &Moment<'_>) -> Result<(), String> {
@@ -169,7 +169,7 @@ fn only_the_leader_converges(moment: &Moment<'_>) -> Result<(), String> {
     }
 }
 
-/// The passes that ended in a step, with how they ended and how long they took.
+/// Returns the passes that ended in a step, each with its result and duration.
 fn passes(entry: &Entry) -> impl Iterator<Item = (usize, super::history::Key, &ReconcileResult, Duration)> {
     let (process, notes) = match &entry.what {
         What::Stepped { process, step, .. } => (*process, step.notes.as_slice()),
@@ -195,7 +195,7 @@ fn one_reconcile_a_key(moment: &Moment<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Longer than any pause and slow request of a plan together, and shorter than a resync.
+/// Longer than any pause and slow request of a plan combined, and shorter than a resync.
 const TRIED_WITHIN: Duration = Duration::from_mins(4);
 
 fn what_failed_is_tried_again(moment: &Moment<'_>) -> Result<(), String> {
@@ -325,12 +325,12 @@ fn secrets_stay_secret(moment: &Moment<'_>) -> Result<(), String> {
     }
 }
 
-/// Whether a text shows a secret: as it is, or in base64, wherever in what is encoded it stands.
+/// Returns whether a text contains a secret, in plain text or in base64 at any offset of the encoded data.
 fn shows_secret(text: &str) -> bool {
     static FORMS: LazyLock<Vec<String>> = LazyLock::new(|| {
         let encoded = (0..3).map(|before| {
             let bytes = [&[0; 3][..before], SECRET.as_bytes()].concat();
-            // The digits at both ends depend on what stands around it.
+            // The digits at both ends depend on the bytes around the secret.
             let (from, until) = ((before * 8).div_ceil(6), bytes.len() * 8 / 6);
             STANDARD_NO_PAD.encode(bytes)[from..until].to_owned()
         });
@@ -339,7 +339,7 @@ fn shows_secret(text: &str) -> bool {
     FORMS.iter().any(|form| text.contains(form))
 }
 
-/// Whether an object was asked to go, or is gone, by a change.
+/// Returns whether a change marks an object for deletion or removes it.
 pub fn is_deletion(change: &Change) -> bool {
     let was_deleting = change.old.as_deref().is_some_and(is_deleting);
     let old = change.old.is_some();

@@ -1,4 +1,4 @@
-//! What goes wrong in one run, as data: it follows from a seed, can be stored, and can be cut down.
+//! The plan of a run: its faults and operations as data. A plan follows from a seed, can be stored and can be shrunk.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,33 +14,33 @@ pub use self::draw::Range;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Plan {
-    /// The controller that is put to the test.
+    /// The controller under test.
     pub controller: String,
-    /// From which delays and everything else that is left to chance follows.
+    /// The seed of delays and all other random choices.
     pub seed: u64,
-    /// How long things go wrong, in milliseconds of simulated time.
+    /// Duration of fault injection, in milliseconds of simulated time.
     pub stormy_ms: u64,
-    /// What goes wrong and who acts, in the order of time.
+    /// The faults and operations, ordered by time.
     pub faults: Vec<Fault>,
 }
 
-/// One thing that goes wrong, or one act.
+/// One fault or one operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fault {
-    /// What.
+    /// The kind of fault.
     pub what: What,
-    /// From when on, in milliseconds of simulated time.
+    /// Start of the window, in milliseconds of simulated time.
     pub from_ms: u64,
-    /// Until when.
+    /// End of the window, in milliseconds of simulated time.
     pub until_ms: u64,
-    /// The action that it is aimed at: a failure befalls only such requests, anything else strikes while the first such
-    /// request is under way. Without an aim a failure befalls any request, and anything else strikes when its time has come.
+    /// The action that it targets. A failure applies only to such requests; any other fault is injected while the first such
+    /// request is in flight. Without a target, a failure applies to any request, and any other fault is injected at its time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aim: Option<String>,
-    /// How many of a thousand requests a failure befalls.
+    /// How many requests in a thousand fail.
     pub per_mille: u32,
-    /// How often it strikes at most.
+    /// Maximum number of injections.
     pub times: u32,
 }
 
@@ -48,88 +48,88 @@ pub struct Fault {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
 pub enum What {
-    /// A request is answered with this class of failure and has no effect.
+    /// A request fails with this class and has no effect.
     Fail {
         /// The class.
         class: Class,
-        /// How long the server asks to be left alone, in milliseconds.
+        /// The `Retry-After` of the server, in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_ms: Option<u64>,
     },
-    /// A request takes effect; its answer is lost.
+    /// A request takes effect, but its answer is lost.
     AnswerLost,
-    /// A request is under way for long.
+    /// A request is in transit for a long time.
     SlowRequest {
-        /// How long.
+        /// The delay, in milliseconds.
         by_ms: u64,
     },
-    /// An answer is under way for long.
+    /// An answer is in transit for a long time.
     SlowAnswer {
-        /// How long.
+        /// The delay, in milliseconds.
         by_ms: u64,
     },
-    /// The process dies before a request takes effect.
+    /// The process crashes before a request takes effect.
     CrashBefore {
-        /// After how long it begins anew.
+        /// Delay before the restart, in milliseconds.
         restart_ms: u64,
     },
-    /// The process dies after a request took effect, before it knows.
+    /// The process crashes after a request took effect, before the answer arrives.
     CrashAfter {
-        /// After how long it begins anew.
+        /// Delay before the restart, in milliseconds.
         restart_ms: u64,
     },
-    /// What watches see arrives late, for each kind as late as the dice say.
+    /// Watch events arrive late, with a random delay for each kind.
     WatchLate {
-        /// At most so late.
+        /// Maximum delay, in milliseconds.
         by_ms: u64,
     },
-    /// What watches see is told twice.
+    /// Watch events are delivered twice.
     WatchTwice,
-    /// Watches break off; what they had under way is lost, and they list anew.
+    /// Watches break off. Their events in transit are lost, and they list again.
     WatchCut,
-    /// Watches break off and list anew from a server that lies behind.
+    /// Watches break off and list again from a stale server.
     TimeTravel {
-        /// By so many changes.
+        /// How many changes the server is behind.
         changes: u64,
     },
-    /// The server forgets its history: watches end with 410 and list anew.
+    /// The server compacts its history: watches end with 410 and list again.
     Compaction,
-    /// The process stops for a while, and goes on as if nothing had happened.
+    /// The process pauses and then continues without noticing it.
     Pause {
-        /// For so long.
+        /// Duration of the pause, in milliseconds.
         by_ms: u64,
     },
     /// The wall clock of the process jumps.
     ClockJump {
-        /// So far; backwards if negative.
+        /// Offset in milliseconds; negative values move it backwards.
         by_ms: i64,
     },
-    /// A second process begins to lead while the first still does.
+    /// A second process becomes leader while the first one still leads.
     TwoLeaders {
-        /// For so long.
+        /// Duration, in milliseconds.
         for_ms: u64,
     },
-    /// The leader ends; the next one begins to lead later.
+    /// The leader stops; the next process becomes leader later.
     Handover {
-        /// So much later.
+        /// Time without a leader, in milliseconds.
         gap_ms: u64,
     },
-    /// The garbage collector and the namespace controller lie behind.
+    /// The garbage collector and the namespace controller are slow.
     SlowControlPlane {
-        /// By so much.
+        /// Their delay, in milliseconds.
         by_ms: u64,
     },
-    /// Somebody acts.
+    /// A user or a foreign controller acts.
     Operation {
-        /// What is done; the controller's simulation tells which acts there are.
+        /// The name of the operation, from the list of the system under test.
         name: String,
-        /// From which its details follow.
+        /// The seed of its details.
         seed: u64,
     },
 }
 
 impl What {
-    /// The names of all kinds of faults, acts left out.
+    /// The names of all kinds of faults, without operations.
     pub const NAMES: [&str; 24] = [
         "not_found",
         "already_exists",
@@ -157,7 +157,7 @@ impl What {
         "slow_control_plane",
     ];
 
-    /// A short name, for counters and for choosing faults.
+    /// Returns a short name, for counters and for selecting faults.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Fail { class, .. } => class.name(),
@@ -180,7 +180,7 @@ impl What {
         }
     }
 
-    /// Whether it befalls requests one by one; anything else strikes at an instant and may last.
+    /// Returns whether it applies to single requests. Any other fault is injected at a point in time and may last.
     pub fn targets_requests(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! The weather that a plan makes.
+//! The fault model of a plan.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,34 +10,34 @@ use lockstep_core::random::Random;
 use super::plan::{Plan, What};
 use crate::cluster::{FaultModel, FaultVerdict, Transit};
 
-/// How often each fault struck while which action was under way (`-` for none).
+/// How often each fault was injected, by the action in flight (`-` for none).
 pub type Struck = BTreeMap<(&'static str, &'static str), u64>;
 
-/// One strike of a fault of the plan.
+/// One injection of a fault of the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Injection {
-    /// When.
+    /// Time of the injection.
     pub at: Duration,
-    /// The fault's place in the plan.
+    /// The index of the fault in the plan.
     pub fault: usize,
-    /// What it befell, for people.
+    /// A description of the affected request or process.
     pub befell: String,
 }
 
-/// Decides the fate of requests by a plan.
+/// Decides the faults of requests from a plan.
 #[derive(Debug)]
 pub(super) struct PlannedFaults {
     plan: Plan,
-    /// For each fault of the plan its own dice, so that taking one out leaves the others their luck.
+    /// A random generator for each fault of the plan, so that removing one fault does not change the others.
     dice: Vec<Random>,
     left: Vec<u32>,
-    /// Which of the faults that last have begun.
+    /// Which of the lasting faults have started.
     begun: Vec<bool>,
-    /// The dice for ordinary delays.
+    /// The random generator for ordinary delays.
     random: Random,
     over: bool,
     restart_ms: u64,
-    /// By how many changes lists lie behind.
+    /// How many changes lists are behind.
     lag: Option<u64>,
     pub(super) struck: Struck,
     pub(super) strikes: Vec<Injection>,
@@ -60,23 +60,23 @@ impl PlannedFaults {
         }
     }
 
-    /// Nothing goes wrong from here on.
+    /// Ends the injection of faults.
     pub(super) fn end(&mut self) {
         self.over = true;
         self.lag = None;
     }
 
-    /// The lists of a time travel lie behind until all have been made.
+    /// Makes the lists of a time travel stale until all of them are complete.
     pub(super) fn travel(&mut self, changes: Option<u64>) {
         self.lag = changes;
     }
 
-    /// A fault that lasts begins.
+    /// Starts a lasting fault.
     pub(super) fn begin(&mut self, fault: usize) {
         self.begun[fault] = true;
     }
 
-    /// The faults that last now.
+    /// Returns the lasting faults that are active.
     fn lasting(&self, at: Duration) -> impl Iterator<Item = (usize, &What)> {
         let now = millis(at);
         let faults = self.plan.faults.iter().enumerate().filter(|_| !self.over);
@@ -85,7 +85,7 @@ impl PlannedFaults {
             .map(|(index, fault)| (index, &fault.what))
     }
 
-    /// Notes that a fault struck while an action was under way.
+    /// Records that a fault was injected while an action was in flight.
     pub(super) fn struck(
         &mut self,
         fault: usize,
@@ -98,7 +98,7 @@ impl PlannedFaults {
         self.strikes.push(Injection { at, fault, befell });
     }
 
-    /// The first fault that befalls a request now, among those that `wanted` chooses.
+    /// Returns the first fault that applies to a request now, among those that `wanted` selects.
     fn befalls(&mut self, at: Duration, action: &Action, wanted: fn(&What) -> bool) -> Option<What> {
         if self.over {
             return None;
@@ -125,7 +125,7 @@ impl PlannedFaults {
     fn watch_delay(&self, at: Duration, kind: &Kind) -> u64 {
         let late = self.lasting(at).filter_map(|(index, what)| match what {
             What::WatchLate { by_ms } => {
-                // One delay for each kind, so that kinds overtake each other.
+                // Each kind has its own delay, so that kinds overtake each other.
                 let salt = kind.kind.bytes().fold(0u64, |salt, byte| salt.wrapping_mul(31) + u64::from(byte));
                 let mut dice = self.dice[index].clone();
                 Some(Random::from_seed(dice.bits() ^ salt).below(by_ms + 1))
@@ -140,7 +140,7 @@ fn millis(at: Duration) -> u64 {
     u64::try_from(at.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A lie is no failure: who is told that an object is gone, when it is there, must believe it.
+/// Returns whether a failure would be a false answer: a controller must believe a `NotFound` from a read.
 fn is_a_lie(what: &What, action: &Action) -> bool {
     matches!(what, What::Fail { class: Class::NotFound, .. })
         && matches!(action, Action::Get { .. } | Action::List { .. } | Action::Discover { .. })

@@ -1,4 +1,4 @@
-//! A simulated run in the form in which live ones are recorded, so that it can be replayed in the same way.
+//! Writes a simulated run in the recording format of live runs, so that it can be replayed in the same way.
 
 use lockstep_core::engine::recording::{FORMAT, Header, Line, RecordedStep};
 
@@ -7,8 +7,8 @@ use super::run::{Run, seed_of};
 use super::subject::SystemUnderTest;
 use crate::cluster::What;
 
-/// The last life of the process that took the last step, as a recording; none if the run has no journal. Secrets of a
-/// simulation are made up and stay in it.
+/// Returns a recording of the last incarnation of the process that took the last step; none if the run has no journal. The
+/// recording keeps the secrets of a simulation, which are made up.
 pub fn record(subject: &dyn SystemUnderTest, plan: &Plan, run: &Run) -> serde_json::Result<Option<Vec<u8>>> {
     let last = run.journal.iter().rev().find_map(|entry| match &entry.what {
         What::Stepped { process, .. } => Some(*process),

@@ -1,4 +1,4 @@
-//! One run: a storm by plan, then calm, then quiet.
+//! One run: fault injection by plan, then recovery, then a quiet period.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ mod running;
 pub(super) use self::program::seed_of;
 use self::running::Running;
 
-/// A controller on its stage, ready to be run by any number of plans.
+/// A controller in a prepared cluster, ready to run any number of plans.
 #[derive(Clone)]
 pub struct Simulation {
     subject: &'static dyn SystemUnderTest,
@@ -27,42 +27,42 @@ pub struct Simulation {
     bug: Option<&'static Bug>,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// What did not hold, if something did not.
+    /// The violated invariant, if any.
     pub violation: Option<Violation>,
-    /// Steps of machines.
+    /// Number of machine steps.
     pub steps: u64,
-    /// Requests that reached the server, or were kept from it.
+    /// Number of requests that reached the server or were prevented by a fault.
     pub requests: u64,
-    /// Virtual time.
+    /// Simulated time.
     pub simulated: Duration,
-    /// How often each fault struck while which action was under way.
+    /// How often each fault was injected, by the action in flight.
     pub struck: Struck,
-    /// Each strike, in order.
+    /// The injections, in order.
     pub strikes: Vec<Injection>,
-    /// The hash of all that happened.
+    /// The hash of the whole run.
     pub hash: String,
-    /// All that happened, if it was to be kept.
+    /// The journal of the run, if it was kept.
     pub journal: Vec<Entry>,
 }
 
-/// Something that did not hold.
+/// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Violation {
     /// The invariant's name.
     pub invariant: &'static str,
-    /// What it says.
+    /// What the invariant requires.
     pub sentence: &'static str,
-    /// What was seen instead.
+    /// What was observed instead.
     pub seen: String,
-    /// When, in simulated time.
+    /// Simulated time of the violation.
     pub at: Duration,
 }
 
-/// Checked once nothing goes wrong any more.
+/// Checked after fault injection has ended.
 pub const LIVENESS: [(&str, &str); 4] = [
     (
         "desired_state_is_reached",
@@ -80,7 +80,7 @@ pub const LIVENESS: [(&str, &str); 4] = [
 ];
 
 impl Simulation {
-    /// Prepares the stage.
+    /// Prepares the cluster.
     pub fn new(subject: &'static dyn SystemUnderTest) -> Self {
         let start = Timestamp::from_second(1_700_000_000).unwrap_or(Timestamp::UNIX_EPOCH);
         let server = ApiServer::new(&Options { start, ..Options::default() });
@@ -90,18 +90,18 @@ impl Simulation {
         Self { subject, server: cluster.server, start, bug: None }
     }
 
-    /// The same with a planted bug.
+    /// Returns the same simulation with a planted bug.
     #[must_use]
     pub fn with_bug(&self, bug: &'static Bug) -> Self {
         Self { bug: Some(bug), ..self.clone() }
     }
 
-    /// The controller.
+    /// Returns the controller under test.
     pub fn subject(&self) -> &'static dyn SystemUnderTest {
         self.subject
     }
 
-    /// Runs a plan; the journal is kept only if it is asked for.
+    /// Runs a plan. The journal is kept only if `keep` is set.
     pub fn run(&self, plan: &Plan, keep: bool) -> Run {
         Running::begin(self, plan, keep).go()
     }

@@ -1,4 +1,4 @@
-//! Runs many seeds on all processors and sums up.
+//! Runs many seeds on all processors and summarises the results.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range as Seeds};
@@ -12,42 +12,42 @@ use super::planned_faults::Struck;
 use super::run::{Run, Simulation, Violation};
 use super::trace::combine;
 
-/// What is searched.
+/// The parameters of a search.
 #[derive(Debug, Clone)]
 pub struct Search {
     /// The seeds.
     pub seeds: Seeds<u64>,
-    /// How long things go wrong in each run.
+    /// Duration of fault injection in each run.
     pub stormy: Duration,
     /// The faults that may be drawn, by name; empty for all.
     pub faults: Vec<String>,
-    /// How many threads search.
+    /// Number of threads.
     pub threads: usize,
-    /// Whether the search goes on after a seed that fails.
+    /// Whether the search continues after a failed seed.
     pub keep_going: bool,
 }
 
-/// What was found.
+/// The results of a search.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Steps of machines.
+    /// Number of machine steps.
     pub steps: u64,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Virtual time of all runs together.
+    /// Simulated time of all runs together.
     pub simulated: Duration,
-    /// How often each fault struck while which action was under way.
+    /// How often each fault was injected, by the action in flight.
     pub struck: Struck,
-    /// The seeds that failed, with what they violated.
+    /// The failed seeds, each with its violation.
     pub failures: BTreeMap<u64, Violation>,
     /// One hash over the traces of all seeds, in the order of the seeds.
     pub hash: String,
 }
 
 impl Search {
-    /// What the plans of this search are drawn from.
+    /// Returns the parameters for drawing the plans of this search.
     pub fn range<'a>(&'a self, simulation: &Simulation) -> Range<'a> {
         let subject = simulation.subject();
         Range {
@@ -59,7 +59,7 @@ impl Search {
         }
     }
 
-    /// Runs all seeds, or up to the first that fails. `progress` is told after each run how many have been made.
+    /// Runs all seeds, or all up to the first failure. `progress` receives the number of completed runs after each run.
     pub fn run(&self, simulation: &Simulation, progress: &(dyn Fn(u64) + Sync)) -> Summary {
         self.run_while(simulation, &|done| {
             progress(done);
@@ -67,7 +67,7 @@ impl Search {
         })
     }
 
-    /// The same, but `progress` says after each run whether to go on.
+    /// Like [`Search::run`], but `progress` returns after each run whether to continue.
     pub fn run_while(
         &self,
         simulation: &Simulation,
@@ -80,7 +80,7 @@ impl Search {
             for _ in 0..self.threads.max(1) {
                 scope.spawn(|| {
                     let range = self.range(simulation);
-                    // Whoever has drawn a seed runs it: all seeds before one that fails are run.
+                    // A thread that has drawn a seed runs it: all seeds before a failed one are run.
                     while (self.keep_going || !failed.load(Ordering::Relaxed))
                         && !stopped.load(Ordering::Relaxed)
                     {
@@ -102,7 +102,7 @@ impl Search {
         let mut runs = runs.into_inner().unwrap_or_default();
         let first = runs.iter().find(|(_, run)| run.violation.is_some()).map(|(seed, _)| *seed);
         if let Some(first) = first.filter(|_| !self.keep_going) {
-            // What other threads were about meanwhile depends on their pace; what is told does not.
+            // The other threads' progress at this point depends on their speed. The reported results must not.
             runs.retain(|seed, _| *seed <= first);
         }
         sum_up(runs)
@@ -129,18 +129,18 @@ fn sum_up(runs: BTreeMap<u64, Run>) -> Summary {
     summary
 }
 
-/// How a planted bug was found.
+/// The result of a search for a planted bug.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// The bug's name.
     pub bug: &'static str,
-    /// What is wrong with it.
+    /// Describes the bug.
     pub sentence: &'static str,
-    /// How many seeds it took, and what was violated; none if it was not found.
+    /// The number of seeds that were needed and the violation; none if the bug was not found.
     pub found: Option<(u64, Violation)>,
 }
 
-/// Searches for a planted bug with the seeds from 0 on, and tells how many it took.
+/// Searches for a planted bug with the seeds from 0 on, and counts the seeds.
 pub fn hunt(simulation: &Simulation, bug: &'static Bug, search: &Search) -> Found {
     let planted = simulation.with_bug(bug);
     let range = search.range(simulation);

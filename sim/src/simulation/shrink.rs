@@ -1,19 +1,19 @@
-//! Cuts a plan that fails down to the least that still fails in the same way.
+//! Shrinks a failing plan to a minimal plan that fails in the same way.
 
 use super::plan::{Fault, Plan};
 use super::run::{Run, Simulation};
 
-/// The most runs that shrinking may take.
+/// Maximum number of runs for shrinking.
 const RUNS_MAX: u32 = 400;
 
-/// A plan that was cut down.
+/// A shrunk plan.
 #[derive(Debug, Clone)]
 pub struct Shrunk {
     /// The plan.
     pub plan: Plan,
-    /// Its run, with the journal; it violates the same invariant.
+    /// Its run, with the journal. It violates the same invariant.
     pub run: Run,
-    /// How many runs it took.
+    /// Number of runs that were needed.
     pub runs: u32,
 }
 
@@ -23,8 +23,7 @@ struct Shrinker<'a> {
     runs: u32,
 }
 
-/// Leaves out faults and narrows those that remain, as long as the same invariant is violated. None if the plan does not
-/// fail.
+/// Removes faults and narrows the others, as long as the same invariant is violated. Returns none if the plan does not fail.
 pub fn shrink(simulation: &Simulation, plan: &Plan) -> Option<Shrunk> {
     let invariant = simulation.run(plan, false).violation?.invariant;
     let mut shrinker = Shrinker { simulation, invariant, runs: 1 };
@@ -49,7 +48,7 @@ impl Shrinker<'_> {
             .is_some_and(|violation| violation.invariant == self.invariant)
     }
 
-    /// Leaves out halves, quarters and so on down to single faults.
+    /// Removes halves, quarters and so on, down to single faults.
     fn leave_out(&mut self, plan: &mut Plan) {
         let mut size = plan.faults.len().div_ceil(2).max(1);
         loop {
@@ -71,7 +70,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Makes each fault strike once, and then shortens its window to when it struck.
+    /// Limits each fault to one injection, and then its window to the time of that injection.
     fn narrow(&mut self, plan: &mut Plan) {
         for index in 0..plan.faults.len() {
             self.attempt(plan, index, |fault| fault.times = 1);
@@ -95,7 +94,7 @@ impl Shrinker<'_> {
         fails
     }
 
-    /// Lets the storm end with the last fault.
+    /// Ends fault injection at the last fault.
     fn end_early(&mut self, plan: &mut Plan) {
         let last = plan.faults.iter().map(|fault| fault.until_ms.max(fault.from_ms)).max().unwrap_or(0);
         let mut less = plan.clone();

@@ -1,4 +1,4 @@
-//! What a controller brings along to be simulated.
+//! The interface of a controller to the simulator.
 
 use std::time::Duration;
 
@@ -17,120 +17,120 @@ use super::invariant::Invariant;
 use crate::apiserver::ApiServer;
 use crate::cluster::{Author, Change, Cluster, Entry, ExternalSystems, FaultModel};
 
-/// A controller that can be simulated: its world, who acts in it, and what must hold.
+/// A controller that can be simulated, with its environment, its operations and its invariants.
 ///
-/// Everything else (faults, crashes, stale watches, the invariants that hold for every controller) comes for free.
+/// The simulator provides everything else: faults, crashes, stale watches and the invariants of every controller.
 pub trait SystemUnderTest: Sync {
-    /// The controller's name.
+    /// Returns the controller's name.
     fn name(&self) -> &'static str;
 
-    /// The machine of a process that begins.
+    /// Returns the machine of a process that starts.
     fn machine(&self, seed: u64) -> Box<dyn Machine>;
 
-    /// The configuration of that machine, as a recording holds it; null if it can't be made from one.
+    /// Returns the configuration of that machine, as a recording holds it; null if no machine can be built from one.
     fn config(&self, seed: u64) -> Value {
         let _ = seed;
         Value::Null
     }
 
-    /// The names of the actions that the machine asks for; faults are aimed at them.
+    /// Returns the names of the actions that the machine requests. Faults target them.
     fn actions(&self) -> &'static [&'static str];
 
-    /// Prepares the cluster before anything runs: definitions, and what else must be there.
+    /// Prepares the cluster before the start: CRDs, and other objects that must exist.
     fn prepare(&self, hand: &mut dyn Client);
 
-    /// What users and foreign controllers do.
+    /// Returns the operations of users and foreign controllers.
     fn acts(&self) -> &'static [Operation];
 
-    /// What must hold of this controller at every step, besides what holds for all.
+    /// Returns the invariants of this controller, in addition to those of every controller.
     fn invariants(&self) -> &'static [Invariant];
 
-    /// Whether the controller may make a change. An error says why not.
+    /// Checks whether the controller may make a change. The error is the reason why it may not.
     fn may_change(&self, change: &Change, server: &ApiServer, history: &History) -> Result<(), String>;
 
-    /// How its failing keys back off, in one of these ways.
+    /// Returns the backoffs that its failed keys may use.
     fn backoffs(&self) -> &'static [Backoff];
 
-    /// Once nothing goes wrong any more, the desired state is reached within this time.
+    /// Returns the time within which the desired state is reached after fault injection has ended.
     fn bound(&self) -> Duration;
 
-    /// What users do once nothing goes wrong any more, such as letting go of what they held back.
+    /// Executes the operations of users after fault injection has ended, such as removing their finalizers.
     fn calm(&self, hand: &mut dyn Client) {
         let _ = hand;
     }
 
-    /// How the world differs from the desired state, one sentence a difference.
+    /// Returns the differences between the actual and the desired state, one sentence for each.
     fn differences(&self, world: &World<'_>) -> Vec<String>;
 
-    /// What lies beyond Kubernetes, if the controller acts on that.
+    /// Returns the systems outside Kubernetes, if the controller uses any.
     fn outside(&self) -> Option<Box<dyn ExternalSystems>> {
         None
     }
 
-    /// The foreign controllers of its world, whose jitter follows from the seed. Nothing goes wrong for them.
+    /// Returns the foreign controllers around it; their jitter follows from the seed. No faults are injected into them.
     fn external(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
         let _ = seed;
         Vec::new()
     }
 
-    /// Who watches over what the controller does beyond Kubernetes, from the beginning to the end of a run.
+    /// Returns a checker of the controller's effects outside Kubernetes, for the whole run.
     fn witness(&self) -> Option<Box<dyn Checker>> {
         None
     }
 
-    /// For how long things go wrong in a run, unless it is told otherwise.
+    /// Returns the default duration of fault injection.
     fn stormy(&self) -> Duration {
         Duration::from_hours(1)
     }
 
-    /// Whether a world that is as it should be stays untouched.
+    /// Returns whether the controller writes nothing in the desired state.
     fn comes_to_rest(&self) -> bool {
         true
     }
 }
 
-/// The world as it is.
+/// The actual state.
 pub struct World<'a> {
     /// The API server.
     pub server: &'a ApiServer,
-    /// What lies beyond Kubernetes.
+    /// The systems outside Kubernetes.
     pub outside: Option<&'a dyn ExternalSystems>,
     /// The time.
     pub now: Timestamp,
 }
 
-/// Watches a run from its beginning.
+/// Checks a run from its beginning.
 pub trait Checker {
-    /// Takes in what happened. An error names the invariant, says what it demands, and what was seen instead.
+    /// Processes a journal entry. The error has the invariant's name, what it requires, and what was observed instead.
     fn see(&mut self, entry: &Entry) -> Result<(), Testimony>;
 }
 
-/// What a witness saw that may not be.
+/// A violation that a checker found.
 #[derive(Debug)]
 pub struct Testimony {
     /// The invariant's name.
     pub invariant: &'static str,
-    /// What it says.
+    /// What the invariant requires.
     pub sentence: &'static str,
-    /// What was seen.
+    /// What was observed.
     pub seen: String,
 }
 
-/// Something that users or foreign controllers do.
+/// An operation of a user or a foreign controller.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
-    /// What it is called in plans.
+    /// Its name in plans.
     pub name: &'static str,
-    /// Who does it, such as `user` or `other controller`.
+    /// The actor, such as `user` or `other controller`.
     pub actor: &'static str,
-    /// How often it is drawn, relative to others.
+    /// Its relative frequency.
     pub weight: u32,
-    /// Does it; what is done follows from the state of the cluster and the random numbers.
+    /// Executes it. The details follow from the state of the cluster and the random numbers.
     pub run: fn(&mut dyn Client, &mut Random),
 }
 
 impl Operation {
-    /// An act by its name, its actor, its weight and what is done.
+    /// Returns an operation from its name, actor, weight and function.
     pub const fn new(
         name: &'static str,
         actor: &'static str,
@@ -141,15 +141,15 @@ impl Operation {
     }
 }
 
-/// Somebody's client.
+/// The client of a user or a foreign controller.
 pub trait Client {
-    /// The cluster's server, to look at.
+    /// Returns the cluster's server, for reading.
     fn server(&self) -> &ApiServer;
 
-    /// What lies beyond Kubernetes, and the time there.
+    /// Returns the systems outside Kubernetes and their time.
     fn outside(&mut self) -> Option<(&mut dyn ExternalSystems, Timestamp)>;
 
-    /// Takes the permission to list and watch a kind from the controller, or gives it back. A client of a real server can't.
+    /// Revokes or restores the controller's permission to list and watch a kind. A client of a real server cannot do this.
     fn permit_watches(&mut self, kind: &Kind, permitted: bool) {
         let _ = (kind, permitted);
     }
@@ -159,7 +159,7 @@ pub trait Client {
 }
 
 impl dyn Client + '_ {
-    /// Creates an object; one that exists is left as it is.
+    /// Creates an object; an existing one is not changed.
     pub fn create(&mut self, kind: &Kind, object: &Value) -> (u16, Value) {
         let namespace = Some(metadata(object, "namespace")).filter(|namespace| !namespace.is_empty());
         let mut object = object.clone();
@@ -195,7 +195,7 @@ impl dyn Client + '_ {
         }
     }
 
-    /// One of the objects of a kind.
+    /// Returns a random object of a kind.
     pub fn any(&self, kind: &Kind, random: &mut Random) -> Option<Value> {
         let objects = self.server().objects(kind);
         let index = usize::try_from(random.below(objects.len() as u64)).ok()?;
@@ -203,7 +203,7 @@ impl dyn Client + '_ {
     }
 }
 
-/// A client of a cluster, under the name of its author.
+/// A client of a cluster that acts in the name of its author.
 pub(super) struct ClusterHand<'a, W: FaultModel> {
     pub(super) cluster: &'a mut Cluster<W>,
     pub(super) actor: &'static str,

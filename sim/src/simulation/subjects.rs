@@ -1,4 +1,4 @@
-//! The controllers as the simulator knows them, one folder each.
+//! The controllers as systems under test, one folder for each.
 
 use super::subject::SystemUnderTest;
 
@@ -7,7 +7,7 @@ pub mod dpuservice;
 pub mod namespaceclass;
 pub mod sentinel;
 
-/// All of them.
+/// Returns all of them.
 pub fn all() -> [&'static dyn SystemUnderTest; 4] {
     [&bridge::Bridge, &dpuservice::DpuService, &namespaceclass::NamespaceClass, &sentinel::Sentinel]
 }

@@ -1,4 +1,4 @@
-//! The timeline of a run: who did what when, as data, as text and as a page.
+//! The timeline of a run: each event with its time and author, as data, as text and as a page.
 //!
 //! ```text
 //!   plan, run ─▶ Timeline ─┬▶ text()  for terminals and logs
@@ -28,17 +28,17 @@ mod tests;
 pub struct Timeline {
     /// The plan of the run.
     pub plan: Plan,
-    /// What each fault of the plan is, in words.
+    /// A description of each fault of the plan.
     pub faults: Vec<String>,
-    /// The command that brings about the run again, if there is one.
+    /// The command that reproduces the run, if there is one.
     pub replay: Option<String>,
-    /// What did not hold, if something did not.
+    /// The violated invariant, if any.
     pub violation: Option<Violation>,
-    /// When the run ended.
+    /// The end of the run.
     pub end: u64,
-    /// Who takes part, from the top of the page to its bottom.
+    /// The participants, from the top of the page to its bottom.
     pub lanes: Vec<Lane>,
-    /// What happened, in order.
+    /// The events, in order.
     pub items: Vec<Item>,
     /// The objects that items show, each once.
     pub objects: Vec<Arc<Value>>,
@@ -46,46 +46,46 @@ pub struct Timeline {
     pub conditions: Vec<Condition>,
 }
 
-/// Somebody who takes part.
+/// A participant of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
-    /// What the plan brings about.
+    /// The faults of the plan.
     Faults,
-    /// Users and foreign controllers, by what they are.
+    /// A user or a foreign controller, by name.
     Actor(&'static str),
     /// The garbage collector and the namespace controller.
     ControlPlane,
-    /// The API server: the requests of processes, and what they change.
+    /// The API server: the requests of processes, and the changes that they make.
     Server,
     /// A process of the controller, by its number.
     Process(usize),
 }
 
-/// One thing that happened.
+/// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
-    /// When.
+    /// Its time.
     pub at: u64,
-    /// Until when it lasts, if it does.
+    /// Its end, if it has a duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<u64>,
-    /// Whose it is: a place in the lanes.
+    /// Its participant: an index into the lanes.
     pub lane: usize,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What happened, in one line.
+    /// A description in one line.
     pub text: String,
-    /// The object that it shows: a place in the objects.
+    /// The object that it shows: an index into the objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<usize>,
-    /// The state of that object that was known there before: a place in the objects.
+    /// The state of that object that the participant knew before: an index into the objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<usize>,
-    /// The earlier item that it comes from: the sent request of one that arrives, the change that a watch shows.
+    /// The earlier item that caused it: the sent request for one that arrives, the change for a watch event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<usize>,
-    /// What it is called where it is one of many of which nothing follows; such are folded.
+    /// Its label as a routine item, which has no consequences and is folded with others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routine: Option<String>,
 }
@@ -94,72 +94,73 @@ pub struct Item {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A process takes in what a watch has seen, or wakes up.
+    /// A process handles a watch event or a timer.
     Event,
     /// A process sends a request, or one reaches the server.
     Request,
-    /// A process takes in how a request ended.
+    /// A process handles the outcome of a request.
     Answer,
-    /// An object comes, changes or goes.
+    /// An object is created, changed or removed.
     Change,
-    /// A fault strikes.
+    /// A fault is injected.
     Fault,
-    /// Somebody is about to act, as planned.
+    /// A user or a foreign controller starts a planned operation.
     Operation,
-    /// A process tells something.
+    /// A process emits a note.
     Note,
-    /// A process begins or dies.
+    /// A process starts or crashes.
     ProcessState,
-    /// Something does not hold.
+    /// An invariant is violated.
     Violation,
 }
 
-/// The status of a condition over a while.
+/// The status of a condition over a period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// Whose condition.
+    /// The object that has the condition.
     pub object: String,
     /// Its type, such as `Ready`.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Such as `ResourcesApplied`.
+    /// The reason, such as `ResourcesApplied`.
     pub reason: String,
-    /// For people.
+    /// The message.
     pub message: String,
-    /// Since when.
+    /// Start of the period.
     pub from: u64,
-    /// Until when.
+    /// End of the period.
     pub to: u64,
 }
 
 impl Timeline {
-    /// The timeline of a run of a plan; of a run without a journal it tells only the strikes and the violation.
+    /// Returns the timeline of a run of a plan. Without a journal, it has only the injections and the violation.
     pub fn of(plan: &Plan, run: &Run) -> Self {
         build::timeline(plan, run)
     }
 
-    /// The same with the command that brings about the run again.
+    /// Adds the command that reproduces the run.
     #[must_use]
     pub fn with_replay(self, command: impl Into<String>) -> Self {
         Self { replay: Some(command.into()), ..self }
     }
 
-    /// The timeline for terminals and logs: a header, and a line for each item; runs of routine are folded into one.
+    /// Returns the timeline for terminals and logs: a header, and a line for each item. Consecutive routine items are folded into
+    /// one line.
     pub fn text(&self) -> String {
         text::text(self)
     }
 
-    /// The timeline as one page that needs nothing but itself.
+    /// Returns the timeline as one self-contained page.
     pub fn html(&self) -> String {
         page::html(self)
     }
 }
 
 impl Lane {
-    /// What it is called.
+    /// Returns the title.
     pub fn title(self) -> String {
         match self {
             Self::Faults => "faults".to_owned(),
@@ -178,7 +179,7 @@ impl Serialize for Lane {
 }
 
 impl Kind {
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Event => "event",

@@ -1,4 +1,4 @@
-//! The hash of a run: two runs are the same if and only if theirs are.
+//! The hash of a run: two runs are the same if and only if their hashes are equal.
 
 use std::io::Write as _;
 
@@ -10,14 +10,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::cluster::{Entry, What};
 
-/// Takes in what happens, in order.
+/// Hashes journal entries, in order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trace {
     hash: Sha256,
 }
 
 impl Trace {
-    /// Takes in one thing that happened.
+    /// Adds a journal entry.
     pub(super) fn absorb(&mut self, entry: &Entry) {
         let hash = &mut self.hash;
         line(hash, format_args!("{} ", entry.at.as_micros()));
@@ -44,13 +44,13 @@ impl Trace {
         }
     }
 
-    /// The hash of all that was taken in, in hexadecimal.
+    /// Returns the hash of all entries, in hexadecimal.
     pub(super) fn finish(self) -> String {
         hexadecimal(self.hash)
     }
 }
 
-/// One hash for many runs, which depends on their order.
+/// Combines the hashes of many runs, in order.
 pub fn combine<'a>(hashes: impl Iterator<Item = &'a str>) -> String {
     let mut all = Sha256::new();
     for hash in hashes {
@@ -118,7 +118,7 @@ fn take_action(hash: &mut Sha256, action: &Action) {
     }
 }
 
-/// A resource version tells a stored object from all others of its run.
+/// Hashes the identity of an object. Within a run, the resource version identifies a state of a stored object.
 fn take_object(hash: &mut Sha256, object: Option<&Value>) {
     let Some(object) = object else { return line(hash, format_args!("none ")) };
     for field in ["namespace", "name", "uid", "resourceVersion"] {

@@ -1,5 +1,5 @@
-//! The allocator of the tests that simulate for minutes: the one that the program has. With that of glibc a third of their time
-//! goes into allocation.
+//! The allocator of tests that simulate for minutes: the same as in the program. With glibc's allocator, a third of the time is
+//! spent in allocation.
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -1,4 +1,4 @@
-//! The addresses of load balancers: who has one keeps it until the next one is free, and what is free is got.
+//! Load balancer addresses: a bridge keeps its address until the next one is free, and gets an address that is free.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::bench::Bench;
 use super::objects::{DPF, NAMESPACE, bridge, dpu_cluster, pool};
 
-/// The address that MetalLB has given the Service of a bridge.
+/// Returns the address that MetalLB has given the Service of a bridge.
 fn given(bench: &mut Bench, bridge: &str) -> Value {
     let service = bench.get("Service", &format!("{NAMESPACE}-{bridge}"), "kube-apiserver");
     service["status"]["loadBalancer"]["ingress"][0]["ip"].clone()
 }
 
-/// Lets time pass until MetalLB has taken the address of a bridge.
+/// Advances the time until MetalLB has removed the address of a bridge.
 fn until_lost(bench: &mut Bench, bridge: &str) {
     for _ in 0..200 {
         if given(bench, bridge) == Value::Null {
@@ -24,7 +24,7 @@ fn until_lost(bench: &mut Bench, bridge: &str) {
     panic!("{bridge} still has its address");
 }
 
-/// A bridge that is ready with this DPUCluster and address.
+/// Creates a ready bridge with its own DPUCluster and this address.
 fn another(bench: &mut Bench, name: &str, address: &str) {
     bench.create(&dpu_cluster(&format!("dpus-{name}")));
     let mut other = bridge(name);
@@ -35,7 +35,7 @@ fn another(bench: &mut Bench, name: &str, address: &str) {
     assert_eq!(bench.phase(name), "Ready");
 }
 
-/// MetalLB takes the address from a Service that asks for what another has.
+/// MetalLB removes the address of a Service that requests an address in use by another Service.
 #[test]
 fn an_address_that_is_not_free_is_not_asked_for() {
     let mut bench = Bench::ready();
@@ -62,7 +62,7 @@ fn an_address_that_is_not_free_is_not_asked_for() {
     assert_eq!((bench.phase("prod").as_str(), bench.phase("stage").as_str()), ("Ready", "Ready"));
 }
 
-/// Whether one moves on decides whether another can have its address.
+/// Whether one bridge can move decides whether another bridge can have its address.
 #[test]
 fn a_bridge_that_can_not_move_wakes_who_waits_for_its_address() {
     let mut bench = Bench::ready();
@@ -100,7 +100,8 @@ fn three_bridges_can_pass_their_addresses_on() {
     }
 }
 
-/// Two can't swap while an older bridge wants what one of them would get; when it gives way, they do.
+/// Two bridges can't swap while an older bridge wants an address that one of them would get. When the older bridge withdraws,
+/// they swap.
 #[test]
 fn an_older_bridge_that_gives_way_lets_two_others_swap() {
     let mut bench = Bench::ready();
@@ -123,7 +124,7 @@ fn an_older_bridge_that_gives_way_lets_two_others_swap() {
     }
 }
 
-/// A Service that has, or asks for, an address.
+/// Returns a Service that has, or requests, an address.
 fn web(address: &str) -> Value {
     service("web", address)
 }
@@ -137,7 +138,7 @@ fn service(name: &str, address: &str) -> Value {
     })
 }
 
-/// MetalLB does not look again by itself: what was refused is asked for again when it is free, and now and then.
+/// MetalLB does not retry by itself. A refused address is requested again when it is free, and at intervals.
 #[test]
 fn an_address_that_was_refused_is_asked_for_again() {
     let mut bench = Bench::new();
@@ -156,7 +157,7 @@ fn an_address_that_was_refused_is_asked_for_again() {
     bench.delete("Service", NAMESPACE, "web");
     bench.cluster.advance(Duration::from_secs(20));
     let mut times = vec![asked_again(&mut bench)];
-    // Ever more rarely: after 30 s, 1, 2, 4, 8, and then 10 minutes.
+    // The intervals grow: after 30 s, 1, 2, 4, 8, and then 10 minutes.
     for minutes in [1, 1, 2, 4, 8, 10, 10] {
         bench.cluster.advance(Duration::from_mins(minutes));
         times.push(asked_again(&mut bench));
@@ -170,7 +171,7 @@ fn an_address_that_was_refused_is_asked_for_again() {
     assert_eq!(writes.count(), 1 + times.len());
 }
 
-/// The request was on its way when another got the address: the cluster gets back what MetalLB has taken.
+/// The request was in transit when another Service got the address. The cluster gets the address back that MetalLB has removed.
 #[test]
 fn a_cluster_that_lost_its_address_gets_it_back() {
     let mut bench = Bench::ready();
@@ -188,7 +189,7 @@ fn a_cluster_that_lost_its_address_gets_it_back() {
     assert_eq!(given(&mut bench, "prod"), "192.0.2.20");
 }
 
-/// Another Service was faster with both addresses: the cluster gets its own back when that is free.
+/// Another Service got both addresses first. The cluster gets its own address back when it is free.
 #[test]
 fn a_cluster_whose_address_another_has_gets_it_back_when_it_is_free() {
     let mut bench = Bench::ready();
@@ -206,12 +207,12 @@ fn a_cluster_whose_address_another_has_gets_it_back_when_it_is_free() {
     assert_eq!(given(&mut bench, "prod"), "192.0.2.10");
 }
 
-/// One that changes its mind in the middle of a swap.
+/// One bridge changes its spec in the middle of a swap.
 #[test]
 fn a_swap_that_is_given_up_leaves_both_their_addresses() {
     let mut bench = Bench::ready();
     another(&mut bench, "stage", "192.0.2.20");
-    // The older one begins, and MetalLB takes its address.
+    // The older one moves first, and MetalLB removes its address.
     bench.change("prod", &json!({ "metalLBVirtualIP": "192.0.2.20" }));
     bench.change("stage", &json!({ "metalLBVirtualIP": "192.0.2.10" }));
     until_lost(&mut bench, "prod");
@@ -225,8 +226,8 @@ fn a_swap_that_is_given_up_leaves_both_their_addresses() {
     assert_eq!((bench.phase("prod").as_str(), bench.phase("stage").as_str()), ("Ready", "Ready"));
 }
 
-/// The older one has lost its address and the other has it, and both want back what they had. The older one's Service still asks for what
-/// the other is to get: while it does, neither is free.
+/// The older bridge has lost its address to the other one, and both want their old addresses back. The Service of the older
+/// bridge still requests the address that the other one wants, so neither address is free until that request is withdrawn.
 #[test]
 fn a_swap_that_is_turned_back_half_way_leaves_no_request_behind() {
     let mut bench = Bench::ready();
@@ -250,7 +251,7 @@ fn a_swap_that_is_turned_back_half_way_leaves_no_request_behind() {
     assert_eq!((bench.phase("prod").as_str(), bench.phase("stage").as_str()), ("Ready", "Ready"));
 }
 
-/// A bridge that can't act, because its DPUCluster is gone, releases nothing.
+/// A bridge that can't move, because its DPUCluster was deleted, releases nothing.
 #[test]
 fn nobody_gives_up_an_address_for_a_bridge_that_cannot_move() {
     let mut bench = Bench::ready();
@@ -268,7 +269,7 @@ fn nobody_gives_up_an_address_for_a_bridge_that_cannot_move() {
     assert_eq!(held(&mut bench), (json!("192.0.2.20"), json!("192.0.2.10")));
 }
 
-/// Pools of other namespaces are not MetalLB's.
+/// MetalLB does not use pools of other namespaces.
 #[test]
 fn a_pool_outside_metallbs_namespace_does_not_count() {
     let mut bench = Bench::ready();
@@ -286,7 +287,7 @@ fn a_pool_outside_metallbs_namespace_does_not_count() {
     assert_eq!(given(&mut bench, "prod"), "192.0.2.10");
 }
 
-/// The pool's selectors of Services leave HyperShift's out.
+/// The pool's Service selectors exclude HyperShift's Service.
 #[test]
 fn a_pool_for_other_services_does_not_count() {
     let mut bench = Bench::ready();
@@ -294,7 +295,7 @@ fn a_pool_for_other_services_does_not_count() {
     selective["spec"]["serviceAllocation"] =
         json!({ "serviceSelectors": [{ "matchLabels": { "app": "web" } }] });
     bench.create(&selective);
-    // One that MetalLB does not use is not the cause where another one is.
+    // A pool that MetalLB does not use is not reported as the cause if there is another pool.
     let mut foreign = pool("foreign", "198.51.100.0/24");
     foreign["metadata"]["namespace"] = json!(DPF);
     bench.create(&foreign);

@@ -1,4 +1,4 @@
-//! A cluster with the worlds and the Bridge in it, and what users do to it.
+//! A cluster with the Bridge and the external systems, and the operations of users.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -22,27 +22,27 @@ use super::objects::{
     DPF, NAMESPACE, PASSWORD, RELEASE, UPGRADE, dpu_cluster, pool, pull_secret, ssh_secret, storage_class,
 };
 
-/// The most steps that any of these scenarios may take to come to rest.
+/// Maximum number of steps until one of these scenarios is idle.
 const STEPS_MAX: u64 = 50_000;
 
 pub(crate) struct Bench {
     pub(crate) cluster: Cluster,
     /// The process of the Bridge.
     pub(crate) operator: usize,
-    /// All that it told.
+    /// All notes that it has emitted.
     pub(crate) notes: Vec<Note>,
-    /// When each of its passes began and ended, and after how long it is to be tried again if it failed.
+    /// Start and end of each of its passes, and the delay before the retry if it failed.
     pub(crate) passes: Vec<(Duration, Duration, Option<Duration>)>,
-    /// All that it took in.
+    /// All of its input.
     pub(crate) taken: Vec<(Now, Event)>,
-    /// From which phase to which other bridges went.
+    /// The phase changes of bridges.
     pub(crate) edges: BTreeSet<(String, String)>,
 }
 
-/// How often every bridge is looked at again.
+/// The resync period of bridges.
 pub(crate) const RESYNC: Duration = Duration::from_hours(24);
 
-/// The path of an object's collection.
+/// Returns the path of an object's collection.
 fn collection(kind: &str, namespace: &str) -> String {
     let (api, plural) = match kind {
         "DPFHCPBridge" => ("apis/dpf.hcp.bridge.com/v1alpha1", "dpfhcpbridges"),
@@ -66,7 +66,7 @@ fn collection(kind: &str, namespace: &str) -> String {
     format!("/{api}/namespaces/{namespace}/{plural}")
 }
 
-/// Which world looks after a kind, by the number of its process.
+/// Returns the number of the process that manages a kind.
 fn world_of(kind: &str) -> usize {
     match kind {
         "HostedCluster" | "NodePool" => 0,
@@ -75,7 +75,7 @@ fn world_of(kind: &str) -> usize {
     }
 }
 
-/// The Bridge, which may not watch a kind.
+/// The Bridge without the permission to watch a kind.
 struct Blinded {
     operator: Box<dyn Machine>,
     kind: &'static str,
@@ -115,19 +115,19 @@ impl Machine for Blinded {
     }
 }
 
-/// The Bridge as these tests run it.
+/// Returns the Bridge with the configuration of these tests.
 fn operator() -> Box<dyn Machine> {
     Box::new(Operator::new(config()))
 }
 
 pub(crate) fn config() -> Config {
-    // So seldom that it heals nothing that should have been woken.
+    // So rare that a resync does not hide a missing watch event.
     let resync = RESYNC;
     Config { concurrency: 5, resync, instance: "bridge-0".to_owned(), seed: 1 }
 }
 
 impl Bench {
-    /// A cluster with everything that a bridge needs, the worlds and the Bridge.
+    /// Returns a cluster with the prerequisites of a bridge, the external systems and the Bridge.
     pub(crate) fn new() -> Self {
         let mut bench = Self::without(&[]);
         bench.provide("");
@@ -136,7 +136,7 @@ impl Bench {
         bench
     }
 
-    /// Brings what a bridge needs, but no objects of one kind.
+    /// Creates the prerequisites of a bridge, except the objects of one kind.
     pub(crate) fn provide(&mut self, but: &str) {
         for object in [
             dpu_cluster("dpus"),
@@ -151,36 +151,36 @@ impl Bench {
         }
     }
 
-    /// From now on the Bridge may not watch a kind.
+    /// Revokes the permission of the Bridge to watch a kind.
     pub(crate) fn forbid_watch(&mut self, kind: &'static str) {
         self.cluster.crash(self.operator, None);
         let blinded = move || Box::new(Blinded { operator: operator(), kind }) as Box<dyn Machine>;
         self.operator = self.cluster.start(blinded, true);
     }
 
-    /// From now on it may watch everything again.
+    /// Restores the permission to watch everything.
     pub(crate) fn permit_watch(&mut self) {
         self.cluster.crash(self.operator, None);
         self.operator = self.cluster.start(operator, true);
     }
 
-    /// A second process leads as well.
+    /// Starts a second process that leads as well.
     pub(crate) fn second(&mut self) {
         self.cluster.start(operator, true);
         self.settle();
     }
 
-    /// Lets the world that looks after a kind do nothing any more.
+    /// Stops the external system that manages a kind.
     pub(crate) fn silence(&mut self, kind: &str) {
         self.silence_for(kind, Duration::from_hours(1000));
     }
 
-    /// The same for a while.
+    /// Stops it for a while.
     pub(crate) fn silence_for(&mut self, kind: &str, time: Duration) {
         self.cluster.pause(world_of(kind), time);
     }
 
-    /// From now on bridges may be written that their definition would refuse, as if they were older than it.
+    /// Disables the validation of bridges, so that they can be written as if they were older than their CRD.
     pub(crate) fn admit_anything(&mut self) {
         let crd = "dpfhcpbridges.dpf.hcp.bridge.com";
         let mut definition = self.get("CustomResourceDefinition", "", crd);
@@ -207,12 +207,12 @@ impl Bench {
         self.merge(kind, NAMESPACE, "prod/status", &patch);
     }
 
-    /// The same without the definitions of these kinds, and without anything that a user brings.
+    /// Returns a cluster without the CRDs of these kinds, and without the objects that users create.
     pub(crate) fn without(kinds: &[&str]) -> Self {
         Self::around(kinds, HyperShift::default())
     }
 
-    /// The same with a HyperShift that is set up so.
+    /// Like [`Bench::without`], with a HyperShift that is configured in this way.
     pub(crate) fn around(kinds: &[&str], hypershift: HyperShift) -> Self {
         let mut bench = Self {
             cluster: Cluster::new(1),
@@ -257,14 +257,14 @@ impl Bench {
         if kinds.is_empty() {
             bench.settle();
         } else {
-            // Watches of what is not served are tried again without end.
+            // Watches of kinds that are not served are retried forever.
             bench.cluster.advance(Duration::from_secs(10));
         }
         bench.transitions();
         bench
     }
 
-    /// A cluster with a bridge that is ready.
+    /// Returns a cluster with a ready bridge.
     pub(crate) fn ready() -> Self {
         let mut bench = Self::new();
         bench.create(&super::objects::bridge("prod"));
@@ -310,7 +310,7 @@ impl Bench {
         assert_eq!(code, 200, "{answer:#}");
     }
 
-    /// An object; null if there is none.
+    /// Returns an object; null if it does not exist.
     pub(crate) fn get(&mut self, kind: &str, namespace: &str, name: &str) -> Value {
         let path = format!("{}/{name}", collection(kind, namespace));
         let (code, answer) = self.send(Method::GET, &path, "application/json", &Value::Null);
@@ -325,7 +325,7 @@ impl Bench {
         self.bridge(name)["status"]["phase"].as_str().unwrap_or("none").to_owned()
     }
 
-    /// The name of the bridge that a scenario is about: prod, or the only one.
+    /// Returns the name of the bridge of a scenario: prod, or the only one.
     pub(crate) fn subject(&mut self) -> String {
         let path = collection("DPFHCPBridge", NAMESPACE);
         let (_, list) = self.send(Method::GET, &path, "application/json", &Value::Null);
@@ -334,7 +334,7 @@ impl Bench {
         if names.contains(&"prod") { "prod".to_owned() } else { names.concat() }
     }
 
-    /// The status, reason and message of a condition.
+    /// Returns the status, reason and message of a condition.
     pub(crate) fn condition(&mut self, bridge: &str, name: &str) -> (String, String) {
         let bridge = self.bridge(bridge);
         let conditions = bridge["status"]["conditions"].as_array().into_iter().flatten();
@@ -344,13 +344,13 @@ impl Bench {
         (format!("{}/{}", text("status"), text("reason")), text("message"))
     }
 
-    /// The registry.
+    /// Returns the registry.
     pub(crate) fn registry(&mut self) -> &mut Registry {
         let outside: &mut dyn std::any::Any = self.cluster.outside.as_deref_mut().expect("there is one");
         outside.downcast_mut().expect("it is the registry")
     }
 
-    /// What happened since the last call: what the Bridge asked for, and how bridges changed.
+    /// Returns the requests of the Bridge and the changes of bridges since the last call.
     pub(crate) fn transitions(&mut self) -> String {
         let mut told = String::new();
         for entry in std::mem::take(&mut self.cluster.journal) {
@@ -397,7 +397,7 @@ impl Bench {
         told
     }
 
-    /// The events about a bridge, as `type reason: note`.
+    /// Returns the Events about a bridge, as `type reason: note`.
     pub(crate) fn events(&mut self) -> String {
         let (_, list) =
             self.send(Method::GET, &collection("Event", NAMESPACE), "application/json", &Value::Null);

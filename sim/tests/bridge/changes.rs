@@ -1,11 +1,11 @@
-//! What a change did, in words.
+//! Descriptions of changes.
 
 use std::collections::BTreeMap;
 
 use lockstep_sim::cluster::{Author, Change};
 use serde_json::Value;
 
-/// From which phase to which other a change took a bridge.
+/// Returns the phases of a bridge before and after a change.
 pub(crate) fn edge(change: &Change) -> Option<(String, String)> {
     let phase = |object: &Value| object["status"]["phase"].as_str().unwrap_or("none").to_owned();
     let before = change.old.as_deref().map_or_else(|| "none".to_owned(), phase);
@@ -13,7 +13,7 @@ pub(crate) fn edge(change: &Change) -> Option<(String, String)> {
     (change.object.kind.kind == "DPFHCPBridge" && before != after).then_some((before, after))
 }
 
-/// What a change did to a bridge, or to what it made.
+/// Describes a change of a bridge or of an object that it created.
 pub(crate) fn difference(change: &Change) -> Option<String> {
     let kind = change.object.kind.kind.as_str();
     if kind != "DPFHCPBridge" {

@@ -1,4 +1,4 @@
-//! Each request of each flow fails once, in every way there is, or takes the process down: the world comes to the same end.
+//! Each request of each flow fails once in every possible way, or the process crashes. The final state must be the same.
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ fn any_single_failure_of_a_watch_leads_to_the_same_world() {
     watches_lead_to_the_same_world(FLOWS);
 }
 
-/// The DPUCluster's patch is under way for long.
+/// Delays the patch of the DPUCluster.
 struct SlowPatch;
 
 impl FaultModel for SlowPatch {
@@ -118,7 +118,7 @@ impl FaultModel for SlowPatch {
     }
 }
 
-/// DPF's definition does not let one kubeconfig be replaced by another, so that the patch needs no precondition.
+/// DPF's CRD does not allow one kubeconfig to be replaced by another, so the patch needs no precondition.
 #[test]
 fn a_kubeconfig_that_somebody_gives_at_the_last_moment_stays() {
     for is_watched in [true, false] {
@@ -128,7 +128,7 @@ fn a_kubeconfig_that_somebody_gives_at_the_last_moment_stays() {
         }
         bench.cluster.weather = Box::new(SlowPatch);
         bench.create(&bridge("prod"));
-        // HyperShift has made the kubeconfig, and the DPUCluster is about to be told.
+        // HyperShift has created the kubeconfig, and the patch of the DPUCluster is in transit.
         bench.cluster.advance(Duration::from_secs(8));
         let copy = bench.get("Secret", DPF, "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig");
         let told = bench.get("DPUCluster", DPF, "dpus")["spec"]["kubeconfig"].clone();
@@ -182,13 +182,13 @@ fn what_was_missing_wakes_the_bridge_when_it_comes() {
     }
 }
 
-/// HyperShift's Deployment, as it is installed.
+/// Returns HyperShift's Deployment, as it is installed.
 fn operator() -> Value {
     let mut installation = hypershift::installation().into_iter();
     installation.find(|object| object["kind"] == "Deployment").expect("a Deployment")
 }
 
-/// A world in which something does not work, and how it comes to work.
+/// A cluster with a problem, and the change that fixes it.
 type Mended = (fn() -> Bench, fn(&mut Bench));
 
 #[test]
@@ -292,7 +292,7 @@ fn what_the_registry_said_of_one_image_says_nothing_of_another() {
     assert_eq!(reason, "False/InvalidInput", "{message}");
     assert!(message.contains("OpenShift 4.3 is not supported"), "{message}");
 
-    // Without its pull secret the registry is not asked about the new one.
+    // Without its pull secret, the registry is not queried about the new image.
     bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": { ".dockerconfigjson": "e30=" } }));
     bench.change("prod", &json!({ "ocpReleaseImage": by_digest("1") }));
     bench.settle();

@@ -1,4 +1,4 @@
-//! The life of a bridge, as a table of what it asks for and what its status says.
+//! The lifecycle of a bridge, as a table of its requests and its status.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn a_bridge_comes_and_goes() {
     insta::assert_snapshot!("events", bench.events());
     let cluster = bench.get("HostedCluster", NAMESPACE, "prod");
     let mut spec = cluster["spec"].clone();
-    // HyperShift fills these in.
+    // HyperShift sets these fields.
     for field in ["infraID", "clusterID"] {
         assert!(spec.as_object_mut().and_then(|spec| spec.remove(field)).is_some(), "{field}");
     }
@@ -71,7 +71,8 @@ fn a_new_image_upgrades_and_stays_ready() {
     assert_eq!(bench.phase("prod"), "Ready");
 }
 
-/// HyperShift refuses a NodePool that is ahead of its HostedCluster, and a version is complete only when the nodes are there.
+/// HyperShift refuses a NodePool with a newer release than its HostedCluster. A version is complete only when the nodes are
+/// ready.
 #[test]
 fn a_cluster_stays_ready_while_it_is_upgraded() {
     for (version, title) in [("4.19.1", "patch"), ("4.20.1", "minor")] {
@@ -103,7 +104,7 @@ fn a_cluster_stays_ready_while_it_is_upgraded() {
     }
 }
 
-/// Until the first node joins, no version of the whole cluster is complete.
+/// Before the first node joins, no version of the whole cluster is complete.
 #[test]
 fn a_cluster_without_nodes_is_upgraded_with_its_control_plane() {
     let mut bench = Bench::new();
@@ -123,7 +124,7 @@ fn a_cluster_without_nodes_is_upgraded_with_its_control_plane() {
     assert!(!bench.edges.contains(&("Ready".to_owned(), "Failed".to_owned())), "{:?}", bench.edges);
 }
 
-/// A control plane serves though HyperShift leaves it alone, or can't reach its registry.
+/// A control plane serves requests even if HyperShift does not reconcile it, or can't reach its registry.
 #[test]
 fn a_cluster_that_serves_stays_ready_while_hypershift_is_blocked() {
     for begin in [scenarios::paused, scenarios::releases_unreachable, scenarios::upgrade_blocked] {
@@ -282,7 +283,7 @@ fn a_bridge_can_go_though_hypershift_and_dpf_are_gone() {
     assert_eq!(bench.get("Secret", DPF, kubeconfig), Value::Null);
 }
 
-/// Nothing has to be installed before the Bridge is.
+/// Nothing has to be installed before the Bridge.
 #[test]
 fn a_kind_that_comes_later_is_picked_up() {
     for kind in ["DPUCluster", "HostedCluster", "NodePool", "IPAddressPool"] {
@@ -317,14 +318,14 @@ fn what_a_deletion_waits_for_is_told() {
     assert_eq!((ready.as_str(), message.as_str()), ("False/WaitingForControlPlane", waits));
     assert_eq!(bench.phase("prod"), "Deleting");
 
-    // HyperShift goes in the middle of it, and with it what was held.
+    // HyperShift is removed in the middle of the deletion, and the finalizers of its objects are removed as well.
     bench.merge("HostedCluster", NAMESPACE, "prod", &json!({ "metadata": { "finalizers": null } }));
     bench.delete("CustomResourceDefinition", "", "hostedclusters.hypershift.openshift.io");
     bench.cluster.advance(Duration::from_mins(3));
     assert_eq!(bench.bridge("prod"), Value::Null);
 }
 
-/// HyperShift may take tens of minutes.
+/// HyperShift may need tens of minutes.
 #[test]
 fn a_teardown_that_takes_long_is_awaited() {
     let mut bench = Bench::ready();

@@ -1,4 +1,4 @@
-//! What the status says where not everything can be known, and what it advises.
+//! The status when some information is missing, and the advice in its messages.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::bench::Bench;
 use super::objects::{DPF, NAMESPACE, RELEASE, UPGRADE, bridge, dpu_cluster, pull_secret};
 use super::scenarios;
 
-/// Without its kubeconfig the DPUCluster would lose the control plane of the older bridge.
+/// Without its kubeconfig, the DPUCluster would lose the control plane of the older bridge.
 #[test]
 fn no_bridge_advises_to_remove_what_another_one_uses() {
     let mut bench = Bench::ready();
@@ -32,7 +32,7 @@ fn no_bridge_advises_to_remove_what_another_one_uses() {
     assert!(!status.contains("remove") && !status.contains("delete"), "{status}");
 }
 
-/// The reasons of all Warnings so far. A second process of the same seed gives its Events the names of the first.
+/// Returns the reasons of all Warnings so far. A second process with the same seed gives its Events the same names as the first.
 fn announced(bench: &mut Bench) -> BTreeSet<String> {
     bench.transitions();
     let warnings = bench.notes.iter().filter_map(|note| match note {
@@ -42,7 +42,7 @@ fn announced(bench: &mut Bench) -> BTreeSet<String> {
     warnings.collect()
 }
 
-/// What can still be judged is, and the rest is Unknown.
+/// Conditions that can still be evaluated are evaluated; the others are Unknown.
 #[test]
 fn a_refused_watch_freezes_no_condition() {
     let of_cluster = [
@@ -102,7 +102,7 @@ fn a_refused_watch_freezes_no_condition() {
     }
 }
 
-/// That it was deleted is reported before it is created again.
+/// The deletion is reported before the cluster is created again.
 #[test]
 fn a_hosted_cluster_that_is_deleted_while_it_cannot_be_watched_is_missed() {
     let mut bench = Bench::ready();
@@ -123,19 +123,19 @@ fn an_hour_that_is_over_stays_so_while_hosted_clusters_cannot_be_watched() {
     assert_eq!(bench.condition("prod", "Provisioned").0, "False/TimedOut");
     bench.forbid_watch("HostedCluster");
     bench.cluster.advance(Duration::from_mins(1));
-    // That the NodePool waits is known.
+    // It is known that the NodePool waits.
     assert_eq!(bench.condition("prod", "Ready").0, "False/WaitingForInfrastructure");
     assert_eq!(bench.condition("prod", "HostedClusterCreated").0, "Unknown/WatchFailed");
     assert_eq!(bench.condition("prod", "Provisioned").0, "False/TimedOut");
     assert_eq!(bench.phase("prod"), "Failed");
 }
 
-/// How often the registry was asked since the journal was taken.
+/// Returns how often the registry was queried since the journal was taken.
 fn questions(bench: &Bench) -> usize {
     bench.cluster.carried().filter(|(_, carried)| carried.action.name() == "find_image").count()
 }
 
-/// Its cluster is made all the same.
+/// Its cluster is created anyway.
 #[test]
 fn a_release_image_that_could_not_be_checked_is_reported_and_checked_again() {
     let mut bench = scenarios::registry_down();
@@ -166,7 +166,7 @@ fn a_release_image_that_could_not_be_checked_is_reported_and_checked_again() {
     assert_eq!(questions(&bench), 0, "what was checked is not asked for again");
 }
 
-/// A registry that refuses an image after HyperShift has completed it says nothing of that cluster.
+/// If a registry refuses an image after HyperShift has completed it, that does not affect the running cluster.
 #[test]
 fn what_a_registry_says_too_late_fails_no_cluster_that_runs() {
     let mut bench = scenarios::registry_down();
@@ -186,7 +186,7 @@ fn what_a_registry_says_too_late_fails_no_cluster_that_runs() {
     assert_eq!(bench.phase("prod"), "Failed");
 }
 
-/// The registry is asked with the pull secret.
+/// The registry is queried with the pull secret.
 #[test]
 fn no_upgrade_begins_before_the_registry_was_asked() {
     let mut bench = Bench::ready();
@@ -203,7 +203,8 @@ fn no_upgrade_begins_before_the_registry_was_asked() {
     assert_eq!(image(&mut bench), UPGRADE);
 }
 
-/// The specification has Ready only where all components are healthy; a cluster that serves is not Failed for that.
+/// The specification requires that all components are healthy for Ready. A cluster that serves requests is not Failed because of
+/// a degraded component.
 #[test]
 fn a_degraded_control_plane_is_not_ready_and_not_failed() {
     let mut bench = scenarios::degraded();
@@ -219,7 +220,7 @@ fn a_degraded_control_plane_is_not_ready_and_not_failed() {
     bench.settle();
     assert_eq!(bench.condition("prod", "Ready").0, "True/ClusterReady");
 
-    // A rollout takes replicas down one by one.
+    // A rollout replaces replicas one by one.
     let mut bench = scenarios::upgrade_under_way();
     scenarios::ail(&mut bench, &json!(hypershift::DEGRADED));
     bench.cluster.advance(Duration::from_mins(3));
@@ -275,7 +276,7 @@ fn every_line_of_the_specification_is_logged() {
     }
 }
 
-/// A line of the log, with its level.
+/// Returns a line of the log, with its level.
 fn line(note: &Note) -> Option<String> {
     match note {
         Note::Error { message } => Some(format!("error: {message}")),

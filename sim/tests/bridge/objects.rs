@@ -9,7 +9,7 @@ pub(crate) const DPF: &str = "dpf-operator-system";
 pub(crate) const RELEASE: &str = "registry.example.com/ocp-release:4.19.0-multi";
 pub(crate) const UPGRADE: &str = "registry.example.com/ocp-release:4.20.1-multi";
 pub(crate) const VIP: &str = "192.0.2.10";
-/// Whoever sees this in a place that people read has found a leak.
+/// If this is in any output for users, a secret has leaked.
 pub(crate) const PASSWORD: &str = "correct-horse-battery-staple";
 pub(crate) const SSH_KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE1vbnRhZ25lIGVzdCBoYXV0ZSBldCBsb2ludGFpbmUu admin@example.com";

@@ -1,4 +1,4 @@
-//! The phases of a bridge: each edge of the specification's table in a run, and no other in any.
+//! The phases of a bridge: a run for each edge of the specification's table, and no other edge in any run.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::bench::Bench;
 use super::objects::{DPF, NAMESPACE, RELEASE, bridge, docker_config, dpu_cluster, pull_secret, secret};
 use super::scenarios as when;
 
-/// "Status Phases" and "Phase Transition Rules", line by line. A bridge begins without a phase, and is Pending.
+/// "Status Phases" and "Phase Transition Rules", line by line. A bridge starts without a phase, and then is Pending.
 const EDGES: [(&str, &str); 11] = [
     ("none", "Pending"),
     ("Pending", "Provisioning"),
@@ -25,12 +25,12 @@ const EDGES: [(&str, &str); 11] = [
     ("Failed", "Deleting"),
 ];
 
-/// Whether a phase may follow another.
+/// Returns whether one phase may follow another.
 pub(super) fn is_edge((before, after): &(String, String)) -> bool {
     EDGES.contains(&(before, after))
 }
 
-/// What happens to a bridge, and what it looks like.
+/// The name of a flow, and the function that runs it.
 type Flow = (&'static str, fn() -> Bench);
 
 const FLOWS: &[Flow] = &[
@@ -58,7 +58,7 @@ fn every_edge_of_the_table_is_taken_and_no_other() {
     assert_eq!(taken, BTreeSet::from(edges));
 }
 
-/// The bridge prod is in a phase, and comes to the next.
+/// Waits until the bridge prod is in a phase.
 fn comes_to(bench: &mut Bench, phase: &str, within: Duration) {
     bench.cluster.advance(within);
     assert_eq!(bench.phase("prod"), phase, "{:#}", bench.bridge("prod")["status"]);
@@ -78,7 +78,7 @@ fn pending_fails_and_is_mended() -> Bench {
     bench
 }
 
-/// HyperShift can't go on with the image.
+/// HyperShift can't continue with the image.
 fn provisioning_fails_and_is_mended() -> Bench {
     let mut bench = when::blocked();
     assert_eq!(bench.phase("prod"), "Failed");
@@ -107,7 +107,7 @@ fn provisioning_takes_too_long_and_goes_on() -> Bench {
     bench
 }
 
-/// What is wrong with a cluster that was ready is mended by its user.
+/// The user fixes a problem of a cluster that was ready.
 fn ready_fails_and_recovers() -> Bench {
     let mut bench = Bench::ready();
     let write = |bench: &mut Bench, content: &str| {
@@ -121,7 +121,7 @@ fn ready_fails_and_recovers() -> Bench {
     bench
 }
 
-/// The control plane serves, and does not, and serves again.
+/// The control plane is available, then unavailable, then available again.
 fn ready_comes_and_goes() -> Bench {
     let mut bench = Bench::ready();
     when::ail(&mut bench, &json!(hypershift::FLAPPING));
@@ -131,7 +131,7 @@ fn ready_comes_and_goes() -> Bench {
     bench
 }
 
-/// The bridge prod is deleted in this phase, and goes.
+/// Deletes the bridge prod in this phase, and waits until it is removed.
 fn is_deleted(mut bench: Bench, phase: &str) -> Bench {
     assert_eq!(bench.phase("prod"), phase);
     bench.transitions();

@@ -1,4 +1,4 @@
-//! Everything that can be missing or wrong before a hosted cluster is made, each by itself, with what is said of it.
+//! Every prerequisite of a hosted cluster, missing or wrong, each on its own, with the reported condition.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::bench::Bench;
 use super::objects::{self, DPF, NAMESPACE, bridge, docker_config, dpu_cluster, secret, storage_class};
 use super::scenarios::{unserved, with, with_spec};
 
-/// What is missing or wrong, in words, and a world in which it is.
+/// A description of the problem, and a cluster that has it.
 type Case = (&'static str, fn() -> Bench);
 
-/// What may still come: the bridge is Pending.
+/// Prerequisites that may still appear: the bridge is Pending.
 const AWAITED: &[Case] = &[
     ("the pull secret is missing", pull_secret_missing),
     ("the SSH keys are missing", ssh_secret_missing),
@@ -29,7 +29,7 @@ const AWAITED: &[Case] = &[
     ("the DPUCluster has a kubeconfig of its own and is not Ready", own_kubeconfig),
 ];
 
-/// What somebody has to mend: the bridge is Failed.
+/// Problems that a user has to fix: the bridge is Failed.
 const TO_BE_MENDED: &[Case] = &[
     ("the SSH key is none", malformed_ssh_key),
     ("the pull secret is no docker config", malformed_pull_secret),
@@ -182,7 +182,7 @@ pub(super) fn node_missing() -> Bench {
     })
 }
 
-/// DPF holds it, and does not get round to letting it go.
+/// Returns a cluster with a DPUCluster that is being deleted, and keeps DPF's finalizer.
 fn dpu_cluster_going() -> Bench {
     with(|bench| {
         bench.silence("DPUCluster");
@@ -190,7 +190,7 @@ fn dpu_cluster_going() -> Bench {
     })
 }
 
-/// A Secret whose content stands under another key than the one that is read.
+/// Returns a cluster with a Secret that has its content under another key than the required one.
 fn other_key(name: &str, key: &str) -> Bench {
     with(|bench| {
         let data = json!({ key: Value::Null, "other": "e30=" });
@@ -221,7 +221,7 @@ pub(super) fn pool_of_others() -> Bench {
     })
 }
 
-/// The definition's pattern takes it, and no container tool does.
+/// Returns a cluster with an image reference that the CRD's pattern accepts, but no container tool does.
 fn malformed_image() -> Bench {
     with_spec(&json!({ "ocpReleaseImage": "registry.example.com/OCP-Release:4.19.0-multi" }), |_| {})
 }
@@ -233,7 +233,7 @@ fn long_name() -> Bench {
     bench
 }
 
-/// Where `system-prod` would have the same namespace for its control plane as prod in the usual one.
+/// In this namespace, `system-prod` would have the same control plane namespace as prod in the usual one.
 pub(super) const OTHER: &str = "dpf-hcp-bridge";
 
 pub(super) fn shared_namespace() -> Bench {

@@ -1,4 +1,4 @@
-//! Every reason of every condition, with what brings it about: the table is a snapshot, and each line of it is run.
+//! Every reason of every condition, with its cause. The table is a snapshot, and each line of it is run.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use super::phases;
 use super::prerequisites;
 use super::scenarios as when;
 
-/// A condition, its status and reason, what brings it about, and the phase that goes with it.
+/// A condition, its status and reason, the cause, and the phase.
 struct Line {
     condition: &'static str,
     reason: &'static str,
@@ -28,7 +28,7 @@ const fn line(
     Line { condition, reason, scenario, phase, run }
 }
 
-/// What HyperShift says, and the Bridge only reads.
+/// Reasons that HyperShift sets, and the Bridge only reads.
 const HYPERSHIFTS: &[&str] = &["Blocked"];
 
 const TABLE: &[Line] = &[
@@ -384,7 +384,7 @@ fn every_reason_has_a_scenario() {
     insta::assert_snapshot!("reasons", table);
 }
 
-/// The names of all reasons that the Bridge knows, from where they are defined.
+/// Returns the names of all reasons of the Bridge, from the source file that defines them.
 fn reasons() -> Vec<&'static str> {
     let names = include_str!("../../../core/src/bridge/names.rs");
     let (_, reasons) = names.split_once("pub mod reason").expect("there is a module of reasons");

@@ -1,4 +1,4 @@
-//! What the controller takes in leads to the same decisions again, without any secret.
+//! The recorded input of the controller leads to the same decisions again, and contains no secret.
 
 use lockstep_core::bridge::Controller;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::bench::{Bench, config};
 use super::objects::{NAMESPACE, PASSWORD, UPGRADE, bridge, docker_config, secret};
 use super::recorded::replays;
 
-/// Everything that the Bridge takes in while a bridge comes, changes, meets broken Secrets and goes.
+/// Runs a bridge through creation, changes, broken Secrets and deletion, and returns all input of the Bridge.
 fn lived() -> Bench {
     let mut bench = Bench::new();
     bench.create(&bridge("prod"));

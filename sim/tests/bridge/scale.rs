@@ -1,4 +1,4 @@
-//! What an event costs where there are many bridges: those look that it concerns, and nobody else.
+//! The cost of an event with many bridges: only the affected bridges are reconciled.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::objects::{DPF, bridge, dpu_cluster};
 const BRIDGES: usize = 100;
 const DPU_CLUSTERS: usize = 50;
 
-/// The bridges that were looked at since the last call.
+/// Returns the bridges that were reconciled since the last call.
 fn looked_at(bench: &mut Bench) -> BTreeSet<String> {
     bench.transitions();
     let notes = std::mem::take(&mut bench.notes).into_iter();
@@ -23,7 +23,7 @@ fn looked_at(bench: &mut Bench) -> BTreeSet<String> {
     objects.collect()
 }
 
-/// Each DPUCluster is named by two bridges.
+/// Two bridges refer to each DPUCluster.
 #[test]
 fn a_dpucluster_of_fifty_concerns_two_bridges_of_a_hundred() {
     let mut bench = Bench::new();

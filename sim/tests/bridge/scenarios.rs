@@ -1,4 +1,4 @@
-//! What brings a condition about: worlds that lack something, or in which something goes wrong.
+//! Scenarios that cause conditions: clusters with a missing prerequisite or a failure.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::bench::Bench;
 use super::objects::{self, DPF, NAMESPACE, UPGRADE, VIP, bridge, dpu_cluster, secret};
 
-/// A bridge in a world that was changed before it came.
+/// Returns a cluster that was changed before its bridge was created.
 pub(super) fn with(change: impl FnOnce(&mut Bench)) -> Bench {
     with_spec(&json!({}), change)
 }
@@ -30,7 +30,7 @@ pub(super) fn with_spec(spec: &Value, change: impl FnOnce(&mut Bench)) -> Bench 
     bench
 }
 
-/// A bridge that is ready in a world that changes then.
+/// Returns a cluster that was changed after its bridge was ready.
 fn after(change: impl FnOnce(&mut Bench)) -> Bench {
     let mut bench = Bench::ready();
     change(&mut bench);
@@ -38,7 +38,7 @@ fn after(change: impl FnOnce(&mut Bench)) -> Bench {
     bench
 }
 
-/// A bridge in a world that lacks the definitions of some kinds.
+/// Returns a cluster with a bridge, but without the CRDs of a kind.
 pub(super) fn unserved(kind: &str) -> Bench {
     let mut bench = Bench::without(&[kind]);
     bench.provide(kind);
@@ -47,7 +47,7 @@ pub(super) fn unserved(kind: &str) -> Bench {
     bench
 }
 
-/// Whatever the Bridge asks for that fits is refused.
+/// Refuses every request of the Bridge that matches.
 fn refuse(bench: &mut Bench, class: Class, fits: impl Fn(&Action) -> bool + 'static) {
     let refused = move |_, action: &Action| {
         if fits(action) { FaultVerdict::failed(class) } else { FaultVerdict::Served }
@@ -67,7 +67,7 @@ pub(super) fn dpu_cluster_lost() -> Bench {
     after(|bench| bench.delete("DPUCluster", DPF, "dpus"))
 }
 
-/// An object from a time when the definition did not demand a spec.
+/// An object from before its CRD required a spec.
 pub(super) fn dpu_cluster_not_specified() -> Bench {
     let mut bench = Bench::new();
     bench.admit_anything();
@@ -78,7 +78,7 @@ pub(super) fn dpu_cluster_not_specified() -> Bench {
     bench
 }
 
-/// The API server does not take an upgrade yet.
+/// The API server refuses an upgrade for now.
 pub(super) fn update_delayed() -> Bench {
     after(|bench| {
         bench.cluster.interfere(|_, action| {
@@ -145,7 +145,7 @@ pub(super) fn creation_forbidden() -> Bench {
     with(|bench| refuse(bench, Class::Forbidden, |action| is(action, "create", "HostedCluster")))
 }
 
-/// Somebody else holds the HostedCluster back.
+/// Another client's finalizer blocks the deletion of the HostedCluster.
 pub(super) fn hosted_cluster_held() -> Bench {
     after(|bench| {
         let finalizers = bench.get("HostedCluster", NAMESPACE, "prod")["metadata"]["finalizers"].clone();
@@ -220,7 +220,7 @@ pub(super) fn address_taken() -> Bench {
 pub(super) fn address_of_a_rival() -> Bench {
     with_spec(&json!({ "dpuClusterRef": { "name": "more-dpus", "namespace": DPF } }), |bench| {
         bench.create(&dpu_cluster("more-dpus"));
-        // It asks for the address, and waits for its own DPUCluster.
+        // It requests the address, and waits for its own DPUCluster.
         let mut older = bridge("older");
         older["spec"]["dpuClusterRef"]["name"] = json!("not-yet");
         bench.create(&older);
@@ -251,7 +251,7 @@ pub(super) fn blocked() -> Bench {
     })
 }
 
-/// Something befalls the control plane of a ready bridge.
+/// Makes the control plane of a ready bridge fail.
 pub(super) fn ailing(how: &str) -> Bench {
     after(|bench| ail(bench, &json!(how)))
 }
@@ -260,7 +260,7 @@ pub(super) fn ail(bench: &mut Bench, how: &Value) {
     befall(bench, hypershift::AILS, how);
 }
 
-/// Writes on the HostedCluster what happens to it.
+/// Sets an annotation on the HostedCluster, which controls the model's behaviour.
 pub(super) fn befall(bench: &mut Bench, what: &str, how: &Value) {
     let annotations = json!({ "metadata": { "annotations": { what: how } } });
     bench.merge("HostedCluster", NAMESPACE, "prod", &annotations);
@@ -278,7 +278,7 @@ pub(super) fn hosted_clusters_unwatchable() -> Bench {
     after(|bench| bench.forbid_watch("HostedCluster"))
 }
 
-/// HyperShift is to leave the cluster alone.
+/// HyperShift must not reconcile the cluster.
 pub(super) fn paused() -> Bench {
     after(|bench| pause(bench, &json!("true")))
 }
@@ -287,12 +287,12 @@ pub(super) fn pause(bench: &mut Bench, until: &Value) {
     bench.merge("HostedCluster", NAMESPACE, "prod", &json!({ "spec": { "pausedUntil": until } }));
 }
 
-/// HyperShift can't reach the registry of its releases any more.
+/// HyperShift can no longer reach the registry of its releases.
 pub(super) fn releases_unreachable() -> Bench {
     after(|bench| befall(bench, hypershift::RELEASES, &json!(hypershift::UNREACHABLE)))
 }
 
-/// The registry has an image with which HyperShift can't go on.
+/// The registry has an image with which HyperShift can't continue.
 pub(super) fn upgrade_blocked() -> Bench {
     after(|bench| {
         let bad = "registry.example.com/ocp-release:4.20.7-bad";
@@ -303,7 +303,7 @@ pub(super) fn upgrade_blocked() -> Bench {
     })
 }
 
-/// An upgrade is asked for while HyperShift is paused.
+/// An upgrade is requested while HyperShift is paused.
 pub(super) fn upgrade_paused() -> Bench {
     after(|bench| {
         pause(bench, &json!("true"));

@@ -1,4 +1,4 @@
-//! The tests that the specification of the DPUCluster validation names, and its table of requeues.
+//! The tests from the specification of the DPUCluster validation, and its table of requeues.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn condition(bench: &mut Bench) -> (String, String) {
     bench.condition("prod", "DPUClusterValid")
 }
 
-/// The last result of a pass over the bridge.
+/// Returns the last result of a pass over the bridge.
 fn last_result(bench: &mut Bench) -> ReconcileResult {
     bench.transitions();
     let mut results = bench.notes.iter().filter_map(|note| match note {
@@ -44,7 +44,7 @@ fn validate_dpucluster_not_found() {
     assert_eq!(condition(&mut bench), ("False/DPUClusterNotFound".to_owned(), message));
     let event = "Warning DPUClusterNotFound: Referenced DPUCluster 'dpf-operator-system/dpus' not found";
     assert!(bench.events().contains(event), "{}", bench.events());
-    // The watch wakes it, and nothing else needs to.
+    // The watch enqueues it, so no requeue is needed.
     assert_eq!(last_result(&mut bench), ReconcileResult::Converged);
 }
 
@@ -58,7 +58,8 @@ fn validate_dpucluster_not_specified() {
     assert_eq!(last_result(&mut bench), ReconcileResult::Converged);
 }
 
-/// A reference with an empty part is none ("Extract DPUCluster `NamespacedName`"), and somebody has to mend it.
+/// A reference with an empty name or namespace counts as missing ("Extract DPUCluster `NamespacedName`"), and a user has to fix
+/// it.
 #[test]
 fn validate_dpucluster_not_specified_completely() {
     for reference in [
@@ -90,7 +91,7 @@ fn validate_dpucluster_not_specified_completely() {
     }
 }
 
-/// Of each result, how often it was counted and how often its duration was.
+/// For each result, the number of counts and of measured durations.
 #[test]
 fn each_validation_is_counted_with_its_result() {
     let count = |bench: &mut Bench, result: &str| {
@@ -122,12 +123,12 @@ fn each_validation_is_counted_with_its_result() {
     assert_eq!(count(&mut bench, "not_found"), 0);
 }
 
-/// A bridge that can't read its DPUCluster.
+/// Returns a bridge that can't read its DPUCluster.
 fn unreadable(class: Class) -> Bench {
     unanswered(Failure::new(class, "injected"))
 }
 
-/// A bridge whose reads of its DPUCluster are answered so.
+/// Returns a bridge with this answer to every read of its DPUCluster.
 fn unanswered(failure: Failure) -> Bench {
     let mut bench = Bench::new();
     bench.forbid_watch("DPUCluster");
@@ -162,7 +163,7 @@ fn the_event_of_an_access_error_quotes_the_whole_cause() {
     assert!(events.contains("permission denied (admission webhook 'guard': not today)"), "{events}");
 }
 
-/// The pauses after passes that failed: the one that was announced, and how long it was until the next pass began.
+/// Returns the delays after failed passes: the announced delay, and the actual time until the next pass.
 fn pauses(bench: &mut Bench) -> Vec<(Duration, Duration)> {
     bench.cluster.advance(Duration::from_mins(20));
     bench.transitions();
@@ -173,8 +174,8 @@ fn pauses(bench: &mut Bench) -> Vec<(Duration, Duration)> {
     failed.collect()
 }
 
-/// The bridge fails again and again; before each further try it is left alone for so many seconds, less a jitter, unless
-/// something happens that concerns it.
+/// Checks the delays of a bridge that fails repeatedly: this many seconds before each retry, less a jitter, unless a related
+/// event ends the delay.
 fn backs_off(bench: &mut Bench, seconds: &[u64]) {
     let pauses = pauses(bench);
     assert!(pauses.len() >= seconds.len(), "{pauses:?}");
@@ -197,7 +198,7 @@ fn who_meets_no_such_kind_waits_from_half_a_minute_to_five() {
     backs_off(&mut super::scenarios::unserved("DPUCluster"), &[30, 60, 120, 240, 300]);
 }
 
-/// A server that names a time knows better than any table.
+/// A `Retry-After` of the server has priority over the table.
 #[test]
 fn who_is_told_to_wait_waits_as_long_as_that() {
     let wish = Duration::from_secs(100);
@@ -256,7 +257,7 @@ fn validate_dpucluster_status_update_failure() {
 
 #[test]
 fn validate_dpucluster_spec_change() {
-    // The definition forbids it; an object that was changed all the same is followed.
+    // The CRD forbids this change; the controller follows an object that was changed anyway.
     let mut bench = Bench::new();
     bench.admit_anything();
     let mut other = dpu_cluster("others");

@@ -1,5 +1,5 @@
-//! What is none of a controller's business, and what is: the first stays as it is, to its resource version; of the second
-//! nothing is made anew without need, and nothing is left without its owner.
+//! Checks the objects of other clients and the controller's own objects. Objects of others must not change, not even their
+//! resource version. Own objects are not recreated without need, and none is without its owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use lockstep_core::object::{ObjectRef, metadata};
 use lockstep_sim::apiserver::ApiServer;
 use serde_json::Value;
 
-/// Whether a controller of ours has written to an object, be it to its status.
+/// Returns whether one of our controllers has written to an object or its status.
 fn is_ours(object: &Value) -> bool {
     let managers = object["metadata"]["managedFields"].as_array().into_iter().flatten();
     managers.filter_map(|entry| entry["manager"].as_str()).any(|manager| manager.starts_with("lockstep-"))
 }
 
-/// The objects of a cluster at a time, by uid and resource version. Events are none: they go after an hour.
+/// The objects of a cluster at a time, by uid and resource version. Events are excluded: they expire after an hour.
 pub(crate) struct Objects(BTreeMap<ObjectRef, (String, String)>);
 
 impl Objects {
@@ -25,7 +25,7 @@ impl Objects {
         Self(objects.map(|(target, object)| (target, version(&object))).collect())
     }
 
-    /// What has lasted since then.
+    /// Returns the objects that have existed since then.
     pub(crate) fn lasting(&self, server: &ApiServer) -> Lasting {
         let (mut untouched, mut kept) = (BTreeSet::new(), BTreeSet::new());
         for (target, object) in server.all_objects() {
@@ -41,24 +41,24 @@ impl Objects {
     }
 }
 
-/// What has lasted.
+/// The objects that have remained.
 pub(crate) struct Lasting {
-    /// Objects of others, which are in the version that they had.
+    /// Objects of other clients with an unchanged resource version.
     untouched: BTreeSet<ObjectRef>,
-    /// All objects that are the same, whatever has become of them.
+    /// All objects with an unchanged uid, even if they were changed.
     kept: BTreeSet<ObjectRef>,
 }
 
 impl Lasting {
-    /// Whether objects of others of all these names are as they were.
+    /// Returns whether objects of other clients with all of these names are unchanged.
     pub(crate) fn has_untouched(&self, names: &[&str]) -> bool {
         names.iter().all(|name| self.untouched.iter().any(|target| target.name == *name))
     }
 
-    /// Whatever lasts in an undisturbed run lasts in this one.
+    /// Checks that every object that remains in an undisturbed run also remains in this one.
     pub(crate) fn assert_as_in(&self, undisturbed: &Self, what: &str) {
         let mut touched = &undisturbed.untouched - &self.untouched;
-        // A namespace is annotated for as long as something keeps it from its class. That nothing else of it changes, simulations show.
+        // A namespace is annotated while a problem keeps it from its class. Simulations check that nothing else of it changes.
         touched.retain(|target| target.kind.kind != "Namespace");
         assert!(touched.is_empty(), "{what}: objects of others were touched: {touched:?}");
         let lost = &undisturbed.kept - &self.kept;
@@ -66,7 +66,7 @@ impl Lasting {
     }
 }
 
-/// The objects of ours, but for Events, which have names of chance. Each has the owners that it names.
+/// Returns our objects without Events, which have random names. Checks that each has the owners to which it refers.
 pub(crate) fn owned(server: &ApiServer, what: &str) -> BTreeSet<ObjectRef> {
     let all: Vec<_> = server.all_objects().collect();
     let uids: BTreeSet<&str> = all.iter().map(|(_, object)| metadata(object, "uid")).collect();

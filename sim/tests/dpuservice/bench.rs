@@ -1,4 +1,4 @@
-//! A cluster with DPF, clusters of DPUs, Argo CD and the controller in it.
+//! A cluster with DPF, DPU clusters, Argo CD and the controller.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,38 +17,38 @@ use serde_json::{Value, json};
 
 use super::user::User as _;
 
-/// The most steps that any of these scenarios may take to come to rest.
+/// Maximum number of steps until one of these scenarios is idle.
 const STEPS_MAX: u64 = 100_000;
 /// The namespace of DPUClusters.
 pub(crate) const DPF: &str = "dpf-operator-system";
-/// What must never be told.
+/// A token that must never be in any output.
 pub(crate) const TOKEN: &str = "a-token-that-nobody-may-see";
 
 pub(crate) struct Bench {
     pub(crate) cluster: Cluster,
-    /// All that the controller told.
+    /// All notes that the controller has emitted.
     pub(crate) notes: Vec<Note>,
-    /// All that it took in.
+    /// All of its input.
     pub(crate) taken: Vec<(Now, Event)>,
 }
 
-/// The controller as these tests run it.
+/// Returns the controller with the configuration of these tests.
 pub(crate) fn operator() -> Box<dyn Machine> {
     Box::new(Operator::new(config()))
 }
 
 pub(crate) fn config() -> Config {
-    // So seldom that it heals nothing that should have been woken.
+    // So rare that a resync does not hide a missing watch event.
     let resync = Duration::from_hours(24);
     Config { concurrency: 5, resync, instance: "dpuservice-0".to_owned(), seed: 1 }
 }
 
-/// The server of a cluster.
+/// Returns the server URL of a cluster.
 pub(crate) fn server(cluster: &str) -> String {
     format!("https://{cluster}.example.com:6443")
 }
 
-/// A service, of which more may be said.
+/// Returns a service, to which tests may add fields.
 pub(crate) fn service(name: &str) -> Value {
     json!({
         "apiVersion": "svc.dpu.nvidia.com/v1alpha1",
@@ -80,7 +80,7 @@ pub(crate) fn kubeconfig(namespace: &str, cluster: &str, access: &Access) -> Val
 }
 
 impl Bench {
-    /// A cluster with the worlds and the controller, and nothing to do.
+    /// Returns an idle cluster with the external systems and the controller.
     pub(crate) fn new() -> Self {
         let mut bench = Self::without_controller();
         bench.cluster.start(operator, true);
@@ -89,7 +89,7 @@ impl Bench {
         bench
     }
 
-    /// The same without the controller.
+    /// Returns the same cluster without the controller.
     pub(crate) fn without_controller() -> Self {
         let mut bench = Self::bare();
         for world in external::controllers(&external::DPUSERVICE, Pace::BRISK, 1) {
@@ -99,7 +99,7 @@ impl Bench {
         bench
     }
 
-    /// A cluster with all definitions, in which nothing runs.
+    /// Returns a cluster with all CRDs, in which nothing runs.
     pub(crate) fn bare() -> Self {
         let mut bench = Self { cluster: Cluster::new(1), notes: Vec::new(), taken: Vec::new() };
         let sets = lockstep_crds::all();
@@ -117,7 +117,7 @@ impl Bench {
         bench
     }
 
-    /// A cluster with these DPUClusters, and a service on them.
+    /// Returns a cluster with these DPUClusters, and a service on them.
     pub(crate) fn serving(clusters: &[&str]) -> Self {
         let mut bench = Self::new();
         for cluster in clusters {
@@ -134,15 +134,15 @@ impl Bench {
         self.cluster.settle(STEPS_MAX).expect("comes to rest");
     }
 
-    /// A DPUCluster joins, with a kubeconfig that works.
+    /// Adds a DPUCluster with a working kubeconfig.
     pub(crate) fn join(&mut self, cluster: &str) {
         self.cluster.create(&kubeconfig(DPF, cluster, &Access::by_token(&server(cluster), TOKEN)));
         self.cluster.create(&dpu_cluster(DPF, cluster));
-        // So that no two were created in the same second.
+        // No two clusters are created in the same second.
         self.cluster.advance(Duration::from_secs(1));
     }
 
-    /// Changes the kubeconfig of a cluster.
+    /// Replaces the kubeconfig of a cluster.
     pub(crate) fn rotate(&mut self, cluster: &str, access: &Access) {
         let data = access.secret_data();
         self.cluster.merge("Secret", DPF, &format!("{cluster}-admin-kubeconfig"), &json!({ "data": data }));
@@ -152,7 +152,7 @@ impl Bench {
         self.cluster.get("DPUService", "default", name)
     }
 
-    /// The status and reason of a condition.
+    /// Returns the status and reason of a condition.
     pub(crate) fn condition(&mut self, service: &str, name: &str) -> (String, String) {
         let service = self.service(service);
         let conditions = service["status"]["conditions"].as_array().into_iter().flatten();
@@ -166,7 +166,7 @@ impl Bench {
         self.condition(service, "Ready").0
     }
 
-    /// All conditions of a service, with their messages.
+    /// Returns all conditions of a service, with their messages.
     pub(crate) fn conditions(&mut self, service: &str) -> String {
         let service = self.service(service);
         let conditions = service["status"]["conditions"].as_array().into_iter().flatten();
@@ -177,20 +177,20 @@ impl Bench {
         conditions.map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// The names of all objects of a kind in Argo CD's namespace.
+    /// Returns the names of all objects of a kind in Argo CD's namespace.
     pub(crate) fn in_argo(&mut self, kind: &str) -> Vec<String> {
         let objects = self.cluster.list(kind, ARGO_NAMESPACE);
         objects.iter().map(|object| metadata(object, "name").to_owned()).collect()
     }
 
-    /// What runs on a cluster: the names of the releases.
+    /// Returns the names of the releases that run on a cluster.
     pub(crate) fn runs_on(&mut self, cluster: &str) -> Vec<String> {
         let maps = self.cluster.list("ConfigMap", DPF);
         let of_cluster = maps.iter().filter(|map| map["metadata"]["labels"][release::CLUSTER] == cluster);
         of_cluster.map(|map| map["data"]["release"].as_str().unwrap_or("?").to_owned()).collect()
     }
 
-    /// How many writes the controller has asked for since the last call of [`Bench::story`], but for events.
+    /// Returns the writes of the controller since the last call of [`Bench::story`], without Events.
     pub(crate) fn writes(&mut self) -> Vec<String> {
         let carried = self.cluster.carried().filter(|(_, carried)| carried.action.is_write());
         let told = carried.filter_map(|(_, carried)| {
@@ -200,7 +200,7 @@ impl Bench {
         told.collect()
     }
 
-    /// What happened since the last call: what the controller asked for, and how services changed.
+    /// Returns the requests of the controller and the changes of services since the last call.
     pub(crate) fn story(&mut self) -> String {
         let mut told = String::new();
         for entry in std::mem::take(&mut self.cluster.journal) {
@@ -233,12 +233,12 @@ impl Bench {
         told
     }
 
-    /// Takes objects by name, or passes by none.
+    /// Returns the Application of this name; null if it does not exist.
     pub(crate) fn application(&mut self, name: &str) -> Value {
         self.cluster.get("Application", ARGO_NAMESPACE, name)
     }
 
-    /// The events about services, as `type reason: note`.
+    /// Returns the Events about services, as `type reason: note`.
     pub(crate) fn events(&mut self) -> String {
         let mut events = self.cluster.list("Event", "default");
         events.sort_by_key(|event| event["eventTime"].to_string());
@@ -250,7 +250,7 @@ impl Bench {
     }
 }
 
-/// What a change did to a service, or to what Argo CD has.
+/// Describes a change of a service or of an object of Argo CD.
 fn difference(change: &Change) -> Option<String> {
     let kind = change.object.kind.kind.as_str();
     let name = &change.object.name;

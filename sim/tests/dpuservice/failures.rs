@@ -1,4 +1,4 @@
-//! Each request of each flow fails once, in every way there is, or takes the process down: the world comes to the same end.
+//! Each request of each flow fails once in every possible way, or the process crashes. The final state must be the same.
 
 use std::time::Duration;
 
@@ -138,7 +138,7 @@ fn a_restart_reads_kubeconfigs_and_writes_nothing() {
     assert_eq!(bench.cluster.get("AppProject", ARGO_NAMESPACE, PROJECT)["metadata"]["generation"], 1);
 }
 
-/// Each waits for the other here: neither must hasten what is refused.
+/// Here each object waits for the other: neither may shorten the backoff of a refused request.
 #[test]
 fn what_can_not_be_removed_is_told_and_tried_at_growing_distances() {
     let mut bench = two();

@@ -1,4 +1,4 @@
-//! What becomes of services, one flow after the other.
+//! The flows of services, one by one.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn a_status_tells_what_argo_cd_says_of_each_cluster() {
     insta::assert_yaml_snapshot!("status", status);
 }
 
-/// Argo CD reads numbers as 64-bit floats, so that the chart gets others than those that were written.
+/// Argo CD reads numbers as 64-bit floats, so the chart gets rounded numbers.
 #[test]
 fn an_integer_beyond_2_53_is_deployed_rounded_and_reported() {
     let mut bench = Bench::new();
@@ -72,7 +72,7 @@ fn an_integer_beyond_2_53_is_deployed_rounded_and_reported() {
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
-/// For Argo CD the Application is synced and healthy all the same.
+/// For Argo CD, the Application is still synced and healthy.
 #[test]
 fn a_hook_that_fails_keeps_a_service_from_being_ready() {
     let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
@@ -90,13 +90,13 @@ fn a_hook_that_fails_keeps_a_service_from_being_ready() {
     assert!(message.contains(cause), "{message}");
     assert_eq!(bench.service("hbn")["status"]["rollout"]["clusters"], "0/2");
 
-    // What failed for the source before does not count for this one.
+    // A failure for the previous source does not count for this one.
     bench.cluster.merge("DPUService", "default", "hbn", &values(json!({ "failingHook": null })));
     bench.cluster.advance(Duration::from_mins(2));
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
-/// Argo CD waits for it without end, and so does the service: its status says for what, and since when.
+/// Argo CD waits for it forever, and so does the service. Its status has the hook's name and the time since when it waits.
 #[test]
 fn a_hook_that_never_ends_is_reported() {
     let mut bench = Bench::serving(&["dpu-cluster-01"]);
@@ -113,7 +113,7 @@ fn a_hook_that_never_ends_is_reported() {
     assert!(message.contains(&expected), "{message}");
 }
 
-/// Argo CD begins nothing else before the sync has ended. The hook has five minutes more; it may be about to end.
+/// Argo CD starts nothing else before the sync has ended. The hook has five more minutes, because it may be about to complete.
 #[test]
 fn a_change_ends_a_sync_that_waits_for_a_hook() {
     let mut bench = Bench::serving(&["dpu-cluster-01"]);
@@ -127,7 +127,7 @@ fn a_change_ends_a_sync_that_waits_for_a_hook() {
     bench.cluster.advance(Duration::from_mins(20));
     assert_eq!(bench.ready("hbn"), "False/Pending", "{}", bench.conditions("hbn"));
     let began = bench.application("hbn-01")["status"]["operationState"]["startedAt"].clone();
-    // What is wanted meanwhile for a while and then no more ends nothing.
+    // A change that is reverted in the meantime ends nothing.
     for version in ["v2.0.0", "v1.1.1"] {
         bench.cluster.merge(
             "DPUService",
@@ -164,12 +164,12 @@ fn a_change_ends_a_sync_that_waits_for_a_hook() {
 #[test]
 fn at_rest_nothing_is_asked_for() {
     let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
-    // Argo CD looks again and again, and writes when it did.
+    // Argo CD compares repeatedly, and writes the time of the comparison.
     bench.cluster.advance(Duration::from_hours(49));
     assert_eq!(bench.writes(), Vec::<String>::new());
 }
 
-/// Argo CD says anew at each comparison into which folder it could not load a chart, and at each attempt which one it is.
+/// Argo CD's messages contain the folder of each failed comparison and the number of each attempt, so they change every time.
 #[test]
 fn what_stays_broken_costs_no_writes() {
     let unreachable = json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } });
@@ -315,7 +315,7 @@ fn what_is_shared_stays_until_the_last_service_goes() {
 fn what_goes_with_the_last_service_is_made_anew_for_the_next() {
     let mut bench = Bench::serving(&["dpu-cluster-01"]);
     bench.cluster.delete("DPUService", "default", "hbn");
-    // While Applications, the project and Secrets go, one after the other.
+    // While Applications, the project and Secrets are removed, one after the other.
     for millis in [300, 900, 700, 500, 300] {
         bench.cluster.advance(Duration::from_millis(millis));
         bench.cluster.create(&service(&format!("next-{millis}{}", bench.cluster.journal.len())));
@@ -378,7 +378,7 @@ fn an_application_that_lost_its_labels_is_found_by_its_name() {
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
-/// Nobody tells its end to the controller, which has just asked for it.
+/// The controller gets no event about the end of the deletion that it has just requested.
 #[test]
 fn an_application_that_loses_its_labels_while_it_is_removed_holds_up_no_service() {
     let mut bench = Bench::serving(&["dpu-cluster-01"]);
@@ -403,7 +403,7 @@ fn an_application_that_loses_its_labels_while_it_is_removed_holds_up_no_service(
     assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
 }
 
-/// Without its project Argo CD removes nothing.
+/// Without its project, Argo CD removes nothing.
 #[test]
 fn a_project_that_is_gone_comes_back_for_the_removal() {
     let mut bench = Bench::serving(&["dpu-cluster-01"]);
@@ -438,7 +438,7 @@ fn what_others_delete_comes_back() {
             assert_eq!(bench.ready("hbn"), "True/Success", "{kind}: {}", bench.conditions("hbn"));
         }
     }
-    // Argo CD lets a project go when no Application names it any more. Until then it is told.
+    // Argo CD's finalizer is removed when no Application refers to the project any more. Until then, the condition reports it.
     assert_eq!(bench.condition("hbn", "AppProjectReconciled").0, "False/AwaitingDeletion");
 }
 
@@ -448,7 +448,7 @@ fn an_application_without_a_name_gets_one_when_somebody_elses_goes() {
     bench.join("dpu-cluster-01");
     bench.cluster.create(&service("hbn"));
     bench.settle();
-    // It gets the next name, and the one after, until there is no other.
+    // The service gets the next name, and the one after, until there are no more names.
     let mut names = Vec::new();
     for _ in 0..3 {
         let name = bench.in_argo("Application").into_iter().find(|name| !names.contains(name));
@@ -562,7 +562,7 @@ fn applications_of_a_cluster_that_is_gone_and_unreachable_are_given_up() {
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
-/// Argo CD has to get in until everything is removed.
+/// Argo CD needs access until everything is removed.
 #[test]
 fn a_kubeconfig_that_is_mended_during_the_removal_is_handed_on() {
     let mut bench = Bench::serving(&["dpu-cluster-01"]);
@@ -607,7 +607,7 @@ fn without_argo_cd_it_is_told_and_taken_up_when_it_comes() {
     bench.cluster.advance(Duration::from_mins(3));
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 
-    // A service can go without Argo CD, too.
+    // A service can be deleted without Argo CD, too.
     for kind in ["applications", "appprojects"] {
         bench.cluster.delete("CustomResourceDefinition", "", &format!("{kind}.argoproj.io"));
     }

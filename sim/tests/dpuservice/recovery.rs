@@ -1,5 +1,5 @@
-//! Roll-outs that meet clusters which are down, hooks that fail or hang, an API that fails and a controller that dies, in any order:
-//! two minutes after everything is back, every cluster has what the service says.
+//! Rollouts with unreachable clusters, hooks that fail or hang, API failures and controller crashes, in any order. Two minutes
+//! after the end of all faults, every cluster has the version of the service.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use super::user::User as _;
 
 const CLUSTERS: [&str; 4] = ["dpu-01", "dpu-02", "dpu-03", "dpu-04"];
 const VERSIONS: [&str; 3] = ["v1.1.1", "v2.0.0", "v3.0.0"];
-/// What goes wrong before the roll-out that is judged.
+/// Number of random faults before the checked rollout.
 const ACTS: u64 = 8;
-/// How long something may take to come about once everything is back.
+/// Maximum time until recovery after the end of all faults.
 const RECOVERY: Duration = Duration::from_mins(2);
 
 fn seeds() -> u64 {
@@ -38,7 +38,7 @@ fn change(bench: &mut Bench, version: &str, values: &Value) {
     bench.cluster.merge("DPUService", "default", "hbn", &json!({ "spec": spec }));
 }
 
-/// Of all writes some fail, and of those some take effect.
+/// Makes some of all writes fail; some of those take effect.
 fn disturb(bench: &mut Bench, seed: u64) {
     let mut random = Random::from_seed(seed);
     bench.cluster.interfere(move |_, action| match random.below(6) {
@@ -109,7 +109,7 @@ fn whatever_went_wrong_every_cluster_is_deployed_two_minutes_after_all_is_back()
     }
 }
 
-/// While a hook fails or hangs, the status names it and its cluster.
+/// While a hook fails or hangs, the status has the names of the hook and its cluster.
 #[test]
 fn a_hook_that_fails_or_hangs_is_named() {
     for (hook, word) in [("failingHook", "fail"), ("hangingHook", "hook")] {

@@ -1,4 +1,4 @@
-//! What the controller takes in leads to the same decisions again, without any secret.
+//! The recorded input of the controller leads to the same decisions again, and contains no secret.
 
 use lockstep_core::dpuservice::Controller;
 use lockstep_sim::external::dpu_clusters::Access;
@@ -8,7 +8,7 @@ use super::bench::{Bench, DPF, TOKEN, config, server, service};
 use super::recorded::replays;
 use super::user::User as _;
 
-/// Everything that the controller takes in while a service comes, clusters change their kubeconfigs, and all goes.
+/// Creates a service, changes the kubeconfigs of clusters and deletes everything; returns all input of the controller.
 fn lived() -> Bench {
     let mut bench = Bench::without_controller();
     bench.cluster.start(super::bench::operator, true);

@@ -1,4 +1,4 @@
-//! What things cost where there are many of them: by what changes, not by what there is.
+//! The cost of operations with many objects depends on the size of the change, not on the number of objects.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use serde_json::json;
 use super::bench::{Bench, DPF, operator, server, service};
 use super::user::User as _;
 
-/// As many services as clusters: 2,500 Applications, and over 100,000 in the tier `nightly`.
+/// Returns the number of services and of clusters: 2,500 Applications, and over 100,000 in the tier `nightly`.
 fn size() -> usize {
     if std::env::var("LOCKSTEP_TIER").is_ok_and(|tier| tier == "nightly") { 320 } else { 50 }
 }
 
-/// Counts the writes since the last call, but for events, by what they are of.
+/// Counts the writes since the last call by kind, without Events.
 fn writes(bench: &mut Bench) -> [usize; 5] {
     let writes = bench.writes();
     bench.story();
@@ -29,7 +29,7 @@ fn writes(bench: &mut Bench) -> [usize; 5] {
     known
 }
 
-/// Nobody deploys anything here: what Argo CD says is counted elsewhere.
+/// Nothing is deployed in this test; the cost of Argo CD's status updates is tested elsewhere.
 #[test]
 fn many_services_on_many_clusters_cost_what_changes() {
     let (services, clusters) = (size(), size());
@@ -45,7 +45,7 @@ fn many_services_on_many_clusters_cost_what_changes() {
     bench.settle();
     let [created, applied, statuses, secrets, projects] = writes(&mut bench);
     assert_eq!((created, applied, secrets), (services * clusters, services * clusters, clusters));
-    // The first status tells what is waited for.
+    // The first status reports the pending work.
     assert!(statuses <= 2 * services && projects <= 2, "{statuses} statuses, {projects} projects");
 
     let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });

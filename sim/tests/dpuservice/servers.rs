@@ -1,4 +1,4 @@
-//! Which cluster has which server: Argo CD tells clusters apart by it, so that no two ever have the same.
+//! The servers of clusters: Argo CD identifies clusters by server, so no two clusters may have the same one.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::bench::{Bench, DPF, TOKEN, dpu_cluster, kubeconfig, operator, server, service};
 use super::user::User as _;
 
-/// The name of a cluster, and the server that Argo CD knows it by.
+/// Returns each cluster that Argo CD knows, with its server.
 fn told(bench: &mut Bench) -> Vec<(String, String)> {
     let mut told: Vec<(String, String)> = bench
         .cluster
@@ -35,7 +35,7 @@ fn expected(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(cluster, of)| ((*cluster).to_owned(), server(of))).collect()
 }
 
-/// A cluster joins that says it has the server of another one.
+/// Adds a cluster with the server of another one in its kubeconfig.
 fn join_at(bench: &mut Bench, cluster: &str, of: &str) {
     bench.cluster.create(&kubeconfig(DPF, cluster, &Access::by_token(&server(of), TOKEN)));
     bench.cluster.create(&dpu_cluster(DPF, cluster));
@@ -73,7 +73,7 @@ fn of_two_that_come_with_one_server_the_older_gets_it() {
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
-/// What this process reads takes a second to reach it.
+/// Delays the watch events of one process by a second.
 struct SlowReader(usize);
 
 impl FaultModel for SlowReader {
@@ -85,7 +85,7 @@ impl FaultModel for SlowReader {
     }
 }
 
-/// Two lead for a while, and the slower one sees the Secret that the other has made before it makes its own.
+/// There are two leaders for a while. The slower one sees the Secret of the other before it creates its own.
 #[test]
 fn two_leaders_tell_argo_cd_of_a_cluster_once() {
     let mut bench = Bench::new();
@@ -105,7 +105,7 @@ fn who_has_a_server_keeps_it() {
     let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
     move_to(&mut bench, "dpu-01", "dpu-02");
     bench.settle();
-    // What runs on the older one stays where it is.
+    // Releases on the older cluster are not moved.
     assert_eq!(told(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
     let (secrets, message) = bench.condition("hbn", "ClusterSecretsReconciled");
     assert_eq!(secrets, "False/Error", "{message}");
@@ -114,7 +114,7 @@ fn who_has_a_server_keeps_it() {
         "{message}"
     );
 
-    // Nor does a restart change that, nor that somebody deletes the Secret.
+    // Neither a restart nor the deletion of the Secret changes that.
     restart(&mut bench);
     assert_eq!(told(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
     bench.cluster.delete("Secret", ARGO_NAMESPACE, "dpu-02-argocd");
@@ -126,7 +126,7 @@ fn who_has_a_server_keeps_it() {
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
-/// A third may not have the server that one still has while it waits for another.
+/// A third cluster may not get a server that another cluster still has while it waits for a new one.
 #[test]
 fn what_one_has_is_not_free_while_it_waits() {
     let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
@@ -145,7 +145,7 @@ fn what_one_has_is_not_free_while_it_waits() {
 #[test]
 fn clusters_may_change_places() {
     let mut bench = Bench::serving(&["dpu-01", "dpu-02", "dpu-03"]);
-    // In a ring, and back to where two of them were.
+    // Rotates the servers of three clusters, and then moves two of them back.
     for places in [["dpu-02", "dpu-03", "dpu-01"], ["dpu-03", "dpu-02", "dpu-01"]] {
         let clusters = ["dpu-01", "dpu-02", "dpu-03"];
         for (cluster, place) in clusters.into_iter().zip(places) {
@@ -162,7 +162,7 @@ fn clusters_may_change_places() {
     }
 }
 
-/// All of those that waited are woken at once, and one of them gets it.
+/// All waiting clusters are enqueued at once, and one of them gets the server.
 #[test]
 fn of_those_that_wait_for_a_server_one_gets_it() {
     let mut bench = Bench::new();
@@ -193,7 +193,7 @@ fn who_waits_for_a_server_does_so_for_the_next_service_too() {
     bench.settle();
     bench.cluster.delete("DPUService", "default", "hbn");
     bench.settle();
-    // Argo CD does not get in where the kubeconfig of the first says that it is not any more.
+    // Argo CD has no access to the first cluster, because its kubeconfig names another server.
     assert_eq!(bench.in_argo("Application"), ["hbn-01"]);
     move_to(&mut bench, "dpu-01", "dpu-01");
     bench.settle();
@@ -206,7 +206,7 @@ fn who_waits_for_a_server_does_so_for_the_next_service_too() {
     assert_eq!(bench.in_argo("Application").len(), 1);
 }
 
-/// Both come to a server that nobody had, and the writes of both are under way at once.
+/// Both move to an unused server, and the writes of both are in flight at the same time.
 #[test]
 fn two_that_move_to_one_server_do_not_both_get_it() {
     for lost in [0, 1, 2] {
@@ -239,7 +239,7 @@ fn what_is_being_removed_follows_a_cluster_that_moves() {
     bench.cluster.delete("DPUService", "default", "hbn");
     bench.cluster.advance(Duration::from_mins(1));
     assert_eq!(bench.in_argo("Application"), ["hbn-01"], "nobody gets in there");
-    // It comes back in another place.
+    // It returns with another server.
     move_to(&mut bench, "dpu-01", "elsewhere");
     bench.cluster.merge(
         "DPUCluster",

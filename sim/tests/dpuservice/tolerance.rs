@@ -1,4 +1,4 @@
-//! Clusters that are broken hold up no others, and what is wrong with each is told.
+//! Broken clusters do not delay the others, and the status reports the problem of each.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::bench::{Bench, DPF, TOKEN, dpu_cluster, kubeconfig, server, service};
 use super::user::User as _;
 
-/// Ten clusters: one without a kubeconfig, one with a malformed one, one that nobody reaches.
+/// Returns ten clusters: one without a kubeconfig, one with a malformed kubeconfig, and one that is unreachable.
 fn ten_clusters() -> Bench {
     let mut bench = Bench::new();
     for number in 1..=7 {
@@ -53,13 +53,13 @@ fn seven_of_ten_clusters_converge_and_stay_so() {
     assert_eq!(bench.service("hbn")["status"]["rollout"]["clusters"], "7/10");
     insta::assert_snapshot!("conditions_with_three_of_ten_broken", bench.conditions("hbn"));
 
-    // They stay so, and what is broken is not tried without end.
+    // They remain so, and broken clusters are not retried all the time.
     bench.story();
     bench.cluster.advance(Duration::from_hours(1));
     well(&mut bench, &sound);
     assert_eq!(bench.writes(), Vec::<String>::new());
 
-    // Changes arrive.
+    // Changes reach the healthy clusters.
     let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });
     bench.cluster.merge("DPUService", "default", "hbn", &change);
     bench.settle();
@@ -69,7 +69,7 @@ fn seven_of_ten_clusters_converge_and_stay_so() {
         assert_eq!(application["status"]["sync"]["revision"], "v2.0.0");
     }
 
-    // What is mended is taken up at once.
+    // A fix is picked up immediately.
     bench.cluster.create(&kubeconfig(DPF, "dpu-08", &Access::by_token(&server("dpu-08"), TOKEN)));
     let named = json!({ "spec": { "kubeconfig": "dpu-08-admin-kubeconfig" } });
     bench.cluster.merge("DPUCluster", DPF, "dpu-08", &named);
@@ -97,7 +97,7 @@ fn a_kubeconfig_that_breaks_takes_nothing_down() {
     assert_eq!(application["spec"]["source"]["targetRevision"], "v2.0.0");
 }
 
-/// Argo CD repeats what it saw last, for as long as nothing is to be changed there.
+/// Argo CD repeats its last observation, as long as no change for that cluster is pending.
 #[test]
 fn what_may_be_stale_is_named_with_the_time_since_when() {
     let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
@@ -129,7 +129,7 @@ fn what_may_be_stale_is_named_with_the_time_since_when() {
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
-/// However long that takes: Argo CD gives a change up after five minutes, unless it is told not to.
+/// An outage of any length: by default, Argo CD gives up on a change after five minutes.
 #[test]
 fn clusters_that_were_down_during_a_roll_out_are_deployed_within_two_minutes_of_their_return() {
     let unreachable = |value: Value| json!({ "metadata": { "annotations": { UNREACHABLE: value } } });
@@ -157,8 +157,8 @@ fn clusters_that_were_down_during_a_roll_out_are_deployed_within_two_minutes_of_
     }
 }
 
-/// Each attempt has the source that its operation began with. Between two of them a change ends it, and does not wait for what may
-/// take long.
+/// Each attempt has the source with which its operation began. Between two attempts, a change ends the operation and does not
+/// wait for a step that may take long.
 #[test]
 fn a_change_during_an_outage_is_deployed_within_two_minutes_of_its_end() {
     let unreachable = |value: Value| json!({ "metadata": { "annotations": { UNREACHABLE: value } } });
@@ -177,7 +177,7 @@ fn a_change_during_an_outage_is_deployed_within_two_minutes_of_its_end() {
     }
 }
 
-/// A chart that fails is tried again each minute: its fix does not wait for longer.
+/// A failed chart is retried every minute: its fix does not wait any longer.
 #[test]
 fn the_fix_of_a_chart_that_fails_is_deployed_at_once() {
     let mut bench = Bench::serving(&["dpu-01"]);
@@ -190,7 +190,7 @@ fn the_fix_of_a_chart_that_fails_is_deployed_at_once() {
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
-/// Argo CD removes nothing while an operation is under way, and this one is tried again without end.
+/// Argo CD removes nothing while an operation is running, and this operation is retried forever.
 #[test]
 fn what_can_not_be_deployed_can_be_removed() {
     let unreachable = |value: Value| json!({ "metadata": { "annotations": { UNREACHABLE: value } } });
@@ -214,7 +214,7 @@ fn what_can_not_be_deployed_can_be_removed() {
     }
 }
 
-/// A status does not say that all is well while a write is missing.
+/// A status does not report success while a write is missing.
 #[test]
 fn what_could_not_be_written_yet_is_told() {
     let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
@@ -250,7 +250,7 @@ fn what_could_not_be_written_yet_is_told() {
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
-/// Whatever the server says: until an Application is as the service says, its status does not tell that it is.
+/// For any answer of the server: the status does not report success until the Application matches the service.
 #[test]
 fn no_answer_but_success_passes_for_a_write() {
     for class in Class::ALL {

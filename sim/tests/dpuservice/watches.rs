@@ -1,4 +1,5 @@
-//! Kinds that can't be watched: what can still be judged is judged, what was known is kept, and the rest is Unknown.
+//! Kinds that can't be watched: conditions that can still be evaluated are evaluated, known states are kept, and the rest is
+//! Unknown.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use super::bench::{Bench, DPF, operator};
 use super::user::User as _;
 
-/// The objects of one kind can't be listed.
+/// Refuses to list the objects of one kind.
 struct Refused {
     kind: &'static str,
     class: Class,
@@ -26,7 +27,7 @@ impl FaultModel for Refused {
     }
 }
 
-/// After a restart, so that nothing is known but what the status says.
+/// After a restart, so that only the status is known.
 #[test]
 fn while_a_kind_can_not_be_watched_what_is_known_stays() {
     for (kind, judged) in [
@@ -75,7 +76,7 @@ fn while_a_kind_can_not_be_watched_what_is_known_stays() {
     }
 }
 
-/// DPF was uninstalled: none of its clusters answers, and there is no DPUCluster to ask for any more.
+/// DPF was uninstalled: none of its clusters is reachable, and the API server no longer serves DPUClusters.
 #[test]
 fn without_dpf_a_service_can_go() {
     for was_down in [false, true] {

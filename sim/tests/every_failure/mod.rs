@@ -1,8 +1,8 @@
-//! Each request of what users bring about fails once, in every way there is, or takes the process down: the world comes to the same
-//! end, with the same objects of ours, and what is somebody else's is not even rewritten.
+//! Each request that a user operation causes fails once in every possible way, or the process crashes. The final state must be
+//! the same: our objects are the same, and objects of other clients are not even rewritten.
 //!
-//! To begin and to end a watch is no request to the server and has no answer that could be a failure: what can fail is a list
-//! of the watch, which it tries again, and that is a test of its own.
+//! Starting and stopping a watch are not requests to the server, and have no answer that could be a failure. The list of a watch
+//! can fail and is retried; a separate test covers it.
 
 use std::time::Duration;
 
@@ -13,35 +13,35 @@ use serde_json::Value;
 use crate::bystanders::{self, Objects};
 use crate::refusal::{CLASSES, Refusal};
 
-/// Longer than any single failure is waited out, and than any of the worlds takes for what is asked of it.
+/// Longer than the retry delay after any single failure, and longer than any external system takes for an operation.
 pub(crate) const LATER: Duration = Duration::from_mins(12);
-/// How many more requests a failure may cost.
+/// Maximum number of additional requests after a failure.
 const MORE: usize = 30;
 
-/// Something that users do, in a world that is at rest before.
+/// A user operation in an idle cluster: its name, the setup and the operation.
 pub(crate) type Flow<B> = (&'static str, fn() -> B, fn(&mut B));
 
-/// A cluster with a controller in it.
+/// A cluster with a controller.
 pub(crate) trait Stage: 'static {
-    /// The names of some objects that the controller has nothing to do with.
+    /// The names of some objects that are unrelated to the controller.
     const BYSTANDERS: &'static [&'static str];
 
     fn cluster(&mut self) -> &mut Cluster;
 
-    /// What matters of the world in the end.
+    /// Returns the relevant final state.
     fn world(&mut self) -> Value;
 
-    /// Whether it is one that never finds nothing where there is something.
+    /// Returns whether the action never reports "not found" for an existing object.
     fn is_sure(action: &Action) -> bool;
 }
 
-/// Runs a flow in which this happens to the request of that number; returns how many requests there were.
+/// Runs a flow with this fault for the request of that number; returns the number of requests.
 pub(crate) fn run<B: Stage>(flow: &Flow<B>, fate: Option<(u64, FaultVerdict)>) -> (B, usize) {
     let (stage, requests, _) = observe(flow, fate);
     (stage, requests)
 }
 
-/// The same, and the objects that there were when the users had done what they do.
+/// Like [`run`], and returns the objects that existed after the user operation.
 fn observe<B: Stage>((_, begin, act): &Flow<B>, fate: Option<(u64, FaultVerdict)>) -> (B, usize, Objects) {
     let mut stage = begin();
     let cluster = stage.cluster();
@@ -57,7 +57,7 @@ fn observe<B: Stage>((_, begin, act): &Flow<B>, fate: Option<(u64, FaultVerdict)
     (stage, requests, objects)
 }
 
-/// Lets each request of a flow fail, in each way.
+/// Makes each request of a flow fail in each way.
 pub(crate) fn leads_to_the_same_world<B: Stage>(flows: &[Flow<B>], name: &str) {
     let flow = flows.iter().find(|(flow, ..)| *flow == name).expect("a flow");
     let (mut calm, requests, objects) = observe(flow, None);
@@ -90,7 +90,7 @@ pub(crate) fn leads_to_the_same_world<B: Stage>(flows: &[Flow<B>], name: &str) {
     assert!(runs > 30, "{runs}");
 }
 
-/// Lets the process die when the users have done what they do, and each list of its watches fail, in each way.
+/// Crashes the process after the user operation, and makes each list of its watches fail in each way.
 pub(crate) fn watches_lead_to_the_same_world<B: Stage>(flows: &[Flow<B>]) {
     let mut runs = 0;
     for flow in flows {
@@ -104,7 +104,7 @@ pub(crate) fn watches_lead_to_the_same_world<B: Stage>(flows: &[Flow<B>]) {
                 let (refusal, lists) = Refusal::new(number, class);
                 let cluster = stage.cluster();
                 cluster.weather = Box::new(refusal);
-                // The worlds around it were there first.
+                // The external systems have lower process numbers.
                 cluster.crash(cluster.processes() - 1, Some(Duration::ZERO));
                 cluster.advance(LATER);
                 if lists.get() < number {
@@ -120,7 +120,7 @@ pub(crate) fn watches_lead_to_the_same_world<B: Stage>(flows: &[Flow<B>]) {
     assert!(runs > 100, "{runs}");
 }
 
-/// Tells only what differs.
+/// Compares two states and reports only the differences.
 pub(crate) fn assert_same(found: &Value, expected: &Value, what: &str) {
     for (part, expected) in expected.as_object().expect("an object") {
         let found = &found[part];

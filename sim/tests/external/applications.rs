@@ -1,4 +1,4 @@
-//! What Argo CD makes of Applications that stay.
+//! Argo CD's handling of Applications that are not deleted.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use super::bench::Bench;
 use super::manifests::{access, application, cluster_secret, kubeconfig, server};
 
 const APPLICATION: &str = "agent-dpus";
-/// What it brings to the cluster.
+/// The release that it deploys to the cluster.
 const RELEASE: &str = "dpus.services.agent";
 
 fn bench() -> Bench {
     Bench::with_argo(&external::definitions(&external::DPUSERVICE))
 }
 
-/// A cluster of DPUs where everything is as the Application says.
+/// Returns a DPU cluster that matches its Application.
 pub(crate) fn deployed() -> Bench {
     let mut bench = bench();
     bench.deploy("dpus");
@@ -31,14 +31,14 @@ fn status(bench: &mut Bench) -> Value {
     bench.get("Application", APPLICATION)["status"].clone()
 }
 
-/// Sync status, health and phase of the last operation.
+/// Returns the sync status, the health and the phase of the last operation.
 fn state(bench: &mut Bench) -> String {
     let status = status(bench);
     let fields = ["/sync/status", "/health/status", "/operationState/phase"];
     fields.map(|field| status.pointer(field).and_then(Value::as_str).unwrap_or("-")).join(" ")
 }
 
-/// Types and messages of all conditions.
+/// Returns the types and messages of all conditions.
 fn conditions(bench: &mut Bench) -> Vec<String> {
     let status = status(bench);
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
@@ -196,7 +196,7 @@ fn retry(bench: &mut Bench, refresh: bool) {
     merge(bench, &json!({ "spec": { "syncPolicy": { "retry": retry } } }));
 }
 
-/// What runs on the cluster.
+/// Returns what runs on the cluster.
 fn chart(bench: &mut Bench) -> Value {
     bench.get("ConfigMap", RELEASE)["data"]["version"].clone()
 }
@@ -213,7 +213,7 @@ fn a_cluster_that_never_answered_can_not_be_compared() {
     bench.create(&super::manifests::project("platform", &["https://*".to_owned()]));
     bench.create(&application(APPLICATION, "dpus"));
     bench.settle();
-    // The real one tells no worse of what it can't see.
+    // The real Argo CD also reports nothing worse about a cluster that it can't reach.
     assert_eq!(state(&mut bench), "Unknown Healthy -");
     insta::assert_snapshot!("argo_unreachable", conditions(&mut bench).join("\n"));
     assert_eq!(status(&mut bench)["resources"], Value::Null);
@@ -231,7 +231,7 @@ fn a_cluster_that_does_not_answer_any_more_is_compared_from_a_cache() {
     assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
     assert_eq!(conditions(&mut bench), Vec::<String>::new());
 
-    // What is to be changed there is tried six times, and never again.
+    // A change there is tried six times, and never again.
     version(&mut bench, "1.1.0");
     let began = bench.cluster.elapsed();
     bench.settle();
@@ -259,7 +259,7 @@ fn an_operation_without_a_limit_is_tried_again_until_the_cluster_answers() {
         version(&mut bench, "1.1.0");
         bench.advance(Duration::from_hours(2));
         assert_eq!(state(&mut bench), "OutOfSync Healthy Running");
-        // After 10, 20 and 40 seconds, and then every minute and as long as an attempt takes.
+        // After 10, 20 and 40 seconds, and then every minute plus the duration of an attempt.
         let tries = status(&mut bench)["operationState"]["retryCount"].as_u64().expect("a number");
         assert!((110..=122).contains(&tries), "{tries}");
         version(&mut bench, "1.2.0");
@@ -269,7 +269,7 @@ fn an_operation_without_a_limit_is_tried_again_until_the_cluster_answers() {
         bench.advance(Duration::from_mins(2));
         assert_eq!(chart(&mut bench), "1.2.0");
         assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
-        // Without `refresh` it brings the revision that it began with first.
+        // Without `refresh`, it first deploys the revision with which it began.
         assert_eq!(bench.transitions().contains("chart 1.1.0"), !refresh);
     }
 }
@@ -296,7 +296,7 @@ fn rotated_credentials_keep_argo_out_until_its_secret_has_them() {
     let mut bench = deployed();
     let rotated = access("dpus", "t2");
     bench.merge("Secret", "dpus-kubeconfig", &json!({ "data": rotated.secret_data() }));
-    // For a while nobody notices.
+    // For a while, Argo CD does not notice it.
     bench.advance(Duration::from_secs(74));
     assert_eq!((state(&mut bench).as_str(), conditions(&mut bench).len()), ("Synced Healthy Succeeded", 0));
     bench.settle();
@@ -390,7 +390,7 @@ fn a_hook_may_fail_or_never_end() {
         let result = &status(&mut bench)["operationState"]["syncResult"]["resources"];
         assert_eq!(result[1]["hookPhase"], hook, "{result}");
     }
-    // Nothing else begins as long as it runs: no change, and no repair.
+    // Nothing else starts while it runs: no change, and no drift correction.
     let (before, began) = (status(&mut bench), chart(&mut bench));
     merge(&mut bench, &values(json!({ "hangingHook": null, "other": true })));
     version(&mut bench, "1.1.0");
@@ -399,7 +399,7 @@ fn a_hook_may_fail_or_never_end() {
     let after = status(&mut bench);
     assert_eq!(after["operationState"], before["operationState"]);
     assert_eq!((&after["sync"]["status"], chart(&mut bench)), (&json!("OutOfSync"), json!("0.9.0")));
-    // Nor does it begin when that is terminated and what it was about is wanted again.
+    // Nothing starts either after it is terminated and the previous version is wanted again.
     version(&mut bench, began.as_str().expect("text"));
     merge(&mut bench, &values(json!({ "hangingHook": true, "other": null })));
     merge(&mut bench, &json!({ "status": { "operationState": { "phase": "Terminating" } } }));
@@ -469,7 +469,7 @@ fn a_sync_that_failed_is_not_tried_again_before_the_source_changes() {
     bench.delete("Application", "agent-other");
     bench.settle();
     bench.transitions();
-    // Now the first one gets a cluster to go to.
+    // Now the destination cluster of the first one is registered.
     let mut patch = json!({ "spec": { "destination": { "server": server("other") } } });
     merge(&mut bench, &patch);
     bench.settle();

@@ -1,4 +1,4 @@
-//! A cluster with the worlds in it, and what users do to it.
+//! A cluster with the external systems, and the operations of users.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,10 +18,10 @@ use super::manifests::{
     of_kind, pool, project, secret,
 };
 
-/// The most steps that any of these scenarios may take to come to rest: far more than they need, far less than a spin.
+/// Maximum number of steps until one of these scenarios is idle: far more than they need, far less than an endless loop.
 const STEPS_MAX: u64 = 20_000;
 
-/// The kinds that are named in these tests: where they are served, and the namespace that is meant if none is named.
+/// The kinds of these tests: their API path, and their default namespace.
 const COLLECTIONS: [(&str, &str, &str, &str); 12] = [
     ("HostedCluster", "/apis/hypershift.openshift.io/v1beta1", NAMESPACE, "hostedclusters"),
     ("NodePool", "/apis/hypershift.openshift.io/v1beta1", NAMESPACE, "nodepools"),
@@ -42,7 +42,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// A cluster with these definitions and nothing that runs.
+    /// Returns a cluster with these CRDs, in which nothing runs.
     pub(crate) fn with_definitions(definitions: &[Value]) -> Self {
         let mut bench = Self { cluster: Cluster::new(1) };
         for definition in definitions {
@@ -55,12 +55,12 @@ impl Bench {
         bench
     }
 
-    /// A cluster in which the worlds run, with the Secrets that a hosted cluster needs.
+    /// Returns a cluster with running external systems and the Secrets of a hosted cluster.
     pub(crate) fn new() -> Self {
         Self::running(&external::definitions(&external::BRIDGE), HyperShift::default())
     }
 
-    /// The same with these definitions, and a HyperShift that is set up so.
+    /// Like [`Bench::new`], with these CRDs and a HyperShift that is configured in this way.
     pub(crate) fn running(definitions: &[Value], hypershift: HyperShift) -> Self {
         let mut bench = Self::with_definitions(definitions);
         for object in hypershift::installation() {
@@ -76,7 +76,7 @@ impl Bench {
         bench
     }
 
-    /// The same with a hosted cluster.
+    /// Like [`Bench::new`], with a hosted cluster.
     pub(crate) fn hosting(definitions: &[Value]) -> Self {
         let mut bench = Self::running(definitions, HyperShift::default());
         bench.create(&pool("vips", "192.0.2.10-192.0.2.11", true));
@@ -86,12 +86,12 @@ impl Bench {
         bench
     }
 
-    /// A cluster with DPF, Argo CD and what they need, and nothing that they would look after.
+    /// Returns a cluster with DPF, Argo CD and their prerequisites, but no objects to manage.
     pub(crate) fn with_argo(definitions: &[Value]) -> Self {
         Self::around(definitions, System::ArgoCd.controller(Pace::BRISK, 1))
     }
 
-    /// The same, with an Argo CD whose repositories have these charts only.
+    /// Like [`Bench::with_argo`], with an Argo CD that has only these charts in its repositories.
     pub(crate) fn offering(definitions: &[Value], charts: argocd::Charts) -> Self {
         Self::around(definitions, Box::new(Level::new(argocd::ArgoCd::offering(charts), Pace::BRISK, 1)))
     }
@@ -109,7 +109,7 @@ impl Bench {
         bench
     }
 
-    /// Lets Argo CD know a new cluster, and brings the Application `agent-<cluster>` there.
+    /// Registers a new cluster with Argo CD, and deploys the Application `agent-<cluster>` to it.
     pub(crate) fn deploy(&mut self, cluster: &str) {
         let mut dpus = dpu_cluster(cluster, "static");
         dpus["spec"]["kubeconfig"] = format!("{cluster}-kubeconfig").into();
@@ -162,18 +162,18 @@ impl Bench {
         assert_eq!(code, 200, "{answer:#}");
     }
 
-    /// An object; null if there is none.
+    /// Returns an object; null if it does not exist.
     pub(crate) fn get(&mut self, kind: &str, name: &str) -> Value {
         self.at(&path(kind, name))
     }
 
-    /// What is at a path; null if nothing is.
+    /// Returns the object at a path; null if there is none.
     pub(crate) fn at(&mut self, path: &str) -> Value {
         let (code, answer) = self.send(Method::GET, path, "application/json", &Value::Null);
         if code == 200 { answer } else { Value::Null }
     }
 
-    /// What was changed since the last call, a line for each change.
+    /// Returns the changes since the last call, one line for each.
     pub(crate) fn transitions(&mut self) -> String {
         let mut told = String::new();
         for entry in std::mem::take(&mut self.cluster.journal) {
@@ -195,7 +195,7 @@ impl Bench {
     }
 }
 
-/// The path of the objects of a kind, in this namespace if it is not empty.
+/// Returns the path of the objects of a kind, in this namespace unless it is empty.
 fn collection(kind: &str, namespace: &str) -> String {
     let found = COLLECTIONS.iter().find(|(known, ..)| *known == kind);
     let (_, api, default, plural) = found.unwrap_or_else(|| panic!("{kind}"));
@@ -205,13 +205,13 @@ fn collection(kind: &str, namespace: &str) -> String {
     }
 }
 
-/// The path of an object, whose name may have that of its namespace before it.
+/// Returns the path of an object. Its name may have the namespace as a prefix.
 fn path(kind: &str, name: &str) -> String {
     let (namespace, name) = name.split_once('/').unwrap_or(("", name));
     format!("{}/{name}", collection(kind, namespace))
 }
 
-/// What a change did to what these tests care about.
+/// Describes the relevant differences of a change.
 fn difference(change: &Change) -> Option<String> {
     let (old, new) = match (&change.old, &change.new) {
         (old, Some(new)) => (old.as_deref().map(facts), facts(new)),
@@ -240,7 +240,7 @@ fn facts(object: &Value) -> BTreeMap<String, String> {
     };
     let (spec, status) = (&object["spec"], &object["status"]);
     for condition in status["conditions"].as_array().into_iter().flatten() {
-        // Those of an Application have neither.
+        // The conditions of an Application have neither.
         let shown = match (condition["status"].as_str(), condition["reason"].as_str()) {
             (Some(status), Some(reason)) => format!("{status}/{reason}"),
             _ => condition["message"].as_str().unwrap_or("?").to_owned(),

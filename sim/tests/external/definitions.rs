@@ -1,5 +1,5 @@
-//! What the definitions of the worlds admit, as a table. The same table holds for upstream's definitions: the variable
-//! names a folder with them.
+//! The validation by the external systems' CRDs, as a table. The same table holds for upstream's CRDs: the variable names a
+//! folder with them.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -21,13 +21,13 @@ const FILES: [&str; 6] = [
     "argoproj.io_applications.yaml",
     "argoproj.io_appprojects.yaml",
 ];
-/// The systems that serve what is defined there, in that order.
+/// The systems that serve these CRDs, in order.
 const SYSTEMS: [System; 4] = [System::HyperShift, System::Dpf, System::MetalLb, System::ArgoCd];
 
-/// Upstream's definitions, if they are at hand.
+/// Returns upstream's CRDs, if the folder is set.
 fn upstream() -> Option<Vec<Value>> {
     let Some(folder) = std::env::var_os(VARIABLE) else {
-        // Not the macro, whose output is kept back from tests that pass.
+        // Not the macro: the test harness captures its output if a test passes.
         let _ =
             writeln!(std::io::stderr(), "SKIPPED: {VARIABLE} names no folder with upstream's definitions");
         return None;
@@ -41,7 +41,7 @@ fn upstream() -> Option<Vec<Value>> {
     Some(FILES.iter().map(read).collect())
 }
 
-/// What a server with these definitions says of the whole table: its mistakes, and what it stores.
+/// Applies the whole table to a server with these CRDs; returns the mismatches and the stored objects.
 fn judge(definitions: &[Value]) -> (Vec<String>, Vec<Value>) {
     let mut bench = Bench::with_definitions(definitions);
     bench.create(&of_kind("v1", "Namespace", json!({ "metadata": { "name": argocd::NAMESPACE } })));

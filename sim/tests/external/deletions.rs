@@ -1,4 +1,4 @@
-//! What Argo CD makes of Applications and projects that go.
+//! Argo CD's handling of Applications and projects that are deleted.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ fn is_there(bench: &mut Bench, kind: &str, name: &str) -> bool {
     bench.get(kind, name) != Value::Null
 }
 
-/// Deletes the Application, and lets a long time pass.
+/// Deletes the Application, and advances the time by a long period.
 fn delete(bench: &mut Bench) {
     bench.delete("Application", APPLICATION);
     bench.settle();
 }
 
-/// Why the Application can't go.
+/// Returns why the Application can't be removed.
 fn trouble(bench: &mut Bench) -> String {
     let application = bench.get("Application", APPLICATION);
     let all = application["status"]["conditions"].as_array().into_iter().flatten();
@@ -117,7 +117,7 @@ fn an_operation_comes_to_its_end_before_its_application_goes() {
     let mut bench = deployed();
     bench.merge("Secret", "dpus-kubeconfig", &json!({ "data": access("dpus", "t2").secret_data() }));
     bench.merge("Application", APPLICATION, &json!({ "operation": { "sync": {} } }));
-    // It is tried again a few times, and then the removal is.
+    // The operation is retried a few times, and then the removal is retried.
     delete(&mut bench);
     assert!(trouble(&mut bench).ends_with("provide credentials"), "{}", trouble(&mut bench));
     assert_eq!(bench.get("Application", APPLICATION)["status"]["operationState"]["phase"], "Error");

@@ -1,4 +1,4 @@
-//! Clusters of DPUs: when they are ready, and what becomes of what runs there.
+//! DPU clusters: when they are ready, and what happens to the releases on them.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn a_cluster_is_ready_while_it_answers_and_its_kubeconfig_is_one() {
 #[test]
 fn a_release_that_is_deleted_takes_its_time_to_go() {
     let mut bench = deployed();
-    // Argo would put it there again.
+    // Argo CD would create it again.
     bench.merge("Application", "agent-dpus", &json!({ "spec": { "syncPolicy": { "automated": null } } }));
     bench.settle();
     let release = "dpus.services.agent";

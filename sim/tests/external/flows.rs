@@ -1,4 +1,4 @@
-//! What the worlds do, as a table of changes for each flow.
+//! The behaviour of the external systems, as a table of changes for each flow.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::manifests::{
     access, dpu_cluster, hosted_cluster, kubeconfig, on_node_ports, pool, secret, service,
 };
 
-/// The status and reason of a condition.
+/// Returns the status and reason of a condition.
 fn condition(object: &Value, name: &str) -> String {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     let mut found = conditions.filter(|condition| condition["type"] == name);
@@ -26,7 +26,7 @@ fn condition(object: &Value, name: &str) -> String {
     })
 }
 
-/// The URL in the kubeconfig of the hosted cluster.
+/// Returns the URL in the kubeconfig of the hosted cluster.
 fn server(bench: &mut Bench) -> Value {
     let secret = bench.get("Secret", "prod-admin-kubeconfig");
     let text = secret["data"]["kubeconfig"].as_str().expect("the key");
@@ -35,7 +35,7 @@ fn server(bench: &mut Bench) -> Value {
     parsed["clusters"][0]["cluster"]["server"].take()
 }
 
-/// A cluster with a hosted cluster that is available.
+/// Returns a cluster with an available hosted cluster.
 fn available() -> Bench {
     let mut bench = Bench::hosting(&external::definitions(&external::BRIDGE));
     assert_eq!(condition(&bench.get("HostedCluster", "prod"), "Available"), "True/AsExpected");
@@ -94,7 +94,7 @@ fn a_new_image_is_rolled_out() {
     insta::assert_snapshot!("upgrade", bench.transitions());
 }
 
-/// What HyperShift says of a NodePool that is ahead of its HostedCluster, and of each new token.
+/// HyperShift's conditions for a NodePool with a newer release than its HostedCluster, and for each new token.
 #[test]
 fn a_node_pool_waits_for_its_cluster() {
     let mut bench = available();
@@ -147,7 +147,7 @@ fn a_bad_image_blocks() {
     insta::assert_snapshot!("blocked", bench.transitions());
 }
 
-/// What befalls a control plane, by the annotations of its HostedCluster.
+/// Controls the control plane's behaviour through annotations of its HostedCluster.
 fn befalls(bench: &mut Bench, what: &str, value: &Value) {
     bench.merge("HostedCluster", "prod", &json!({ "metadata": { "annotations": { what: value } } }));
 }
@@ -230,7 +230,7 @@ fn an_address_that_is_taken_is_not_given_again() {
     bench.create(&pool("vips", "192.0.2.10-192.0.2.11", false));
     bench.create(&service("first", Some("192.0.2.10")));
     bench.settle();
-    // The second asks for what the first has, the third for nothing, the fourth for what no pool has.
+    // The second requests the address of the first, the third requests none, and the fourth requests one that no pool has.
     bench.create(&service("second", Some("192.0.2.10")));
     bench.create(&service("third", None));
     bench.create(&service("fourth", Some("192.0.2.99")));
@@ -246,12 +246,12 @@ fn an_address_that_is_taken_is_not_given_again() {
     bench.merge("Service", "first", &asks("192.0.2.11"));
     bench.settle();
     assert_eq!(address(&mut bench, "first"), "192.0.2.11");
-    // That the first has moved makes MetalLB look at nobody.
+    // The move of the first does not make MetalLB reconcile any other Service.
     assert_eq!(address(&mut bench, "second"), Value::Null);
     bench.merge("Service", "second", &json!({ "metadata": { "labels": { "touched": "yes" } } }));
     bench.settle();
     assert_eq!(address(&mut bench, "second"), "192.0.2.10");
-    // Who asks for what another has loses what it had.
+    // A Service that requests an address in use loses its own.
     bench.merge("Service", "second", &asks("192.0.2.11"));
     bench.settle();
     assert_eq!(address(&mut bench, "second"), Value::Null);
@@ -262,7 +262,7 @@ fn an_address_that_is_taken_is_not_given_again() {
     bench.settle();
     bench.merge("Service", "first", &asks("192.0.2.99"));
     bench.settle();
-    // What is lost for asking in vain is given to who waits.
+    // An address lost by a failed request is given to a waiting Service.
     assert_eq!(address(&mut bench, "first"), Value::Null);
     assert_eq!(address(&mut bench, "third"), "192.0.2.11");
     insta::assert_snapshot!("addresses", bench.transitions());

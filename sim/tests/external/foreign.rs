@@ -1,4 +1,4 @@
-//! What a cluster does not let happen to foreign controllers, and what it does not tell of them.
+//! Faults that a cluster does not inject into foreign controllers, and entries that the journal does not have for them.
 
 use lockstep_core::engine::action::Class;
 use lockstep_sim::cluster::{Author, FaultVerdict, What};

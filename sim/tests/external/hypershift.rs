@@ -1,5 +1,5 @@
-//! What HyperShift says and when, as the real one does (hypershift-operator 0.1.81): a table of conditions, each with the reasons
-//! and messages that follow each other.
+//! HyperShift's conditions and their order, as in the real one (hypershift-operator 0.1.81): a table of conditions, each with its
+//! successive reasons and messages.
 
 use lockstep_sim::cluster::What;
 use lockstep_sim::external;
@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 use super::bench::Bench;
 use super::manifests::{hosted_cluster, node_pool, on_node_ports, pool};
 
-/// When something is said.
+/// The situation in which conditions are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
     /// The first version is installed, behind a load balancer.
     Installed,
-    /// The same on node ports.
+    /// The first version is installed, on node ports.
     InstalledOnNodePorts,
-    /// HostedCluster and NodePool are given a new patch version together, and nodes are there.
+    /// HostedCluster and NodePool are set to a new patch version together, and nodes are ready.
     Upgraded,
-    /// They are given the next minor version together.
+    /// They are set to the next minor version together.
     UpgradedToTheNextMinor,
     /// The HostedCluster is paused.
     Paused,
@@ -36,7 +36,7 @@ struct Row {
     when: When,
     kind: &'static str,
     condition: &'static str,
-    /// `status/reason`, and how the message begins.
+    /// `status/reason`, and the beginning of the message.
     said: &'static [(&'static str, &'static str)],
 }
 
@@ -166,7 +166,7 @@ fn image(version: &str) -> Value {
     json!({ "spec": { "release": { "image": format!("registry.example.com/ocp-release:{version}-multi") } } })
 }
 
-/// A cluster to which this has just happened; what was said before is forgotten.
+/// Returns a cluster just after this situation; earlier changes are dropped from the journal.
 fn after(when: When) -> Bench {
     let definitions = external::definitions(&external::BRIDGE);
     let without = |name: &str| {
@@ -221,7 +221,7 @@ fn after(when: When) -> Bench {
     bench
 }
 
-/// What was said in a condition, one after the other.
+/// Returns the successive states of a condition.
 fn said(bench: &Bench, kind: &str, name: &str) -> Vec<(String, String)> {
     let find = |object: &Value| {
         let mut all = object["status"]["conditions"].as_array().cloned().unwrap_or_default().into_iter();
@@ -262,7 +262,7 @@ fn hypershift_says_what_the_real_one_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Images in histories are resolved, the kubeconfig carries the cluster's labels, and Secrets are marked as referenced.
+/// Images in histories are resolved, the kubeconfig has the cluster's labels, and Secrets are marked as referenced.
 #[test]
 fn what_a_hosted_cluster_leaves_on_other_objects() {
     let mut bench = Bench::new();

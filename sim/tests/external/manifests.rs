@@ -1,4 +1,4 @@
-//! Objects as somebody writes them by hand.
+//! Manually written objects.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +19,7 @@ fn published(strategy: &Value) -> Value {
         .collect()
 }
 
-/// The `HostedCluster` that a bridge would write, with its API server behind a load balancer.
+/// Returns the `HostedCluster` that a bridge would write, with its API server behind a load balancer.
 pub(crate) fn hosted_cluster(name: &str) -> Value {
     json!({
         "apiVersion": "hypershift.openshift.io/v1beta1",
@@ -51,7 +51,7 @@ pub(crate) fn hosted_cluster(name: &str) -> Value {
     })
 }
 
-/// The same with its API server at a port of all nodes.
+/// Returns the same with its API server on a node port.
 pub(crate) fn on_node_ports(name: &str) -> Value {
     let mut cluster = hosted_cluster(name);
     let strategy = json!({ "type": "NodePort", "nodePort": { "address": "192.0.2.10" } });
@@ -101,7 +101,7 @@ pub(crate) fn secret(name: &str, key: &str) -> Value {
     })
 }
 
-/// A Service that wants an address, this one if any.
+/// Returns a Service that requests an address, optionally this one.
 pub(crate) fn service(name: &str, address: Option<&str>) -> Value {
     let mut service = json!({
         "apiVersion": "v1",
@@ -115,30 +115,30 @@ pub(crate) fn service(name: &str, address: Option<&str>) -> Value {
     service
 }
 
-/// An object of a kind.
+/// Adds the kind to an object.
 pub(crate) fn of_kind(api_version: &str, kind: &str, mut object: Value) -> Value {
     object["apiVersion"] = api_version.into();
     object["kind"] = kind.into();
     object
 }
 
-/// The server of the cluster of DPUs of this name.
+/// Returns the server URL of the DPU cluster with this name.
 pub(crate) fn server(name: &str) -> String {
     format!("https://{name}.example.com:6443")
 }
 
-/// How it is reached, with this token.
+/// Returns the access to that server with this token.
 pub(crate) fn access(name: &str, token: &str) -> Access {
     Access::by_token(&server(name), token)
 }
 
-/// A kubeconfig in a Secret, `<cluster>-kubeconfig`.
+/// Returns a kubeconfig Secret, `<cluster>-kubeconfig`.
 pub(crate) fn kubeconfig(name: &str, access: &Access) -> Value {
     let metadata = json!({ "namespace": NAMESPACE, "name": format!("{name}-kubeconfig") });
     of_kind("v1", "Secret", json!({ "metadata": metadata, "data": access.secret_data() }))
 }
 
-/// The Secret by which Argo CD knows a cluster, `<cluster>-argocd`.
+/// Returns the Secret that registers a cluster with Argo CD, `<cluster>-argocd`.
 pub(crate) fn cluster_secret(name: &str, access: &Access) -> Value {
     let (ca, token, server) = (&access.authority, &access.token, &access.server);
     let mut config = json!({ "tlsClientConfig": { "insecure": access.insecure } });
@@ -165,7 +165,7 @@ pub(crate) fn cluster_secret(name: &str, access: &Access) -> Value {
     of_kind("v1", "Secret", json!({ "metadata": metadata, "data": data }))
 }
 
-/// A project that permits these clusters.
+/// Returns a project that permits these clusters.
 pub(crate) fn project(name: &str, servers: &[String]) -> Value {
     let destinations = servers.iter().map(|server| json!({ "server": server, "namespace": "*" }));
     let spec = json!({
@@ -178,7 +178,7 @@ pub(crate) fn project(name: &str, servers: &[String]) -> Value {
     of_kind("argoproj.io/v1alpha1", "AppProject", json!({ "metadata": metadata, "spec": spec }))
 }
 
-/// An Application that brings a chart to the cluster of this name by itself.
+/// Returns an Application that deploys a chart to the cluster of this name automatically.
 pub(crate) fn application(name: &str, cluster: &str) -> Value {
     let spec = json!({
         "project": "platform",

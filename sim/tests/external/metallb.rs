@@ -1,4 +1,4 @@
-//! What MetalLB gives to whom, as the real one does (0.16.2).
+//! MetalLB's address allocation, as in the real one (0.16.2).
 
 use lockstep_sim::external::metallb;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::bench::Bench;
 use super::manifests::{NAMESPACE, pool, service};
 
-/// What a pool `vips` has besides its addresses, and whether Service `web` gets 192.0.2.10 out of it.
+/// Returns the settings of a pool `vips` besides its addresses, and whether Service `web` gets 192.0.2.10 from it.
 fn allocations() -> Vec<(&'static str, Value, bool)> {
     let front = json!({ "matchLabels": { "tier": "front" } });
     let back = json!({ "matchLabels": { "tier": "back" } });
@@ -20,7 +20,7 @@ fn allocations() -> Vec<(&'static str, Value, bool)> {
             json!({ "namespaces": ["web"], "namespaceSelectors": [front] }),
             true,
         ),
-        // A selector that matches no namespace leaves the pool open to all.
+        // A selector without any matching namespace leaves the pool open to all.
         ("no namespace at all", json!({ "namespaceSelectors": [back] }), true),
         (
             "another namespace, and none",
@@ -87,7 +87,7 @@ fn pools_of_other_namespaces_do_not_count() {
     assert_eq!(status(&mut bench, metallb::NAMESPACE), counts);
 }
 
-/// One pool that is wrong keeps all others from being loaded; what was given stays.
+/// One invalid pool prevents the load of all others; allocated addresses remain.
 #[test]
 fn an_invalid_pool_stops_every_change_of_the_configuration() {
     for range in ["192.0.2.0", "192.0.2.128/25"] {
@@ -120,7 +120,7 @@ fn a_service_gets_an_address_of_its_family() {
     assert_eq!(given(&mut bench, "any"), "192.0.2.0");
 }
 
-/// An address that is in the pool no longer is taken away, and another one given where any will do.
+/// An address that is no longer in the pool is removed, and another one is allocated if any address is accepted.
 #[test]
 fn a_pool_that_shrinks_takes_its_addresses() {
     let mut bench = bench();
@@ -135,7 +135,7 @@ fn a_pool_that_shrinks_takes_its_addresses() {
     assert_eq!((given(&mut bench, "web"), given(&mut bench, "any")), (Value::Null, json!("192.0.2.20")));
     bench.merge("IPAddressPool", "vips", &json!({ "spec": { "addresses": ["192.0.2.10/32"] } }));
     bench.settle();
-    // Whichever is evaluated first has it.
+    // The Service that is evaluated first gets it.
     let both = [given(&mut bench, "web"), given(&mut bench, "any")];
     assert_eq!(both.iter().filter(|given| **given == "192.0.2.10").count(), 1, "{both:?}");
 }

@@ -1,4 +1,4 @@
-//! The worlds around a controller that is simulated: storms strike it, and never them.
+//! The external systems around a simulated controller: faults affect the controller, and never the external systems.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::manifests::{NAMESPACE, hosted_cluster, pool, secret};
 
-/// Asks for its HostedCluster until it is answered that there is one.
+/// Requests its HostedCluster until the server answers that it exists.
 #[derive(Debug, Default)]
 struct Bridge {
     leading: bool,
@@ -128,7 +128,7 @@ impl SystemUnderTest for Bridges {
         &[]
     }
 
-    /// Long enough for a control plane that is being taken down, or for one that is being set up.
+    /// Long enough to delete one control plane and to create another.
     fn bound(&self) -> Duration {
         Duration::from_mins(5)
     }

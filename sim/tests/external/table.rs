@@ -1,4 +1,4 @@
-//! What the definitions should admit: small manifests, and a change of each field that can't be changed.
+//! What the CRDs should accept: small manifests, and a change of each immutable field.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::manifests::{
     application, dpu_cluster, hosted_cluster, node_pool, on_node_ports, pool, project, server,
 };
 
-/// What is done to an object, or to one that exists.
+/// A description, the object or patch, and whether it is accepted.
 pub(crate) type Case = (&'static str, Value, bool);
 
 fn with(mut object: Value, path: &str, value: Value) -> Value {
@@ -22,7 +22,7 @@ fn without(mut object: Value, path: &str) -> Value {
     object
 }
 
-/// Objects to create, and whether they are admitted.
+/// Returns objects to create, and whether they are accepted.
 pub(crate) fn creations() -> Vec<Case> {
     [clusters(), pools(), dpu_clusters(), applications()].concat()
 }
@@ -204,7 +204,7 @@ fn applications() -> Vec<Case> {
     ]
 }
 
-/// Patches of objects that exist, and whether they are admitted.
+/// Returns patches of existing objects, and whether they are accepted.
 pub(crate) fn changes() -> Vec<(&'static str, Value, Case)> {
     let spec = |spec: Value| json!({ "spec": spec });
     let id = "0d3cb7ee-7f23-4f0c-9a4f-0b9d3c1e2f4a";

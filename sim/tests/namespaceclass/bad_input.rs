@@ -1,4 +1,4 @@
-//! Classes with mistakes in them: each is named where people look, and all that is right still applies.
+//! Classes with mistakes: each mistake is reported to the user, and all valid entries are still applied.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn a_class_with_mistakes_says_so_and_applies_the_rest() {
     ];
     bench.define("broken", &resources);
     bench.namespace("team", Some("broken"));
-    // The kind that is missing is asked for again and again, so that the cluster never rests altogether.
+    // The missing kind is discovered repeatedly, so the cluster never becomes completely idle.
     bench.cluster.advance(Duration::from_secs(5));
     let good = bench.config_map("team", "good").expect("the valid entry applies");
     assert_eq!(good["data"]["value"], "1");
@@ -43,7 +43,7 @@ fn a_class_with_mistakes_says_so_and_applies_the_rest() {
     assert_eq!(class["status"]["resourceCount"], 2);
 }
 
-/// What could not be created is pending until it is, or until the class drops it. To try it again changes no status.
+/// A resource that could not be created is pending until it is created, or until the class drops it. Retries change no status.
 #[test]
 fn what_is_refused_is_not_listed_as_applied() {
     let mut bench = Bench::new();
@@ -64,7 +64,7 @@ fn what_is_refused_is_not_listed_as_applied() {
     assert_eq!(version(&mut bench), before.0, "it is tried again without a change of the status");
     assert!(bench.carried().count() > before.1, "it is tried again");
 
-    // What was applied, was deleted by hand and can't be created any more is no longer there either.
+    // A resource that was applied, then deleted manually, and that can't be created again is no longer listed as applied.
     bench.update("web", &[settings("good", "1"), settings("other", "1")]);
     bench.settle();
     let found = status(&mut bench);
@@ -150,7 +150,7 @@ fn a_label_that_names_no_class_makes_an_event_and_no_binding() {
     assert!(bench.config_map("team", "found").is_some());
 }
 
-/// What is logged at WARN, and the last value of the metric.
+/// Returns the WARN lines of the log, and the last value of the metric.
 fn reported(bench: &Bench) -> (Vec<String>, Option<u64>) {
     let (mut warnings, mut unresolved) = (Vec::new(), None);
     for note in bench.cluster.notes() {
@@ -188,13 +188,13 @@ fn a_label_that_names_no_class_is_logged_once_and_counted_until_it_is_corrected(
     assert_eq!(reported(&bench).1, Some(0));
 }
 
-/// What the annotation of a namespace says.
+/// Returns the problem annotation of a namespace.
 fn problem(bench: &mut Bench, namespace: &str) -> Option<String> {
     let namespace = bench.get(&format!("/api/v1/namespaces/{namespace}")).expect("exists");
     namespace["metadata"]["annotations"][PROBLEM_ANNOTATION].as_str().map(str::to_owned)
 }
 
-/// Events are gone after an hour.
+/// Events expire after an hour.
 #[test]
 fn a_label_that_names_no_class_is_said_on_the_namespace_for_as_long_as_it_does() {
     let mut bench = Bench::new();
@@ -208,7 +208,7 @@ fn a_label_that_names_no_class_is_said_on_the_namespace_for_as_long_as_it_does()
     bench.label("team", Some("wrong"));
     bench.settle();
     assert_eq!(problem(&mut bench, "team"), told("wrong"));
-    // At rest nothing is written, and a new leader finds it there.
+    // In the final state nothing is written, and a new leader sees the annotation.
     bench.cluster.start(program, true);
     bench.settle();
     let before = bench.carried().filter(|carried| carried.action.name() == "patch").count();
@@ -226,7 +226,7 @@ fn a_label_that_names_no_class_is_said_on_the_namespace_for_as_long_as_it_does()
     assert_eq!(problem(&mut bench, "team"), None);
 }
 
-/// Once there is a class, the namespace does not say otherwise, though its binding can't be written yet.
+/// Once the class exists, the annotation is removed, even if the binding can't be written yet.
 #[test]
 fn a_class_that_exists_is_not_called_missing_while_the_server_fails() {
     let mut bench = Bench::new();
@@ -248,7 +248,7 @@ fn a_class_that_exists_is_not_called_missing_while_the_server_fails() {
     assert!(bench.config_map("team", "found").is_some());
 }
 
-/// Without the permission there still are the Event, the log and the metric.
+/// Without the permission, the Event, the log and the metric still report it.
 #[test]
 fn a_namespace_that_may_not_be_annotated_holds_up_nothing() {
     let mut bench = Bench::new();
@@ -275,7 +275,7 @@ fn a_namespace_that_may_not_be_annotated_holds_up_nothing() {
     assert!(bench.config_map("team", "found").is_some());
 }
 
-/// What the passes over the binding came to, as the metric counts them.
+/// Returns the results of the passes over the binding, as the metric counts them.
 fn results(bench: &Bench) -> BTreeSet<&'static str> {
     let of_binding = bench.cluster.notes().filter_map(|note| match note {
         Note::Reconciled { reconciler, result, .. } if reconciler == "binding" => Some(result.name()),
@@ -293,7 +293,7 @@ fn what_users_have_to_correct_is_no_failure_of_the_operator() {
             { "apiVersion": "apps/v1", "kind": "Deployment", "name": "theirs", "uid": "u1", "controller": true },
         ] },
     });
-    // Refused as invalid; owned by another; a permission that is missing; a server that is down; both of the first and the last.
+    // Refused as invalid; owned by another controller; a missing permission; an unavailable server; both the first and the last.
     for (entries, class, expected) in [
         (vec![settings("No Name", "1")], None, "user_error"),
         (vec![settings("taken", "ours")], None, "user_error"),
@@ -350,7 +350,8 @@ fn a_binding_that_is_refused_is_told_once_on_its_namespace() {
         "{note}"
     );
 
-    // Until the garbage collector has removed the binding of an owner that does not exist, the namespace says the same.
+    // Until the garbage collector has removed the binding, because its owner does not exist, the namespace reports the same
+    // problem.
     let says_so = |action: &Action| match action {
         Action::Patch { subresource: None, patch, .. } => patch.to_string().contains("Only one reference"),
         _ => false,

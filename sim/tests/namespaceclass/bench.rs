@@ -1,4 +1,4 @@
-//! A cluster with the operator in it, and what users do to it.
+//! A cluster with the operator, and the operations of users.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use lockstep_core::namespaceclass::Operator;
 use lockstep_sim::cluster::{Carried, Cluster};
 use serde_json::{Value, json};
 
-/// The most steps that any of these scenarios may take to come to rest: far more than they need, far less than a spin.
+/// Maximum number of steps until one of these scenarios is idle: far more than they need, far less than an endless loop.
 const STEPS_MAX: u64 = 20_000;
 
 pub(crate) const CLASS_LABEL: &str = "namespaceclass.akuity.io/name";
@@ -25,7 +25,7 @@ pub(crate) fn operator() -> Operator {
     })
 }
 
-/// What the processes of these tests run.
+/// Returns the machine of the processes in these tests.
 pub(crate) fn program() -> Box<dyn Machine> {
     Box::new(operator())
 }
@@ -35,7 +35,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// A cluster with our CRDs and the operator running.
+    /// Returns a cluster with our CRDs and the running operator.
     pub(crate) fn new() -> Self {
         let mut bench = Self { cluster: Cluster::new(1) };
         for set in lockstep_crds::all() {
@@ -110,7 +110,7 @@ impl Bench {
         self.post("/api/v1/namespaces", &body);
     }
 
-    /// Labels a namespace with a class, or takes the label away.
+    /// Sets the class label of a namespace, or removes it.
     pub(crate) fn label(&mut self, namespace: &str, class: Option<&str>) {
         let patch = json!({ "metadata": { "labels": { CLASS_LABEL: class } } });
         self.merge(&format!("/api/v1/namespaces/{namespace}"), &patch);
@@ -126,7 +126,7 @@ impl Bench {
         ))
     }
 
-    /// The condition of a binding, as `status reason: message`.
+    /// Returns the condition of a binding, as `status reason: message`.
     pub(crate) fn ready(&mut self, namespace: &str) -> String {
         let binding = self.binding(namespace).expect("is bound");
         let condition = &binding["status"]["conditions"][0];
@@ -134,8 +134,8 @@ impl Bench {
         format!("{} {}: {}", text("status"), text("reason"), text("message"))
     }
 
-    /// Everything in the cluster that matters, without what differs from run to run: uids are replaced by the names of
-    /// the objects that have them; versions, times and the server's bookkeeping are left out.
+    /// Returns the relevant state of the cluster, without the differences between runs: uids are replaced by the names of their
+    /// objects; versions, times and the server's bookkeeping are left out.
     pub(crate) fn world(&mut self) -> BTreeMap<String, Value> {
         let mut objects = Vec::new();
         for path in [
@@ -162,12 +162,12 @@ impl Bench {
         objects.into_iter().map(|(name, object)| (name, still(object, &names))).collect()
     }
 
-    /// The requests since the journal was last cleared.
+    /// Returns the requests since the journal was last cleared.
     pub(crate) fn carried(&self) -> impl Iterator<Item = &Carried> {
         self.cluster.carried().map(|(_, carried)| carried)
     }
 
-    /// The condition changes told so far, one a line.
+    /// Returns the condition changes so far, one a line.
     pub(crate) fn transitions(&self) -> String {
         let lines = self.cluster.notes().filter_map(|note| match note {
             Note::ConditionChanged { object, condition, status, reason, message, .. } => {

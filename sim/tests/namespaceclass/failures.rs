@@ -1,4 +1,4 @@
-//! What lasting failures come to: backoff within its bounds, no spinning, and the truth in the status.
+//! The effects of permanent failures: backoff within its bounds, no endless loop, and a correct status.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn a_lasting_failure_backs_off_from_half_a_second_to_five_minutes() {
         bench.cluster.carried().filter(|(_, carried)| is_apply(&carried.action)).map(|(at, _)| at).collect();
     let pauses: Vec<Duration> = tries.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
     assert!(tries.len() < 35, "{} tries in an hour", tries.len());
-    // Two passes may be woken by the operator's own status; after that, each pause is within its bounds.
+    // The operator's own status may trigger two passes. After that, each delay is within its bounds.
     let longest = pauses.iter().max().expect("several tries");
     assert!(*longest <= Duration::from_secs(301) && *longest >= Duration::from_secs(225), "{pauses:?}");
     assert!(bench.ready("team").starts_with("False ApplyFailed"));
@@ -173,7 +173,8 @@ fn a_fight_over_one_resource_holds_up_the_repair_of_no_other() {
     assert_eq!((value(&mut bench, "a"), value(&mut bench, "b")), (json!("theirs"), json!("ours")));
 }
 
-/// A class of a ConfigMap `a` and of one more entry that comes to nothing, in a namespace in which `taken` is somebody's.
+/// Returns a class of a ConfigMap `a` and of one more entry that can't be applied, in a namespace in which another owner has
+/// `taken`.
 fn with_a_bad_entry(bad: &Value) -> Bench {
     let mut bench = Bench::new();
     bench.namespace("team", None);
@@ -245,7 +246,7 @@ fn what_comes_about_bit_by_bit_is_no_fight() {
     let resources: Vec<Value> = (0..12).map(|number| settings(&format!("a{number}"), "1")).collect();
     bench.define("web", &resources);
     bench.settle();
-    // Of all that is applied, each ninth is.
+    // Every ninth apply succeeds.
     let mut tries = 0;
     bench.cluster.interfere(move |_, action| match action {
         Action::Apply { target, .. } if target.kind.kind == "ConfigMap" => {
@@ -301,7 +302,7 @@ fn kinds_that_cannot_be_asked_for_hold_nothing_else_back() {
     insta::assert_snapshot!(bench.ready("team"));
 }
 
-/// A new leader has yet to ask for kinds, and begins just as the API server stumbles.
+/// A new leader still has to discover kinds, and starts just as the API server has a short outage.
 #[test]
 fn a_server_that_stumbles_at_a_new_leader_changes_no_status() {
     for class in [Class::Unavailable, Class::Unknown, Class::Throttled] {
@@ -314,10 +315,10 @@ fn a_server_that_stumbles_at_a_new_leader_changes_no_status() {
         bench.cluster.journal.clear();
         let mut asked = 0;
         bench.cluster.interfere(move |_, action| match action {
-            // Each of the classes asks for itself.
+            // Each of the classes sends its own request.
             Action::Discover { .. } if asked < 20 => {
                 asked += 1;
-                // A server that is busy may ask for much patience at once.
+                // A busy server may request a long `Retry-After` immediately.
                 let wish = (class == Class::Throttled).then_some(Duration::from_secs(8));
                 FaultVerdict::Failed(Failure { retry_after: wish, ..Failure::new(class, "injected") })
             }
@@ -332,7 +333,8 @@ fn a_server_that_stumbles_at_a_new_leader_changes_no_status() {
     }
 }
 
-/// An aggregated API is away and asks to be left alone for long, at once or later: that holds up nothing else of the class.
+/// An aggregated API is unavailable and requests a long `Retry-After`, immediately or later. That delays nothing else of the
+/// class.
 #[test]
 fn a_group_that_can_not_be_asked_holds_up_no_other_resource_for_long() {
     let widget =
@@ -364,7 +366,7 @@ fn a_group_that_can_not_be_asked_holds_up_no_other_resource_for_long() {
     }
 }
 
-/// Others write what they like on a namespace, where something of its class fails for long.
+/// Other clients change a namespace, where a resource of its class fails for a long time.
 #[test]
 fn what_others_write_on_a_namespace_wakes_nobody() {
     let mut bench = with_a_bad_entry(&settings("No Name", "1"));
@@ -383,7 +385,7 @@ fn what_others_write_on_a_namespace_wakes_nobody() {
     assert!(bench.config_map("team", "other").is_some());
 }
 
-/// A quota counts pods: its status changes all the time, where something else of the class fails for long.
+/// The status of a quota changes all the time with the pods, where another resource of the class fails for a long time.
 #[test]
 fn a_status_of_a_resource_wakes_nobody() {
     let quota = json!({
@@ -409,10 +411,10 @@ fn a_status_of_a_resource_wakes_nobody() {
     assert_eq!(quota.expect("is there")["spec"]["hard"]["pods"], "9");
 }
 
-/// How long a throttling server asks to be left alone.
+/// The `Retry-After` of a throttling server.
 const WISH: Duration = Duration::from_mins(1);
 
-/// When settings were applied, while their class changed every five seconds for ten minutes and every try failed.
+/// Returns when settings were applied, while their class changed every five seconds for ten minutes and every attempt failed.
 fn tries_while_the_class_changes(failure: Failure) -> Vec<Duration> {
     let is_try =
         |action: &Action| matches!(action, Action::Apply { target, .. } if target.kind.kind == "ConfigMap");
@@ -481,7 +483,7 @@ fn an_event_that_happens_three_times_in_twenty_seconds_is_counted_three_times() 
         bench.label("team", None);
         bench.cluster.advance(Duration::from_secs(2));
     }
-    // Nothing happens any more: the count is written because time passes.
+    // No event occurs any more: the count is written because of the time that has passed.
     bench.cluster.advance(Duration::from_secs(30));
     let told = bench.get("/apis/events.k8s.io/v1/events").expect("can be listed")["items"].take();
     assert_eq!(told.as_array().map(Vec::len), Some(1), "{told:#}");

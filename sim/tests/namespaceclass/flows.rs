@@ -1,4 +1,4 @@
-//! The flows of the specification, and that none of them depends on any action being carried out just once.
+//! The flows of the specification. None of them may depend on an action being executed exactly once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 use super::bench::{Bench, CLASS_LABEL, account, secret, settings};
 use crate::bystanders::{self, Lasting, Objects};
 
-/// A flow: what stands before it, and what a user does.
+/// A flow: the state before it, and the operation of a user.
 pub(super) struct Flow {
     pub(super) name: &'static str,
     before: fn(&mut Bench),
     pub(super) act: fn(&mut Bench),
 }
 
-/// What every flow begins with: two classes that share a resource, and objects that are none of the operator's business,
-/// one of which bears its label.
+/// Creates the initial state of every flow: two classes that share a resource, and unrelated objects, one of which has the
+/// operator's label.
 fn classes(bench: &mut Bench) {
     bench.define("web", &[settings("shared", "web"), settings("only-web", "1"), secret("pin")]);
     bench.define("batch", &[settings("shared", "batch"), account("worker")]);
@@ -39,7 +39,7 @@ fn bound(bench: &mut Bench) {
     bench.label("team", Some("web"));
 }
 
-/// A class in which one entry has lost its name and another one its kind.
+/// Updates a class so that one entry has no name and another one no kind.
 fn spoil(bench: &mut Bench) {
     let unnamed =
         json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": { "value": "1" } });
@@ -96,7 +96,7 @@ fn run(flow: &Flow, interference: impl Fn(u64) -> FaultVerdict + 'static) -> Ben
     observe(flow, interference).0
 }
 
-/// Runs a flow, and tells what objects there were when the users had done what they do.
+/// Runs a flow, and returns the objects that existed after the user operation.
 fn observe(flow: &Flow, interference: impl Fn(u64) -> FaultVerdict + 'static) -> (Bench, Objects) {
     let mut bench = prepared(flow);
     bench.cluster.interfere(move |number, _| interference(number));
@@ -106,7 +106,7 @@ fn observe(flow: &Flow, interference: impl Fn(u64) -> FaultVerdict + 'static) ->
     (bench, objects)
 }
 
-/// How a flow must end, whatever happens to the operator on the way.
+/// The expected final state of a flow, for any fault of the operator.
 pub(super) struct End {
     world: BTreeMap<String, Value>,
     ours: BTreeSet<ObjectRef>,
@@ -124,7 +124,8 @@ impl End {
         Self { carried: bench.carried().cloned().collect(), world: bench.world(), ours, lasting }
     }
 
-    /// The same world, every object of ours with its owner, and nothing of others as much as rewritten.
+    /// Checks that the final state is the same, every object of ours has its owner, and objects of other clients are not even
+    /// rewritten.
     pub(super) fn is_reached(&self, bench: &mut Bench, objects: &Objects, what: &str) {
         assert_eq!(bench.world(), self.world, "{what}");
         let server = &bench.cluster.server;
@@ -162,7 +163,7 @@ fn no_flow_is_told_as_a_failure() {
         let bench = run(flow, |_| FaultVerdict::Served);
         let is_failure = |note: &&Note| {
             let failed = matches!(note, Note::Reconciled { result: ReconcileResult::Failed { .. }, .. });
-            // Of a class that is removed the labels stay, which is reported.
+            // When a class is removed, the labels remain, which is reported.
             let is_expected = |message: &str| message.contains("there is no NamespaceClass");
             failed || matches!(note, Note::Warning { message } if !is_expected(message))
         };
@@ -171,7 +172,7 @@ fn no_flow_is_told_as_a_failure() {
     }
 }
 
-/// What the operator asked for in each flow, so that a reviewer sees every request that a change adds.
+/// The requests of the operator in each flow, so that a reviewer sees every request that a change adds.
 #[test]
 fn every_flow_asks_for_no_more_than_it_needs() {
     for flow in &FLOWS {
@@ -184,7 +185,7 @@ fn every_flow_asks_for_no_more_than_it_needs() {
 fn line(carried: &Carried) -> String {
     let target = match &carried.action {
         Action::Discover { api_version } => api_version.clone(),
-        // An event's name ends in random digits.
+        // An Event's name ends in random digits.
         action if action.target().is_some_and(|target| target.kind.kind == "Event") => "Event".to_owned(),
         action => action.target().map(ToString::to_string).unwrap_or_default(),
     };
@@ -192,7 +193,7 @@ fn line(carried: &Carried) -> String {
     format!("{} {target}{failed}", carried.action.name())
 }
 
-/// This befalls the request at that position, and nothing befalls any other.
+/// Injects this fault into the request at that position, and none into any other.
 fn at(position: u64, fate: FaultVerdict) -> impl Fn(u64) -> FaultVerdict {
     move |number| if number == position { fate.clone() } else { FaultVerdict::Served }
 }
@@ -221,7 +222,7 @@ fn failed_in_any_way_at_any_action_every_flow_ends_the_same() {
         let end = End::of(flow);
         for (position, undisturbed) in (0..).zip(&end.carried) {
             for fate in Class::ALL.into_iter().map(FaultVerdict::failed).chain([FaultVerdict::AnswerLost]) {
-                // A lie is no failure: who is told that an object is gone, when it is there, must believe it.
+                // A false answer is not a failure: a controller must believe that an object does not exist.
                 if is_a_lie(undisturbed, &fate) {
                     continue;
                 }
@@ -244,7 +245,7 @@ fn is_a_lie(carried: &Carried, fate: &FaultVerdict) -> bool {
         && carried.failed.is_none()
 }
 
-/// What the status says by then looks like what was known before, so that no later pass has anything to announce.
+/// By then the status looks the same as what was known before, so no later pass has anything to announce.
 #[test]
 fn a_status_write_whose_answer_is_lost_is_announced_all_the_same() {
     let mut runs = 0;

@@ -1,4 +1,4 @@
-//! Whose objects they are: nothing is taken from another owner, nothing is removed that isn't ours.
+//! Ownership: nothing is taken from another owner, and no object of another client is removed.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn an_object_that_nobody_controls_is_taken_over_without_an_owner() {
 
 const LOST: &str = "/api/v1/namespaces/team/configmaps/lost";
 
-/// A namespace of a class of two config maps.
+/// Returns a namespace of a class of two config maps.
 fn with_two() -> Bench {
     let mut bench = Bench::new();
     bench.define("web", &[settings("lost", "1"), settings("kept", "1")]);
@@ -72,7 +72,7 @@ fn an_object_that_someone_took_over_is_neither_repaired_nor_removed() {
     assert_eq!(binding["status"]["appliedResources"].as_array().map(Vec::len), Some(1));
 }
 
-/// It happens while no operator runs: one that did would make it its own again before the class changes.
+/// This happens while no operator runs: a running operator would restore the owner reference before the class changes.
 #[test]
 fn an_object_that_nobody_owns_any_more_is_not_removed() {
     let mut bench = with_two();
@@ -102,7 +102,7 @@ fn an_owner_that_is_made_no_controller_is_drift() {
     assert_eq!(bench.config_map("team", "lost"), None);
 }
 
-/// Of a binding that the operator did not make, it is not for the operator to say that it goes.
+/// If the operator did not create a binding, it must not decide that the binding's objects are deleted.
 #[test]
 fn what_a_binding_made_by_hand_applied_goes_with_that_binding() {
     let mut bench = Bench::new();
@@ -151,7 +151,7 @@ fn a_namespace_that_is_being_deleted_is_left_in_peace() {
 
 const FREE: &str = "/api/v1/namespaces/team/configmaps/free";
 
-/// A namespace with a ConfigMap of a user's, which a class names as well.
+/// Returns a namespace with a user's ConfigMap, which a class lists as well.
 fn with_one_of_a_user(policy: Option<&str>) -> Bench {
     let mut bench = Bench::new();
     bench.namespace("team", None);
@@ -168,7 +168,7 @@ fn with_one_of_a_user(policy: Option<&str>) -> Bench {
     bench
 }
 
-/// The events of a reason: their type and note.
+/// Returns the Events of a reason: their type and note.
 fn events(bench: &mut Bench, reason: &str) -> Vec<(String, String)> {
     let events = bench.get("/apis/events.k8s.io/v1/events").expect("can be listed")["items"].take();
     let text = |event: &serde_json::Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
@@ -237,7 +237,7 @@ fn what_leaves_the_class_loses_our_marks() {
     assert_eq!(kept["metadata"]["labels"].as_object().map_or(0, serde_json::Map::len), 0, "{kept:#}");
     assert_eq!(kept["metadata"]["annotations"].as_object().map_or(0, serde_json::Map::len), 0, "{kept:#}");
     assert!(bench.ready("team").starts_with("True"));
-    // It comes back into the class, and is taken over once more.
+    // It is in the class again, and is adopted again.
     bench.update("web", &[settings("free", "again"), settings("kept", "1")]);
     bench.settle();
     let taken = bench.config_map("team", "free").expect("is there");
@@ -251,7 +251,7 @@ fn an_object_that_was_taken_over_goes_if_the_class_says_so() {
     let taken = bench.config_map("team", "free").expect("is there");
     assert_eq!(taken["metadata"]["ownerReferences"][0]["kind"], "NamespaceClassBinding");
     assert!(events(&mut bench, "Adopted")[0].1.contains("it is deleted"));
-    // The class may change its mind.
+    // The class may change its policy.
     bench.update("web", &[settings("free", "ours"), settings("kept", "1")]);
     bench.settle();
     let taken = bench.config_map("team", "free").expect("is there");
@@ -282,7 +282,7 @@ fn what_was_taken_over_is_repaired_like_everything_else() {
         assert!(free["metadata"]["annotations"]["namespaceclass.akuity.io/adopted"].is_string(), "{edit}");
         assert_eq!(free["metadata"]["ownerReferences"], serde_json::Value::Null, "{edit}");
     }
-    // The user deletes it: what comes then is the operator's.
+    // The user deletes it: the object that replaces it belongs to the operator.
     bench.delete(FREE);
     bench.cluster.advance(Duration::from_mins(11));
     let created = bench.config_map("team", "free").expect("is back");

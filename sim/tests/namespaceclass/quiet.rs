@@ -1,4 +1,4 @@
-//! A converged cluster asks for nothing, and a run can be replayed.
+//! A converged cluster sends no requests, and a run can be replayed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn a_restart_in_a_converged_cluster_writes_nothing() {
     assert_eq!(writes.count(), 0);
 }
 
-/// A class with empty values, of which the API server notes only some in the managed fields.
+/// A class with empty values, of which the API server records only some in the managed fields.
 #[test]
 fn a_restart_applies_once_more_only_what_the_managed_fields_do_not_tell() {
     let policy = json!({
@@ -70,7 +70,7 @@ fn a_restart_applies_once_more_only_what_the_managed_fields_do_not_tell() {
     assert_eq!((bench.config_map("team", "untold"), bench.binding("team")), (before, binding));
 }
 
-/// Looked at, that is: nothing is asked for.
+/// The keys are reconciled without any request.
 #[test]
 fn every_key_of_a_converged_cluster_is_looked_at_once_in_each_period() {
     let mut bench = converged(10);
@@ -129,7 +129,7 @@ fn a_recorded_run_replays_to_the_same_steps() {
     });
     let recorded: Vec<(Now, Event, Step)> = recorded.collect();
     println!("{} steps replayed", recorded.len());
-    // Stored and read again, it is still the same run.
+    // After a round trip through JSON, it is still the same run.
     let stored = serde_json::to_string(&recorded).expect("a recording is JSON");
     let mut again = operator();
     for (now, event, step) in serde_json::from_str::<Vec<(Now, Event, Step)>>(&stored).expect("reads back") {

@@ -1,4 +1,4 @@
-//! Orders of events that only the worst moment brings about.
+//! Orders of events that occur only with unfortunate timing.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
 
 use super::bench::{Bench, account, program, settings};
 
-/// A namespace moves to another class and the class that it leaves is removed, with so many steps in between.
+/// Moves a namespace to another class and removes the old class, with this many steps in between.
 fn moved_with_steps_between(steps: u32) -> (Bench, serde_json::Value, serde_json::Value) {
     let mut bench = Bench::new();
     bench.define("old", &[settings("shared", "old"), settings("only-old", "1")]);
@@ -58,7 +58,7 @@ fn a_class_that_comes_back_at_once_is_applied() {
     }
 }
 
-/// Whatever accounts the first process applies are long under way.
+/// Delays all applies of accounts by the first process.
 struct SlowAccounts;
 
 impl FaultModel for SlowAccounts {
@@ -102,7 +102,7 @@ fn what_an_earlier_leader_creates_late_is_removed_though_no_class_holds_its_kind
     }
 }
 
-/// What the watch of a kind has seen takes an hour to reach a process.
+/// Delays the watch events of a kind by an hour, for one process.
 struct Slow(&'static str, usize);
 
 impl FaultModel for Slow {
@@ -116,7 +116,7 @@ impl FaultModel for Slow {
     }
 }
 
-/// The annotation of a namespace is long under way.
+/// Delays the annotation of a namespace.
 struct SlowAnnotation;
 
 impl FaultModel for SlowAnnotation {
@@ -130,7 +130,7 @@ impl FaultModel for SlowAnnotation {
     }
 }
 
-/// The answer shows the new label before the watch does, for which it is no news any more.
+/// The answer shows the new label before the watch does, so the watch event shows no change any more.
 #[test]
 fn a_label_in_the_answer_to_the_annotation_is_reconciled_though_the_watch_lags() {
     let mut bench = Bench::new();
@@ -171,7 +171,7 @@ fn what_both_classes_list_survives_a_switch_though_the_watch_of_classes_lags() {
     assert!(bench.ready("team").starts_with("True ResourcesApplied"), "{}", bench.ready("team"));
 }
 
-/// An account is gone with the answer to its deletion, which shows it once more.
+/// An account is deleted with the answer to its deletion; the answer still contains the account.
 #[test]
 fn what_the_class_drops_and_lists_again_is_made_anew_though_its_watch_lags() {
     let mut bench = Bench::new();

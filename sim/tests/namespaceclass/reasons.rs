@@ -1,5 +1,4 @@
-//! Every reason of every condition, with what brings it about and what ends it: the table is a snapshot, and each line of
-//! it is run.
+//! Every reason of every condition, with its cause and what ends it. The table is a snapshot, and each line of it is run.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,10 +12,10 @@ use serde_json::{Value, json};
 use super::bench::{Bench, settings};
 
 const CLASSES: &str = "/apis/namespaceclass.akuity.io/v1alpha1/namespaceclasses";
-/// Longer than any key waits that fails.
+/// Longer than the backoff of any failing key.
 const WHILE: Duration = Duration::from_mins(6);
 
-/// A condition, its status and reason, what brings it about, and what makes it end.
+/// A condition, its status and reason, its cause, and what ends it.
 struct Line {
     condition: &'static str,
     reason: &'static str,
@@ -167,7 +166,7 @@ fn mend_what_was_spoiled(bench: &mut Bench) {
     mend(bench);
 }
 
-/// Whatever is applied is under way for a minute.
+/// Delays every apply by a minute.
 struct SlowApplies;
 
 impl FaultModel for SlowApplies {
@@ -203,7 +202,7 @@ fn serve_widgets(bench: &mut Bench) {
     bench.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd);
 }
 
-/// The namespace has no label, so that the binding is nobody's but its maker's.
+/// Creates a binding manually. The namespace has no label, so the binding belongs only to the user who created it.
 fn bind_by_hand(bench: &mut Bench) {
     bench.label("team", None);
     bench.settle();
@@ -227,7 +226,7 @@ fn taken(bench: &mut Bench) {
     bench.update("web", &[settings("a", "1"), settings("taken", "ours")]);
 }
 
-/// Whatever is done to objects of the kind `ConfigMap` under that name fails.
+/// Makes every action on objects of the kind `ConfigMap` with that name fail.
 fn refuse(bench: &mut Bench, name: &'static str, class: Class) {
     bench.cluster.interfere(move |_, action| {
         let fits =
@@ -253,7 +252,7 @@ fn hold(bench: &mut Bench, finalizers: &Value) {
     bench.merge("/api/v1/namespaces/team/configmaps/a", &held);
 }
 
-/// The status and reason of a condition, and its message.
+/// Returns the status and reason of a condition, and its message.
 fn found(bench: &mut Bench, condition: &str) -> (String, String) {
     let object = if condition == "Valid" {
         bench.get(&format!("{CLASSES}/web")).expect("exists")
@@ -261,7 +260,7 @@ fn found(bench: &mut Bench, condition: &str) -> (String, String) {
         bench.binding("team").expect("is bound")
     };
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    // One of the conditions is there only while it holds.
+    // One of the conditions exists only while it is true.
     let Some(found) = conditions.into_iter().find(|found| found["type"] == condition) else {
         return Default::default();
     };
@@ -269,7 +268,7 @@ fn found(bench: &mut Bench, condition: &str) -> (String, String) {
     (format!("{}/{}", text("status"), text("reason")), text("message"))
 }
 
-/// A class that is applied in one namespace.
+/// Returns a class that is applied in one namespace.
 fn bench() -> Bench {
     let mut bench = Bench::new();
     bench.define("web", &[settings("a", "1")]);

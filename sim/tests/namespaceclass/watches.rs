@@ -1,4 +1,4 @@
-//! Watches that can't list at once, where every flow ends the same, and such as may list but not watch.
+//! Watches that can't list at first, with the same final state of every flow, and watches that can list but not watch.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use super::flows::{End, FLOWS, prepared};
 use crate::bystanders::Objects;
 use crate::refusal::{CLASSES, Refusal};
 
-/// The operator dies when the users have done what they do, so that all its watches begin anew.
+/// The operator crashes after the user operation, so all its watches start again.
 #[test]
 fn refused_in_any_way_at_any_list_every_flow_ends_the_same() {
     let mut runs = 0;
@@ -52,7 +52,7 @@ impl FaultModel for Unwatchable {
     }
 }
 
-/// By a role without the verb (403), or by a server that knows no such watch (405).
+/// Caused by a role without the verb (403), or by a server without such a watch (405).
 #[test]
 fn a_kind_that_can_be_listed_but_not_watched_is_told_once_and_for_as_long_as_it_is_so() {
     for (class, told) in [(Class::Forbidden, "False Forbidden"), (Class::Invalid, "False Rejected")] {

@@ -1,4 +1,4 @@
-//! A run is recorded without its secrets, and the recording leads to the same decisions.
+//! Checks that a run is recorded without its secrets, and that the recording leads to the same decisions.
 
 use lockstep_core::engine::machine::{Event, Machine};
 use lockstep_core::engine::operator::{Config, Control, Operator};
@@ -8,8 +8,8 @@ use lockstep_core::time::Now;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Records what a machine does with what it takes in, looks for the secrets, and takes the steps again. Returns how many lines the
-/// recording has.
+/// Records a machine with this input, searches for the secrets, and replays the steps. Returns the number of lines of the
+/// recording.
 pub(crate) fn replays<C>(config: &Config, taken: Vec<(Now, Event)>, secrets: &[&str]) -> usize
 where
     Operator<C>: Recordable,

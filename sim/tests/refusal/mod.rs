@@ -8,11 +8,11 @@ use lockstep_core::engine::action::{Class, Failure};
 use lockstep_core::object::Kind;
 use lockstep_sim::cluster::FaultModel;
 
-/// What a list can meet.
+/// The failures of a list.
 pub(crate) const CLASSES: [Class; 6] =
     [Class::NotFound, Class::Forbidden, Class::Gone, Class::Throttled, Class::Unavailable, Class::Unknown];
 
-/// The list of that number meets a failure of this class.
+/// Makes the list of that number fail with this class.
 pub(crate) struct Refusal {
     number: u64,
     class: Class,
@@ -20,7 +20,7 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// The same, and how many lists there were so far.
+    /// Returns the refusal and a counter of the lists so far.
     pub(crate) fn new(number: u64, class: Class) -> (Self, Rc<Cell<u64>>) {
         let lists = Rc::<Cell<u64>>::default();
         (Self { number, class, lists: Rc::clone(&lists) }, lists)

@@ -1,4 +1,4 @@
-//! What the searches of all controllers have in common.
+//! Code that the searches of all controllers share.
 
 #![expect(clippy::print_stdout, reason = "the figures are for whoever reads a test's output")]
 
@@ -10,7 +10,7 @@ use lockstep_sim::simulation::plan::What;
 use lockstep_sim::simulation::search::{Found, hunt};
 use lockstep_sim::simulation::{Search, Simulation, Summary, SystemUnderTest};
 
-/// A controller that is searched by so many seeds, and by those that once failed.
+/// A controller with its number of seeds, and the seeds that once failed.
 pub(super) struct Searched {
     pub(super) subject: &'static dyn SystemUnderTest,
     seeds: u64,
@@ -19,7 +19,7 @@ pub(super) struct Searched {
 }
 
 impl Searched {
-    /// `seeds` is the number in the tier `full`; `once_failed` are seeds whose failures were fixed.
+    /// `seeds` is the number in the tier `full`; `once_failed` are seeds with failures that were fixed.
     pub(super) const fn new(
         subject: &'static dyn SystemUnderTest,
         seeds: u64,
@@ -28,7 +28,8 @@ impl Searched {
         Self { subject, seeds, once_failed, first: OnceLock::new() }
     }
 
-    /// The number of seeds in the tier that `tests/run` names in the environment: a tenth in `quick`, tenfold in `nightly`.
+    /// Returns the number of seeds in the tier that `tests/run` sets in the environment: a tenth in `quick`, tenfold in
+    /// `nightly`.
     pub(super) fn seeds(&self) -> u64 {
         match std::env::var("LOCKSTEP_TIER").as_deref() {
             Ok("quick") => self.seeds / 10,
@@ -43,12 +44,12 @@ impl Searched {
         Search { seeds: 0..seeds, stormy, faults: Vec::new(), threads, keep_going: true }
     }
 
-    /// What came of all seeds: run once, for all tests of a controller.
+    /// Returns the results of all seeds. They are run once, for all tests of a controller.
     pub(super) fn summary(&self) -> &Summary {
         self.first.get_or_init(|| self.search(self.seeds()).run(&Simulation::new(self.subject), &|_| ()))
     }
 
-    /// Every seed holds every invariant.
+    /// Checks that every seed satisfies every invariant.
     pub(super) fn holds(&self) {
         let summary = self.summary();
         println!("{} runs, {} steps, {} requests", summary.runs, summary.steps, summary.requests);
@@ -64,10 +65,10 @@ impl Searched {
         }
     }
 
-    /// Every fault strikes while each action is under way; what chance has left out is aimed at.
+    /// Checks that every fault is injected during each action. Combinations that no random plan had are targeted.
     pub(super) fn strikes_everywhere(&self) {
         let struck = &self.summary().struck;
-        // A read that falsely says "not found" is none of the faults: no API server lies so.
+        // A read that falsely returns "not found" is not one of the faults: no API server does that.
         let is_a_lie = |fault: &str, action: &str| {
             fault == Class::NotFound.name() && matches!(action, "get" | "list" | "discover")
         };
@@ -96,7 +97,7 @@ impl Searched {
         assert_eq!(missing, Vec::<String>::new());
     }
 
-    /// Within how many seeds each planted bug is found, in ascending order; each within `seeds_max`.
+    /// Returns the number of seeds until each planted bug is found, in ascending order. Each must be found within `seeds_max`.
     pub(super) fn hunt(&self, seeds_max: u64) -> Vec<u64> {
         let simulation = Simulation::new(self.subject);
         let search = self.search(seeds_max);

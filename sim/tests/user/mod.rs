@@ -1,4 +1,4 @@
-//! What users do to a simulated cluster, as these tests write it down.
+//! The operations of users on a simulated cluster, in a short form for tests.
 
 use bytes::Bytes;
 use http::Method;
@@ -6,7 +6,7 @@ use lockstep_core::object::metadata;
 use lockstep_sim::cluster::Cluster;
 use serde_json::Value;
 
-/// Where the kinds that tests name are served.
+/// The API paths of the kinds in tests.
 const COLLECTIONS: [(&str, &str, &str); 9] = [
     ("DPUService", "/apis/svc.dpu.nvidia.com/v1alpha1", "dpuservices"),
     ("DPUCluster", "/apis/provisioning.dpu.nvidia.com/v1alpha1", "dpuclusters"),
@@ -19,7 +19,7 @@ const COLLECTIONS: [(&str, &str, &str); 9] = [
     ("CustomResourceDefinition", "/apis/apiextensions.k8s.io/v1", "customresourcedefinitions"),
 ];
 
-/// The path of the objects of a kind in a namespace; without one, of those of the whole cluster.
+/// Returns the path of the objects of a kind in a namespace; without one, in the whole cluster.
 fn collection(kind: &str, namespace: &str) -> String {
     let found = COLLECTIONS.iter().find(|(known, ..)| *known == kind);
     let (_, api, plural) = found.unwrap_or_else(|| panic!("{kind} is not in the table"));
@@ -30,9 +30,9 @@ fn collection(kind: &str, namespace: &str) -> String {
     }
 }
 
-/// What a user does. Whatever the server refuses fails the test.
+/// The operations of a user. A refusal by the server fails the test.
 pub(crate) trait User {
-    /// Sends a request and tells the code and the answer.
+    /// Sends a request and returns the code and the body of the answer.
     fn send(&mut self, method: Method, path: &str, kind: &str, body: &Value) -> (u16, Value);
 
     /// Creates an object.
@@ -56,7 +56,7 @@ pub(crate) trait User {
         assert_eq!(code, 200, "{answer:#}");
     }
 
-    /// Reads an object; null if there is none.
+    /// Reads an object; null if it does not exist.
     fn get(&mut self, kind: &str, namespace: &str, name: &str) -> Value {
         let path = format!("{}/{name}", collection(kind, namespace));
         let (code, answer) = self.send(Method::GET, &path, "application/json", &Value::Null);

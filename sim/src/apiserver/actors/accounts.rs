@@ -1,4 +1,4 @@
-//! The objects that every namespace has: the `default` service account and the cluster's root certificates.
+//! The default objects of every namespace: the `default` service account and the cluster's root certificates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ const RESOURCES: [&str; 3] = ["namespaces", "serviceaccounts", "configmaps"];
 /// Creates `serviceaccount/default` and `configmap/kube-root-ca.crt`, as kube-controller-manager does.
 #[derive(Debug, Clone, Default)]
 pub struct Accounts {
-    /// How long after the namespace appears.
+    /// Delay after the creation of the namespace.
     pub delay: SignedDuration,
     cursor: Cursor,
-    /// The namespaces that there are, or were.
+    /// The namespaces that exist or existed.
     known: BTreeSet<String>,
     due: BTreeMap<String, Timestamp>,
 }
@@ -27,14 +27,14 @@ impl Accounts {
         self.due.values().min().copied()
     }
 
-    /// Does what is due.
+    /// Runs the due work.
     pub fn tick(&mut self, server: &mut ApiServer, now: Timestamp) {
         let news = self.cursor.news(server, |resource| {
             resource.group.is_empty() && RESOURCES.contains(&resource.plural.as_str())
         });
         let mut touched = BTreeSet::new();
         for (resource, news) in news {
-            // A list does not tell what has gone since the last one.
+            // A list does not show what was deleted since the last one.
             if matches!(news, News::Relist(_)) {
                 touched.extend(self.known.iter().cloned());
             }
@@ -89,7 +89,7 @@ fn complete(server: &mut ApiServer, namespace: &str, now: Timestamp) {
 fn ensure(server: &mut ApiServer, plural: &str, object: Value, now: Timestamp) {
     let key = format!("{}/{}", meta::namespace(&object), meta::name(&object));
     if server.find("", plural, &key).is_none() {
-        // A namespace that goes away in between needs no objects.
+        // A namespace that was deleted in the meantime needs no objects.
         let _refused = server.install("", plural, object, now);
     }
 }

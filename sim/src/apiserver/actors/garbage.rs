@@ -1,7 +1,7 @@
-//! The garbage collector: deletes objects whose owners are gone and finishes foreground and orphaning deletions.
+//! The garbage collector: deletes objects with missing owners and finishes foreground and orphaning deletions.
 //!
-//! It keeps the graph of owners and dependents by uid, fed from the log, and a queue of objects to look at again.
-//! What it decides rests on the server's state at that moment, never on the graph alone.
+//! It keeps the graph of owners and dependents by uid, fed from the log, and a queue of objects to check again. Each decision
+//! depends on the current state of the server, never on the graph alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,33 +22,33 @@ mod event;
 mod graph;
 
 const MANAGER: &str = "kube-controller-manager";
-/// An owner of an unknown kind is looked up again after this long.
+/// Delay before an owner of an unknown kind is looked up again.
 const RETRY: SignedDuration = SignedDuration::from_secs(30);
-/// Looks at one object in one tick; what a look adds to the queue waits for the next tick.
+/// Maximum number of objects that are checked in one tick. The others wait for the next tick.
 const TICK_MAX: usize = 10_000;
 
-/// Deletes what its owners left behind.
+/// Deletes objects with missing owners.
 #[derive(Debug, Clone, Default)]
 pub struct GarbageCollector {
-    /// How long after a change.
+    /// Delay after a change.
     pub delay: SignedDuration,
     cursor: Cursor,
     graph: Graph,
     due: BTreeMap<String, Timestamp>,
 }
 
-/// What the owners of an object are, looked up one by one.
+/// The state of an object's owners, which are looked up one by one.
 #[derive(Debug, Default)]
 struct Owners {
     solid: usize,
-    /// Uids of owners that are gone, and of those that wait for this object to go.
+    /// Uids of owners that are gone, and of those that wait for the deletion of this object.
     dangling: Vec<String>,
     waiting: Vec<String>,
     unknown: usize,
 }
 
 impl GarbageCollector {
-    /// Does what is due.
+    /// Runs the due work.
     pub fn tick(&mut self, server: &mut ApiServer, now: Timestamp) {
         self.learn(server, now);
         let due: Vec<String> = self
@@ -92,7 +92,7 @@ impl GarbageCollector {
         }
     }
 
-    /// An object is there, new or changed.
+    /// Handles a new or changed object.
     fn note(&mut self, server: &mut ApiServer, resource: &Arc<Resource>, object: &Value, now: Timestamp) {
         let due = after(now, self.delay);
         let uid = meta::uid(object);
@@ -107,7 +107,7 @@ impl GarbageCollector {
         if foreground || orphans || (changed.owners && owned) {
             self.due.entry(uid.to_owned()).or_insert(due);
         }
-        // Owners that wait in the foreground no longer wait for what stopped blocking them.
+        // Owners in foreground deletion no longer wait for objects that have stopped blocking them.
         for owner in changed.lost {
             self.due.entry(owner).or_insert(due);
         }
@@ -118,7 +118,7 @@ impl GarbageCollector {
         }
     }
 
-    /// An object is gone.
+    /// Handles the removal of an object.
     fn forget(&mut self, uid: &str, due: Timestamp) {
         for dependent in self.graph.dependents(uid) {
             self.due.entry(dependent).or_insert(due);
@@ -220,7 +220,7 @@ impl GarbageCollector {
         }
     }
 
-    /// Lets an object go once no dependent blocks it any more.
+    /// Removes the foreground finalizer of an object once no dependent blocks it any more.
     fn finish_foreground(
         &mut self,
         server: &mut ApiServer,
@@ -261,7 +261,7 @@ fn classify(server: &ApiServer, node: &Node, references: &[Owner]) -> Owners {
             continue;
         };
         if node.namespace.is_empty() && resource.namespaced {
-            // A cluster-scoped object can't have an owner in a namespace: nobody can tell which.
+            // A cluster-scoped object can't have an owner in a namespace, because the namespace is unknown.
             owners.unknown += 1;
             continue;
         }
@@ -307,7 +307,7 @@ fn remove_finalizer(server: &mut ApiServer, scope: &Scope, live: &Arc<Value>, na
     update(server, scope, live, object, now);
 }
 
-/// Writes what the collector read a moment ago; what the server refuses is looked at again after the next change.
+/// Writes an object that the collector has just read. A refused object is checked again after the next change.
 fn update(server: &mut ApiServer, scope: &Scope, live: &Arc<Value>, object: Value, now: Timestamp) {
     let mut options = WriteOptions::internal(MANAGER, now);
     let _refused = server.update_object(scope, live, object, &mut options, Tracking::Update);

@@ -1,4 +1,4 @@
-//! The namespace controller: empties a namespace that is being deleted, then lets it go.
+//! The namespace controller: deletes the contents of a terminating namespace, and then removes its finalizer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const MANAGER: &str = "kube-controller-manager";
 /// Deletes the contents of terminating namespaces and removes their finalizer.
 #[derive(Debug, Clone, Default)]
 pub struct NamespaceController {
-    /// How long after something happened in a terminating namespace.
+    /// Delay after a change in a terminating namespace.
     pub delay: SignedDuration,
     cursor: Cursor,
     terminating: BTreeSet<String>,
@@ -28,7 +28,7 @@ pub struct NamespaceController {
 }
 
 impl NamespaceController {
-    /// Does what is due.
+    /// Runs the due work.
     pub fn tick(&mut self, server: &mut ApiServer, now: Timestamp) {
         self.learn(server, now);
         let due: Vec<String> =
@@ -47,7 +47,7 @@ impl NamespaceController {
         let due = after(now, self.delay);
         let mut touched = BTreeSet::new();
         for (resource, news) in self.cursor.news(server, |_| true) {
-            // A list does not tell what has gone since the last one.
+            // A list does not show what was deleted since the last one.
             if matches!(news, News::Relist(_)) {
                 touched.extend(self.terminating.iter().cloned());
             }
@@ -69,7 +69,7 @@ impl NamespaceController {
     }
 }
 
-/// One attempt: deletes what is there, then either waits for the rest or finalizes.
+/// Makes one attempt: deletes the contents, and then either waits for the remaining objects or finalizes.
 fn terminate(server: &mut ApiServer, name: &str, now: Timestamp) {
     let Some(namespace) = server.find("", "namespaces", name).cloned() else { return };
     if !meta::is_deleting(&namespace) {
@@ -101,7 +101,7 @@ fn terminate(server: &mut ApiServer, name: &str, now: Timestamp) {
     }
 }
 
-/// Deletes all objects of a resource in a namespace and returns those that stay.
+/// Deletes all objects of a resource in a namespace and returns the remaining ones.
 fn empty(
     server: &mut ApiServer,
     resource: &Arc<Resource>,
@@ -140,7 +140,7 @@ fn write(server: &mut ApiServer, name: &str, subresource: &str, object: Value, n
     debug_assert!(written.is_ok(), "{written:?}");
 }
 
-/// What keeps a namespace: resources and finalizers, with counts.
+/// What blocks the removal of a namespace: resources and finalizers, with counts.
 #[derive(Debug, Default)]
 struct Remaining {
     resources: BTreeMap<String, usize>,
@@ -159,7 +159,7 @@ impl Remaining {
         }
     }
 
-    /// The status of the namespace, with the conditions that the controller keeps.
+    /// Returns the status of the namespace, with the controller's conditions.
     fn status(&self, namespace: &Value, now: Timestamp) -> Value {
         let sum = |counts: &BTreeMap<String, usize>, what: &dyn Fn(&str, usize) -> String| {
             let parts: Vec<String> = counts.iter().map(|(name, count)| what(name, *count)).collect();
@@ -208,7 +208,7 @@ impl Remaining {
     }
 }
 
-/// A condition whose transition time moves only when its status does.
+/// Returns a condition. Its transition time changes only with its status.
 fn condition(namespace: &Value, kind: &str, [status, reason, message]: [&str; 3], now: Timestamp) -> Value {
     let before = namespace
         .pointer("/status/conditions")

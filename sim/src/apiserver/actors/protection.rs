@@ -1,4 +1,4 @@
-//! Storage protection: a volume claim that is being deleted stays until no pod uses it; so do volumes and claims.
+//! Storage protection: a claim that is being deleted remains while a pod uses it, and a volume while a claim uses it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::apiserver::{ApiServer, meta};
 const CLAIMS: &str = "persistentvolumeclaims";
 const VOLUMES: &str = "persistentvolumes";
 
-/// Takes the protection finalizer off claims and volumes that nobody uses any more.
+/// Removes the protection finalizer of claims and volumes that are no longer in use.
 #[derive(Debug, Clone, Default)]
 pub struct StorageProtection {
     cursor: Cursor,
-    /// Keys of claims and volumes that wait to go.
+    /// Keys of claims and volumes that are being deleted.
     waiting: BTreeSet<(&'static str, String)>,
 }
 
 impl StorageProtection {
-    /// Does what is due.
+    /// Runs the due work.
     pub fn tick(&mut self, server: &mut ApiServer, now: Timestamp) {
         let wanted = |resource: &Resource| {
             resource.group.is_empty() && matches!(resource.plural.as_str(), "pods" | CLAIMS | VOLUMES)
@@ -57,7 +57,7 @@ impl StorageProtection {
     }
 }
 
-/// Takes the finalizer off one object if nothing uses it.
+/// Removes the finalizer of one object if it is not in use.
 fn release(server: &mut ApiServer, plural: &'static str, key: &str, now: Timestamp) {
     let Some(resource) = server.registry.get("", plural).cloned() else { return };
     let Some(live) = server.store.get(resource.table, key).cloned() else { return };
@@ -80,12 +80,12 @@ fn release(server: &mut ApiServer, plural: &'static str, key: &str, now: Timesta
         ..ResourcePath::default()
     };
     let mut options = WriteOptions::internal("kube-controller-manager", now);
-    // What the server refuses is tried again after the next change.
+    // A refused write is retried after the next change.
     let _refused =
         server.update_object(&Scope::new(resource, 0, path), &live, object, &mut options, Tracking::Update);
 }
 
-/// Whether a pod of the namespace uses a claim.
+/// Returns whether a pod of the namespace uses a claim.
 fn is_mounted(server: &ApiServer, claim: &Value) -> bool {
     let Some(pods) = server.registry.get("", "pods") else { return false };
     let prefix = Prefix::namespace(meta::namespace(claim));

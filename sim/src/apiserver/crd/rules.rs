@@ -1,4 +1,4 @@
-//! What a definition must say to be accepted.
+//! The validation of CRDs.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn invalid(field: &str, value: &str, why: &str) -> Cause {
     }
 }
 
-/// Judges a definition; `old` is the stored one on update.
+/// Validates a definition; `old` is the stored one on update.
 pub(in super::super) fn validate(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let (group, plural) = (text(definition, "/spec/group"), text(definition, "/spec/names/plural"));
@@ -111,7 +111,7 @@ fn check_versions(definition: &Value) -> Vec<Cause> {
             }
             Some(schema) => {
                 if let Err(problems) = Schema::from_crd(schema) {
-                    // A schema that all versions share is judged as that of the definition.
+                    // A schema that all versions share is validated as that of the definition.
                     let prefix = if shared { "spec.validation".to_owned() } else { at(".schema") };
                     causes.extend(problems.into_iter().map(|mut cause| {
                         cause.field = format!("{prefix}.{}", cause.field);

@@ -1,7 +1,7 @@
-//! How long an object that is being deleted may go on: Pods on a node end by themselves.
+//! The grace period of a deletion: Pods on a node are stopped by their kubelet.
 //!
 //! ```text
-//!   Pod on a node ──delete──► deletionTimestamp lies ahead ──shorter period──► nearer ──0──► gone, or held by finalizers
+//!   Pod on a node ──delete──► deletionTimestamp in the future ──shorter period──► sooner ──0──► gone, or kept by finalizers
 //! ```
 
 use jiff::{SignedDuration, Timestamp};
@@ -11,14 +11,14 @@ use super::DeleteOptions;
 use crate::apiserver::meta;
 use crate::apiserver::registry::Resource;
 
-/// What a deletion makes of the time that is left.
+/// The effect of a deletion on the remaining grace period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Grace {
-    /// The object goes as soon as no finalizer holds it.
+    /// The object is removed as soon as it has no finalizers.
     None,
-    /// A kubelet has this many seconds to end the Pod; it then deletes it with a period of zero.
+    /// A kubelet has this many seconds to stop the Pod; it then deletes it with a period of zero.
     Seconds(i64),
-    /// The Pod is ending already, and the request does not ask for less time.
+    /// The Pod is already being deleted, and the request does not shorten the period.
     Pending,
 }
 
@@ -43,7 +43,7 @@ impl Grace {
         Self::Seconds(if is_running { asked.unwrap_or(at_least(own.unwrap_or_default())) } else { 0 })
     }
 
-    /// The seconds that the object has.
+    /// Returns the grace period in seconds.
     pub(super) fn seconds(self) -> i64 {
         match self {
             Self::Seconds(seconds) => seconds,
@@ -51,7 +51,7 @@ impl Grace {
         }
     }
 
-    /// Marks an object as being deleted, or brings its end nearer.
+    /// Marks an object as being deleted, or shortens its grace period.
     pub(super) fn mark(self, object: &mut Value, now: Timestamp) {
         let before = meta::text(object, "deletionTimestamp").parse::<Timestamp>().ok();
         let left =
@@ -76,7 +76,7 @@ impl Grace {
     }
 }
 
-/// A period below zero counts as one second.
+/// Returns the effective period: one below zero counts as one second.
 fn at_least(seconds: i64) -> i64 {
     if seconds < 0 { 1 } else { seconds }
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::apiserver::registry::Registry;
 
-    /// A Pod that is being deleted with this period.
+    /// Returns a Pod that is being deleted with this period.
     fn ending(seconds: i64) -> Value {
         let end = "2026-01-01T00:00:30Z";
         json!({"metadata": {"deletionTimestamp": end, "deletionGracePeriodSeconds": seconds}})
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(again(30, None), Grace::Pending);
         assert_eq!(again(30, Some(30)), Grace::Pending);
         assert_eq!(again(30, Some(5)), Grace::Seconds(5));
-        // What only finalizers hold can still be deleted in another way.
+        // An object that only finalizers keep can still be deleted with another policy.
         assert_eq!(again(0, None), Grace::None);
         assert_eq!(again(0, Some(5)), Grace::None);
     }

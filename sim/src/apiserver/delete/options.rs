@@ -1,4 +1,4 @@
-//! What a deletion asks for, in its body or, if there is none, in its query.
+//! The options of a deletion, from its body or, without a body, from its query.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::apiserver::status::{Qualified, Status, quote};
 use crate::apiserver::{body, meta, validate};
 use crate::cause::{Cause, text};
 
-/// What becomes of the dependents of a deleted object.
+/// How the dependents of a deleted object are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::apiserver) enum Propagation {
     Background,
@@ -24,14 +24,14 @@ pub(in crate::apiserver) struct DeleteOptions {
     pub(in crate::apiserver) uid: Option<String>,
     pub(in crate::apiserver) resource_version: Option<String>,
     pub(in crate::apiserver) propagation: Option<Propagation>,
-    /// How long a Pod may take to end, in seconds; by default as long as it says itself.
+    /// The time for a Pod to stop, in seconds; by default that of its spec.
     pub(in crate::apiserver) grace_seconds: Option<i64>,
-    /// Whether the request says `orphanDependents: false`.
+    /// Whether the request has `orphanDependents: false`.
     pub(in crate::apiserver) cascades: bool,
 }
 
 impl DeleteOptions {
-    /// Reads the options from the body, or from the query if there is none.
+    /// Parses the options from the body, or from the query if there is no body.
     pub(in crate::apiserver) fn parse(request: &Request<'_>, now: jiff::Timestamp) -> Result<Self, Status> {
         let mut causes = Vec::new();
         let body = read_body(request)?;
@@ -79,7 +79,7 @@ impl DeleteOptions {
         })
     }
 
-    /// A plain deletion.
+    /// Returns the options of a background deletion.
     pub(in crate::apiserver) fn background(now: jiff::Timestamp) -> Self {
         Self {
             now,
@@ -133,7 +133,7 @@ fn read_body(request: &Request<'_>) -> Result<Value, Status> {
     Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"))
 }
 
-/// Refuses options of the wrong type, rather than to delete as if they were not there.
+/// Refuses options of the wrong type; to ignore them could delete too much.
 fn check_types(body: &Value) -> Result<(), Status> {
     let mismatch = |holder: &str, field: &str, value: &Value, wanted: &str| {
         let found = match value {

@@ -1,4 +1,4 @@
-//! The paths of a custom resource in its OpenAPI document: what may be done where, with which parameters and bodies.
+//! The paths of a custom resource in its OpenAPI document: operations, parameters and bodies.
 
 use serde_json::{Map, Value, json};
 
@@ -35,7 +35,7 @@ const PLAIN: [&str; 2] = ["application/json", "application/yaml"];
 const PATCHES: [&str; 3] =
     ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
 
-/// A resource as its document tells of it.
+/// A resource as its document describes it.
 pub(super) struct Described<'a> {
     pub(super) resource: &'a Resource,
     /// The name of its schema.
@@ -85,7 +85,7 @@ impl Described<'_> {
         })
     }
 
-    /// The parameters of every operation on a path.
+    /// Returns the parameters of every operation on a path.
     fn common(&self, named: bool) -> Value {
         let name = parameters(if named { &["name"] } else { &[] }, "path");
         let namespace = parameters(if self.resource.namespaced { &["namespace"] } else { &[] }, "path");

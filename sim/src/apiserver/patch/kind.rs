@@ -1,4 +1,4 @@
-//! Patches that change of which kind an object is, or that it says so at all.
+//! Patches that change or remove an object's kind.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::apiserver::scope::{Scope, WriteOptions};
 use crate::apiserver::status::{Qualified, Status, quote};
 use crate::apiserver::{body, meta, validate, write};
 
-/// Refuses a patched document that is no object of the scope's kind; `shown` is how messages quote it.
+/// Refuses a patched document that is not an object of the scope's kind; `shown` is how messages quote it.
 pub(super) fn check(
     scope: &Scope,
     options: &mut WriteOptions,
@@ -24,7 +24,7 @@ pub(super) fn check(
         return Err(refused(&why));
     }
     if text_of(patched, "apiVersion").is_empty() && !text_of(patched, "kind").is_empty() {
-        // Without a version it is read as the server's own form of the kind, which has no fields of these names.
+        // Without a version it is decoded as the server's internal form of the kind, which does not have these fields.
         let fields = patched.as_object().into_iter().flat_map(serde_json::Map::keys);
         let unknown: Vec<String> =
             fields.filter(|key| !["apiVersion", "kind"].contains(&key.as_str())).cloned().collect();
@@ -72,7 +72,7 @@ fn check_custom(
     Err(Status::invalid(Qualified { group, name: kind }, meta::name(patched), &causes))
 }
 
-/// Refuses a kind or a version that is no text, as the reader of untyped objects does.
+/// Refuses a kind or a version that is not a string, as the reader of untyped objects does.
 pub(super) fn check_texts(patched: &Value) -> Result<(), String> {
     for key in ["apiVersion", "kind"] {
         let value = &patched[key];

@@ -1,4 +1,4 @@
-//! The part of `JSONPath` that printer columns use: fields, indexes, wildcards and comparisons.
+//! The subset of `JSONPath` in printer columns: fields, indexes, wildcards and comparisons.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ enum Step {
     },
 }
 
-/// All values at a path such as `.status.conditions[?(@.type=="Ready")].status`; none if it is malformed.
+/// Returns all values at a path such as `.status.conditions[?(@.type=="Ready")].status`; none if it is malformed.
 pub(super) fn find<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
     let Some(steps) = parse(path) else { return Vec::new() };
     let mut found = vec![object];
@@ -83,7 +83,7 @@ fn parse(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// The index of the bracket that closes, outside quotes.
+/// Returns the index of the closing bracket, outside quotes.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     text.char_indices().find_map(|(index, c)| match (quote, c) {

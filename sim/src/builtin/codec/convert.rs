@@ -1,11 +1,11 @@
-//! What the reader of untyped objects makes of numbers, and how it refuses a value of the wrong type.
+//! The number conversions of the reader of untyped objects, and its errors for values of the wrong type.
 
 use serde_json::{Number, Value};
 
 use crate::builtin::types::{self, Definition, Shape};
 use crate::cause::text;
 
-/// A number as an integer, if it is a whole one.
+/// Returns a number as an integer, if it is whole.
 pub(crate) fn whole(number: &Number) -> Option<i64> {
     const BOUND: f64 = 9_223_372_036_854_775_808.0;
     number.as_i64().or_else(|| {
@@ -15,14 +15,14 @@ pub(crate) fn whole(number: &Number) -> Option<i64> {
     })
 }
 
-/// An integer in the bits of a smaller type.
+/// Wraps an integer to the bits of a smaller type.
 pub(super) fn wrapped(integer: i64, min: i64, max: i64) -> i64 {
     let (min, max) = (i128::from(min), i128::from(max));
     let wrapped = (i128::from(integer) - min).rem_euclid(max - min + 1) + min;
     i64::try_from(wrapped).expect("between two integers of 64 bits")
 }
 
-/// Why a value can't be taken into a type.
+/// Returns why a value can't be converted to a type.
 pub(super) fn refusal(value: &Value, wanted: &Shape) -> String {
     let found = match value {
         Value::Object(_) => "map",
@@ -49,7 +49,7 @@ pub(super) fn refusal(value: &Value, wanted: &Shape) -> String {
     }
 }
 
-/// The shape behind names and pointers; none for a struct.
+/// Returns the shape behind names and pointers; none for a struct.
 fn resolved(shape: &Shape) -> Option<&Shape> {
     match shape {
         Shape::Pointer(inner) => resolved(inner),

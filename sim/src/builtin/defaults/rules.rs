@@ -1,4 +1,4 @@
-//! Defaults that depend on what else the object says.
+//! Defaults that depend on other fields of the object.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -41,7 +41,7 @@ pub(super) fn apply(name: &str, object: &mut Fields) {
     }
 }
 
-/// Resource quantities are kept in thousandths.
+/// Rounds resource quantities to thousandths.
 pub(super) fn round_resource_list(list: &mut Value) {
     for value in list.as_object_mut().into_iter().flat_map(Map::values_mut) {
         if let Some(quantity) = Quantity::of(value) {
@@ -80,7 +80,7 @@ fn requests_from_limits(container: &mut Fields) {
     }
 }
 
-/// The old name of the field follows the new one.
+/// Sets the old name of the field to the value of the new one.
 fn service_account(spec: &mut Fields) {
     let names = ["serviceAccountName", "serviceAccount"].map(|field| text(spec, field).to_owned());
     if let Some(name) = names.into_iter().find(|name| !name.is_empty()) {
@@ -95,7 +95,7 @@ fn volume(object: &mut Fields) {
     }
 }
 
-/// Images with neither tag nor digest or with the tag `latest` are pulled always.
+/// Images with neither tag nor digest, or with the tag `latest`, are always pulled.
 fn pull_policy(object: &mut Fields, image: &str, policy: &str) {
     let reference = text(object, image);
     let (name, digest) =
@@ -150,7 +150,8 @@ fn target_port(port: &mut Fields) {
     }
 }
 
-/// Default limits come from the maximum, default requests from the default limits and then from the minimum.
+/// Sets the defaults of a limit range. Default limits are the maximum. Default requests are the default limits, and otherwise the
+/// minimum.
 fn limit_range_item(item: &mut Fields) {
     if text(item, "type") != "Container" {
         return;
@@ -171,7 +172,7 @@ fn namespace(object: &mut Fields) {
     }
 }
 
-/// All that a node has can be used, unless it says otherwise.
+/// Sets the allocatable resources of a node: by default, its whole capacity.
 fn allocatable(status: &mut Fields) {
     if let Some(capacity) = status.get("capacity").filter(|capacity| !capacity.is_null()).cloned() {
         set(status, "allocatable", capacity);
@@ -201,7 +202,7 @@ fn stateful_set_strategy(strategy: &mut Fields) {
     }
 }
 
-/// Only a Job is completed, not the template of one.
+/// Sets the defaults of a Job, which the template of a Job does not get.
 fn job(job: &mut Fields) {
     if let Some(labels) = template_labels(job) {
         set(nested(job, "metadata"), "labels", labels);
@@ -231,7 +232,7 @@ fn subject(subject: &mut Fields) {
     }
 }
 
-/// The old version keeps metrics other than of processors in an annotation.
+/// Sets the defaults of the old version, which keeps metrics other than CPU in an annotation.
 fn autoscaler_v1(autoscaler: &mut Fields) {
     let annotations = autoscaler.get("metadata").and_then(|metadata| metadata.get("annotations"));
     if annotations
@@ -265,7 +266,7 @@ fn autoscaler(spec: &mut Fields) {
     set(down, "policies", json!([percent]));
 }
 
-/// Text data of a Secret is only a way to write its data.
+/// Converts the text data of a Secret, which is only an input format, to its data.
 fn string_data(secret: &mut Fields) {
     if let Some(Value::Object(texts)) = secret.remove("stringData") {
         let data = nested(secret, "data");
@@ -275,7 +276,7 @@ fn string_data(secret: &mut Fields) {
     }
 }
 
-/// Claim templates name their own kind.
+/// Sets the kind of claim templates.
 fn claim_templates(spec: &mut Fields) {
     for claim in structs(spec, "volumeClaimTemplates") {
         claim.insert("apiVersion".to_owned(), "v1".into());

@@ -1,4 +1,4 @@
-//! Defaults that hold whatever else the object says.
+//! Defaults that do not depend on other fields of the object.
 
 use serde_json::{Map, Value};
 
@@ -26,7 +26,7 @@ impl Literal {
 
 type Table = &'static [(&'static str, Literal)];
 
-/// The defaults of the fields of a type, by its OpenAPI name.
+/// Returns the defaults of the fields of a type, by its OpenAPI name.
 pub(super) fn of_type(name: &str) -> Table {
     let name = name.strip_prefix("io.k8s.api.").unwrap_or(name);
     let (group, kind) = name.split_once('.').unwrap_or_default();

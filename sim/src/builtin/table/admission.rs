@@ -5,7 +5,7 @@ use super::{Cells, Row};
 use crate::builtin::view::{given, list, part, text};
 
 impl Row<'_> {
-    /// The row of a policy; `rules` is what it calls its rules.
+    /// Returns the row of a policy; `rules` is the name of its rules field.
     pub(super) fn policy(self, rules: &str) -> Cells {
         let kind = given(self.spec, "paramKind")
             .map(|kind| format!("{}/{}", text(kind, "apiVersion"), text(kind, "kind")));

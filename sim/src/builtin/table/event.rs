@@ -5,7 +5,7 @@ use super::{Cells, Row};
 use crate::builtin::view::{given, integer, part, text};
 
 impl Row<'_> {
-    /// An event of either group.
+    /// Returns the row of an event of either group.
     pub(super) fn event(self) -> Cells {
         let Self { object, now, .. } = self;
         let either = |new: &'static str, old: &'static str| match text(object, new) {

@@ -1,4 +1,4 @@
-//! How cells are written.
+//! The formats of cells.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::builtin::time::epoch_seconds;
 use crate::builtin::view::{entries, list, text};
 
-/// The time since a time in an object, in the short form.
+/// Formats the time since a time in an object, in the short form.
 pub(super) fn age(time: &Value, now: i64) -> String {
     match time.as_str().and_then(epoch_seconds) {
         Some(then) => duration(now - then),
@@ -15,7 +15,7 @@ pub(super) fn age(time: &Value, now: i64) -> String {
     }
 }
 
-/// A duration with one or two units.
+/// Formats a duration with one or two units.
 fn duration(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     let two = |large: i64, unit: &str, small: i64, small_unit: &str| match small {
@@ -37,12 +37,12 @@ fn duration(seconds: i64) -> String {
     }
 }
 
-/// The text, or `<none>` for an empty one.
+/// Returns the text, or `<none>` for an empty one.
 pub(super) fn or_none(text: &str) -> String {
     if text.is_empty() { "<none>".to_owned() } else { text.to_owned() }
 }
 
-/// Labels as `key=value` pairs.
+/// Formats labels as `key=value` pairs.
 pub(super) fn labels(labels: &Value) -> String {
     let pairs = labels.as_object().into_iter().flatten();
     let pairs: Vec<String> =
@@ -50,7 +50,7 @@ pub(super) fn labels(labels: &Value) -> String {
     or_none(&pairs.join(","))
 }
 
-/// A label selector in the form of a query; empty for one that picks all.
+/// Formats a label selector as a query; empty for one that selects all.
 pub(super) fn label_selector(selector: &Value) -> String {
     let mut parts: Vec<(String, String)> = entries(selector, "matchLabels")
         .map(|(key, value)| (key.clone(), format!("{key}={}", value.as_str().unwrap_or_default())))
@@ -71,7 +71,7 @@ pub(super) fn label_selector(selector: &Value) -> String {
     parts.into_iter().map(|(_, shown)| shown).collect::<Vec<_>>().join(",")
 }
 
-/// The names and the images of containers.
+/// Returns the names and the images of containers.
 pub(super) fn containers_and_images(containers: &Value) -> (String, String) {
     let of = |field: &str| {
         let values = containers.as_array().into_iter().flatten().map(|container| text(container, field));
@@ -80,7 +80,7 @@ pub(super) fn containers_and_images(containers: &Value) -> (String, String) {
     (of("name"), of("image"))
 }
 
-/// The addresses or host names of a load balancer.
+/// Returns the addresses or host names of a load balancer.
 pub(super) fn address(ingress: &[Value]) -> String {
     let points = ingress.iter().map(|point| match text(point, "ip") {
         "" => text(point, "hostname"),
@@ -90,7 +90,7 @@ pub(super) fn address(ingress: &[Value]) -> String {
     points.into_iter().collect::<Vec<_>>().join(",")
 }
 
-/// The first items and how many more there are.
+/// Returns the first items and the number of further ones.
 pub(super) fn some_of(items: &[String], max: usize, none: &str) -> String {
     match items.len() {
         0 => none.to_owned(),
@@ -99,12 +99,12 @@ pub(super) fn some_of(items: &[String], max: usize, none: &str) -> String {
     }
 }
 
-/// `True` or `False`.
+/// Returns `True` or `False`.
 pub(super) fn boolean(value: &Value) -> &'static str {
     if value == true { "True" } else { "False" }
 }
 
-/// A number or a text, as it stands.
+/// Returns a number or a text as it is.
 pub(super) fn int_or_string(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

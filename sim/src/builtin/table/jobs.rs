@@ -84,7 +84,7 @@ impl Row<'_> {
                 None => format!("{}/{}", value("value"), text(target, "value")),
             }
         });
-        // The old version has a field for what nearly all want.
+        // The old version has a field for the most common metric.
         let processors = integer(self.spec, "targetCPUUtilizationPercentage").map(|wanted| {
             let now = integer(self.status, "currentCPUUtilizationPercentage");
             let now = now.map_or_else(unknown, |percent| format!("{percent}%"));

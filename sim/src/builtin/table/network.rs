@@ -1,4 +1,4 @@
-//! Rows of what has to do with the network.
+//! Rows of network kinds.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The row of a Pod: its readiness, and the most telling reason for its state.
+//! The row of a Pod: its readiness, and the most specific reason for its state.
 
 use serde_json::Value;
 
@@ -98,7 +98,7 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// Looks for the first init container that is not done; whether there is one.
+    /// Finds the first init container that is not complete; returns whether there is one.
     fn initialization(&mut self, spec: &Value, status: &'a Value, sidecars: &[&str]) -> bool {
         for (index, container) in list(status, "initContainerStatuses").iter().enumerate() {
             self.count_restarts(container);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::builtin::field::Path;
 use crate::cause::Cause;
 
-/// An address in a field that has always been checked strictly.
+/// Checks an address in a field with strict validation in all versions.
 pub(super) fn ip(text: &str, path: &Path, causes: &mut Vec<Cause>) {
     if text.parse::<IpAddr>().is_err() {
         let message = if has_leading_zeros(text) {
@@ -19,7 +19,7 @@ pub(super) fn ip(text: &str, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A range such as `10.0.0.0/8`.
+/// Checks a range such as `10.0.0.0/8`.
 pub(super) fn cidr(text: &str, path: &Path, causes: &mut Vec<Cause>) {
     let Some(range) = Range::parse(text) else {
         let message = if has_leading_zeros(text) {
@@ -37,7 +37,7 @@ pub(super) fn cidr(text: &str, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Whether `inner` lies in `outer` and is smaller; a malformed range is told elsewhere and passes.
+/// Returns whether `inner` is within `outer` and smaller; a malformed range is reported elsewhere and accepted here.
 pub(super) fn is_strict_subset(inner: &str, outer: &str) -> bool {
     match (Range::parse(inner), Range::parse(outer)) {
         (Some(inner), Some(outer)) => {
@@ -79,7 +79,7 @@ fn is_mapped(text: &str) -> bool {
     matches!(address.parse(), Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some())
 }
 
-/// Whether only zeros before numbers keep the text from being an address.
+/// Returns whether the text would be an address without leading zeros.
 fn has_leading_zeros(text: &str) -> bool {
     let stripped = |part: &str| match part.trim_start_matches('0') {
         "" if !part.is_empty() => "0".to_owned(),

@@ -57,7 +57,7 @@ fn job_selector(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The selector of a Job is the server's business unless the Job says otherwise.
+/// Checks that the selector of a Job is the generated one, unless the Job has a manual selector.
 fn generated_selector(job: &Value, causes: &mut Vec<Cause>) {
     let spec = part(job, "spec");
     if part(spec, "manualSelector") == &Value::Bool(true) {
@@ -105,7 +105,7 @@ fn job_spec(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
 }
 
 pub(super) fn cron_job(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
-    /// Eleven characters are left for what Jobs add to the name.
+    /// Jobs add eleven characters to the name.
     const NAME_LENGTH_MAX: usize = 52;
     let name = text(part(object, "metadata"), "name");
     if old.is_none() && name.len() > NAME_LENGTH_MAX {
@@ -149,7 +149,7 @@ fn time_zone(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The server has the whole list of zones; here the region decides.
+/// Returns whether a zone may exist. The server has the full list of zones; here the region decides.
 fn is_plausible_zone(zone: &str) -> bool {
     const REGIONS: [&str; 14] = [
         "Africa",

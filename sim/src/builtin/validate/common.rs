@@ -1,4 +1,4 @@
-//! What several kinds share: selectors, ports, addresses.
+//! Validation that several kinds share: selectors, ports, addresses.
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use crate::builtin::names;
 use crate::builtin::view::{entries, list, text};
 use crate::cause::Cause;
 
-/// Protocols of ports, in the order in which refusals list them for Services and containers.
+/// Protocols of ports, in the order in which the errors of Services and containers list them.
 pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
-/// A `LabelSelector`.
+/// Checks a `LabelSelector`.
 pub(super) fn label_selector(selector: &Value, path: &Path, causes: &mut Vec<Cause>) {
     labels(selector, "matchLabels", &path.child("matchLabels"), causes);
     let path = path.child("matchExpressions");
@@ -43,7 +43,7 @@ fn label_requirement(requirement: &Value, path: &Path, causes: &mut Vec<Cause>) 
     }
 }
 
-/// A map of labels.
+/// Checks a map of labels.
 pub(super) fn labels(object: &Value, field: &str, path: &Path, causes: &mut Vec<Cause>) {
     for (key, value) in entries(object, field) {
         causes.extend(path.all_invalid(key, names::qualified_name(key)));
@@ -52,7 +52,7 @@ pub(super) fn labels(object: &Value, field: &str, path: &Path, causes: &mut Vec<
     }
 }
 
-/// Whether a selector picks these labels.
+/// Returns whether a selector matches these labels.
 pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
     let all_equal = entries(selector, "matchLabels").all(|(key, value)| labels.get(key) == Some(value));
     all_equal
@@ -68,7 +68,7 @@ pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
         })
 }
 
-/// A number or the name of a port.
+/// Checks a number or the name of a port.
 pub(super) fn port_number_or_name(value: &Value, path: &Path, causes: &mut Vec<Cause>) {
     match value {
         Value::String(name) => causes.extend(path.all_invalid(name, names::port_name(name))),
@@ -76,12 +76,12 @@ pub(super) fn port_number_or_name(value: &Value, path: &Path, causes: &mut Vec<C
     }
 }
 
-/// A number of a port.
+/// Checks a port number.
 pub(super) fn port_number(number: i64, path: &Path, causes: &mut Vec<Cause>) {
     causes.extend(names::port_number(number).iter().map(|message| path.invalid(number, message)));
 }
 
-/// A number that may not be below zero.
+/// Checks that a number is not negative.
 pub(super) fn not_negative(value: &Value, field: &str, path: &Path, causes: &mut Vec<Cause>) {
     if let Some(number) = value.get(field).and_then(Value::as_i64).filter(|number| *number < 0) {
         causes.push(path.child(field).invalid(number, "must be greater than or equal to 0"));

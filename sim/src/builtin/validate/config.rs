@@ -10,7 +10,7 @@ use crate::builtin::view::{entries, flag, given, text};
 use crate::builtin::{json_syntax, names};
 use crate::cause::Cause;
 
-/// Bytes that the values of one object may have together.
+/// Maximum total size of the values of one object, in bytes.
 const DATA_BYTES_MAX: usize = 1024 * 1024;
 const IMMUTABLE: &str = "field is immutable when `immutable` is set";
 
@@ -64,7 +64,7 @@ fn frozen(object: &Value, old: Option<&Value>, fields: &[&str], causes: &mut Vec
     }
 }
 
-/// What the well-known types demand of the data.
+/// Checks the keys that the well-known types require.
 fn required_keys(secret: &Value, causes: &mut Vec<Cause>) {
     let path = Path::root("data");
     let value = |key: &str| secret.get("data").and_then(|data| data.get(key));

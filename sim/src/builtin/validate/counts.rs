@@ -1,4 +1,4 @@
-//! What controllers count in the status of workloads.
+//! The counts in the status of workloads.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::builtin::field::Path;
 use crate::builtin::view::{integer, part};
 use crate::cause::Cause;
 
-/// Judges the status of a workload; of `old` only the count of collisions matters, which never falls.
+/// Validates the status of a workload. Of `old`, only the collision count matters, which never decreases.
 pub(super) fn status(kind: &str, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let path = Path::root("status");
     let status = part(object, "status");

@@ -1,6 +1,6 @@
 //! Schedules of `CronJob`s: five fields, or a word such as `@daily`.
 
-/// Names that stand for numbers, and how they count up.
+/// Names of consecutive numbers.
 type Names = &'static [&'static str];
 
 const MONTHS: Names = &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -11,7 +11,7 @@ const WORDS: [&str; 7] = ["@yearly", "@annually", "@monthly", "@weekly", "@daily
 const FIELDS: [(u32, u32, Names); 5] =
     [(0, 59, &[]), (0, 23, &[]), (1, 31, &[]), (1, 12, MONTHS), (0, 6, DAYS)];
 
-/// What is wrong with a schedule, if anything.
+/// Returns what is wrong with a schedule, if anything.
 pub(super) fn check(schedule: &str) -> Result<(), String> {
     let zoned = ["TZ=", "CRON_TZ="].iter().any(|prefix| schedule.starts_with(prefix));
     let rest = if zoned { schedule.split_once(' ').map_or("", |(_, rest)| rest.trim()) } else { schedule };

@@ -36,7 +36,7 @@ pub(super) fn endpoints(object: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// An address that other hosts can reach.
+/// Checks that an address is reachable from other hosts.
 fn reachable(text: &str, malformed: bool, path: &Path, causes: &mut Vec<Cause>) {
     let Ok(ip) = text.parse::<IpAddr>() else {
         if malformed {

@@ -11,7 +11,7 @@ pub(super) fn core(object: &Value, causes: &mut Vec<Cause>) {
     judge(object, &CORE, causes);
 }
 
-/// The names of the fields that the two faces of Events call differently, or at least tell of differently.
+/// The fields with different names in the two representations of Events, or at least in their messages.
 struct Face {
     involved: &'static str,
     message: &'static str,
@@ -60,7 +60,7 @@ fn not_longer(field: &str, value: &str, length_max: usize, causes: &mut Vec<Caus
     }
 }
 
-/// An Event of `events.k8s.io`, which has to be of the new kind, and of which only the series changes.
+/// Checks an Event of `events.k8s.io`, which must be of the new form, and in which only the series may change.
 pub(super) fn series_event(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     judge(object, &SERIES, causes);
     if old.is_none_or(|old| part(old, "series") != part(object, "series")) {

@@ -1,4 +1,4 @@
-//! Pods and templates of Pods.
+//! Pods and Pod templates.
 
 mod container;
 mod environment;
@@ -17,7 +17,7 @@ use crate::cause::Cause;
 
 const USER_ID_MAX: i64 = i32::MAX as i64;
 
-/// A whole Pod.
+/// Validates a whole Pod.
 pub(super) fn pod(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let path = Path::root("spec");
     spec(part(object, "spec"), &path, causes);
@@ -32,7 +32,7 @@ pub(super) fn pod(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) 
     }
 }
 
-/// Whether an update has as many containers as before; their images are judged once more.
+/// Returns whether an update has as many containers as before; their images are validated again.
 fn same_containers(spec: &Value, old: &Value, path: &Path, causes: &mut Vec<Cause>) -> bool {
     for field in ["containers", "initContainers"] {
         let containers = list(spec, field);
@@ -49,7 +49,7 @@ fn same_containers(spec: &Value, old: &Value, path: &Path, causes: &mut Vec<Caus
     true
 }
 
-/// What of a Pod's spec may not change.
+/// Returns the fields of a Pod's spec that may not change.
 fn fixed_part(pod: &Value) -> Value {
     let mut fixed = part(pod, "spec").clone();
     let Some(fields) = fixed.as_object_mut() else { return fixed };
@@ -64,7 +64,7 @@ fn fixed_part(pod: &Value) -> Value {
     fixed
 }
 
-/// A `PodTemplateSpec`.
+/// Validates a `PodTemplateSpec`.
 pub(super) fn template(template: &Value, path: &Path, causes: &mut Vec<Cause>) {
     let metadata = part(template, "metadata");
     labels(metadata, "labels", &path.child("labels"), causes);
@@ -80,7 +80,7 @@ pub(super) fn template(template: &Value, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A `PodSpec`.
+/// Validates a `PodSpec`.
 pub(super) fn spec(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     let volumes = volume::volumes(spec, &path.child("volumes"), causes);
     containers(spec, &volumes, path, causes);
@@ -134,7 +134,7 @@ fn containers(spec: &Value, volumes: &BTreeSet<&str>, path: &Path, causes: &mut 
     host_ports(spec, path, causes);
 }
 
-/// A Pod on its host's network exposes container ports as they are.
+/// Checks the ports of a Pod on the host network: each container port is also the host port.
 fn host_ports(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     let mut seen = BTreeSet::new();
     for (index, container) in list(spec, "containers").iter().enumerate() {
@@ -162,7 +162,7 @@ fn security_context(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A user or group number.
+/// Checks a user or group number.
 fn identity(context: &Value, field: &str, path: &Path, causes: &mut Vec<Cause>) {
     if let Some(id) = integer(context, field) {
         let path = path.child(field);

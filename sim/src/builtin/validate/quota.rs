@@ -62,7 +62,7 @@ fn amounts(value: &Value, field: &str, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Whether a quota with this scope can count a resource.
+/// Returns whether a quota with this scope can count a resource.
 fn scope_fits(scope: &str, resource: &str) -> bool {
     match scope {
         "BestEffort" => resource == "pods",
@@ -71,7 +71,7 @@ fn scope_fits(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// The resources under quota that are Kubernetes' own.
+/// Returns the resources under quota that Kubernetes itself defines.
 fn standard_resources(spec: &Value) -> Vec<&str> {
     let mut ignored = Vec::new();
     entries(spec, "hard")
@@ -122,7 +122,7 @@ fn scope_selector(spec: &Value, selector: &Value, path: &Path, causes: &mut Vec<
     }
 }
 
-/// The selector as the server's internal type shows it.
+/// Returns the selector in the form of the server's internal type.
 fn internal_selector(selector: &Value) -> Value {
     let expressions = list(selector, "matchExpressions").iter().map(|requirement| {
         json!({
@@ -210,7 +210,7 @@ fn limit_item(item: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What one item says of one resource.
+/// The limits of one item for one resource.
 struct Limits {
     min: Option<Quantity>,
     max: Option<Quantity>,

@@ -7,9 +7,9 @@ use crate::builtin::names;
 use crate::builtin::quantity::Quantity;
 use crate::cause::Cause;
 
-/// Computing resources that containers ask for.
+/// Compute resources that containers request.
 const CONTAINER: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-/// Counts of objects that a quota may limit.
+/// Object counts that a quota may limit.
 const COUNTS: [&str; 9] = [
     "pods",
     "resourcequotas",
@@ -35,24 +35,24 @@ fn is_quota(name: &str) -> bool {
         || name.strip_prefix("requests.").is_some_and(is_huge_pages)
 }
 
-/// Resources that Kubernetes itself defines.
+/// Returns whether Kubernetes itself defines a resource.
 pub(super) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Resources of extensions, such as `example.com/gpu`.
+/// Returns whether it is a resource of an extension, such as `example.com/gpu`.
 pub(super) fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// Resources of which more may be limited than requested.
+/// Returns whether the limit of a resource may exceed its request.
 pub(super) fn is_overcommittable(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
-/// Any resource's name.
+/// Checks the name of any resource.
 pub(super) fn name(name: &str, path: &Path, causes: &mut Vec<Cause>) {
     let messages = names::qualified_name(name);
     if messages.is_empty() && !name.contains('/') && !is_quota(name) && name != "storage" {
@@ -61,7 +61,7 @@ pub(super) fn name(name: &str, path: &Path, causes: &mut Vec<Cause>) {
     causes.extend(path.all_invalid(name, messages));
 }
 
-/// The name of a resource under quota.
+/// Checks the name of a resource under quota.
 pub(super) fn quota_name(name: &str, path: &Path, causes: &mut Vec<Cause>) {
     self::name(name, path, causes);
     if !name.contains('/') && !is_quota(name) {
@@ -69,7 +69,7 @@ pub(super) fn quota_name(name: &str, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The name of a resource that containers use.
+/// Checks the name of a resource that containers use.
 pub(super) fn container_name(name: &str, path: &Path, causes: &mut Vec<Cause>) {
     self::name(name, path, causes);
     if !name.contains('/') {
@@ -81,7 +81,7 @@ pub(super) fn container_name(name: &str, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// An amount: not negative, and whole for what is counted.
+/// Checks an amount: it is not negative, and whole for counted resources.
 pub(super) fn amount(name: &str, value: &Value, path: &Path, causes: &mut Vec<Cause>) {
     let Some(quantity) = Quantity::of(value) else { return };
     if quantity.is_negative() {

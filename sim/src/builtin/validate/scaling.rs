@@ -77,7 +77,7 @@ pub(super) fn autoscaler(object: &Value, causes: &mut Vec<Cause>) {
 }
 
 fn scaling_policy(policy: &Value, path: &Path, causes: &mut Vec<Cause>) {
-    /// Seconds that a policy may look back.
+    /// Maximum period of a policy, in seconds.
     const PERIOD_SECONDS_MAX: i64 = 1800;
     let kind = text(policy, "type");
     if !["Percent", "Pods"].contains(&kind) {
@@ -116,7 +116,7 @@ fn metric(metric: &Value, path: &Path, causes: &mut Vec<Cause>) {
             causes.push(path.child("type").required("must specify a metric source type"));
         }
         let refusal = path.child("type").not_supported(kind, &SOURCES.map(|(name, _)| name));
-        // Both the generated and the written checks of the server say so.
+        // Both the generated and the handwritten validation of the server report it.
         causes.push(refusal.clone());
         causes.push(refusal);
         return;

@@ -11,7 +11,7 @@ use crate::builtin::names;
 use crate::builtin::view::{given, integer, list, part, text};
 use crate::cause::Cause;
 
-/// Seconds of a day, the longest that a client may stick to one Pod.
+/// Seconds of a day, the maximum duration of session affinity.
 const AFFINITY_SECONDS_MAX: i64 = 86400;
 
 pub(super) fn service(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
@@ -149,7 +149,7 @@ fn cluster_ips(spec: &Value, kind: &str, headless: bool, path: &Path, causes: &m
     {
         causes.push(path.child("ipFamilyPolicy").not_supported(policy, &policies));
     }
-    // The server copies a lone `clusterIP` into the list before it looks.
+    // The server copies a lone `clusterIP` into the list before it validates.
     let single = given(spec, "clusterIP").filter(|_| list(spec, "clusterIPs").is_empty());
     let ips = list(spec, "clusterIPs").iter().chain(single);
     for (index, ip) in ips.filter_map(Value::as_str).enumerate() {

@@ -1,4 +1,4 @@
-//! Claims, volumes and classes of storage.
+//! Storage claims, volumes and classes.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub(super) fn claim(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>
     }
 }
 
-/// A `PersistentVolumeClaimSpec`.
+/// Validates a `PersistentVolumeClaimSpec`.
 pub(super) fn claim_spec(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     access_modes(spec, "at least 1 access mode is required", &path.child("accessModes"), causes);
     if let Some(selector) = given(spec, "selector") {
@@ -43,7 +43,7 @@ pub(super) fn claim_spec(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     volume_mode(spec, path, causes);
 }
 
-/// Only what is requested of a bound claim can change, and the volume of an unbound one can be chosen.
+/// Checks that only the requests of a bound claim change; the volume of an unbound one can be set.
 fn claim_update(object: &Value, old: &Value, causes: &mut Vec<Cause>) {
     let bound = text(part(object, "status"), "phase") == "Bound";
     let fixed = |claim: &Value| {
@@ -115,9 +115,9 @@ pub(super) fn volume(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause
     immutable(&Path::root("volumeMode"), spec, Some(old), "volumeMode", causes);
 }
 
-/// The fields of a volume's spec that say where it comes from.
+/// Returns the fields of a volume's spec that are its source.
 fn sources(spec: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    /// Fields of the spec that are no source of the volume.
+    /// Fields of the spec that are not a source of the volume.
     const OTHERS: [&str; 9] = [
         "accessModes",
         "capacity",

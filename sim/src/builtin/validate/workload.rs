@@ -1,4 +1,4 @@
-//! Workloads: what keeps Pods running by a template.
+//! Workloads: kinds that run Pods from a template.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub(super) fn replica_set(object: &Value, old: Option<&Value>, causes: &mut Vec<
     for field in ["replicas", "minReadySeconds"] {
         not_negative(spec, field, &path, causes);
     }
-    // The server says deployment here too.
+    // The server's message says deployment here too.
     if selector(spec, "deployment", &path.child("selector"), causes) {
         template(spec, &path.child("template"), causes);
     } else {
@@ -98,7 +98,7 @@ pub(super) fn stateful_set(object: &Value, old: Option<&Value>, causes: &mut Vec
     }
 }
 
-/// What of a stateful set may not change.
+/// Returns the fields of a stateful set that may not change.
 fn fixed_part(spec: &Value) -> Value {
     let mut fixed = spec.clone();
     for field in [
@@ -115,7 +115,7 @@ fn fixed_part(spec: &Value) -> Value {
     fixed
 }
 
-/// Containers of a stateful set can mount the volumes that it claims.
+/// Adds the claimed volumes of a stateful set, which its containers can mount.
 fn with_claimed_volumes(spec: &Value) -> Value {
     let claims = list(spec, "volumeClaimTemplates").iter().map(|claim| text(part(claim, "metadata"), "name"));
     let claims: Vec<&str> = claims.collect();
@@ -192,7 +192,7 @@ fn daemon_rolling(rolling: &Value, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A selector must be there and pick something in particular; whether labels can be compared with it.
+/// Checks that there is a selector and that it is not empty; returns whether labels can be compared with it.
 fn selector(spec: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) -> bool {
     let Some(selector) = given(spec, "selector") else {
         causes.push(path.required(""));
@@ -211,7 +211,7 @@ fn is_empty(selector: &Value) -> bool {
     given(selector, "matchLabels").is_none() && list(selector, "matchExpressions").is_empty()
 }
 
-/// A template must be picked by the selector and keep its Pods running.
+/// Checks that the selector matches the template and that its Pods always restart.
 fn template(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     template_labels(spec, path, causes);
     running_template(spec, "ReplicaSet", path, causes);
@@ -279,14 +279,14 @@ fn rolling_update(rolling: &Value, path: &Path, causes: &mut Vec<Cause>) {
     not_more_than_all(unavailable, &path, causes);
 }
 
-/// A percentage of at most 100.
+/// Checks that a percentage is at most 100.
 pub(super) fn not_more_than_all(value: &Value, path: &Path, causes: &mut Vec<Cause>) {
     if percentage(value).is_some_and(|percent| percent > 100) {
         causes.push(path.invalid(value.clone(), "must not be greater than 100%"));
     }
 }
 
-/// A count or a percentage.
+/// Checks a count or a percentage.
 pub(super) fn positive_or_percent(value: &Value, path: &Path, causes: &mut Vec<Cause>) {
     match value {
         Value::String(percent) => causes.extend(path.all_invalid(percent, names::percent(percent))),
@@ -303,7 +303,7 @@ fn percentage(value: &Value) -> Option<i64> {
     text.strip_suffix('%')?.parse().ok()
 }
 
-/// The number, or that before the percent sign; malformed ones count as zero.
+/// Returns the number, or the number before the percent sign; malformed ones count as zero.
 fn leading_number(value: &Value) -> i64 {
     value.as_i64().or_else(|| percentage(value)).unwrap_or(0)
 }

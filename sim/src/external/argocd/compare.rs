@@ -1,4 +1,4 @@
-//! What an Application says, compared with what is on its cluster.
+//! Compares an Application with the release on its cluster.
 
 use lockstep_core::digest::digest;
 use lockstep_core::object::{ObjectRef, is_deleting};
@@ -9,53 +9,53 @@ use super::{ArgoCd, project};
 use crate::external::dpu_clusters::release;
 use crate::external::read_view::ReadView;
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Debug)]
 pub(super) enum Compared<'a> {
-    /// The Application can't be as it is written.
+    /// The Application's spec is invalid.
     Invalid(Vec<String>),
-    /// What it says, or what is on the cluster, is not known.
+    /// The target state or the live state is unknown.
     Failed(Vec<String>),
     /// Both are known.
     Done(Found<'a>),
 }
 
-/// What is on the cluster where an Application wants its release.
+/// The live state at the destination of an Application.
 #[derive(Debug, Clone)]
 pub(super) struct Found<'a> {
     pub(super) cluster: &'a Value,
     pub(super) target: ObjectRef,
-    /// What should be there.
+    /// The target state.
     pub(super) wanted: Value,
-    /// What is there, even if it is going.
+    /// The live object, even if it is being deleted.
     pub(super) object: Option<&'a Value>,
-    /// Why the cluster is not reached, of which this is what Argo CD remembers.
+    /// Why the cluster is unreachable, if the live state comes from the cache.
     pub(super) out_of_reach: Option<String>,
 }
 
 impl<'a> Found<'a> {
-    /// What is there to stay.
+    /// Returns the live object, unless it is being deleted.
     pub(super) fn live(&self) -> Option<&'a Value> {
         self.object.filter(|object| !is_deleting(object))
     }
 
-    /// Whether what is there is what should be.
+    /// Returns whether the live state matches the target state.
     pub(super) fn is_synced(&self) -> bool {
         self.live().is_some_and(|live| release::is(live, &self.wanted))
     }
 }
 
-/// Stands for a name that is another one each time: Argo CD loads charts into folders with random names.
+/// A placeholder for a name that is different each time: Argo CD loads charts into folders with random names.
 const SCRATCH: &str = "<scratch>";
 
-/// A message as it is written at a time.
+/// Returns a message with the placeholder filled in for this time.
 pub(super) fn written(message: &str, at: &Value) -> String {
     let random = format!("{}{}", digest(at), digest(&json!([at])));
     let uuid = [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &random[group]);
     message.replace(SCRATCH, &uuid.join("-"))
 }
 
-/// Compares.
+/// Compares the target state with the live state.
 pub(super) fn compare<'a>(
     look: &mut ReadView<'a>,
     application: &Value,
@@ -75,7 +75,7 @@ pub(super) fn compare<'a>(
         || charts.as_ref().is_some_and(|charts| !charts.contains(&chart));
     let reached = destination.look_up(look, kubeconfigs, cache);
     if let Err(why) = &reached {
-        // Which manifests a chart has depends on the version of the cluster.
+        // The manifests of a chart depend on the version of the cluster.
         failures.push(format!("Failed to load target state: {why}"));
     } else if is_missing {
         failures.push(format!(
@@ -99,7 +99,7 @@ pub(super) fn compare<'a>(
     Compared::Done(Found { cluster, target, wanted, object, out_of_reach })
 }
 
-/// Where an Application goes, or all that is wrong with what is written in it.
+/// Returns the destination of an Application, or all errors in its spec.
 fn judge<'d, 'a>(
     look: &ReadView<'a>,
     application: &Value,

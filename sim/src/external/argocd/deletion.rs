@@ -1,12 +1,12 @@
-//! What becomes of an Application that is deleted: its workloads go before it, if Argo CD gets at them.
+//! Deletes an Application: its workloads are removed first, if Argo CD has access to them.
 //!
 //! | | |
 //! | --- | --- |
-//! | the project is gone | it can't go: `DeletionError` |
-//! | Argo CD does not know the cluster | it goes, and its workloads stay |
-//! | the project does not permit the cluster any more | it goes, and its workloads stay |
-//! | the cluster does not let Argo CD in | it can't go: `DeletionError` |
-//! | else | its workloads go, then it does |
+//! | the project does not exist | the deletion is blocked: `DeletionError` |
+//! | the cluster is not registered with Argo CD | it is removed, and its workloads remain |
+//! | the project no longer permits the cluster | it is removed, and its workloads remain |
+//! | the cluster refuses access | the deletion is blocked: `DeletionError` |
+//! | otherwise | its workloads are removed, then the Application |
 
 use lockstep_core::engine::action::Action;
 use lockstep_core::engine::finalizer;
@@ -69,7 +69,7 @@ pub(super) fn tend(
     }
 }
 
-/// Whether an object is what an Application has put on a cluster.
+/// Returns whether an Application has created an object on a cluster.
 fn is_of(object: &Value, cluster: &Value, application: &Value) -> bool {
     label(object, release::CLUSTER) == Some(metadata(cluster, "name"))
         && metadata(object, "namespace") == metadata(cluster, "namespace")

@@ -1,4 +1,4 @@
-//! The clusters that Argo CD knows, each by a Secret, and how it gets in.
+//! The clusters that are registered with Argo CD, each by a Secret, and the access to them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,33 +15,33 @@ use crate::external::dpu_clusters::{Access, Kubeconfigs, is_reachable};
 use crate::external::read_view::ReadView;
 use crate::external::{reference, secret_kind};
 
-/// For how long Argo CD goes by its cache after a cluster has begun to refuse its credentials: its watches go on.
+/// How long Argo CD uses its cache after a cluster has started to refuse its credentials: its open watches continue.
 const UNNOTICED: Duration = Duration::from_secs(75);
 
-/// The clusters that Argo CD has got into, by server.
+/// The clusters that Argo CD has accessed, by server.
 pub(super) type Cache = BTreeMap<String, Known>;
 
-/// A cluster as Argo CD has it in its cache.
+/// A cluster in Argo CD's cache.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
-    /// The version of the Secret by which it got in.
+    /// The version of the Secret that gave access.
     secret: u64,
     cluster: ObjectRef,
-    /// Since when its credentials are refused.
+    /// Since when the credentials are refused.
     refused: Option<Monotonic>,
 }
 
-/// Where an Application goes.
+/// The destination of an Application.
 #[derive(Debug)]
 pub(super) struct Destination<'a> {
-    /// By which Argo CD knows the cluster.
+    /// The Secret that registers the cluster with Argo CD.
     pub(super) secret: &'a Value,
     pub(super) server: String,
     pub(super) name: String,
     access: Option<Access>,
 }
 
-/// The destination of an Application, or what is wrong with it.
+/// Returns the destination of an Application, or what is wrong with it.
 pub(super) fn find<'a>(look: &ReadView<'a>, application: &Value) -> Result<Destination<'a>, String> {
     let wanted = &application["spec"]["destination"];
     let (name, server) = (text(&wanted["name"]), text(&wanted["server"]).trim_end_matches('/'));
@@ -80,9 +80,9 @@ impl Destination<'_> {
         Destination { secret, server: server.to_owned(), name: name.to_owned(), access: None }
     }
 
-    /// The DPUCluster as Argo CD has it in its cache, and why it is not reached: that a cluster does not answer any more is noticed
-    /// only when something is to be changed there, and that it refuses the credentials after a while. What was never reached, or has
-    /// another Secret since, is in no cache.
+    /// Returns the DPUCluster from Argo CD's cache, and why it is unreachable. Argo CD notices an unreachable cluster only when a
+    /// change has to be deployed, and refused credentials after a while. A cluster that was never accessed, or with another
+    /// Secret since, is not in the cache.
     pub(super) fn look_up<'a>(
         &self,
         look: &mut ReadView<'a>,
@@ -113,7 +113,7 @@ impl Destination<'_> {
         if is_unnoticed { Ok((cluster, Some(why))) } else { Err(why) }
     }
 
-    /// The DPUCluster that is reached there; an error if Argo CD does not get in.
+    /// Returns the DPUCluster at that server; an error if Argo CD has no access.
     pub(super) fn reach<'a>(
         &self,
         look: &ReadView<'a>,

@@ -1,7 +1,7 @@
-//! Operations: what an Application says is brought to its cluster, because somebody asked for it or by itself.
+//! Operations: deploy an Application to its cluster, on request or automatically.
 //!
-//! An operation stands in the field `operation` while it goes on, and in `status.operationState` ever after. An attempt that fails
-//! is followed by another of the same source, later each time, until its `retry.limit` is reached; then that is never tried again.
+//! An operation is in the field `operation` while it is running, and remains in `status.operationState`. After a failed attempt,
+//! the same source is retried with increasing delays, up to `retry.limit`; after that it is never retried.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use super::status::{repeated, resource, time};
 use crate::external::dpu_clusters::release;
 use crate::external::read_view::ReadView;
 
-/// How many entries a history has, unless its Application says otherwise.
+/// Default number of entries in a history.
 const HISTORY: i64 = 10;
 
-/// How often an operation that began by itself is tried again, unless its Application says otherwise.
+/// Default number of retries of an automatic operation.
 const RETRIES: i64 = 5;
 
-/// Begins to sync what is out of sync, if the Application wants that.
+/// Starts a sync if the Application is out of sync and has automatic sync.
 pub(super) fn begin(look: &mut ReadView<'_>, target: &ObjectRef, application: &Value, found: &Found<'_>) {
     let policy = &application["spec"]["syncPolicy"];
     let automated = &policy["automated"];
@@ -56,7 +56,7 @@ pub(super) fn begin(look: &mut ReadView<'_>, target: &ObjectRef, application: &V
     }
 }
 
-/// Brings an operation further. Returns whether it waits: then Argo CD goes on comparing.
+/// Continues an operation. Returns whether it waits: then Argo CD continues to compare.
 pub(super) fn go_on(
     look: &mut ReadView<'_>,
     target: &ObjectRef,
@@ -88,7 +88,7 @@ pub(super) fn go_on(
         }
         return true;
     }
-    // Whatever the Application says by now: it is about the source that it began with.
+    // The operation keeps the source with which it began, even if the Application has changed.
     if waits_for_hook(application) && !matches!(compared, Compared::Invalid(_)) {
         return true;
     }
@@ -143,12 +143,12 @@ pub(super) fn go_on(
     false
 }
 
-/// How often an operation is tried again; without end, if that is negative.
+/// Returns the maximum number of retries; a negative number means no limit.
 fn limit(application: &Value) -> i64 {
     application["operation"]["retry"]["limit"].as_i64().unwrap_or(0)
 }
 
-/// An attempt has failed: the next one comes later, unless this was the last.
+/// Records a failed attempt: the next one follows later, unless this was the last.
 fn fail(look: &ReadView<'_>, application: &mut Value, phase: &str, why: &str, result: Option<Value>) {
     let tries = application["status"]["operationState"]["retryCount"].as_i64().unwrap_or(0);
     let limit = limit(application);
@@ -167,7 +167,7 @@ fn fail(look: &ReadView<'_>, application: &mut Value, phase: &str, why: &str, re
     }
 }
 
-/// When the next attempt begins, if the last one has failed.
+/// Returns when the next attempt begins, if the last one has failed.
 fn next_attempt(look: &ReadView<'_>, application: &Value) -> Option<Monotonic> {
     let state = &application["status"]["operationState"];
     let finished = state["finishedAt"].as_str()?.parse().ok()?;
@@ -177,18 +177,18 @@ fn next_attempt(look: &ReadView<'_>, application: &Value) -> Option<Monotonic> {
     Some(look.now.monotonic + wait.saturating_sub(passed))
 }
 
-/// How long an operation waits before it is tried for the nth time: 10 s, doubled up to three minutes, unless it says otherwise.
+/// Returns the delay before the nth attempt: by default 10 s, doubled up to three minutes.
 fn backoff(retry: &Value, tries: i64) -> Duration {
     let backoff = &retry["backoff"];
     let given = |field: &str| backoff[field].as_str().and_then(seconds);
     let (base, most) = (given("duration").unwrap_or(5), given("maxDuration").unwrap_or(180));
     let factor = backoff["factor"].as_u64().unwrap_or(2);
-    // Beyond that many it has long come to the longest.
+    // With more attempts, the delay has long reached its maximum.
     let wait = (0..tries.min(32)).fold(base, |wait, _| wait.saturating_mul(factor).min(most));
     Duration::from_secs(wait)
 }
 
-/// A duration as Go writes it, such as `1m30s`.
+/// Parses a duration in Go's notation, such as `1m30s`.
 fn seconds(text: &str) -> Option<u64> {
     let (mut all, mut number) = (0, String::new());
     for letter in text.chars() {
@@ -206,8 +206,8 @@ fn seconds(text: &str) -> Option<u64> {
     number.is_empty().then_some(all)
 }
 
-/// Begins the next attempt, which does not say why the one before failed. It is about the same source: `retry.refresh` has the
-/// revision looked up again, and a version of a chart stays what it is.
+/// Begins the next attempt; the message does not contain the last failure. The source is the same: `retry.refresh` resolves the
+/// revision again, and a version of a chart resolves to itself.
 fn begin_attempt(application: &mut Value) {
     let is_refreshed = application["operation"]["retry"]["refresh"] == true;
     let with = if is_refreshed { " with latest revisions" } else { "" };
@@ -216,7 +216,7 @@ fn begin_attempt(application: &mut Value) {
     state.as_object_mut().map(|state| state.remove("finishedAt"));
 }
 
-/// What an operation is about: the source that it began with, whatever the Application says now.
+/// Returns the source with which the operation began, even if the Application has changed.
 fn of_operation<'a>(application: &Value, found: &Found<'a>) -> Found<'a> {
     let mut found = found.clone();
     let source = &application["operation"]["sync"]["source"];
@@ -228,12 +228,12 @@ fn of_operation<'a>(application: &Value, found: &Found<'a>) -> Found<'a> {
     found
 }
 
-/// What becomes of the `PostSync` hook of a chart.
+/// The state of the `PostSync` hook of a chart.
 enum Hook {
-    /// Its objects have to come up first.
+    /// The objects of the chart must become healthy first.
     Waiting,
     Running(Value),
-    /// Or there is none.
+    /// It succeeded, or there is none.
     Succeeded,
     Failed(Value),
 }
@@ -271,14 +271,14 @@ fn run_hook(application: &Value, found: &Found<'_>) -> Hook {
     }
 }
 
-/// Whether an operation waits for a hook. The only ones that run for long here never end.
+/// Returns whether an operation waits for a hook. The only long-running hooks in the model never end.
 fn waits_for_hook(application: &Value) -> bool {
     let results = application["status"]["operationState"]["syncResult"]["resources"].as_array();
     let is_hook = |result: &&Value| result["hookType"].is_string();
     results.into_iter().flatten().filter(is_hook).any(|result| result["hookPhase"] == "Running")
 }
 
-/// Why the last operation makes it useless to try the same again by itself.
+/// Returns why the last operation prevents an automatic retry of the same source.
 pub(super) fn failure(application: &Value, found: &Found<'_>) -> Option<String> {
     let state = &application["status"]["operationState"];
     let has_failed = matches!(state["phase"].as_str(), Some("Failed" | "Error"));
@@ -290,14 +290,14 @@ pub(super) fn failure(application: &Value, found: &Found<'_>) -> Option<String> 
     })
 }
 
-/// Whether the last operation was about the source as it is now.
+/// Returns whether the last operation was for the current source.
 fn is_attempted(application: &Value) -> bool {
     let (last, source) =
         (&application["status"]["operationState"]["syncResult"], &application["spec"]["source"]);
     last["source"] == repeated(source) && last["revision"] == source["targetRevision"]
 }
 
-/// What keeps the objects of a chart from being applied.
+/// Returns why the objects of a chart can't be applied.
 fn unmet(application: &Value, found: &Found<'_>) -> Option<String> {
     let options = application["spec"]["syncPolicy"]["syncOptions"].as_array();
     let may_create = options.into_iter().flatten().any(|option| option == "CreateNamespace=true");
@@ -306,7 +306,7 @@ fn unmet(application: &Value, found: &Found<'_>) -> Option<String> {
     is_missing.then(|| format!("namespaces {namespace} not found"))
 }
 
-/// Puts the release on the cluster. One that is still going is waited for.
+/// Creates the release on the cluster. If the old one is still being deleted, it waits.
 fn put(look: &mut ReadView<'_>, found: &Found<'_>) {
     let Found { cluster, target, wanted, object, .. } = found;
     if !look.after(target, "put") || object.is_some() && found.live().is_none() {
@@ -334,7 +334,7 @@ fn end(look: &ReadView<'_>, application: &mut Value, phase: &str, message: &str,
     application.as_object_mut().map(|application| application.remove("operation"));
 }
 
-/// What an operation says of itself that did not get to any object. It keeps the source that it has named once.
+/// Returns the result of an operation that reached no object. It keeps a source that was set before.
 fn no_result(application: &Value) -> Value {
     let named = [
         &application["status"]["operationState"]["syncResult"]["source"],
@@ -347,7 +347,7 @@ fn no_result(application: &Value) -> Value {
     json!({ "revision": revision, "source": source })
 }
 
-/// What a sync did, with the hooks that it ran.
+/// Returns the result of a sync, with the hooks that it ran.
 fn sync_result(application: &Value, found: &Found<'_>, hooks: &[Value]) -> Value {
     let message = format!("daemonset.apps/{} configured", text(&found.wanted["release"]));
     let mut result = no_result(application);
@@ -356,14 +356,14 @@ fn sync_result(application: &Value, found: &Found<'_>, hooks: &[Value]) -> Value
     result
 }
 
-/// What a sync says of which every object was refused.
+/// Returns the result of a sync in which every object was refused.
 fn refused_by(application: &Value, found: &Found<'_>, why: &str) -> Value {
     let mut result = no_result(application);
     result["resources"] = json!([applied(found, "SyncFailed", "Failed", why)]);
     result
 }
 
-/// What a sync says of an object. It has the phase of a hook, without being one.
+/// Returns the sync result of an object. It has a hook phase, although it is not a hook.
 fn applied(found: &Found<'_>, status: &str, phase: &str, message: &str) -> Value {
     let mut result = resource(found);
     result["syncPhase"] = "Sync".into();
@@ -377,7 +377,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Enters a sync of the whole Application into its history.
+/// Adds a sync of the whole Application to its history.
 fn remember(look: &ReadView<'_>, application: &mut Value) {
     let limit = application["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(HISTORY);
     let status = &mut application["status"];

@@ -1,4 +1,4 @@
-//! What a project permits.
+//! The permissions of a project.
 
 use lockstep_core::object::ObjectRef;
 use serde_json::Value;
@@ -7,13 +7,13 @@ use super::destination::Destination;
 use super::{NAMESPACE, project_kind};
 use crate::external::read_view::ReadView;
 
-/// The project of an Application.
+/// Returns the project of an Application.
 pub(super) fn of<'a>(look: &ReadView<'a>, application: &Value) -> Option<&'a Value> {
     let name = application["spec"]["project"].as_str().unwrap_or_default();
     look.get(&ObjectRef::namespaced(&project_kind(), NAMESPACE, name))
 }
 
-/// Whether its applications may have charts from a repository.
+/// Returns whether its Applications may use charts from a repository.
 pub(super) fn permits_source(project: &Value, repository: &str) -> bool {
     let patterns = project["spec"]["sourceRepos"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let (denied, allowed): (Vec<&str>, _) = patterns.partition(|pattern| pattern.starts_with('!'));
@@ -21,7 +21,7 @@ pub(super) fn permits_source(project: &Value, repository: &str) -> bool {
         && allowed.iter().any(|pattern| is_like(pattern, repository))
 }
 
-/// Whether its applications may be in a namespace of a cluster.
+/// Returns whether its Applications may use a namespace of a cluster.
 pub(super) fn permits_destination(project: &Value, destination: &Destination<'_>, namespace: &str) -> bool {
     let entries = project["spec"]["destinations"].as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -33,7 +33,7 @@ pub(super) fn permits_destination(project: &Value, destination: &Destination<'_>
             |pattern: &str, of: &str| !pattern.is_empty() && !of.is_empty() && is_like(pattern, of);
         let denies = [&server, &name, &within].into_iter().any(|pattern| pattern.starts_with('!'));
         if denies {
-            // Whatever such an entry says besides, what it names is out.
+            // A denied cluster or namespace is denied, whatever the entry's other fields are.
             let out =
                 |pattern: &str, of: &str| pattern.strip_prefix('!').is_some_and(|denied| is_like(denied, of));
             if out(&server, &destination.server) || out(&name, &destination.name) || out(&within, namespace) {
@@ -48,8 +48,8 @@ pub(super) fn permits_destination(project: &Value, destination: &Destination<'_>
     is_permitted
 }
 
-/// Whether a text is like a pattern, in which a star stands for anything, a question mark for one character, brackets for one
-/// of those in them, and what follows a backslash for itself.
+/// Returns whether a text matches a glob pattern: `*` matches any text, `?` one character, brackets one of the characters in
+/// them, and a backslash escapes the next character.
 fn is_like(pattern: &str, text: &str) -> bool {
     let mut rest = pattern.chars();
     let begins_with =

@@ -1,4 +1,4 @@
-//! What the status of an Application tells.
+//! The status of an Application.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::{NAMESPACE, REFRESH, compare, operation};
 use crate::external::dpu_clusters::release;
 use crate::external::read_view::ReadView;
 
-/// How old a status may become: Argo CD's `timeout.reconciliation`, with the whole of its jitter.
+/// Maximum age of a status: Argo CD's `timeout.reconciliation`, with its maximum jitter.
 const AGE_MAX: Duration = Duration::from_mins(3);
 
-/// Brings the status up to date; if it is, begins to sync by itself.
+/// Updates the status; if it is up to date, starts an automatic sync.
 pub(super) fn tend(
     look: &mut ReadView<'_>,
     target: &ObjectRef,
@@ -22,7 +22,7 @@ pub(super) fn tend(
     compared: &Compared<'_>,
 ) {
     let mut wanted = application.clone();
-    // A message with a random name in it is written anew with each refresh, and is no reason for one.
+    // A message with a random name changes with each refresh, but does not cause one.
     wanted["status"] = status(look, application, compared, &application["status"]["reconciledAt"]);
     let is_right = wanted["status"] == application["status"];
     let is_asked = annotation(application, REFRESH).is_some();
@@ -44,7 +44,7 @@ pub(super) fn tend(
     }
 }
 
-/// Whether it is time for a refresh.
+/// Returns whether a refresh is due.
 pub(super) fn is_old(look: &mut ReadView<'_>, target: &ObjectRef, application: &Value) -> bool {
     let reconciled = application["status"]["reconciledAt"].as_str().and_then(|at| at.parse().ok());
     reconciled.is_some_and(|at| {
@@ -89,7 +89,7 @@ fn status(look: &ReadView<'_>, application: &Value, compared: &Compared<'_>, at:
     status
 }
 
-/// What is told of a comparison that came to an end.
+/// Sets the result of a completed comparison.
 fn describe(status: &mut Value, application: &Value, found: &Found<'_>) {
     let sync = if found.is_synced() { "Synced" } else { "OutOfSync" };
     let source = &application["spec"]["source"];
@@ -109,7 +109,7 @@ fn describe(status: &mut Value, application: &Value, found: &Found<'_>) {
     status["summary"] = json!({ "images": [image] });
 }
 
-/// The object that a chart consists of.
+/// Returns the only object of a chart.
 pub(super) fn resource(found: &Found<'_>) -> Value {
     json!({
         "group": "apps",
@@ -125,7 +125,7 @@ fn compared_to(application: &Value) -> Value {
     json!({ "destination": repeated(&spec["destination"]), "source": repeated(&spec["source"]) })
 }
 
-/// A value as Argo CD writes it back: its merge patch carries no nulls, and it reads numbers as floats.
+/// Returns a value as Argo CD writes it back: its merge patch contains no nulls, and it reads numbers as floats.
 pub fn repeated(value: &Value) -> Value {
     fn without_nulls(value: &Value) -> Value {
         match value {
@@ -145,7 +145,7 @@ fn named(condition: &'static str, messages: &[String]) -> Vec<(&'static str, Str
     messages.iter().map(|message| (condition, message.clone())).collect()
 }
 
-/// The Application with the condition that it can't be deleted.
+/// Returns the Application with the condition that its deletion is blocked.
 pub(super) fn undeletable(look: &ReadView<'_>, application: &Value, why: String) -> Value {
     let mut wanted = application.clone();
     let condition = "DeletionError";
@@ -153,7 +153,7 @@ pub(super) fn undeletable(look: &ReadView<'_>, application: &Value, why: String)
     wanted
 }
 
-/// Enters the conditions that were found, instead of those of the types that were judged. Others stay.
+/// Replaces the conditions of the evaluated types; the others remain.
 fn set_conditions(
     look: &ReadView<'_>,
     status: &mut Value,

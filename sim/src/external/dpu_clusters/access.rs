@@ -1,50 +1,50 @@
-//! How a cluster is reached, and as whom: what a kubeconfig says.
+//! The access to a cluster: server and credentials, as in a kubeconfig.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_core::yaml;
 use serde_json::{Value, json};
 
-/// A server, and what a client shows to be let in. What is not used is empty.
+/// A server, and the credentials of a client. Unused fields are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
     /// Its URL, without a slash at the end.
     pub server: String,
-    /// By whose signature the server is known: PEM in base64.
+    /// The certificate authority of the server: PEM in base64.
     pub authority: String,
-    /// Whether anybody may pretend to be the server.
+    /// Whether the server's certificate is not verified.
     pub insecure: bool,
-    /// A client's certificate: PEM in base64.
+    /// The client certificate: PEM in base64.
     pub certificate: String,
-    /// Its key: PEM in base64.
+    /// The client key: PEM in base64.
     pub key: String,
-    /// A bearer token.
+    /// The bearer token.
     pub token: String,
-    /// A user's name.
+    /// The user name.
     pub username: String,
     /// The password.
     pub password: String,
 }
 
 impl Access {
-    /// A server with an authority, where nobody is let in yet.
+    /// Returns the access to a server with an authority, without credentials.
     fn at(server: &str) -> Self {
         let authority = STANDARD.encode("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n");
         Self { server: server.trim_end_matches('/').to_owned(), authority, ..Self::default() }
     }
 
-    /// By a client's certificate, whose key is base64.
+    /// Returns an access by client certificate, with a base64 key.
     pub fn by_certificate(server: &str, key: &str) -> Self {
         let access = Self::at(server);
         Self { certificate: access.authority.clone(), key: key.to_owned(), ..access }
     }
 
-    /// By a bearer token.
+    /// Returns an access by bearer token.
     pub fn by_token(server: &str, token: &str) -> Self {
         Self { token: token.to_owned(), ..Self::at(server) }
     }
 
-    /// The kubeconfig that says so.
+    /// Returns it as a kubeconfig.
     pub fn kubeconfig(&self) -> String {
         let cluster = lines(&[
             ("certificate-authority-data", &self.authority),
@@ -65,12 +65,12 @@ impl Access {
         )
     }
 
-    /// The same as the data of a Secret.
+    /// Returns it as the data of a Secret.
     pub fn secret_data(&self) -> Value {
         json!({ super::KUBECONFIG_KEYS[0]: STANDARD.encode(self.kubeconfig()) })
     }
 
-    /// Reads the kubeconfig in a Secret. None if it is none, or names no server.
+    /// Parses the kubeconfig in a Secret. None if it is not a kubeconfig, or has no server.
     pub(super) fn decode(encoded: &str) -> Option<Self> {
         let config: Value = yaml::read(std::str::from_utf8(&STANDARD.decode(encoded).ok()?).ok()?).ok()?;
         let named = |list: &str, name: &Value| {
@@ -95,7 +95,7 @@ impl Access {
         })
     }
 
-    /// Reads the Secret by which Argo CD knows a cluster. None if it has no server, or a configuration that is none.
+    /// Parses the Secret that registers a cluster with Argo CD. None if it has no server, or an invalid configuration.
     pub(in super::super) fn of_argo(secret: &Value) -> Option<Self> {
         let text = |key: &str| String::from_utf8(STANDARD.decode(secret["data"][key].as_str()?).ok()?).ok();
         let config: Value = serde_json::from_str(&text("config")?).ok()?;
@@ -114,7 +114,7 @@ impl Access {
         })
     }
 
-    /// Whether a cluster with this kubeconfig lets a client in; if not, what the client says of it.
+    /// Checks whether a cluster with this kubeconfig accepts a client; the error is the client's message.
     pub(in super::super) fn admits(&self, client: &Self) -> Result<(), &'static str> {
         if client.insecure && !client.authority.is_empty() {
             return Err("specifying a root certificates file with the insecure flag is not allowed");
@@ -130,7 +130,7 @@ impl Access {
     }
 }
 
-/// The fields that are not empty, as YAML within a list of maps.
+/// Formats the fields that are not empty, as YAML within a list of maps.
 fn lines(fields: &[(&str, &str)]) -> String {
     let used = fields.iter().filter(|(_, value)| !value.is_empty());
     used.map(|(field, value)| format!("    {field}: {value}\n")).collect::<Vec<_>>().concat()

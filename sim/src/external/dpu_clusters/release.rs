@@ -1,11 +1,11 @@
-//! A release of a chart on a cluster: a ConfigMap that tells what was put there, by which application, and how it fares.
+//! A release of a chart on a cluster: a ConfigMap with the deployed chart, its Application, and its health.
 //!
 //! | data | |
 //! | --- | --- |
-//! | `application` | the Application of Argo CD that put it there |
-//! | `repoURL`, `chart`, `version` | what was put there |
-//! | `values` | with which values, in JSON |
-//! | `namespace`, `release` | under which namespace and name of the cluster |
+//! | `application` | the Application of Argo CD that deployed it |
+//! | `repoURL`, `chart`, `version` | the deployed chart |
+//! | `values` | its values, in JSON |
+//! | `namespace`, `release` | the namespace and name on the cluster |
 //! | `health` | `Progressing`, `Healthy` or `Degraded` |
 
 use lockstep_core::object::{ObjectRef, metadata};
@@ -16,28 +16,28 @@ use crate::external::dpf::cluster_kind;
 
 /// The label with the name of the cluster.
 pub const CLUSTER: &str = "external.lockstep/cluster";
-/// What holds a release until it has stopped.
+/// The finalizer that keeps a release until it has stopped.
 pub const FINALIZER: &str = "external.lockstep/running";
-/// The value of a chart by which it does not come up.
+/// The chart value that prevents it from becoming healthy.
 pub const DEGRADED: &str = "degraded";
-/// The value of a chart by which its `PostSync` hook fails.
+/// The chart value that makes its `PostSync` hook fail.
 pub const FAILING_HOOK: &str = "failingHook";
-/// The value of a chart by which its `PostSync` hook never ends.
+/// The chart value that makes its `PostSync` hook run forever.
 pub const HANGING_HOOK: &str = "hangingHook";
-/// The version of a chart that does not come up, whatever its values.
+/// The version of a chart that never becomes healthy, with any values.
 pub const BROKEN: &str = "0.0.0-broken";
 /// The version of a chart that no repository has.
 pub const MISSING: &str = "0.0.0-missing";
 
 pub(super) const PROGRESSING: &str = "Progressing";
 
-/// The name of a release.
+/// Returns the reference to a release.
 pub(in super::super) fn name(cluster: &Value, namespace: &str, release: &str) -> ObjectRef {
     let name = format!("{}.{namespace}.{release}", metadata(cluster, "name"));
     ObjectRef::namespaced(&config_map_kind(), metadata(cluster, "namespace"), &name)
 }
 
-/// What an Application puts on a cluster.
+/// Returns the data of the release that an Application deploys to a cluster.
 pub(in super::super) fn data(application: &Value) -> Value {
     let (source, own) = (&application["spec"]["source"], metadata(application, "name"));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -53,7 +53,7 @@ pub(in super::super) fn data(application: &Value) -> Value {
     })
 }
 
-/// A value after Argo CD has read it: numbers become 64-bit floats, written with the fewest digits.
+/// Returns a value as Argo CD reads it: numbers become 64-bit floats, written with the fewest digits.
 pub fn through_floats(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -68,12 +68,12 @@ pub fn through_floats(value: &Value) -> Value {
     }
 }
 
-/// Whether a release is what was put there.
+/// Returns whether a release has this data.
 pub(in super::super) fn is(release: &Value, data: &Value) -> bool {
     data.as_object().into_iter().flatten().all(|(key, value)| release["data"][key] == *value)
 }
 
-/// The object that stands for a release that has just been put on a cluster.
+/// Returns the object of a release that has just been deployed.
 pub(in super::super) fn manifest(cluster: &Value, target: &ObjectRef, mut data: Value) -> Value {
     let kind = cluster_kind();
     let owner = json!({
@@ -97,13 +97,13 @@ pub(in super::super) fn manifest(cluster: &Value, target: &ObjectRef, mut data: 
     })
 }
 
-/// How a release fares once it has come up.
+/// Returns the health of a release after its start.
 pub(super) fn outcome(release: &Value) -> &'static str {
     let is_degraded = values(&release["data"])[DEGRADED] == true || release["data"]["version"] == BROKEN;
     if is_degraded { "Degraded" } else { "Healthy" }
 }
 
-/// The values that a chart was given.
+/// Returns the values of a chart.
 pub(in super::super) fn values(data: &Value) -> Value {
     serde_json::from_str(data["values"].as_str().unwrap_or_default()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What a HostedCluster that stays comes to: a namespace, a Service and a Secret.
+//! The objects of a HostedCluster that is not being deleted: a namespace, a Service and a Secret.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::external::read_view::ReadView;
 use crate::external::status::is_true;
 use crate::external::{namespace_kind, secret_kind};
 
-/// Stands for a client's key. It contains the word by which simulations look for Secrets that leak.
+/// A placeholder for a client key. It contains the word by which simulations search for leaked secrets.
 const KEY: &str = "tops3cretAAA";
 
-/// Begins the annotation of a Secret that a HostedCluster names; the name of that follows.
+/// Prefix of the annotation on a Secret to which a HostedCluster refers, before the name of the HostedCluster.
 const REFERENCED: &str = "referenced-resource.hypershift.openshift.io/";
 
 pub(super) fn tend(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, routes: bool) {
@@ -40,7 +40,7 @@ pub(super) fn tend(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value,
     look.keep_status(target, cluster, &status);
 }
 
-/// Gives the cluster the ids that it lacks.
+/// Sets the cluster's missing ids.
 fn identify(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value) {
     let uid = metadata(cluster, "uid");
     let mut ids = json!({});
@@ -48,7 +48,7 @@ fn identify(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value) {
         ids["infraID"] = format!("{}-{}", target.name.replace('.', "-"), uid.get(..5).unwrap_or(uid)).into();
     }
     if cluster["spec"]["clusterID"].is_null() {
-        // Any UUID will do.
+        // Any UUID is suitable.
         ids["clusterID"] = uid.into();
     }
     if ids != json!({}) {
@@ -57,7 +57,7 @@ fn identify(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value) {
     }
 }
 
-/// Marks the Secrets that the cluster names as its own references.
+/// Marks the Secrets to which the cluster refers.
 fn mark_references(look: &mut ReadView<'_>, cluster: &Value) {
     let mark = format!("{REFERENCED}{}", metadata(cluster, "name"));
     for field in ["pullSecret", "sshKey"] {
@@ -93,7 +93,7 @@ fn build(look: &mut ReadView<'_>, cluster: &Value) {
             }
         }
         (Some(_), Some(_)) => {
-            // Nothing else is made before the infrastructure is ready.
+            // Nothing else is created before the infrastructure is ready.
             let endpoint = endpoint(look, cluster).filter(|_| is_true(cluster, "InfrastructureReady"));
             if let Some(endpoint) = endpoint {
                 keep_kubeconfig(look, cluster, &endpoint);
@@ -127,13 +127,14 @@ fn service_manifest(cluster: &Value, service: &ObjectRef) -> Value {
     })
 }
 
-/// The Secret with the kubeconfig of the cluster's administrator.
+/// Returns the Secret with the administrator's kubeconfig of the cluster.
 pub(super) fn kubeconfig(cluster: &Value) -> ObjectRef {
     let name = format!("{}-admin-kubeconfig", metadata(cluster, "name"));
     ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), &name)
 }
 
-/// HyperShift overwrites what others put there: data, labels, owners. The labels are those of the HostedCluster.
+/// Writes the kubeconfig Secret and overwrites changes of other clients: data, labels, owners. The labels are those of the
+/// HostedCluster.
 fn keep_kubeconfig(look: &mut ReadView<'_>, cluster: &Value, endpoint: &Endpoint) {
     let target = kubeconfig(cluster);
     let kind = hosted_cluster_kind();

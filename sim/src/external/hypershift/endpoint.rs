@@ -1,4 +1,4 @@
-//! Where the API server of a hosted cluster is reached.
+//! The endpoint of a hosted cluster's API server.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::api_server_service;
 use crate::external::read_view::ReadView;
 
-/// The port of the API server, unless the spec names another.
+/// Default port of the API server.
 const PORT: i64 = 6443;
 
 /// A host and a port.
@@ -27,7 +27,7 @@ impl Endpoint {
     }
 }
 
-/// How a service of a hosted cluster is published; null if it is not listed.
+/// Returns how a service of a hosted cluster is published; null if it is not listed.
 pub(super) fn strategy<'a>(cluster: &'a Value, service: &str) -> &'a Value {
     let mut services = cluster["spec"]["services"].as_array().into_iter().flatten();
     services
@@ -35,12 +35,12 @@ pub(super) fn strategy<'a>(cluster: &'a Value, service: &str) -> &'a Value {
         .map_or(&Value::Null, |entry| &entry["servicePublishingStrategy"])
 }
 
-/// The port at which the API server itself listens.
+/// Returns the port on which the API server itself listens.
 pub(super) fn port(cluster: &Value) -> i64 {
     cluster["spec"]["networking"]["apiServer"]["port"].as_i64().unwrap_or(PORT)
 }
 
-/// Where the API server is reached, once that is known.
+/// Returns the endpoint of the API server, once it is known.
 pub(super) fn endpoint(look: &ReadView<'_>, cluster: &Value) -> Option<Endpoint> {
     let strategy = strategy(cluster, "APIServer");
     let service = look.get(&api_server_service(cluster))?;

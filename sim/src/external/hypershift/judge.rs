@@ -1,4 +1,4 @@
-//! Whether a HostedCluster can be brought about as it is written.
+//! Validates the spec of a HostedCluster.
 
 use std::net::IpAddr;
 
@@ -11,21 +11,21 @@ use crate::external::addresses::Range;
 use crate::external::read_view::ReadView;
 use crate::external::secret_kind;
 
-/// For what fails before most conditions are written: `ValidConfiguration` tells of it.
+/// Marks a failure before most conditions are written: `ValidConfiguration` reports it.
 pub(super) const NO_ROUTES: &str = "Routes";
-/// For what no condition tells but that a pass failed.
+/// Marks a failure that only the condition about failed reconciles reports.
 pub(super) const RECONCILE_ERROR: &str = "ReconciliationSucceeded";
 
 /// Why a HostedCluster is blocked.
 #[derive(Debug)]
 pub(super) struct Trouble {
-    /// The condition that tells of it.
+    /// The condition that reports it.
     pub(super) condition: &'static str,
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
-/// The version that is wanted, or why nothing can be done.
+/// Returns the wanted version, or why the cluster is blocked.
 pub(super) fn judge<'a>(look: &ReadView<'_>, cluster: &'a Value, routes: bool) -> Result<&'a str, Trouble> {
     if let Some(until) = cluster["spec"]["pausedUntil"].as_str().filter(|until| *until != "false") {
         return Err(Trouble {
@@ -53,7 +53,7 @@ pub(super) fn judge<'a>(look: &ReadView<'_>, cluster: &'a Value, routes: bool) -
     })
 }
 
-/// The service that can't be published, as there are no Routes.
+/// Finds a service that can't be published because there are no Routes.
 fn without_route(cluster: &Value) -> Result<(), String> {
     let mut services = cluster["spec"]["services"].as_array().into_iter().flatten();
     match services.find(|entry| entry["servicePublishingStrategy"]["type"] == "Route") {
@@ -92,7 +92,7 @@ fn secret(look: &ReadView<'_>, cluster: &Value, field: &str, key: &str) -> Resul
     }
 }
 
-/// The version of the release image, if it is one to which the cluster may go.
+/// Returns the version of the release image, if the cluster may be upgraded to it.
 fn image(cluster: &Value) -> Result<&str, String> {
     let image = cluster["spec"]["release"]["image"].as_str().unwrap_or_default();
     if annotation(cluster, RELEASES) == Some(UNREACHABLE) {

@@ -1,4 +1,4 @@
-//! Node pools of platform None: nobody makes machines for them.
+//! Node pools of platform None: no machines are created for them.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(super) fn tend(look: &mut ReadView<'_>, pool: &Value) {
     look.keep_status(&target, pool, &status);
 }
 
-/// Enters the cluster behind the owners that are there.
+/// Adds the cluster after the existing owner references.
 fn own(target: &ObjectRef, pool: &Value, cluster: &Value) -> Option<Action> {
     let uid = metadata(cluster, "uid");
     let mut owners = pool["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
@@ -90,7 +90,7 @@ fn status(look: &mut ReadView<'_>, target: &ObjectRef, pool: &Value, cluster: &V
         }
     };
     if is_complete {
-        // Of replicas that nobody makes, none is there either.
+        // No machines are created, so no replicas exist.
         let (reason, message) = match spec["replicas"].as_i64().unwrap_or(0) {
             0 => ("AsExpected", "NodePool set to no replicas"),
             _ => ("NoMachines", "Platform None makes no machines."),
@@ -103,7 +103,8 @@ fn status(look: &mut ReadView<'_>, target: &ObjectRef, pool: &Value, cluster: &V
     status
 }
 
-/// How far what nodes start from is. A pass goes no further than the first thing that is missing; returns whether none is.
+/// Evaluates the progress of the ignition payload. A pass stops at the first missing prerequisite; returns whether none is
+/// missing.
 fn ignition(
     look: &mut ReadView<'_>,
     target: &ObjectRef,
@@ -135,14 +136,14 @@ fn ignition(
     true
 }
 
-/// The versions of a cluster's history, newest first, and whether each is complete.
+/// Returns the versions of a cluster's history, newest first, and whether each is complete.
 fn history(cluster: &Value) -> impl DoubleEndedIterator<Item = (&str, bool)> {
     let history = cluster["status"]["version"]["history"].as_array().into_iter().flatten();
     history.filter_map(|entry| Some((entry["version"].as_str()?, entry["state"] == "Completed")))
 }
 
-/// The version of a release image. No minor version above that of the cluster is taken: the newest that is complete, or at
-/// first that of its spec.
+/// Returns the version of a release image. Its minor version must not be above that of the cluster: the newest complete version,
+/// or at first that of its spec.
 fn release<'a>(image: &'a str, cluster: &Value) -> Result<&'a str, String> {
     if annotation(cluster, RELEASES) == Some(UNREACHABLE) {
         return Err(release::unreachable(image));
@@ -158,7 +159,7 @@ fn release<'a>(image: &'a str, cluster: &Value) -> Result<&'a str, String> {
     }
 }
 
-/// Why a version is no match for that of the cluster: the newest that is complete, or at first the oldest of all.
+/// Returns why a version does not match that of the cluster: the newest complete version, or at first the oldest of all.
 fn skew(version: &str, cluster: &Value) -> Option<String> {
     let complete = history(cluster).find(|(_, is_complete)| *is_complete);
     let (hosted, _) = complete.or_else(|| history(cluster).next_back())?;
@@ -167,7 +168,8 @@ fn skew(version: &str, cluster: &Value) -> Option<String> {
     })
 }
 
-/// Whether what nodes start from is generated. Each change of the spec has a token of its own, whose Secret takes a while.
+/// Returns whether the ignition payload is generated. Each change of the spec has a token of its own, and its Secret takes a
+/// while.
 fn has_payload(look: &mut ReadView<'_>, target: &ObjectRef, pool: &Value) -> bool {
     let mut conditions = pool["status"]["conditions"].as_array().into_iter().flatten();
     let Some(before) = conditions.find(|condition| condition["type"] == "ValidGeneratedPayload") else {

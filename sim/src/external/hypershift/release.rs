@@ -1,10 +1,10 @@
-//! Release images: what their tags tell.
+//! Release images and their tags.
 
-/// What a reference by digest is taken for: the registry that would know is not asked.
+/// The assumed version of a reference by digest: no registry is queried.
 const BY_DIGEST: &str = "4.19.0";
 const ARCHITECTURES: [&str; 7] = ["-multi", "-x86_64", "-amd64", "-arm64", "-aarch64", "-ppc64le", "-s390x"];
 
-/// The version of a release image; none if it is no release image. One whose tag contains `bad` is none.
+/// Returns the version of a release image; none if it is not a release image. An image with a tag that contains `bad` is not one.
 pub(super) fn version(image: &str) -> Option<&str> {
     if image.contains('@') {
         return Some(BY_DIGEST);
@@ -14,19 +14,19 @@ pub(super) fn version(image: &str) -> Option<&str> {
     (!tag.contains("bad") && minor(version).is_some()).then_some(version)
 }
 
-/// Major and minor of a version `x.y.z…`.
+/// Returns major and minor of a version `x.y.z…`.
 pub(super) fn minor(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.splitn(3, '.');
     let (major, minor) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     parts.next()?.starts_with(|digit: char| digit.is_ascii_digit()).then_some((major, minor))
 }
 
-/// What HyperShift says where the registry of a release image can't be reached.
+/// Returns HyperShift's message if the registry of a release image is unreachable.
 pub(super) fn unreachable(image: &str) -> String {
     format!("failed to lookup release image {image}: dial tcp: i/o timeout")
 }
 
-/// Major, minor and patch of a version, by which two are ordered. Pre-releases count as what they precede.
+/// Returns major, minor and patch of a version, for ordering. A pre-release counts as the release that it precedes.
 pub(super) fn order(version: &str) -> Option<(u32, u32, u32)> {
     let (major, minor) = minor(version)?;
     let patch = version.splitn(3, '.').nth(2)?;
@@ -34,13 +34,14 @@ pub(super) fn order(version: &str) -> Option<(u32, u32, u32)> {
     Some((major, minor, patch.get(..digits)?.parse().ok()?))
 }
 
-/// The image as HyperShift writes it into histories: by its digest. No registry is asked: the digest follows from the text.
+/// Returns the image as HyperShift writes it into histories: by its digest. No registry is queried: the digest follows from the
+/// text.
 pub(super) fn resolved(image: &str) -> String {
     if image.contains('@') {
         return image.to_owned();
     }
     let (path, tag) = image.rsplit_once(':').unwrap_or((image, "latest"));
-    // FNV-1a: any digest will do that differs where the images do.
+    // FNV-1a: any digest is suitable that differs for different images.
     let hash = tag.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

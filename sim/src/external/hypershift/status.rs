@@ -1,4 +1,4 @@
-//! What the status of a HostedCluster tells.
+//! The status of a HostedCluster.
 
 use lockstep_core::engine::conditions::Status::{False, True, Unknown};
 use lockstep_core::object::{ObjectRef, annotation};
@@ -11,10 +11,10 @@ use super::{AILS, FLAPPING, NO_NODES, NODES, api_server_service, release};
 use crate::external::read_view::ReadView;
 use crate::external::status::{Findings, is_true};
 
-/// How many versions a history goes back.
+/// Maximum number of versions in a history.
 const HISTORY: usize = 10;
 
-/// The status as it should be now.
+/// Returns the status as it should be now.
 pub(super) fn of(
     look: &mut ReadView<'_>,
     target: &ObjectRef,
@@ -66,7 +66,7 @@ pub(super) fn of(
         Err(trouble) if trouble.condition != RECONCILE_ERROR => {
             findings.set("Progressing", False, "Blocked", &trouble.message);
         }
-        // The first version is no progress.
+        // The installation of the first version is not an upgrade.
         Ok(_) if rolling && !first => {
             findings.set("Progressing", True, "Progressing", "A version is being rolled out.");
         }
@@ -84,7 +84,7 @@ pub(super) fn of(
     status
 }
 
-/// That a control plane ails, or does no longer, shows after a while.
+/// Sets the health of the control plane. A failure, and its end, are reported after a while.
 fn health(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, findings: &mut Findings) {
     let (ails, was_degraded) = (annotation(cluster, AILS).is_some(), is_true(cluster, "Degraded"));
     let turns = ails != was_degraded && look.after(target, "health");
@@ -96,12 +96,12 @@ fn health(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, findings
     }
 }
 
-/// Whether a status tells where the API server is reached.
+/// Returns whether a status has the endpoint of the API server.
 fn is_known(status: &Value) -> bool {
     status["controlPlaneEndpoint"]["host"].as_str().is_some_and(|host| !host.is_empty())
 }
 
-/// Whether what users wrote can be brought about.
+/// Sets the conditions about the validity of the spec.
 fn validity(findings: &mut Findings, judged: &Result<&str, Trouble>) {
     for condition in ["ValidConfiguration", "ValidReleaseImage"] {
         match judged {
@@ -119,7 +119,7 @@ fn validity(findings: &mut Findings, judged: &Result<&str, Trouble>) {
     }
 }
 
-/// Enters how far the control plane is. Returns the first thing that is missing for it to be available.
+/// Sets the progress of the control plane. Returns the first missing prerequisite of its availability.
 fn infrastructure(
     look: &mut ReadView<'_>,
     target: &ObjectRef,
@@ -127,7 +127,7 @@ fn infrastructure(
     findings: &mut Findings,
 ) -> Option<(&'static str, &'static str)> {
     let was_available = is_true(cluster, "Available");
-    // What has come about stays, so that only what is new takes time.
+    // A component that is ready remains ready, so only new components take time.
     let mut stands = |look: &mut ReadView<'_>, condition, reasons: [&'static str; 2], possible: bool| {
         let holds = possible && (is_true(cluster, condition) || look.after(target, condition));
         if holds {
@@ -167,8 +167,8 @@ fn infrastructure(
     }
 }
 
-/// Keeps the two histories: that of the control plane completes by itself, that of the whole cluster after it, and only with
-/// nodes.
+/// Updates the two histories. The history of the control plane completes on its own; that of the whole cluster completes after
+/// it, and only with nodes.
 fn versions(
     look: &mut ReadView<'_>,
     target: &ObjectRef,
@@ -185,7 +185,7 @@ fn versions(
         entry["startedTime"] = time.clone();
         let mut of_all = entry.clone();
         of_all["verified"] = false.into();
-        // The schema demands it, and a merge patch has no way to say null.
+        // The schema requires it, and a merge patch can't set null.
         of_all["completionTime"] = time.clone();
         for (field, entry) in [("controlPlaneVersion", entry), ("version", of_all)] {
             let mut history = status[field]["history"].as_array().cloned().unwrap_or_default();

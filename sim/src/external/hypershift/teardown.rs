@@ -1,4 +1,4 @@
-//! What becomes of a HostedCluster that is deleted: node pools, Service and namespace go before it.
+//! Deletes a HostedCluster: its node pools, Service and namespace are removed first.
 
 use lockstep_core::engine::action::Action;
 use lockstep_core::engine::finalizer;
@@ -27,7 +27,7 @@ pub(super) fn tend(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value)
     let namespace = ObjectRef::cluster(&namespace_kind(), service.namespace.as_deref().unwrap_or_default());
     if let Some(found) = look.get(&namespace) {
         delete(look, &namespace, found);
-        // Whether it goes is up to another controller, which may not run.
+        // Another controller removes it, and may not be running.
         if !is_deleting(found) {
             return;
         }
@@ -37,7 +37,7 @@ pub(super) fn tend(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value)
     }
 }
 
-/// Whether a NodePool is one of a HostedCluster.
+/// Returns whether a NodePool belongs to a HostedCluster.
 pub(super) fn belongs_to(pool: &Value, cluster: &Value) -> bool {
     metadata(pool, "namespace") == metadata(cluster, "namespace")
         && pool["spec"]["clusterName"] == metadata(cluster, "name")

@@ -1,4 +1,4 @@
-//! A pool: which addresses it holds, and which Services may have them.
+//! A pool: its addresses, and the Services that may use them.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::addresses::Range;
 use super::super::labels;
 
-/// A pool as MetalLB's configuration has it.
+/// A pool in MetalLB's configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pool {
     pub(super) name: String,
@@ -18,12 +18,13 @@ pub(super) struct Pool {
     namespaces: Vec<String>,
     namespace_selectors: Vec<Value>,
     service_selectors: Vec<Value>,
-    /// Lower ones are used first: those that are for some Services by their priority, if they have one; then those for all.
+    /// The order in which pools are used, lowest first: pools for selected Services by their priority, if they have one; then
+    /// those for all.
     rank: (bool, bool, u64),
 }
 
 impl Pool {
-    /// Reads a pool; none if one of its ranges can't be read.
+    /// Parses a pool; none if one of its ranges is invalid.
     pub(super) fn read(pool: &Value) -> Option<Self> {
         let spec = &pool["spec"];
         let allocation = &spec["serviceAllocation"];
@@ -45,17 +46,17 @@ impl Pool {
         })
     }
 
-    /// Which of several pools is used first: the lower one.
+    /// Returns the order in which pools are used, lowest first.
     pub(super) fn rank(&self) -> (bool, bool, u64) {
         self.rank
     }
 
-    /// Whether two pools hold the same address: MetalLB refuses such a configuration.
+    /// Returns whether two pools contain the same address: MetalLB refuses such a configuration.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         self.ranges.iter().any(|range| other.ranges.iter().any(|other| range.overlaps(other)))
     }
 
-    /// Adds the namespaces that its selectors match. Where the list stays empty, every namespace may use the pool.
+    /// Adds the namespaces that its selectors match. If the list stays empty, every namespace may use the pool.
     pub(super) fn resolve(&mut self, namespaces: &[&Value]) {
         let is_matched = |namespace: &&&Value| {
             self.namespace_selectors.iter().any(|selector| labels::matches(selector, namespace))
@@ -65,7 +66,7 @@ impl Pool {
         self.namespaces.extend(matched);
     }
 
-    /// Whether a Service may have its addresses.
+    /// Returns whether a Service may use its addresses.
     pub(super) fn serves(&self, service: &Value) -> bool {
         let namespace = metadata(service, "namespace");
         let wanted = annotation(service, "metallb.io/address-pool");
@@ -83,18 +84,18 @@ impl Pool {
         !(self.avoid_buggy && buggy)
     }
 
-    /// Whether an address is one of its own.
+    /// Returns whether it contains an address.
     pub(super) fn holds(&self, address: IpAddr) -> bool {
         self.may_give(address) && self.ranges.iter().any(|range| range.contains(address))
     }
 
-    /// The first address that is free, if Services that ask for none get one from here.
+    /// Returns the first free address, if the pool has automatic assignment.
     pub(super) fn next(&self, is_free: impl Fn(&IpAddr) -> bool) -> Option<IpAddr> {
         let mut all = self.ranges.iter().flat_map(Range::iter);
         self.auto_assign.then(|| all.find(|address| self.may_give(*address) && is_free(address)))?
     }
 
-    /// How many addresses of a family it holds.
+    /// Returns the number of its addresses of a family.
     pub(super) fn size(&self, is_v4: bool) -> u64 {
         let ranges = self.ranges.iter().filter(|range| range.is_v4() == is_v4);
         ranges.map(Range::size).fold(0, u64::saturating_add)

@@ -1,4 +1,4 @@
-//! What can be searched by.
+//! The fields of a search.
 
 use std::borrow::Cow;
 
@@ -18,19 +18,19 @@ pub(in crate::hyperfleet) enum Field {
     Label(String),
     /// A path into the specification.
     Spec(Vec<String>),
-    /// The status of a condition; it can only be equal to something.
+    /// The status of a condition; it supports only equality.
     Condition(String),
     LastUpdated(String),
     LastTransition(String),
     ObservedGeneration(String),
 }
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Type {
-    /// A text of the database.
+    /// A text column of the database.
     Text,
-    /// A text within JSON, which numbers may be compared with.
+    /// A text within JSON, which may be compared with numbers.
     Json,
     Number,
     Time,
@@ -87,7 +87,7 @@ impl Field {
         }
     }
 
-    /// Whether it is about a condition.
+    /// Returns whether it refers to a condition.
     pub(in crate::hyperfleet) fn is_of_condition(&self) -> bool {
         matches!(
             self,
@@ -95,7 +95,7 @@ impl Field {
         )
     }
 
-    /// What the resource holds there; none for SQL's NULL.
+    /// Returns the resource's value; none for SQL's NULL.
     pub(in crate::hyperfleet) fn of<'a>(&self, resource: &'a Resource) -> Option<Value<'a>> {
         let text = |text: &'a str| Value::Text(Cow::Borrowed(text));
         let condition = |kind: &str| -> Option<&'a Condition> { resource.condition(kind) };

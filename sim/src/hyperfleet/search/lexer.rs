@@ -1,17 +1,17 @@
-//! From text to tokens.
+//! Splits a text into tokens.
 
 use super::Refused;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
-    /// A field or a keyword. Slashes and dots belong to it; a hyphen does not.
+    /// A field or a keyword. Slashes and dots belong to it; hyphens do not.
     Word(String),
     Text(String),
     Number(i64),
     Symbol(&'static str),
 }
 
-/// Longer symbols before those that they begin with. The hyphen is known only to be refused by the parser.
+/// Longer symbols come before their prefixes. The hyphen is a token only so that the parser can refuse it.
 const SYMBOLS: [&str; 12] = ["!=", "<=", ">=", "=", "<", ">", "(", ")", "[", "]", ",", "-"];
 
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Refused> {
@@ -31,7 +31,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Refused> {
     Ok(tokens)
 }
 
-/// A string in single or double quotes, in which a backslash takes the meaning from the quote after it.
+/// Reads a string in single or double quotes; a backslash escapes the quote after it.
 fn quoted(text: &str, quote: char) -> Result<(Token, usize), Refused> {
     let mut value = String::new();
     let mut letters = text.char_indices().skip(1).peekable();
@@ -42,7 +42,7 @@ fn quoted(text: &str, quote: char) -> Result<(Token, usize), Refused> {
                 letters.next();
             }
             _ if letter == quote => {
-                // The released server takes an empty string for this.
+                // The released server replaces an empty string by this.
                 let value = if value.is_empty() { "=".to_owned() } else { value };
                 return Ok((Token::Text(value), at + 1));
             }

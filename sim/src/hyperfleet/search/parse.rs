@@ -1,4 +1,4 @@
-//! From tokens to tests.
+//! Parses tokens.
 //!
 //! ```text
 //!   any     = all { "or" all }
@@ -16,7 +16,7 @@ use super::lexer::{Token, tokens};
 use super::{Operator, Refused, Test, Value};
 use crate::hyperfleet::Release;
 
-/// Parentheses within parentheses that are followed.
+/// Maximum depth of nested parentheses.
 const DEEPEST: usize = 64;
 
 pub(super) fn parse(text: &str, release: Release) -> Result<Test, Refused> {
@@ -107,7 +107,7 @@ impl Parser {
         Ok(Test::Compare(field, operator, value))
     }
 
-    /// Release 0.3.0 takes few keys of labels.
+    /// Checks the field against the release: 0.3.0 accepts few label keys.
     fn known(&self, field: Field) -> Result<Field, Refused> {
         let is_odd = |c: char| c.is_ascii_uppercase() || matches!(c, '.' | '/');
         match &field {
@@ -134,7 +134,7 @@ impl Parser {
         Ok(Test::In(field, values))
     }
 
-    /// A value that the field can be compared with.
+    /// Parses a value that can be compared with the field.
     fn value(&mut self, field: &Field) -> Result<Value<'static>, Refused> {
         match (field.holds(), self.tokens.next()) {
             (Type::Text | Type::Json, Some(Token::Text(text))) => Ok(Value::Text(Cow::Owned(text))),

@@ -1,4 +1,4 @@
-//! What the translator of release 0.3.1 makes of searches.
+//! The evaluation of searches by release 0.3.1.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::hyperfleet::report;
 use crate::hyperfleet::resource::{Kind, Labels, Status};
 
-/// A cluster that all adapters reported done at ten seconds past the epoch.
+/// Returns a cluster that all adapters have reported as complete, ten seconds after the epoch.
 fn cluster() -> Resource {
     let labels = [
         ("region", "us-east"),
@@ -67,7 +67,7 @@ fn searches_find() {
          status.conditions.Reconciled.last_updated_time < '1970-01-01T00:00:11Z')",
         "status.conditions.Reconciled.last_transition_time >= '1970-01-01T00:00:10Z'",
         "status.conditions.Reconciled.observed_generation = 3",
-        // `and` binds more tightly than `or`.
+        // `and` has a higher precedence than `or`.
         "id='b' or id='b' and id='z'",
     ] {
         assert!(finds(search), "{search}");
@@ -79,11 +79,11 @@ fn searches_pass_over() {
     for search in [
         "labels.region='eu-west'",
         "labels.missing='x'",
-        // SQL: a comparison with nothing is not true.
+        // SQL: a comparison with NULL is not true.
         "labels.missing!='x'",
         "labels.missing like '%'",
         "labels.region is null",
-        // An empty string is taken for an equals sign.
+        // An empty string becomes an equals sign.
         "labels.region=''",
         "labels.region like 'us'",
         "id > 'b'",
@@ -140,7 +140,7 @@ fn searches_are_refused() {
     let room = LONGEST - ADDED.len() - "name=''".len();
     assert!(Search::parse(&format!("name='{}'", "x".repeat(room))).is_ok());
     assert!(Search::parse(&format!("name='{}'", "x".repeat(room + 1))).is_err());
-    // Bytes count, not characters.
+    // The length is in bytes, not in characters.
     assert!(Search::parse(&format!("name='{}'", "é".repeat(room / 2))).is_ok());
     assert!(Search::parse(&format!("name='{}'", "é".repeat(room / 2 + 1))).is_err());
 }

@@ -1,4 +1,4 @@
-//! What holds for all requests.
+//! Properties of all requests.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use proptest::sample::select;
 
 use super::*;
 
-/// One test of a search with what it means, told without the search's own code.
+/// One clause of a search with its meaning, which is evaluated without the search's own code.
 type Clause = (String, fn(&Resource, &str) -> bool, String);
 
 fn clause() -> impl Strategy<Value = Clause> {
@@ -78,7 +78,7 @@ fn percent(text: &str) -> String {
     encoded
 }
 
-/// All ids of a search, page by page.
+/// Returns all ids of a search, page by page.
 fn search(fleet: &mut HyperFleet, search: &str, size: usize) -> Vec<String> {
     let mut found = Vec::new();
     for page in 1.. {
@@ -109,7 +109,7 @@ proptest! {
             if any_of { tests.any(|holds| holds) } else { tests.all(|holds| holds) }
         };
         let mut fleet = HyperFleet::new(Dialect::Released, 0);
-        // Some searches are asked in between, so that kept results are changed, too.
+        // Some searches run in between, so that cached results are updated, too.
         for (change, ask) in changes.iter().map(|(change, ask)| (change, *ask)).chain([(&Change::Remove { id: 'z' }, true)]) {
             apply(&mut fleet, change);
             if ask {

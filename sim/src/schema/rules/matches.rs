@@ -1,5 +1,5 @@
-//! `matches`, as the library has it, but for the expressions that it keeps: rules ask for the same few over and over, and
-//! to compile one takes longer than everything else that a write does.
+//! `matches`, as in the library, but with a cache of compiled expressions: rules use the same few repeatedly, and the compilation
+//! of one takes longer than the rest of a write.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use kube_cel::cel::extractors::This;
 use kube_cel::cel::{ExecutionError, FunctionContext};
 use regex::Regex;
 
-/// How many expressions are kept. Only rules that make them up from values need more.
+/// Maximum number of cached expressions. Only rules that compute expressions from values need more.
 const KEPT_MAX: usize = 256;
 
 thread_local! {

@@ -1,4 +1,4 @@
-//! Values as rules see them.
+//! The values in rules.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -12,7 +12,7 @@ use crate::cause::text;
 use crate::schema::node::{Extra, Kind};
 use crate::schema::{At, DEPTH_MAX};
 
-/// Names that the language keeps for itself.
+/// Reserved names of the language.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -37,8 +37,8 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// Converts a value by its type: numbers of type `number` are floats, dates and durations are no strings, and declared
-/// fields go by names that the language can write.
+/// Converts a value by its type: numbers of type `number` are floats, dates and durations are not strings, and declared fields
+/// have names that are valid in the language.
 pub(super) fn convert(functions: &Context<'static>, at: At<'_>, value: &Value, depth: usize) -> CelValue {
     if depth > DEPTH_MAX {
         return CelValue::Null;
@@ -67,7 +67,7 @@ pub(super) fn convert(functions: &Context<'static>, at: At<'_>, value: &Value, d
             let entries = map.iter().filter_map(|(key, value)| {
                 let field = at.field(key);
                 let child = field.or_else(|| at.child(key))?;
-                // A field that is null is not there.
+                // A null field counts as absent.
                 if value.is_null() && field.is_some() {
                     return None;
                 }
@@ -80,7 +80,7 @@ pub(super) fn convert(functions: &Context<'static>, at: At<'_>, value: &Value, d
     }
 }
 
-/// What is wrong with a value of another type than rules expect; such values get here when they were stored before.
+/// Returns what is wrong with a value of another type than rules expect. Such values were stored before the schema changed.
 pub(super) fn misfit(at: At<'_>, value: &Value) -> Option<String> {
     let actual = text::type_name(value);
     if at.node().int_or_string && !(value.is_string() || value.is_i64()) {
@@ -111,7 +111,7 @@ pub(super) fn misfit(at: At<'_>, value: &Value) -> Option<String> {
     Some(format!("invalid data, expected {expected}, got {actual}"))
 }
 
-/// An optional value, for rules that also run when there is no old value.
+/// Returns an optional value, for rules that also run when there is no old value.
 pub(super) fn optional(functions: &Context<'static>, value: Option<CelValue>) -> CelValue {
     match value {
         Some(value) => call(functions, &OPTIONAL_OF, Some(value)),
@@ -137,7 +137,7 @@ fn parsed(functions: &Context<'static>, format: Option<&str>, string: &str) -> C
     }
 }
 
-/// An expression of ours over `x`: to compile one takes longer than to evaluate it.
+/// An expression of this module over `x`, compiled once: compilation takes longer than evaluation.
 type Expression = LazyLock<Option<Program>>;
 
 static OPTIONAL_OF: Expression = LazyLock::new(|| Program::compile("optional.of(x)").ok());
@@ -154,7 +154,7 @@ fn call(functions: &Context<'static>, expression: &Expression, value: Option<Cel
     program.execute(&scope).ok()
 }
 
-/// A field's name as rules write it.
+/// Returns a field's name in the notation of rules.
 fn escape(name: &str) -> String {
     if RESERVED.contains(&name) {
         return format!("__{name}__");

@@ -1,16 +1,16 @@
-//! What the keywords of a schema demand of each other.
+//! The dependencies between the keywords of a schema.
 
 use serde_json::{Map, Value};
 
 use super::{DEPTH_MAX, EMBEDDED, PRESERVE, entries, flag, is_convertible, text};
 use crate::cause::Cause;
 
-/// What a place in the schema forbids.
+/// The restrictions at a position in the schema.
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'a> {
     is_root: bool,
     in_metadata: bool,
-    /// The top-level field that may have no defaults.
+    /// The top-level field that must not have defaults.
     no_defaults: Option<&'a str>,
 }
 
@@ -119,7 +119,7 @@ fn unsupported(schema: &Map<String, Value>, path: &str, scope: Scope<'_>, causes
     }
 }
 
-/// `type` must be what an extension is for.
+/// Checks that `type` matches an extension.
 fn typed_for(schema: &Map<String, Value>, path: &str, wanted: &str, extension: &str) -> Option<Cause> {
     let kind = text(schema, "type");
     let detail = format!("must be {wanted} if {extension} is specified");
@@ -314,7 +314,7 @@ fn rules(schema: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Whether `.a.b` or `['a']` leads to something that the schema declares.
+/// Returns whether `.a.b` or `['a']` refers to a declared field of the schema.
 fn is_path(schema: &Map<String, Value>, path: &str) -> bool {
     let path = path.replace("['", ".").replace("']", "");
     let Some(path) = path.strip_prefix('.') else { return false };

@@ -1,4 +1,4 @@
-//! Value validations under `allOf`, `anyOf`, `oneOf` and `not` may narrow the structure, not add to it.
+//! Value validations under `allOf`, `anyOf`, `oneOf` and `not` may narrow the structure, but not extend it.
 
 use regex::Regex;
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{DEPTH_MAX, entries, text};
 use crate::cause::Cause;
 
-/// The places where `anyOf: [integer, string]` is the idiom for values of both types.
+/// The positions at which `anyOf: [integer, string]` is the idiom for values of both types.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Skip {
     any_of: bool,
@@ -101,7 +101,7 @@ fn nested(schema: &Map<String, Value>, skip: Skip, path: &str, depth: usize, cau
     }
 }
 
-/// What value validations speak of must be declared.
+/// Checks that value validations refer only to declared fields.
 pub(super) fn completeness(
     validations: &Map<String, Value>,
     structure: &Map<String, Value>,

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use crate::schema::Schema;
 
-/// The causes that a schema with this `spec` gives.
+/// Returns the causes of a schema with this `spec`.
 fn causes(spec: &Value) -> Vec<String> {
     let schema = json!({"type": "object", "properties": {"spec": spec}});
     let causes = Schema::from_crd(&schema).err().unwrap_or_default();

@@ -1,18 +1,18 @@
-//! Objects inside of objects say what they are.
+//! Embedded objects must have a type.
 
 use serde_json::Value;
 
 use crate::cause::Cause;
 use crate::schema::{At, DEPTH_MAX};
 
-/// What is wrong with the types that embedded objects give themselves.
+/// Returns what is wrong with the types of embedded objects.
 pub(in crate::schema) fn embedded(root: At<'_>, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     visit(root, object, "", 0, &mut |embedded, path| type_meta(embedded, path, &mut causes));
     causes
 }
 
-/// The metadata of embedded objects, with their paths.
+/// Returns the metadata of embedded objects, with their paths.
 pub(in crate::schema) fn metadata(root: At<'_>, object: &Value) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     visit(root, object, "", 0, &mut |embedded, path| {
@@ -22,7 +22,7 @@ pub(in crate::schema) fn metadata(root: At<'_>, object: &Value) -> Vec<(String, 
     found
 }
 
-/// Looks at every object inside of another.
+/// Visits every object inside of another.
 fn visit(at: At<'_>, value: &Value, path: &str, depth: usize, look: &mut impl FnMut(&Value, &str)) {
     if depth > DEPTH_MAX {
         return;

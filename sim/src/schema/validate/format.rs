@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::schema::node::{Kind, Node};
 
-/// Formats that are checked; all others say nothing.
+/// Formats that are checked; all others are ignored.
 const CHECKED: [&str; 18] = [
     "bsonobjectid",
     "uri",
@@ -32,7 +32,7 @@ const CHECKED: [&str; 18] = [
 /// Formats of names, which keep their dashes in messages.
 const NAMES: [&str; 2] = ["k8s-short-name", "k8s-long-name"];
 
-/// The format of a node, if the server knows it for the node's type.
+/// Returns the format of a node, if the server supports it for the node's type.
 pub(super) fn applicable(node: &Node) -> Option<&str> {
     let format = node.format.as_deref().filter(|format| !format.is_empty())?;
     let known = match node.kind {
@@ -46,7 +46,7 @@ pub(super) fn applicable(node: &Node) -> Option<&str> {
     (known && !node.int_or_string).then_some(format)
 }
 
-/// Whether a string has a format.
+/// Returns whether a string has a format.
 pub(super) fn is_valid(format: &str, string: &str) -> bool {
     match format.replace('-', "").as_str() {
         "ipv4" => string.parse::<Ipv4Addr>().is_ok(),
@@ -122,7 +122,7 @@ fn is_date_time(string: &str) -> bool {
 }
 
 fn is_hostname(string: &str) -> bool {
-    // One label with a dash in second place at most, or labels that end in one of letters.
+    // One label with a dash in second place at most, or labels of which the last consists of letters.
     const PATTERN: &str = r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$";
     static HOSTNAME: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PATTERN).ok());
     HOSTNAME.as_ref().is_some_and(|pattern| pattern.is_match(string))
@@ -130,7 +130,7 @@ fn is_hostname(string: &str) -> bool {
         && string.split('.').all(|label| label.len() <= 63)
 }
 
-/// Either the notation of the server's language, or anything that holds a number with a unit of time.
+/// Returns whether a string is a duration: either in Go's notation, or any text that contains a number with a unit of time.
 fn is_duration(string: &str) -> bool {
     const SHORT: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
     const LONG: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];

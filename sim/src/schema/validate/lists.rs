@@ -1,4 +1,4 @@
-//! Lists that are sets, or maps by key, hold nothing twice.
+//! Lists that are sets, or maps by key, must not contain duplicates.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::cause::Cause;
 use crate::schema::node::ListType;
 use crate::schema::{At, DEPTH_MAX};
 
-/// The items that stand twice.
+/// Returns the causes for duplicate items.
 pub(in crate::schema) fn lists(root: At<'_>, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     if object.is_object() {
@@ -68,7 +68,7 @@ fn by_key(keys: &[String], list: &[Value], path: &str, causes: &mut Vec<Cause>) 
     );
 }
 
-/// The indexes of second occurrences.
+/// Returns the indexes of second occurrences.
 fn twins(list: &[Value]) -> Vec<usize> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut second = |item: &Value| {

@@ -58,7 +58,7 @@ pub(super) fn check(
     }
 }
 
-/// Integers are compared with the whole part of a bound, unless the bound does not fit the type.
+/// Integers are compared with the integer value of a bound, unless the bound does not fit the type.
 fn as_compared(number: &Number, bound: f64, unfit: bool) -> f64 {
     if number.is_f64() || unfit { bound } else { bound.trunc() }
 }
@@ -72,7 +72,7 @@ fn is_multiple(value: f64, factor: f64) -> bool {
     (quotient - quotient.round()).abs() < 1e-9
 }
 
-/// The range that type and format give.
+/// The range of the type and format.
 struct Range {
     kind: &'static str,
     format: Option<&'static str>,
@@ -99,7 +99,7 @@ impl Range {
             ("integer", Some("int32")) => {
                 value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&value)
             }
-            // 2^63 is the first float that no integer of 64 bits holds.
+            // 2^63 is the first float that exceeds every 64-bit integer.
             ("integer", _) => {
                 value.fract() == 0.0 && (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(&value)
             }

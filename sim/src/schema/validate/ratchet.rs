@@ -1,21 +1,21 @@
-//! Matches old values with new ones, so that what did not change is not judged anew.
+//! Matches old values with new ones, so that unchanged values are not validated again.
 
 use serde_json::Value;
 
 use crate::schema::node::ListType;
 use crate::schema::{At, DEPTH_MAX};
 
-/// The old item that a new one of a list with keys stems from.
+/// Returns the old item that matches a new one of a list with keys.
 pub(in crate::schema) fn matching<'v>(at: At<'_>, old: &'v Value, item: &Value) -> Option<&'v Value> {
     let Some(ListType::Map(keys)) = &at.node().list else { return None };
-    // Items that lack a key can't be told from each other.
+    // Items without a key can't be distinguished.
     let key =
         |item: &Value| -> Option<Vec<Value>> { keys.iter().map(|key| item.get(key).cloned()).collect() };
     let wanted = key(item)?;
     old.as_array()?.iter().find(|other| key(other).as_ref() == Some(&wanted))
 }
 
-/// Whether nothing changed, as far as the schema lets old and new be matched.
+/// Returns whether nothing changed, as far as the schema allows old and new values to be matched.
 pub(in crate::schema) fn unchanged(at: At<'_>, old: &Value, new: &Value, depth: usize) -> bool {
     if depth > DEPTH_MAX {
         return false;

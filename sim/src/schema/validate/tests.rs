@@ -8,7 +8,7 @@ fn spec(property: &Value) -> Schema {
     .unwrap()
 }
 
-/// The causes that a value of `spec.x` gives, as `reason field: message`.
+/// Returns the causes for a value of `spec.x`, as `reason field: message`.
 fn causes(property: &Value, value: &Value) -> Vec<String> {
     let object = json!({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a"}, "spec": {"x": value}});
     spec(property)

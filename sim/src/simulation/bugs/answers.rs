@@ -1,4 +1,4 @@
-//! Mistakes about what an answer means.
+//! Mistakes in the handling of answers.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub(super) const BUGS: &[Bug] = &[
     },
 ];
 
-/// What the server would have answered, had it done what it was asked.
+/// Returns the answer that the server would have given after success.
 fn as_if_done(action: &Action) -> Success {
     match action {
         Action::Apply { manifest, .. }
@@ -123,7 +123,7 @@ impl Flaw for UnavailableIsNotFound {
     }
 }
 
-/// The applies are sent, and their real answers come to nobody.
+/// Sends the applies, but discards their real answers.
 #[derive(Default)]
 struct AppliesAreAssumed {
     sent: Vec<Request>,

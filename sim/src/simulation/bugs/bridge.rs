@@ -133,7 +133,7 @@ struct TakesOver;
 
 impl Flaw for TakesOver {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        // Nor is it looked for what is there.
+        // The bug also skips the read of the existing object.
         let is_copy = request.action.target().is_some_and(|target| target.name.ends_with("-ssh-key"));
         if is_copy && is(&request.action, "get", "Secret") {
             return Some(Err(Failure::new(Class::NotFound, "not found")));
@@ -330,7 +330,7 @@ impl Flaw for TakesDpuClusterOver {
     }
 }
 
-/// Takes a DPUCluster its kubeconfig.
+/// Returns an action that removes the kubeconfig from a DPUCluster.
 fn disconnect(target: ObjectRef) -> Action {
     let patch = Arc::new(json!({ "spec": { "kubeconfig": null } }));
     Action::Patch { target, subresource: None, patch }
@@ -401,7 +401,7 @@ impl Flaw for HidesDegradation {
     }
 }
 
-/// Changes what the machine is told of the objects of a kind.
+/// Changes the objects of a kind in an event.
 fn retell(event: Event, kind_name: &str, change: impl FnOnce(&mut Value)) -> Event {
     match event {
         Event::Applied { kind, object } if kind.kind == kind_name => {

@@ -1,4 +1,4 @@
-//! Mistakes about time.
+//! Mistakes in the handling of time.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(super) const BUGS: &[Bug] = &[
     },
 ];
 
-/// What the machine takes for the monotonic time, against what it is.
+/// The difference between the time that the machine uses as monotonic and the real monotonic time.
 #[derive(Default)]
 struct WallClock {
     first: Option<Wall>,
@@ -49,7 +49,7 @@ struct WallClock {
 impl Flaw for WallClock {
     fn now(&mut self, now: Now) -> Now {
         let first = *self.first.get_or_insert(now.wall);
-        // Enough room for a clock that jumps back.
+        // Enough room for a clock that jumps backwards.
         let told = Duration::from_hours(48) + (now.wall - first);
         let told = told.saturating_sub(first - now.wall);
         let real = now.monotonic.elapsed();
@@ -67,7 +67,7 @@ impl Flaw for WallClock {
 struct FastClock;
 
 impl Flaw for FastClock {
-    /// The machine counts wrong; what it tells of itself is put right, or it would give itself away.
+    /// The machine measures wrong durations. They are corrected in its notes; otherwise they would reveal the bug.
     fn step(&mut self, step: &mut Step) {
         for note in &mut step.notes {
             if let Note::Reconciled { took, .. } = note {

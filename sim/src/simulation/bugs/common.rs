@@ -1,4 +1,4 @@
-//! What the bugs of several controllers have in common.
+//! Code that the bugs of several controllers share.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -14,12 +14,12 @@ use serde_json::Value;
 use super::Flaw;
 use crate::simulation::history::reference;
 
-/// Whether an action is of this name, and about an object of this kind.
+/// Returns whether an action has this name and targets an object of this kind.
 pub(super) fn is(action: &Action, name: &str, kind: &str) -> bool {
     action.name() == name && action.target().is_some_and(|target| target.kind.kind == kind)
 }
 
-/// Changes what is written of a kind.
+/// Changes what is written to objects of a kind.
 pub(super) fn change(request: &mut Request, kind: &str, change: impl FnOnce(&mut Value)) {
     if let Action::Apply { target, manifest } | Action::Create { target, manifest } = &mut request.action
         && target.kind.kind == kind
@@ -30,7 +30,7 @@ pub(super) fn change(request: &mut Request, kind: &str, change: impl FnOnce(&mut
     }
 }
 
-/// A kind that may go unheard.
+/// A kind for which events can be dropped.
 pub(super) trait Unheard {
     const KIND: &'static str;
 }
@@ -47,7 +47,7 @@ impl Unheard for DpuClusters {
     const KIND: &'static str = "DPUCluster";
 }
 
-/// Once a kind has been listed, nothing more is heard of it.
+/// Drops all events of a kind after its first list.
 pub(super) struct Deaf<K> {
     listed: bool,
     to: PhantomData<K>,
@@ -77,7 +77,7 @@ impl<K: Unheard> Flaw for Deaf<K> {
     }
 }
 
-/// Asks for something that the machine has not asked for.
+/// Sends requests that the machine has not requested.
 #[derive(Default)]
 pub(super) struct Extra(u64);
 
@@ -88,7 +88,7 @@ impl Extra {
     }
 }
 
-/// The finalizer is answered as if it had been written.
+/// Answers the write of the finalizer as a success without sending it.
 #[derive(Default)]
 pub(super) struct NoFinalizer {
     seen: BTreeMap<ObjectRef, Arc<Value>>,
@@ -134,7 +134,7 @@ impl Flaw for TellsSecrets {
     }
 }
 
-/// What is base64, as text.
+/// Decodes base64 to text.
 pub(super) fn decoded(encoded: &str) -> String {
     String::from_utf8_lossy(&STANDARD.decode(encoded).unwrap_or_default()).into_owned()
 }

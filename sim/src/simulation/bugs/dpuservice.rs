@@ -125,7 +125,7 @@ impl Flaw for TakesOver {
     }
 }
 
-/// What the watches have shown of the kinds that matter.
+/// The objects of the relevant kinds, as the watches delivered them.
 #[derive(Default)]
 struct Known {
     objects: BTreeMap<ObjectRef, Arc<Value>>,
@@ -133,7 +133,7 @@ struct Known {
 }
 
 impl Known {
-    /// Takes an event in. Returns the object that it is about, if it is of a kind.
+    /// Processes an event. Returns its object, if it is of the kind.
     fn absorb(&mut self, event: &Event, kind_name: &str) -> Option<(ObjectRef, Arc<Value>)> {
         match event {
             Event::Applied { kind, object } => {
@@ -149,7 +149,7 @@ impl Known {
         }
     }
 
-    /// Asks for the removal of all objects of a kind that are so.
+    /// Requests the deletion of all objects of a kind that match.
     fn remove(&mut self, step: &mut Step, kind: &str, is_so: impl Fn(&Value) -> bool) {
         for (target, object) in &self.objects {
             if target.kind.kind == kind && is_so(object) && !is_deleting(object) {
@@ -184,7 +184,7 @@ impl Flaw for LetsGo {
     }
 }
 
-/// Removes something of a cluster too early.
+/// Removes the objects of a cluster too early.
 #[derive(Default)]
 struct Eager {
     known: Known,
@@ -192,7 +192,7 @@ struct Eager {
 }
 
 impl Eager {
-    /// Gives a cluster up that is seen to be so.
+    /// Marks the cluster of an event as removed, if it matches.
     fn hear(&mut self, event: &Event, is_so: impl Fn(&Value) -> bool) {
         if let Some((target, cluster)) = self.known.absorb(event, "DPUCluster")
             && is_so(&cluster)
@@ -201,7 +201,7 @@ impl Eager {
         }
     }
 
-    /// Removes the objects of a kind that were made for it.
+    /// Removes the objects of a kind that were created for it.
     fn remove(&mut self, step: &mut Step, kind: &str) {
         if let Some(cluster) = self.given_up.take() {
             self.known.remove(step, kind, |object| label(object, CLUSTER_NAME) == Some(&cluster));
@@ -375,7 +375,7 @@ impl Flaw for Annotates {
     }
 }
 
-/// The service stays, so that it is the cluster that goes.
+/// The service remains, so the removal of the cluster is the cause.
 #[derive(Default)]
 struct LeavesApplications {
     known: Known,

@@ -1,4 +1,4 @@
-//! Mistakes about what watches and the process are told.
+//! Mistakes in the handling of watch events and other events of the process.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Flaw for NoVanished {
     }
 }
 
-/// The end of the first list counts, later ones don't.
+/// Handles the end of the first list, and ignores the end of later lists.
 #[derive(Default)]
 struct ListsOnlyAdd {
     listed: BTreeSet<String>,
@@ -111,7 +111,7 @@ impl Flaw for LostWhileBusy {
     }
 }
 
-/// The first list of namespaces is taken for empty.
+/// Treats the first list of namespaces as empty.
 #[derive(Default)]
 struct PastIgnored {
     listing: bool,

@@ -1,4 +1,4 @@
-//! Mistakes about what is asked for.
+//! Mistakes in requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ fn without_delete_options(action: &Action, mut request: http::Request<Vec<u8>>) 
     request
 }
 
-/// A status patch and the object that it is for.
+/// Returns a status patch and its object.
 pub(super) fn status_patch(action: &mut Action) -> Option<(&ObjectRef, &mut Arc<Value>)> {
     match action {
         Action::Patch { target, subresource: Some(Subresource::Status), patch } => Some((target, patch)),
@@ -160,7 +160,7 @@ impl Flaw for FirstVersion {
     }
 }
 
-/// Counts on, as a clock that is read at every write.
+/// Increases the time at every write, like a clock that is read at every write.
 #[derive(Default)]
 pub(super) struct TimesMove {
     second: u32,
@@ -193,7 +193,7 @@ impl Flaw for NextGeneration {
     }
 }
 
-/// The fence is answered as if it had been written.
+/// Answers the write of the intent as a success without sending it.
 #[derive(Default)]
 struct NoFence {
     bindings: BTreeMap<ObjectRef, Arc<Value>>,
@@ -229,7 +229,7 @@ impl Flaw for ListsPending {
         let (_, patch) = status_patch(&mut request.action)?;
         let mut changed = Value::clone(patch);
         let pending = changed["status"]["pendingResources"].as_array_mut().map(std::mem::take)?;
-        // Those that are about to be created are no mistake.
+        // The write before the creation of objects must not be changed.
         if changed["status"]["conditions"][0]["reason"] == "Applying" {
             return None;
         }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{Asked, Bug, Flaw, plant};
 
-/// The controller that these bugs are planted in.
+/// The controller in which these bugs are planted.
 const HOST: &str = lockstep_crds::sentinel::CONTROLLER;
 
 const fn bug(
@@ -168,7 +168,7 @@ impl Flaw for CountsWhatIsSent {
     }
 }
 
-/// Changes the document that an event brings.
+/// Changes the document in an event.
 fn document(event: &mut Event, change: impl FnOnce(&mut Value) -> bool) {
     if let Event::Finished { outcome, .. } = event
         && let Ok(Success::Document(text)) = outcome
@@ -188,7 +188,7 @@ struct ForgetsTheLastItem;
 impl Flaw for ForgetsTheLastItem {
     fn event(&mut self, mut event: Event) -> Option<Event> {
         document(&mut event, |page| {
-            // All but one of the page, so that the next page begins where it should.
+            // All but one item of the page, so that the next page begins at the right item.
             if let Some(items) = page["items"].as_array_mut().filter(|items| items.len() > 1) {
                 let before_last = items.len() - 2;
                 items.remove(before_last);
@@ -311,7 +311,7 @@ impl Flaw for GivesUp {
     }
 }
 
-/// Changes what a failed page comes to.
+/// Replaces the outcome of a failed page.
 fn failed_page(asked: &mut Asked, mut event: Event, becomes: fn() -> Outcome) -> Event {
     let action = asked.answered(&event);
     if let (Some(Action::Fetch { .. }), Event::Finished { outcome: outcome @ Err(_), .. }) =

@@ -1,4 +1,4 @@
-//! How a plan follows from a seed.
+//! Draws a plan from a seed.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use lockstep_core::random::Random;
 use super::{Fault, Plan, What};
 use crate::simulation::subject::Operation;
 
-/// What plans are drawn from.
+/// The parameters for drawing plans.
 #[derive(Debug, Clone)]
 pub struct Range<'a> {
     /// The controller.
     pub controller: &'a str,
-    /// How long things go wrong.
+    /// Duration of fault injection.
     pub stormy: Duration,
     /// The faults that may be drawn, by name; empty for all.
     pub faults: &'a [String],
-    /// What may be done.
+    /// The operations that may be drawn.
     pub acts: &'a [Operation],
-    /// The names of the actions that the controller asks for.
+    /// The names of the actions that the controller requests.
     pub aims: &'a [&'static str],
 }
 
 impl Range<'_> {
-    /// The plan of a seed: a few moments at which much happens at once, and acts and faults around them.
+    /// Returns the plan of a seed: a few moments with much activity, and operations and faults around them.
     pub fn plan(&self, seed: u64) -> Plan {
         let mut random = Random::from_seed(seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(7));
         let stormy_ms = u64::try_from(self.stormy.as_millis()).unwrap_or(u64::MAX);
@@ -45,7 +45,7 @@ impl Range<'_> {
         Plan { controller: self.controller.to_owned(), seed, stormy_ms, faults }
     }
 
-    /// The plan of a seed, and in it one fault more that strikes at an action as soon as there is one.
+    /// Returns the plan of a seed with one more fault, which is injected at the first occurrence of an action.
     pub fn aimed(&self, seed: u64, fault: &str, action: &str) -> Plan {
         let mut plan = self.plan(seed);
         let random = Random::from_seed(seed);
@@ -73,14 +73,14 @@ impl Draw<'_> {
         self.random.pick(from)
     }
 
-    /// Durations of all magnitudes up to the greatest: most bugs live in one of them.
+    /// Returns a duration of any magnitude up to the maximum: most bugs depend on one magnitude.
     fn millis(&mut self, most: u64) -> u64 {
         let magnitude = self.below(u64::from(most.max(2).ilog2()) + 1);
         let bound = 2u64 << magnitude;
         (bound / 2 + self.below(bound / 2 + 1)).min(most)
     }
 
-    /// A time at or soon after one of the moments.
+    /// Returns a time at or soon after one of the moments.
     fn time(&mut self) -> u64 {
         let moment = self.below(self.moments.len() as u64);
         let moment = self.moments[usize::try_from(moment).unwrap_or(0)];
@@ -107,7 +107,7 @@ impl Draw<'_> {
         let what = What::Operation { name: act.name.to_owned(), seed: self.random.bits() >> 11 };
         let from_ms = self.time();
         let aim = self.aim();
-        // A worst moment that never comes leaves a user who never acts: wait for it for a while only.
+        // If the targeted action never occurs, the operation would never run. So it waits only for a limited time.
         let until_ms = from_ms + if aim.is_some() { 60_000 } else { 0 };
         Some(Fault { what, from_ms, until_ms, aim, per_mille: 1000, times: 1 })
     }

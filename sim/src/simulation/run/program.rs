@@ -1,4 +1,4 @@
-//! What the processes of a simulation run: the controller, with a bug planted or without.
+//! The program of the processes of a simulation: the controller, with or without a planted bug.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use crate::cluster::Program;
 use crate::simulation::bugs::Bug;
 use crate::simulation::subject::SystemUnderTest;
 
-/// What a process of a simulation runs.
+/// The program of a process in a simulation.
 pub(super) struct Runs {
     pub(super) subject: &'static dyn SystemUnderTest,
     pub(super) bug: Option<&'static Bug>,
@@ -19,7 +19,7 @@ pub(super) struct Runs {
     pub(super) lives: Cell<u64>,
 }
 
-/// The seed of the machine of a process's life; both are counted from zero.
+/// Returns the machine's seed for one incarnation of a process; both are counted from zero.
 pub(in crate::simulation) fn seed_of(plan_seed: u64, process: usize, life: u64) -> u64 {
     plan_seed.wrapping_add(process as u64 * 1000).wrapping_add(life)
 }

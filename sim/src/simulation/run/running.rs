@@ -1,4 +1,4 @@
-//! A run under way: the cluster, what came of the plan so far, and what is still to come.
+//! A run in progress: the cluster, the faults injected so far, and the faults still to come.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -17,22 +17,22 @@ use crate::simulation::planned_faults::PlannedFaults;
 use crate::simulation::subject::{Checker, ClusterHand, Testimony, World};
 use crate::simulation::trace::Trace;
 
-/// Once converged, nothing may be written for this long: two resyncs, and a little.
+/// Duration without writes that is required after convergence: two resyncs, and a little more.
 const QUIET: Duration = Duration::from_mins(21);
-/// A controller that never comes to rest keeps the world as it should be for so long.
+/// How long a controller that never becomes idle must keep the desired state.
 const BUSY: Duration = Duration::from_mins(2);
-/// The pace of the control plane when nothing holds it up.
+/// The delay of the control plane without faults.
 const PACE: SignedDuration = SignedDuration::from_millis(50);
-/// Who takes more steps than this in one run spins.
+/// Maximum number of steps in one run; more mean an endless loop.
 const STEPS_MAX: u64 = 300_000;
 
-/// Something that comes by itself at its time.
+/// A follow-up that becomes due at its own time.
 #[derive(Debug, Clone, Copy)]
 enum Later {
     Injection(usize),
     StopLeading(usize),
     End(usize),
-    /// Somebody leads again, unless somebody took over from this process since.
+    /// A process becomes leader again, unless another process has taken over from this one.
     LeadAfter(usize),
     EndTravel,
     SpeedUp,
@@ -47,7 +47,7 @@ pub(super) struct Running<'a> {
     trace: Trace,
     later: BTreeMap<(Duration, usize), Later>,
     laters: usize,
-    /// Faults that wait for a request of their aim.
+    /// Faults that wait for a request of their targeted action.
     aimed: Vec<usize>,
     leader: usize,
     steps: u64,
@@ -114,7 +114,7 @@ impl<'a> Running<'a> {
         self.until(Duration::from_millis(self.plan.stormy_ms))
     }
 
-    /// Nothing goes wrong any more: the desired state is reached in time.
+    /// Checks that the desired state is reached in time after fault injection has ended.
     fn calm(&mut self) -> Result<(), Violation> {
         self.cluster.weather.end();
         self.aimed.clear();
@@ -134,7 +134,7 @@ impl<'a> Running<'a> {
         self.differs()
     }
 
-    /// The world is as it should be: nothing is written any more.
+    /// Checks that nothing is written in the desired state.
     fn quiet(&mut self) -> Result<(), Violation> {
         if !self.simulation.subject.comes_to_rest() {
             self.until(self.cluster.elapsed() + BUSY)?;
@@ -179,7 +179,7 @@ impl<'a> Running<'a> {
         Violation { invariant, sentence, seen, at: self.cluster.elapsed() }
     }
 
-    /// Goes on until then, with all that comes by itself.
+    /// Continues until that time, including scheduled follow-ups.
     fn until(&mut self, end: Duration) -> Result<(), Violation> {
         loop {
             let next = self.later.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= end);
@@ -283,7 +283,7 @@ impl<'a> Running<'a> {
         self.cluster.weather.struck(fault, at, under_way, befell);
     }
 
-    /// Takes in what has happened: checks it, remembers it, and lets strike what is aimed at it.
+    /// Processes new journal entries: checks them, adds them to the history, and injects the faults that target them.
     fn digest(&mut self) -> Result<(), Violation> {
         while !self.cluster.journal.is_empty() {
             let entries = std::mem::take(&mut self.cluster.journal);

@@ -1,4 +1,4 @@
-//! The DPF-HCP Bridge on its stage: HyperShift, DPF, MetalLB and a registry around it, and people who change everything.
+//! Tests the DPF-HCP Bridge with models of HyperShift, DPF, MetalLB and a registry, and with users who change everything.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ mod desired;
 mod rules;
 mod stage;
 
-/// The Bridge on its stage.
+/// The Bridge as a system under test.
 #[derive(Debug, Clone, Copy)]
 pub struct Bridge;
 
@@ -75,8 +75,8 @@ impl SystemUnderTest for Bridge {
         &[BACKOFF, DENIED, UNAVAILABLE]
     }
 
-    /// Somebody was refused for the last time just before, and waits for five minutes; then HyperShift takes a control
-    /// plane down and builds it anew.
+    /// A last refusal just before can delay a retry by five minutes. Then HyperShift deletes a control plane and creates it
+    /// again.
     fn bound(&self) -> Duration {
         Duration::from_mins(25)
     }
@@ -98,7 +98,7 @@ impl SystemUnderTest for Bridge {
         external::controllers(&external::BRIDGE, Pace::SLOW, seed)
     }
 
-    /// Control planes take minutes to come and go.
+    /// Control planes need minutes to start and stop.
     fn stormy(&self) -> Duration {
         Duration::from_mins(30)
     }

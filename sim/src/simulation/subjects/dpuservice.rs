@@ -1,4 +1,4 @@
-//! The DPUService controller on its stage: Argo CD, DPF and clusters of DPUs around it, and people who change everything.
+//! Tests the DPUService controller with models of Argo CD, DPF and DPU clusters, and with users who change everything.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ mod identity;
 mod rules;
 mod stage;
 
-/// The DPUService controller on its stage.
+/// The DPUService controller as a system under test.
 #[derive(Debug, Clone, Copy)]
 pub struct DpuService;
 
@@ -74,8 +74,8 @@ impl SystemUnderTest for DpuService {
         &[BACKOFF]
     }
 
-    /// Somebody was refused for the last time just before, and waits for five minutes. A cluster that is gone holds its
-    /// Applications for five more; then Argo CD takes down and brings up what runs.
+    /// A last refusal just before can delay a retry by five minutes. A removed cluster keeps its Applications for five more. Then
+    /// Argo CD removes and starts what runs.
     fn bound(&self) -> Duration {
         Duration::from_mins(25)
     }
@@ -93,7 +93,7 @@ impl SystemUnderTest for DpuService {
         external::controllers(&external::DPUSERVICE, Pace::SLOW, seed)
     }
 
-    /// What Argo CD brings about takes minutes.
+    /// Argo CD's changes take minutes.
     fn stormy(&self) -> Duration {
         Duration::from_mins(30)
     }

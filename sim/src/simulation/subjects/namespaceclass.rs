@@ -1,4 +1,4 @@
-//! The NamespaceClass operator: a handful of classes and namespaces, admins, tenants, and another controller.
+//! Tests the NamespaceClass operator with a few classes and namespaces, admins, tenants, and another controller.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ mod acts;
 mod desired;
 mod rules;
 
-/// The operator on its stage.
+/// The operator as a system under test.
 #[derive(Debug, Clone, Copy)]
 pub struct NamespaceClass;
 
@@ -70,12 +70,12 @@ impl SystemUnderTest for NamespaceClass {
         &[BACKOFF]
     }
 
-    /// A fight over a field may have made repairs wait for five minutes, and keeps `Ready` down for ten more.
+    /// A conflict over a field may delay drift corrections by five minutes, and keeps `Ready` false for ten more.
     fn bound(&self) -> Duration {
         Duration::from_mins(20)
     }
 
-    /// What was held back from deletion is let go.
+    /// Removes the finalizers that blocked deletions.
     fn calm(&self, hand: &mut dyn Client) {
         for kind in acts::pool_kinds() {
             for object in hand.server().objects(&kind) {

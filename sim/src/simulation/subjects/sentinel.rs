@@ -1,4 +1,4 @@
-//! The HyperFleet Sentinel on its stage: a fleet in both dialects, a broker, adapters that answer events with reports.
+//! Tests the HyperFleet Sentinel with a fleet in both dialects, a broker, and adapters that answer events with reports.
 
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ mod record;
 
 use external::Beyond;
 
-/// The namespace of everything.
+/// The namespace of all objects.
 const NAMESPACE: &str = "hyperfleet-system";
 /// The SentinelConfig.
 const CONFIG: &str = "cluster-sentinel-us-east";
 
-/// The Sentinel on its stage.
+/// The Sentinel as a system under test.
 #[derive(Debug, Clone, Copy)]
 pub struct Sentinel;
 
@@ -67,7 +67,7 @@ impl SystemUnderTest for Sentinel {
         &[]
     }
 
-    /// Nothing but the status of its own configuration.
+    /// Permits only changes to the status of its own configuration.
     fn may_change(&self, change: &Change, _: &ApiServer, _: &History) -> Result<(), String> {
         let spec = |object: &Option<_>| {
             object.as_ref().map(|object: &std::sync::Arc<serde_json::Value>| object["spec"].clone())
@@ -79,13 +79,13 @@ impl SystemUnderTest for Sentinel {
         Err(format!("{} is not the Sentinel's to change", change.object))
     }
 
-    /// No key of it backs off.
+    /// It has no keys that back off.
     fn backoffs(&self) -> &'static [Backoff] {
         &[]
     }
 
-    /// A connection that kept failing is tried again after half a minute, a Secret as well, and a status after that; a write
-    /// that was refused as forbidden, after ten minutes.
+    /// A connection that failed repeatedly is retried after half a minute, and so is the read of a Secret. A status follows after
+    /// that. A write that was forbidden is retried after ten minutes.
     fn bound(&self) -> Duration {
         Duration::from_mins(12)
     }
@@ -109,7 +109,7 @@ impl SystemUnderTest for Sentinel {
         Some(Box::<publish_checker::PublishChecker>::default())
     }
 
-    /// A cycle comes every five seconds.
+    /// A cycle starts every five seconds.
     fn stormy(&self) -> Duration {
         Duration::from_mins(15)
     }

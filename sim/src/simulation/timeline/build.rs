@@ -1,4 +1,4 @@
-//! Makes a timeline from a plan and its run.
+//! Builds a timeline from a plan and its run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::simulation::plan::{Plan, What as Fault};
 use crate::simulation::planned_faults::Injection;
 use crate::simulation::run::Run;
 
-/// The timeline of a run.
+/// Returns the timeline of a run.
 pub(super) fn timeline(plan: &Plan, run: &Run) -> Timeline {
     let mut draft = Draft::new(plan);
     let mut strikes = run.strikes.iter().peekable();
-    // What strikes while a request is under way comes after the step that sent it.
+    // A fault that is injected while a request is in flight follows the step that sent the request.
     let mut aimed: Vec<&Injection> = Vec::new();
     for entry in &run.journal {
         while let Some(strike) = strikes.next_if(|strike| strike.at <= entry.at) {
@@ -58,9 +58,9 @@ fn millis(at: Duration) -> u64 {
     u64::try_from(at.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A request on its way.
+/// A request in flight.
 struct Asked {
-    /// What it asks for, in words.
+    /// A description of the request.
     words: String,
     /// The last item that shows it.
     item: usize,
@@ -74,13 +74,13 @@ struct Draft<'a> {
     places: HashMap<Arc<Value>, usize>,
     conditions: Conditions,
     asked: BTreeMap<(usize, u64), Asked>,
-    /// What each process was told last of an object.
+    /// The last version of an object that each process received.
     told: BTreeMap<(usize, ObjectRef), usize>,
-    /// The items of changes, by what they made of which object.
+    /// The items of changes, by object and resulting version.
     changes: BTreeMap<(ObjectRef, String), usize>,
     /// The kinds that processes are listing.
     listing: BTreeSet<(usize, Arc<object::Kind>)>,
-    /// What the request that is being carried out has changed: it is told after the request.
+    /// The changes so far of the request that is being executed. They are listed after the request.
     pending: Vec<(u64, &'a Change)>,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Draft<'a> {
         self.items.len() - 1
     }
 
-    /// The place of an object; equal ones have one.
+    /// Returns the index of an object; equal objects share one.
     fn place(&mut self, object: &Arc<Value>) -> usize {
         *self.places.entry(Arc::clone(object)).or_insert_with(|| {
             self.objects.push(Arc::clone(object));
@@ -205,7 +205,7 @@ impl<'a> Draft<'a> {
             self.changes.insert((change.object.clone(), version), self.items.len());
         }
         let item = self.push(at, lane, Kind::Change, words::change(change));
-        // What is gone is shown as it was.
+        // A removed object is shown in its last state.
         item.object = object.or(before);
         item.before = before;
         item
@@ -263,7 +263,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What an event is called that is one of many and of which nothing follows.
+    /// Returns the label of a routine event, which has no consequences.
     fn routine(&mut self, process: usize, event: &Event, step: &Step) -> Option<String> {
         let name = match event {
             Event::TimerFired => Some("wakes up".to_owned()),
@@ -317,7 +317,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Whether it belongs to what every cluster has.
+/// Returns whether the object belongs to the defaults of every cluster.
 fn is_of_the_system(object: &Value) -> bool {
     let belongs = |name: &str| name == "default" || name.starts_with("kube-");
     belongs(metadata(object, "name")) || belongs(metadata(object, "namespace"))

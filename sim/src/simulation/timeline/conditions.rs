@@ -7,19 +7,19 @@ use serde_json::Value;
 use super::Condition;
 use crate::cluster::Change;
 
-/// Takes in changes, in order.
+/// Processes changes, in order.
 #[derive(Debug, Default)]
 pub(super) struct Conditions {
-    /// What holds, by object and type.
+    /// The current conditions, by object and type.
     current: BTreeMap<(String, String), Condition>,
-    /// What no longer holds.
+    /// The past conditions.
     past: Vec<Condition>,
 }
 
 impl Conditions {
     pub(super) fn absorb(&mut self, at: u64, change: &Change) {
         let object = change.object.to_string();
-        // What stood there before the run began holds since its beginning.
+        // A condition from before the run is current since the beginning of the run.
         if !self.current.keys().any(|(whose, _)| *whose == object) {
             self.set(0, &object, change.old.as_deref());
         }
@@ -58,7 +58,7 @@ impl Conditions {
         self.past.extend(last.map(|last| Condition { to: at, ..last }).filter(|last| last.to > last.from));
     }
 
-    /// All conditions up to the end of the run.
+    /// Returns all conditions up to the end of the run.
     pub(super) fn finish(mut self, end: u64) -> Vec<Condition> {
         let current = std::mem::take(&mut self.current);
         let mut all = self.past;

@@ -1,4 +1,4 @@
-//! The timeline as one self-contained page: style, script and data are put into a template.
+//! The timeline as one self-contained page: a template with style, script and data.
 
 use super::Timeline;
 use crate::cause::text;
@@ -9,6 +9,6 @@ const SCRIPT: &str = include_str!("page.js");
 
 pub(super) fn html(timeline: &Timeline) -> String {
     let data = serde_json::to_value(timeline).expect("a timeline is plain data");
-    // The data comes last: what looks like a placeholder in it stays as it is.
+    // The data is inserted last, so text in it that looks like a placeholder is not changed.
     TEMPLATE.replace("%style%", STYLE).replace("%script%", SCRIPT).replacen("%data%", &text::json(&data), 1)
 }

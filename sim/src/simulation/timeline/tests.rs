@@ -1,4 +1,4 @@
-//! Tests of timelines, of a run made by hand.
+//! Tests of timelines with a run that is built manually.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ fn plan() -> Plan {
     Plan { controller: "greeting".to_owned(), seed: 42, stormy_ms: 60_000, faults }
 }
 
-/// A user creates a namespace; the controller labels it while the user changes it, and the answer is lost.
+/// Returns a run in which a user creates a namespace. The controller labels it while the user changes it, and the answer is lost.
 fn run() -> Run {
     let [new, labelled, patched] =
         [namespace("shop", 7, "False"), namespace("shop", 8, "False"), namespace("shop", 9, "True")];

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Item, Timeline};
 
-/// A run of routine of at least this length is folded into one line.
+/// Minimum number of consecutive routine items that are folded into one line.
 const FOLDED_FROM: usize = 3;
 
 pub(super) fn text(timeline: &Timeline) -> String {
@@ -52,13 +52,13 @@ fn write_text(timeline: &Timeline, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// How many of the first items are routine of one lane.
+/// Returns how many of the first items are routine items of one lane.
 fn run_of_routine(items: &[Item]) -> usize {
     let same = |item: &&Item| item.routine.is_some() && item.lane == items[0].lane;
     items.iter().take_while(same).count()
 }
 
-/// Such as `3 × sees Namespace, 1 × has listed Namespace (until 1.250)`.
+/// Returns a summary such as `3 × sees Namespace, 1 × has listed Namespace (until 1.250)`.
 fn folded(items: &[Item]) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for name in items.iter().filter_map(|item| item.routine.as_deref()) {

@@ -1,4 +1,4 @@
-//! What happened, in one line each.
+//! Descriptions of events, in one line each.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Carried, Change, FaultVerdict};
 use crate::simulation::history::reference;
 
-/// The version of an object, as far as it has one.
+/// Returns the version of an object, if it has one.
 fn version(object: &Value) -> String {
     match metadata(object, "resourceVersion") {
         "" => String::new(),
@@ -26,7 +26,7 @@ fn seen(kind: &Arc<Kind>, object: &Value) -> String {
     format!("{}{}{}", reference(kind, object), version(object), deleting(object))
 }
 
-/// An event other than an answer.
+/// Describes an event other than an answer.
 pub(super) fn event(event: &Event) -> String {
     match event {
         Event::Started => "starts".to_owned(),
@@ -42,7 +42,7 @@ pub(super) fn event(event: &Event) -> String {
     }
 }
 
-/// How a request ended, as its process learns it.
+/// Describes the outcome of a request, as its process sees it.
 pub(super) fn answer(request: &str, outcome: &Outcome) -> String {
     match outcome {
         Ok(Success::Object(object)) => format!("{request}: done{}{}", version(object), deleting(object)),
@@ -60,7 +60,7 @@ pub(super) fn answer(request: &str, outcome: &Outcome) -> String {
     }
 }
 
-/// A request.
+/// Describes a request.
 pub(super) fn action(action: &Action) -> String {
     match action {
         Action::Watch { kind, .. } | Action::Unwatch { kind } => format!("{} {kind}", action.name()),
@@ -75,7 +75,7 @@ pub(super) fn action(action: &Action) -> String {
     }
 }
 
-/// What a request says beyond its target.
+/// Returns the body of a request.
 pub(super) fn body(action: &Action) -> Option<Arc<Value>> {
     match action {
         Action::Apply { manifest, .. }
@@ -97,7 +97,7 @@ pub(super) fn body(action: &Action) -> Option<Arc<Value>> {
     }
 }
 
-/// A request at the server.
+/// Describes a request at the server.
 pub(super) fn carried(carried: &Carried) -> String {
     let request = action(&carried.action);
     let refused = carried.failed.map(|class| format!(", refused: {class}")).unwrap_or_default();
@@ -111,7 +111,7 @@ pub(super) fn carried(carried: &Carried) -> String {
     }
 }
 
-/// A change of an object.
+/// Describes a change of an object.
 pub(super) fn change(change: &Change) -> String {
     let object = &change.object;
     match (&change.old, &change.new) {
@@ -124,7 +124,7 @@ pub(super) fn change(change: &Change) -> String {
     }
 }
 
-/// What a process tells.
+/// Describes a note of a process.
 pub(super) fn note(note: &Note) -> String {
     match note {
         Note::Reconciled { reconciler, object, result, .. } => {

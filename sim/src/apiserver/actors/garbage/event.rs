@@ -6,7 +6,7 @@ use serde_json::json;
 use super::graph::Graph;
 use crate::apiserver::{ApiServer, meta};
 
-/// Warns if an owner exists by uid, but not where the reference looks for it.
+/// Warns if an owner with that uid exists, but not in the namespace of the reference.
 pub(super) fn check_namespaces(server: &mut ApiServer, graph: &Graph, uid: &str, now: Timestamp) {
     let Some(node) = graph.get(uid) else { return };
     for owner in &node.owners {
@@ -42,7 +42,7 @@ pub(super) fn check_namespaces(server: &mut ApiServer, graph: &Graph, uid: &str,
             "lastTimestamp": time,
             "count": 1,
         });
-        // Events are best effort: in a namespace that is going away there is nobody to read them.
+        // Events are best effort: in a terminating namespace they have no reader.
         let _refused = server.install("", "events", event, now);
     }
 }

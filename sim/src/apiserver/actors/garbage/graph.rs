@@ -28,7 +28,7 @@ pub(super) struct Node {
     finalizers: Vec<String>,
 }
 
-/// What an insertion changed.
+/// The effect of an insertion.
 #[derive(Debug, Default)]
 pub(super) struct Changed {
     /// The owner references are new or differ.
@@ -39,14 +39,14 @@ pub(super) struct Changed {
     pub(super) lost: Vec<String>,
 }
 
-/// All objects, and who depends on whom; the owner need not be there.
+/// All objects and their dependencies; an owner may be absent.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Graph {
     nodes: BTreeMap<String, Node>,
     dependents: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// The owner references of an object.
+/// Returns the owner references of an object.
 pub(super) fn owners(object: &Value) -> Vec<Owner> {
     let references = meta::field(object, "ownerReferences").and_then(Value::as_array);
     references
@@ -81,7 +81,7 @@ impl Node {
         self.finalizers.iter().any(|finalizer| finalizer == name)
     }
 
-    /// Whether the object holds up the foreground deletion of an owner.
+    /// Returns whether the object blocks the foreground deletion of an owner.
     pub(super) fn blocks(&self, owner: &str) -> bool {
         self.owners.iter().any(|reference| reference.uid == owner && reference.blocks)
     }
@@ -96,7 +96,7 @@ impl Graph {
         self.nodes.get(uid)
     }
 
-    /// The uids of the objects that name `uid` as an owner.
+    /// Returns the uids of the objects with `uid` as an owner.
     pub(super) fn dependents(&self, uid: &str) -> Vec<String> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
@@ -139,7 +139,7 @@ impl Graph {
         }
     }
 
-    /// The uids of a table that are not among those present.
+    /// Returns the uids of a table that are not among those present.
     pub(super) fn missing(&self, table: TableId, present: &BTreeSet<&str>) -> Vec<String> {
         let missing = |(uid, node): &(&String, &Node)| node.table == table && !present.contains(uid.as_str());
         self.nodes.iter().filter(missing).map(|(uid, _)| uid.clone()).collect()

@@ -16,7 +16,7 @@ use crate::cause::Cause;
 const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
-/// What holds for containers of every sort.
+/// Checks the rules for all types of containers.
 pub(super) fn common(container: &Value, volumes: &BTreeSet<&str>, path: &Path, causes: &mut Vec<Cause>) {
     match text(container, "name") {
         "" => causes.push(path.child("name").required("")),
@@ -91,7 +91,7 @@ fn mounts(container: &Value, volumes: &BTreeSet<&str>, path: &Path, causes: &mut
     }
 }
 
-/// A relative path that never steps back.
+/// Checks a relative path, which must not contain `..`.
 fn descending_path(relative: &str, path: &Path, causes: &mut Vec<Cause>) {
     if relative.starts_with('/') {
         causes.push(path.invalid(relative, "must be a relative path"));
@@ -144,7 +144,7 @@ fn security_context(container: &Value, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The context as the server's internal type shows it, in that type's order of fields.
+/// Returns the context in the form of the server's internal type, in that type's order of fields.
 fn internal_context(context: &Value) -> String {
     let fields = [
         "Capabilities",
@@ -170,7 +170,7 @@ fn internal_context(context: &Value) -> String {
     format!("{{{}}}", shown.join(","))
 }
 
-/// The probes and hooks of containers that run on.
+/// Checks the probes and hooks of long-running containers.
 pub(super) fn probes(container: &Value, path: &Path, causes: &mut Vec<Cause>) {
     for hook in ["postStart", "preStop"] {
         if let Some(handler) = given(part(container, "lifecycle"), hook) {

@@ -1,4 +1,4 @@
-//! Environment variables of containers and where they come from.
+//! Environment variables of containers and their sources.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::cause::Cause;
 
 const TOO_MANY: &str = "may not have more than one field specified at a time";
 const SOURCES: [&str; 5] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
-/// Fields of the Pod that a variable may hold.
+/// Fields of the Pod that a variable may refer to.
 const FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -21,7 +21,7 @@ const FIELDS: [&str; 9] = [
     "status.podIP",
     "status.podIPs",
 ];
-/// Fields that can be read elsewhere, but not by a variable.
+/// Fields to which other sources may refer, but not a variable.
 const WHOLE_MAPS: [&str; 2] = ["metadata.annotations", "metadata.labels"];
 const RESOURCES: [&str; 6] = [
     "limits.cpu",

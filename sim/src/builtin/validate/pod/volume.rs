@@ -13,7 +13,7 @@ use crate::cause::Cause;
 const MODE_RULE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 const MODE_MAX: i64 = 0o777;
 
-/// Sources of volumes in the order in which the server looks for them.
+/// Sources of volumes, in the order in which the server checks them.
 const SOURCES: [&str; 30] = [
     "emptyDir",
     "hostPath",
@@ -47,7 +47,7 @@ const SOURCES: [&str; 30] = [
     "image",
 ];
 
-/// Judges the volumes and returns the names of the sound ones, which containers can mount.
+/// Validates the volumes and returns the names of the valid ones, which containers can mount.
 pub(super) fn volumes<'a>(spec: &'a Value, path: &Path, causes: &mut Vec<Cause>) -> BTreeSet<&'a str> {
     let mut sound = BTreeSet::new();
     for (index, volume) in list(spec, "volumes").iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Mistakes about what the status says.
+//! Mistakes in the content of the status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Flaw for PauseFails {
 pub(super) struct Freezes {
     refused: BTreeSet<String>,
     seen: BTreeMap<ObjectRef, Arc<Value>>,
-    /// What the machine believes to have written.
+    /// The status that the machine believes that it has written.
     believed: BTreeMap<ActionId, Value>,
 }
 
@@ -81,7 +81,7 @@ impl Flaw for Freezes {
             conditions.find(|condition| condition["type"] == "PrerequisitesMet").cloned()
         };
         let mut changed = Value::clone(patch);
-        // No two writes are the same, so that each gives the bridge another version.
+        // Each write differs from the last, so that each gives the bridge a new version.
         let message = format!("{} ", before["message"].as_str().unwrap_or_default());
         changed["status"] = before;
         changed["status"]["message"] = json!(message);

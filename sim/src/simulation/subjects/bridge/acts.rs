@@ -1,4 +1,4 @@
-//! What users, admins and other controllers do.
+//! The operations of users, admins and other controllers.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::simulation::history::reference;
 use crate::simulation::invariant::SECRET;
 use crate::simulation::subject::{Client, Operation};
 
-/// Who may have a bridge: as many as there are DPUClusters, and one that has to wait.
+/// The names of bridges: one for each DPUCluster, and one that has to wait.
 const BRIDGES: [&str; 4] = ["prod", "stage", "dev", "lab"];
 
 pub(super) const ACTS: &[Operation] = &[
@@ -83,12 +83,12 @@ fn bridge(name: &str, index: usize) -> Value {
     })
 }
 
-/// Before anything runs: one bridge.
+/// Creates one bridge before the start.
 pub(super) fn begin(hand: &mut dyn Client) {
     hand.create(&names::bridge(), &bridge(BRIDGES[0], 0));
 }
 
-/// Once nothing goes wrong any more, bridges ask for what they can have, and what others hold is let go.
+/// After fault injection has ended, gives every bridge a spec that can be satisfied and releases what users have blocked.
 pub(super) fn settle(hand: &mut dyn Client) {
     for kind in [names::hosted_cluster(), names::node_pool(), names::secret()] {
         for object in hand.server().objects(&kind) {
@@ -103,8 +103,8 @@ pub(super) fn settle(hand: &mut dyn Client) {
         befall(hand, name, hypershift::NODES, None);
         befall(hand, name, hypershift::RELEASES, None);
         hand.merge(&hosted_cluster(name), &json!({ "spec": { "pausedUntil": null } }));
-        // A control plane that is degraded serves all the same; one that comes and goes never rests, and one that was never
-        // ready has to be healthy first.
+        // A degraded control plane still serves requests, so it may remain degraded. One that is only ready at times never
+        // settles, and one that was never ready has to become healthy first.
         let bridge = hand.server().object(&target(name)).map(|bridge| bridge["status"]["phase"].clone());
         let was_ready = bridge.is_some_and(|phase| phase == "Ready");
         if annotation(&object, hypershift::AILS).is_some() {
@@ -223,14 +223,14 @@ fn take_address(hand: &mut dyn Client, random: &mut Random) {
     hand.create(&names::service(), &object);
 }
 
-/// A bridge wants the address that a Service of others has.
+/// Sets the address of a bridge to that of an unrelated Service.
 fn ask_for_a_strangers(hand: &mut dyn Client, random: &mut Random) {
     if let Some(address) = stage::address_of_stranger(hand) {
         change(hand, random, &json!({ "metalLBVirtualIP": address }));
     }
 }
 
-/// A bridge and a Service of others ask for the same free address at once.
+/// Makes a bridge and an unrelated Service request the same free address at the same time.
 fn ask_with_a_stranger(hand: &mut dyn Client, random: &mut Random) {
     let address = random.pick(&["192.0.2.50", "192.0.2.51"]);
     if random.below(2) == 0 {
@@ -242,7 +242,7 @@ fn ask_with_a_stranger(hand: &mut dyn Client, random: &mut Random) {
     }
 }
 
-/// The Service of others takes another address.
+/// Moves the unrelated Service to another address.
 fn let_go(hand: &mut dyn Client, random: &mut Random) {
     stage::move_stranger(hand, random.pick(&["192.0.2.60", "192.0.2.61"]));
 }
@@ -256,7 +256,7 @@ fn disturb_registry(hand: &mut dyn Client, random: &mut Random) {
     stage::with_registry(hand, |registry| registry.health = health);
 }
 
-/// The controller may not list and watch a kind any more, or may watch everything again.
+/// Revokes the controller's permission to list and watch a kind, or restores it for all kinds.
 fn forbid_watches(hand: &mut dyn Client, random: &mut Random) {
     let kinds = stage::watched();
     let index = usize::try_from(random.below(kinds.len() as u64)).unwrap_or(0);
@@ -275,7 +275,7 @@ fn create_dpu_cluster(hand: &mut dyn Client, random: &mut Random) {
     stage::restore_dpu_cluster(hand, random.pick(&DPU_CLUSTERS));
 }
 
-/// Somebody else gives it one, or takes away what it has.
+/// Sets the kubeconfig of a DPUCluster in the name of another client, or removes it.
 fn give_kubeconfig(hand: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&DPU_CLUSTERS);
     let kubeconfig = random.pick(&[Some(KUBECONFIG_OF_OTHERS), None]);
@@ -287,7 +287,7 @@ fn hosted_cluster(name: &str) -> ObjectRef {
     ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, name)
 }
 
-/// Something befalls the control plane of a bridge, or no longer does.
+/// Starts or ends a fault of a bridge's control plane.
 fn befall(hand: &mut dyn Client, name: &str, what: &str, value: Option<&str>) {
     hand.merge(&hosted_cluster(name), &json!({ "metadata": { "annotations": { what: value } } }));
 }
@@ -297,7 +297,7 @@ fn let_ail(hand: &mut dyn Client, random: &mut Random) {
     befall(hand, random.pick(&BRIDGES), hypershift::AILS, how);
 }
 
-/// Upgrades are complete when the nodes are there.
+/// Upgrades complete when the nodes are ready.
 fn keep_nodes_away(hand: &mut dyn Client, random: &mut Random) {
     let nodes = random.pick(&[Some(hypershift::NO_NODES), None]);
     befall(hand, random.pick(&BRIDGES), hypershift::NODES, nodes);
@@ -336,7 +336,7 @@ fn edit_hosted_cluster(hand: &mut dyn Client, random: &mut Random) {
     hand.merge(&cluster, &patch);
 }
 
-/// One of the Secrets that bridges have made.
+/// Returns a random Secret that a bridge has created.
 fn any_copy(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
     let kind = names::secret();
     let copies = hand.server().objects(&kind);
@@ -359,7 +359,7 @@ fn delete_copy(hand: &mut dyn Client, random: &mut Random) {
     }
 }
 
-/// Somebody makes an object of a name that a bridge would use.
+/// Creates an object with a name that a bridge would use.
 fn squat(hand: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&BRIDGES);
     let metadata =

@@ -1,5 +1,5 @@
-//! The desired state: every bridge that can have one has a hosted cluster that is as it says, and nothing is left of
-//! bridges that are gone.
+//! The desired state: every bridge that can have a hosted cluster has one that matches its spec, and deleted bridges leave no
+//! objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
                 differ(format!("it is Ready, and {rival} has its DPUCluster"));
             }
         } else if !has_dpu_cluster(server, bridge) {
-            // Somebody deleted it, and it took its time to go.
+            // A user deleted the cluster, and its deletion took a while.
             if !matches!(bridge["status"]["phase"].as_str(), Some("Pending" | "Failed")) {
                 differ(format!("it is {}, and has no DPUCluster", bridge["status"]["phase"]));
             }
@@ -38,7 +38,7 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     differences
 }
 
-/// The older bridge that has the same DPUCluster, or the same address.
+/// Returns the older bridge with the same DPUCluster or the same address.
 fn rival<'a>(bridge: &Value, bridges: &'a [Arc<Value>]) -> Option<&'a str> {
     let age = |bridge: &Value| {
         (metadata(bridge, "creationTimestamp").to_owned(), metadata(bridge, "name").to_owned())
@@ -55,21 +55,21 @@ fn has_dpu_cluster(server: &ApiServer, bridge: &Value) -> bool {
     find(server, &names::dpu_cluster(), DPF, name).is_some()
 }
 
-/// What a bridge tells in HyperShift's words.
+/// The conditions that a bridge mirrors from HyperShift.
 const MIRRORED: [(&str, &str); 3] = [
     ("Available", condition::HOSTED_CLUSTER_AVAILABLE),
     ("Progressing", condition::HOSTED_CLUSTER_PROGRESSING),
     ("Degraded", condition::HOSTED_CLUSTER_DEGRADED),
 ];
 
-/// The status, reason and message of a condition.
+/// Returns the status, reason and message of a condition.
 fn words<'a>(object: &'a Value, name: &str) -> Option<[&'a Value; 3]> {
     let conditions = object["status"]["conditions"].as_array()?;
     let found = conditions.iter().find(|condition| condition["type"] == name)?;
     Some(["status", "reason", "message"].map(|field| &found[field]))
 }
 
-/// What a bridge lacks that should be Ready.
+/// Reports what a bridge that should be Ready is missing.
 fn lacks(server: &ApiServer, bridge: &Value, differ: &mut dyn FnMut(String)) {
     let (name, spec) = (metadata(bridge, "name"), &bridge["spec"]);
     if bridge["status"]["phase"] != "Ready" {
@@ -141,7 +141,7 @@ fn lacks(server: &ApiServer, bridge: &Value, differ: &mut dyn FnMut(String)) {
     }
 }
 
-/// What is left of bridges that are gone.
+/// Reports objects that deleted bridges have left.
 fn leftovers(server: &ApiServer, bridges: &[Arc<Value>], differences: &mut Vec<String>) {
     let uids: BTreeMap<&str, &str> =
         bridges.iter().map(|bridge| (metadata(bridge, "uid"), metadata(bridge, "name"))).collect();

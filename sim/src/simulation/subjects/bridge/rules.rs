@@ -1,4 +1,4 @@
-//! What the Bridge may and may not do, at every step.
+//! What the Bridge may and may not do, checked at every step.
 
 use lockstep_core::bridge::names::{self, BRIDGE_NAME, FINALIZER, condition, reason};
 use lockstep_core::bridge::phase::Phase;
@@ -92,7 +92,8 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
 ];
 
-/// What the Bridge may change: bridges' finalizers and status, what it made for them, one annotation, one field of DPF.
+/// Checks that the Bridge changes only its permitted objects: finalizers and status of bridges, the objects that it created for
+/// them, one annotation, and one field of DPF.
 pub(super) fn may_change(change: &Change, server: &ApiServer, history: &History) -> Result<(), String> {
     let Change { object, old, new, .. } = change;
     let refuse = |why: &str| Err(format!("{object}: {why}"));
@@ -132,7 +133,8 @@ pub(super) fn may_change(change: &Change, server: &ApiServer, history: &History)
     }
 }
 
-/// Of HyperShift's Service only what it asks MetalLB for: the address of a bridge whose control plane it is.
+/// Checks a change of HyperShift's Service. The Bridge may change only the address requested from MetalLB, and only to that of
+/// the bridge of this control plane.
 fn service(change: &Change, old: &Value, new: &Value, history: &History) -> Result<(), String> {
     let object = &change.object;
     let [request, older] = names::REQUESTED_IPS;
@@ -154,7 +156,8 @@ fn service(change: &Change, old: &Value, new: &Value, history: &History) -> Resu
     Ok(())
 }
 
-/// Of a DPUCluster only its kubeconfig: from none to that of a bridge that names it, and back when that bridge goes.
+/// Checks a change of a DPUCluster. The Bridge may change only its kubeconfig: set it to that of a bridge that refers to the
+/// DPUCluster, or remove it when that bridge is deleted.
 fn dpu_cluster(
     change: &Change,
     old: &Value,
@@ -186,7 +189,7 @@ fn dpu_cluster(
     }
 }
 
-/// An object without what the server counts, and without these fields, each by its parent and its name.
+/// Returns an object without the fields that the server updates, and without these fields, each given by its parent and name.
 fn without(object: &Value, fields: &[(&str, &str)]) -> Value {
     let mut rest = object.clone();
     let counted = ["resourceVersion", "generation", "managedFields"].map(|field| ("/metadata", field));
@@ -201,7 +204,7 @@ fn without(object: &Value, fields: &[(&str, &str)]) -> Value {
     rest
 }
 
-/// Whether a uid is, or was, that of a bridge.
+/// Returns whether a uid is, or was, that of a bridge.
 fn is_bridge(history: &History, uid: &str) -> bool {
     history.objects(&names::bridge()).any(|bridge| metadata(bridge, "uid") == uid)
 }
@@ -210,7 +213,7 @@ fn is_cluster(object: &ObjectRef) -> bool {
     object.kind == names::hosted_cluster() || object.kind == names::node_pool()
 }
 
-/// A bridge as it stands on the server.
+/// Returns a bridge as it is on the server.
 fn bridge_of(moment: &Moment<'_>, uid: &str) -> Option<std::sync::Arc<Value>> {
     moment.server.objects(&names::bridge()).into_iter().find(|bridge| metadata(bridge, "uid") == uid)
 }
@@ -292,7 +295,7 @@ fn ready_means_available(moment: &Moment<'_>) -> Result<(), String> {
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let cluster = ObjectRef::namespaced(&names::hosted_cluster(), namespace, &object.name);
     let was_available = |cluster: &Value| conditions(cluster, "Available", "True");
-    // What it was told just before counts as well: it is told while the status is on its way.
+    // The previous delivered state counts as well: the new one may have arrived while the status was in transit.
     let told = life.told.get(&cluster).into_iter();
     let before = life.told_before.get(&cluster).map(|(_, object)| object);
     if told.chain(before).any(|cluster| was_available(cluster)) {
@@ -313,7 +316,7 @@ fn an_available_cluster_is_not_failed(moment: &Moment<'_>) -> Result<(), String>
     {
         return Ok(());
     }
-    // The first obstacle is told, and the NodePool is the last.
+    // The first obstacle is reported, and the NodePool is checked last.
     let because = |name: &str, reason: &str| {
         let all = new["status"]["conditions"].as_array().into_iter().flatten();
         all.into_iter().any(|condition| condition["type"] == name && condition["reason"] == reason)
@@ -358,7 +361,7 @@ fn the_nodepool_follows(moment: &Moment<'_>) -> Result<(), String> {
     let Some(life) = moment.history.life(process) else { return Ok(()) };
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let cluster = ObjectRef::namespaced(&names::hosted_cluster(), namespace, &object.name);
-    // The write may have been on its way for a while.
+    // The write may have been in transit for a while.
     let told = life.told.get(&cluster).into_iter();
     let mut told = told.chain(life.told_before.get(&cluster).map(|(_, object)| object)).peekable();
     if told.peek().is_none() || told.any(|cluster| hypershift::has_completed(cluster, &image(new))) {
@@ -384,7 +387,7 @@ fn an_address_is_not_given_up_in_vain(moment: &Moment<'_>) -> Result<(), String>
         return Ok(());
     }
     let others = life.told.iter().filter(|(other, _)| other.kind == object.kind && *other != object);
-    // The write may have been on its way for a while.
+    // The write may have been in transit for a while.
     let was_told =
         |other: &ObjectRef| life.told_before.get(other).is_none_or(|(_, before)| has(before) == asked);
     let holder = others.into_iter().find(|(other, service)| has(service) == asked && was_told(other));

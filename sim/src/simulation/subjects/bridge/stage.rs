@@ -1,4 +1,4 @@
-//! What bridges are made from, as it should be.
+//! The prerequisites of bridges, in their correct state.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -20,23 +20,23 @@ const METALLB: &str = metallb::NAMESPACE;
 pub(super) const STORAGE_CLASS: &str = "ceph-rbd";
 pub(super) const DPU_CLUSTERS: [&str; 3] = ["north", "south", "west"];
 pub(super) const VIPS: [&str; 3] = ["192.0.2.10", "192.0.2.20", "192.0.2.30"];
-/// The first two are good.
+/// The first two images are valid.
 pub(super) const IMAGES: [&str; 4] = [
     "registry.example.com/ocp-release:4.19.0-multi",
     "registry.example.com/ocp-release:4.20.1-multi",
     "registry.example.com/ocp-release:4.3.0-multi",
     "registry.example.com/ocp-release:4.20.9-multi",
 ];
-/// The Secrets that bridges may name.
+/// The Secrets that bridges may refer to.
 pub(super) const PULL_SECRETS: [&str; 2] = ["pull", "pull-too"];
 pub(super) const SSH_SECRETS: [&str; 2] = ["ssh", "ssh-too"];
 
-/// What a DPUCluster may be given by somebody else.
+/// A kubeconfig that another client sets on a DPUCluster.
 pub(super) const KUBECONFIG_OF_OTHERS: &str = "theirs";
 
 const SSH_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE1vbnRhZ25lIGVzdCBoYXV0ZSBldCBsb2ludGFpbmUu";
 
-/// A registry that has all images but the last.
+/// Returns a registry that has all images but the last.
 pub(super) fn registry() -> Registry {
     let has = IMAGES[..3].iter().map(|image| {
         let digest = format!("sha256:{:x}", image.len());
@@ -45,7 +45,7 @@ pub(super) fn registry() -> Registry {
     Registry { images: has.collect(), health: Health::Up }
 }
 
-/// The registry, to be put out of order.
+/// Changes the registry, for example to make it fail.
 pub(super) fn with_registry(hand: &mut dyn Client, change: impl FnOnce(&mut Registry)) {
     if let Some((outside, _)) = hand.outside() {
         let outside: &mut dyn Any = outside;
@@ -59,7 +59,7 @@ pub(super) fn namespace() -> Arc<Kind> {
     Kind::known("", "v1", "Namespace", "namespaces", false)
 }
 
-/// Before anything runs.
+/// Creates the prerequisites before the start.
 pub(super) fn begin(hand: &mut dyn Client) {
     for name in [NAMESPACE, DPF, METALLB] {
         hand.create(&namespace(), &json!({ "metadata": { "name": name } }));
@@ -75,7 +75,7 @@ pub(super) fn begin(hand: &mut dyn Client) {
     restore(hand);
 }
 
-/// Puts everything right that somebody has put out of order.
+/// Restores everything that an operation has broken.
 pub(super) fn restore(hand: &mut dyn Client) {
     with_registry(hand, |registry| registry.health = Health::Up);
     permit_watches(hand);
@@ -103,12 +103,12 @@ pub(super) fn restore(hand: &mut dyn Client) {
     }
 }
 
-/// A Service that has nothing to do with bridges, and has an address of the same pool.
+/// Returns an unrelated Service with an address of the same pool.
 fn stranger() -> ObjectRef {
     ObjectRef::namespaced(&names::service(), METALLB, "stranger")
 }
 
-/// The Service of others asks for an address, which nobody may have.
+/// Makes the unrelated Service request an address that no other Service may have.
 pub(super) fn move_stranger(hand: &mut dyn Client, address: &str) {
     let target = stranger();
     let annotations = json!({ "metallb.io/loadBalancerIPs": address });
@@ -122,13 +122,13 @@ pub(super) fn move_stranger(hand: &mut dyn Client, address: &str) {
     hand.create(&names::service(), &object);
 }
 
-/// The address that the Service of others has.
+/// Returns the address of the unrelated Service.
 pub(super) fn address_of_stranger(hand: &dyn Client) -> Option<String> {
     let service = hand.server().object(&stranger())?;
     service["status"]["loadBalancer"]["ingress"][0]["ip"].as_str().map(str::to_owned)
 }
 
-/// The kinds that the controller may be forbidden to watch.
+/// Returns the kinds for which the watch permission may be revoked.
 pub(super) fn watched() -> [Arc<Kind>; 7] {
     [
         names::hosted_cluster(),
@@ -141,7 +141,7 @@ pub(super) fn watched() -> [Arc<Kind>; 7] {
     ]
 }
 
-/// It may watch all of them.
+/// Permits the watches of all of these kinds.
 pub(super) fn permit_watches(hand: &mut dyn Client) {
     for kind in watched() {
         hand.permit_watches(&kind, true);
@@ -170,7 +170,7 @@ pub(super) fn run_hypershift(hand: &mut dyn Client, runs: bool) {
     hand.merge(&target, &json!({ "spec": { "replicas": u8::from(runs) } }));
 }
 
-/// Creates a Secret, or gives it another content.
+/// Creates a Secret, or replaces its content.
 pub(super) fn write_secret(hand: &mut dyn Client, name: &str, key: &str, content: &str) {
     let data = json!({ key: STANDARD.encode(content) });
     let object = json!({ "metadata": { "namespace": NAMESPACE, "name": name }, "data": data });
@@ -178,18 +178,18 @@ pub(super) fn write_secret(hand: &mut dyn Client, name: &str, key: &str, content
     hand.merge(&ObjectRef::namespaced(&names::secret(), NAMESPACE, name), &json!({ "data": data }));
 }
 
-/// A pull secret, one of several.
+/// Returns one of several pull secrets.
 pub(super) fn docker_config(which: &str) -> String {
     let auth = STANDARD.encode(format!("puller:{SECRET}{which}"));
     json!({ "auths": { "registry.example.com": { "auth": auth } } }).to_string()
 }
 
-/// SSH keys, some of several.
+/// Returns one of several sets of SSH keys.
 pub(super) fn ssh_keys(which: &str) -> String {
     format!("{SSH_KEY} {SECRET}{which}\n")
 }
 
-/// A key of a Secret in the namespace of bridges.
+/// Returns a key of a Secret in the namespace of bridges.
 pub(super) fn content<'a>(secret: &'a Value, key: &str) -> Option<&'a str> {
     secret["data"][key].as_str()
 }

@@ -1,4 +1,4 @@
-//! What users, admins and other controllers do.
+//! The operations of users, admins and other controllers.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ fn some_cluster(random: &mut Random) -> Name {
     stage::name(random.pick(&CLUSTERS))
 }
 
-/// One of the objects of a kind that are so.
+/// Returns a random object of a kind that matches.
 fn some(
     hand: &dyn Client,
     kind: &Arc<Kind>,
@@ -83,7 +83,7 @@ fn some_secret(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
     some(hand, &names::secret(), random, is_argos)
 }
 
-/// Once nothing goes wrong any more, charts are asked for that come up, and what changed nothing is asked for again.
+/// After fault injection has ended, sets every service to a new version with a chart that starts.
 pub(super) fn settle(hand: &mut dyn Client) {
     for service in SERVICES {
         let patch = json!({ "spec": { "source": { "version": LAST_VERSION } } });
@@ -111,7 +111,7 @@ fn choose_version(hand: &mut dyn Client, random: &mut Random) {
 
 fn change_values(hand: &mut dyn Client, random: &mut Random) {
     let spec = match random.below(4) {
-        // An integer that no 64-bit float holds.
+        // An integer that a 64-bit float cannot represent exactly.
         0 => json!({ "values": {
             "level": "debug",
             "quota": 9_007_199_254_740_993_u64,
@@ -133,7 +133,7 @@ fn change_values(hand: &mut dyn Client, random: &mut Random) {
     change(hand, random, &spec);
 }
 
-/// Somebody can't wait.
+/// Removes the finalizer of a service that is being deleted, as an impatient user does.
 fn let_service_go(hand: &mut dyn Client, random: &mut Random) {
     let target = some_service(random).object(&names::service());
     if let Some(service) = hand.server().object(&target).cloned().filter(|service| is_deleting(service)) {
@@ -152,7 +152,7 @@ fn delete_cluster(hand: &mut dyn Client, random: &mut Random) {
     hand.delete(&cluster_ref(&some_cluster(random)));
 }
 
-/// The cluster answers for as long as it is held.
+/// Deletes a cluster that a finalizer keeps. The cluster stays reachable until the finalizer is removed.
 fn hold_cluster(hand: &mut dyn Client, random: &mut Random) {
     let target = cluster_ref(&some_cluster(random));
     if let Some(cluster) = hand.server().object(&target).cloned().filter(|cluster| !is_deleting(cluster)) {
@@ -195,7 +195,7 @@ fn move_cluster(hand: &mut dyn Client, random: &mut Random) {
 
 fn share_server(hand: &mut dyn Client, random: &mut Random) {
     let (one, other) = (some_cluster(random), some_cluster(random));
-    // With credentials that the other does not have: who gets in there is let in by the other.
+    // These are credentials that the other cluster does not use: the server accepts them as its own.
     let data = access(&server(&other), 6 + random.below(2)).secret_data();
     hand.merge(&kubeconfig_ref(&one), &json!({ "data": data }));
 }
@@ -227,7 +227,7 @@ fn edit_application(hand: &mut dyn Client, random: &mut Random) {
     hand.merge(&target, &patch);
 }
 
-/// Takes from an Application what tells whom it was made for, or part of it. What says nothing of that is somebody else's.
+/// Removes some or all of an Application's identity. An Application without any identity belongs to another client.
 fn strip_application(hand: &mut dyn Client, random: &mut Random) {
     let Some(target) = some_application(hand, random) else { return };
     let mut patch = json!({ "metadata": { "labels": { SERVICE_NAME: null } } });
@@ -288,7 +288,7 @@ fn strip_project(hand: &mut dyn Client, _: &mut Random) {
     hand.merge(&project_ref(), &json!({ "metadata": { "labels": { MANAGED_BY: null } } }));
 }
 
-/// Somebody makes an object of a name that the controller would use, for a service that is not there yet if there is one.
+/// Creates an object with a name that the controller would use, if possible for a service that does not exist yet.
 fn squat(hand: &mut dyn Client, random: &mut Random) {
     let is_missing = |service: &(&str, &str)| {
         hand.server().object(&stage::name(*service).object(&names::service())).is_none()
@@ -317,7 +317,7 @@ fn squat(hand: &mut dyn Client, random: &mut Random) {
     }
 }
 
-/// Somebody changes or deletes what runs on a cluster.
+/// Changes or deletes what runs on a cluster.
 fn disturb(hand: &mut dyn Client, random: &mut Random) {
     let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
     let is_release = |object: &Value| object["metadata"]["labels"][release::CLUSTER].is_string();

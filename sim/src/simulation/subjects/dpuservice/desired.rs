@@ -1,4 +1,5 @@
-//! The desired state: every service runs on every cluster as it says, and nothing is left of what is gone.
+//! The desired state: every service runs on every cluster as its spec requires, and removed services and clusters leave no
+//! objects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -78,7 +79,7 @@ fn on_cluster(world: &ApiServer, service: &Value, cluster: &Name, differ: &mut d
     }
 }
 
-/// What is wrong with the values that a chart gets.
+/// Returns what is wrong with the values of a chart.
 fn wrong_values(service: &Value, values: &Value) -> Option<String> {
     let spec = &service["spec"];
     let given = spec["values"].as_object().into_iter().flatten();
@@ -116,7 +117,7 @@ fn status(service: &Value, clusters: &[Arc<Value>], differ: &mut dyn FnMut(Strin
     }
 }
 
-/// What is left of services and clusters that are gone.
+/// Reports objects that removed services and clusters have left.
 fn leftovers(
     server: &ApiServer,
     services: &[Arc<Value>],
@@ -156,12 +157,12 @@ fn leftovers(
     } else if permitted != clusters.iter().map(super::stage::server).collect() {
         differences.push(format!("the AppProject permits {permitted:?}"));
     } else if label(project, MANAGED_BY).is_none() {
-        // One that is going does its work until Argo CD lets it go.
+        // A project that is being deleted stays usable until Argo CD removes its finalizer.
         differences.push("the AppProject is somebody else's".to_owned());
     }
 }
 
-/// Status and message of a condition.
+/// Returns the status and message of a condition.
 fn condition(object: &Value, condition: &str) -> String {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     let mut found = conditions.filter(|found| found["type"] == condition);

@@ -1,4 +1,4 @@
-//! Whom an object was made for.
+//! The identity of an object: the service or cluster for which it was created.
 
 use lockstep_core::dpuservice::names::{
     CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, SERVICE, SERVICE_NAME, SERVICE_NAMESPACE,
@@ -6,12 +6,12 @@ use lockstep_core::dpuservice::names::{
 use lockstep_core::object::{Name, annotation, label};
 use serde_json::Value;
 
-/// The service and the cluster of an Application; none, if it says nothing of them.
+/// Returns the service and the cluster of an Application; none without an identity.
 pub(super) fn of_application(object: &Value) -> Option<(Name, Name)> {
     Some((read(object, SERVICE, SERVICE_NAMESPACE, SERVICE_NAME)?, of_secret(object)?))
 }
 
-/// The cluster of a Secret.
+/// Returns the cluster of a Secret.
 pub(super) fn of_secret(object: &Value) -> Option<Name> {
     read(object, CLUSTER, CLUSTER_NAMESPACE, CLUSTER_NAME)
 }

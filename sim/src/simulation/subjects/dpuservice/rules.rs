@@ -23,12 +23,12 @@ use crate::simulation::invariant::{Invariant, Moment, SECRET, is_deletion};
 mod ended;
 mod told;
 
-/// What a process knows may be so old: a watch is late by two minutes, a process pauses for one, and a request takes half of
-/// one; and a little.
+/// Upper bound on the age of what a process knows: a watch may be late by two minutes, a pause may take one minute and a request
+/// half a minute; and a little more.
 const STALE: Duration = Duration::from_mins(5);
-/// A request may be under way for so long, whoever has sent it, and a little longer.
+/// Upper bound on the time in transit of any request, and a little more.
 const REQUEST: Duration = Duration::from_secs(40);
-/// For how long what somebody else did to what Argo CD goes by explains what is left behind.
+/// For how long a change by another client to what Argo CD depends on explains remaining objects.
 const MEDDLING: Duration = Duration::from_mins(15);
 
 pub(super) const INVARIANTS: &[Invariant] = &[
@@ -109,14 +109,15 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
 ];
 
-/// Whether the controller made an object, though somebody has taken everything away since that tells for whom: a request that
-/// was under way then is none about an object of somebody else.
+/// Returns whether the controller created an object, even if another client has since removed its identity. A request that was in
+/// transit at that time does not count as a change of another client's object.
 fn was_made(object: &Value) -> bool {
     let managers = object["metadata"]["managedFields"].as_array().into_iter().flatten();
     managers.into_iter().any(|entry| entry["manager"] == MANAGER)
 }
 
-/// What the controller may change: services' finalizers and status, what it made, and no other object.
+/// Checks that the controller changes only its permitted objects: finalizers and status of services, and the objects that it
+/// created.
 pub(super) fn may_change(change: &Change) -> Result<(), String> {
     let Change { object, old, new, .. } = change;
     let refuse = |why: &str| Err(format!("{object}: {why}"));
@@ -144,7 +145,7 @@ pub(super) fn may_change(change: &Change) -> Result<(), String> {
     }
 }
 
-/// An Application that a process has just changed, as it was or is, with whom it was made for.
+/// Returns the Application that a process has just changed, with its service and cluster.
 fn application<'a>(moment: &'a Moment<'_>) -> Option<(&'a Change, Name, Name)> {
     let (_, change) = moment.by_process()?;
     let object = change.new.as_ref().or(change.old.as_ref())?;
@@ -156,7 +157,7 @@ fn is_leaving(object: Option<&Arc<Value>>) -> bool {
     object.is_none_or(|object| is_deleting(object))
 }
 
-/// Whether an object was gone or going at some instant of the time that a process may still believe in.
+/// Returns whether an object was absent or being deleted at a time that a process may still see as current.
 fn was_leaving(moment: &Moment<'_>, target: &ObjectRef) -> bool {
     let since = moment.entry.at.saturating_sub(STALE);
     let versions = moment.history.versions(target);
@@ -168,19 +169,19 @@ fn was_leaving(moment: &Moment<'_>, target: &ObjectRef) -> bool {
         || recent.any(|(version, _)| is_leaving(version.object.as_ref()))
 }
 
-/// How long an object that was made in this run has been there.
+/// Returns the age of an object that was created in this run.
 fn age(moment: &Moment<'_>, target: &ObjectRef) -> Duration {
     lasts(moment, target, |_| true)
 }
 
-/// How long it has been so.
+/// Returns for how long an object has matched.
 fn lasts(moment: &Moment<'_>, target: &ObjectRef, is_so: impl Fn(&Value) -> bool) -> Duration {
     let versions = moment.history.versions(target).iter().rev();
     let since = versions.take_while(|version| version.object.as_deref().is_some_and(&is_so)).last();
     moment.entry.at.saturating_sub(since.map_or(Duration::ZERO, |version| version.at))
 }
 
-/// The Applications that services find by their label, and whom they were made for.
+/// Returns the Applications that services find by their label, with their service and cluster.
 fn applications(moment: &Moment<'_>) -> Vec<(ObjectRef, Arc<Value>, Name, Name)> {
     let all = moment.server.objects(&names::application()).into_iter();
     let all = all.filter(|object| label(object, SERVICE_NAME).is_some());
@@ -290,7 +291,7 @@ fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
     let target = service.object(&names::service());
     let found = moment.server.object(&target);
     let held = |object: &Value| finalizer::is_held(object, FINALIZER);
-    // It may have gone while the request was under way.
+    // It may have been removed while the request was in transit.
     let since = moment.entry.at.saturating_sub(STALE);
     let mut recent = moment.history.versions(&target).iter().filter(|version| version.at >= since);
     if found.is_some_and(|found| held(found))
@@ -331,7 +332,7 @@ fn nothing_is_left_running(moment: &Moment<'_>) -> Result<(), String> {
             && metadata(found, "namespace") == cluster.namespace
             && found["data"]["application"] == object.name
     });
-    // Another cluster may have had the name, or this one may have moved, or be said to have.
+    // Another cluster may have had the name, or this one may have moved, or its kubeconfig may name another server.
     let destination = old["spec"]["destination"]["server"].as_str().unwrap_or_default();
     let kubeconfig = moment.server.object(&kubeconfig_ref(&cluster));
     let said = kubeconfig.map(|secret| decoded(secret, "super-admin.conf")).unwrap_or_default();
@@ -344,7 +345,7 @@ fn nothing_is_left_running(moment: &Moment<'_>) -> Result<(), String> {
     }
 }
 
-/// Whether somebody but us has lately changed what Argo CD needs to take an Application down.
+/// Returns whether another client has recently changed what Argo CD needs to remove an Application.
 fn was_meddled_with(moment: &Moment<'_>, application: &ObjectRef, cluster: &Name) -> bool {
     let since = moment.entry.at.saturating_sub(MEDDLING);
     let external = ["argocd", "dpf", "dpu-cluster"];
@@ -391,7 +392,7 @@ fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
         let Some(cluster) = identity::of_secret(&secret).filter(|_| is_argos) else { continue };
         let server = decoded(&secret, "server");
         let targets = [reference(&names::secret(), &secret), cluster_ref(&cluster), kubeconfig_ref(&cluster)];
-        // Of two that change places one may come to be stuck half-way.
+        // If two clusters swap their servers, one of them may be stuck in an intermediate state.
         let kubeconfig = moment.server.object(&targets[2]);
         let is_usable =
             kubeconfig.is_some_and(|it| decoded(it, "super-admin.conf").contains("server: https"));

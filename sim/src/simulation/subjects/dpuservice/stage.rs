@@ -1,4 +1,4 @@
-//! The clusters and services that there can be, as they should be.
+//! The clusters and services of the simulation, in their correct state.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use crate::simulation::history::reference;
 use crate::simulation::invariant::SECRET;
 use crate::simulation::subject::Client;
 
-/// Two have the same digits at the end of their names, and two the same name.
+/// Two have the same digits at the end of their names, and two have the same name.
 pub(super) const CLUSTERS: [(&str, &str); 4] =
     [("dpf", "east-01"), ("dpf", "west-01"), ("lab", "east-01"), ("dpf", "north")];
 /// Two have the same name.
 pub(super) const SERVICES: [(&str, &str); 3] = [("edge", "agent"), ("core", "agent"), ("edge", "storage")];
-/// The last but one does not come up, and no repository has the last.
+/// The last but one does not start, and no repository has the last.
 pub(super) const VERSIONS: [&str; 4] = ["1.0.0", "1.1.0", "0.0.0-broken", "0.0.0-missing"];
-/// Which every service has in the end.
+/// The version of every service in the final state.
 pub(super) const LAST_VERSION: &str = "2.0.0";
 pub(super) const REPOSITORY: &str = "https://charts.example.com";
-/// On what somebody else has made, or made their own.
+/// Marks objects that another client has created or taken over.
 pub(super) const SQUATTER: &str = "squatter";
-/// What somebody holds a DPUCluster by.
+/// The finalizer by which another client holds a DPUCluster.
 pub(super) const HOLD: &str = "example.com/hold";
 
 pub(super) fn name((namespace, name): (&str, &str)) -> Name {
@@ -39,7 +39,7 @@ pub(super) fn cluster_ref(cluster: &Name) -> ObjectRef {
     cluster.object(&names::dpu_cluster())
 }
 
-/// The Secret of a cluster's kubeconfig.
+/// Returns the Secret of a cluster's kubeconfig.
 pub(super) fn kubeconfig_ref(cluster: &Name) -> ObjectRef {
     ObjectRef::namespaced(&names::secret(), &cluster.namespace, &format!("{}-kubeconfig", cluster.name))
 }
@@ -48,12 +48,12 @@ pub(super) fn project_ref() -> ObjectRef {
     ObjectRef::namespaced(&names::project(), ARGO_NAMESPACE, PROJECT)
 }
 
-/// Where a cluster is reached.
+/// Returns the server URL of a cluster.
 pub(super) fn server(cluster: &Name) -> String {
     format!("https://{}.{}.example.com:6443", cluster.name, cluster.namespace)
 }
 
-/// How a cluster is reached there, by the credentials of this number.
+/// Returns the access to a cluster at that server, with the credentials of this number.
 pub(super) fn access(server: &str, number: u64) -> Access {
     if number.is_multiple_of(2) {
         Access::by_token(server, &format!("{SECRET}-{number}"))
@@ -62,7 +62,7 @@ pub(super) fn access(server: &str, number: u64) -> Access {
     }
 }
 
-/// Before anything runs: all clusters, and one service.
+/// Creates all clusters and one service before the start.
 pub(super) fn begin(hand: &mut dyn Client) {
     let namespaces = Kind::known("", "v1", "Namespace", "namespaces", false);
     for name in ["edge", "core", "dpf", "lab", ARGO_NAMESPACE] {
@@ -74,7 +74,7 @@ pub(super) fn begin(hand: &mut dyn Client) {
     hand.create(&names::service(), &service(&name(SERVICES[0]), VERSIONS[0]));
 }
 
-/// Whether a service or a cluster is there when everything begins.
+/// Returns whether a service or a cluster exists at the start.
 pub(super) fn is_prepared(target: &ObjectRef) -> bool {
     let clusters = CLUSTERS.map(|cluster| cluster_ref(&name(cluster)));
     clusters.contains(target) || *target == name(SERVICES[0]).object(&names::service())
@@ -87,7 +87,7 @@ pub(super) fn create_cluster(hand: &mut dyn Client, cluster: &Name) {
     hand.create(&names::dpu_cluster(), &json!({ "metadata": metadata, "spec": spec }));
 }
 
-/// A service as somebody writes it.
+/// Returns a service as a user writes it.
 pub(super) fn service(service: &Name, version: &str) -> Value {
     json!({
         "metadata": { "namespace": service.namespace, "name": service.name },
@@ -99,7 +99,7 @@ pub(super) fn service(service: &Name, version: &str) -> Value {
     })
 }
 
-/// Gives a cluster a kubeconfig, or another one.
+/// Gives a cluster a kubeconfig, or replaces it.
 pub(super) fn write_kubeconfig(hand: &mut dyn Client, cluster: &Name, data: &Value) {
     let target = kubeconfig_ref(cluster);
     let metadata = json!({ "namespace": target.namespace, "name": target.name });
@@ -107,14 +107,14 @@ pub(super) fn write_kubeconfig(hand: &mut dyn Client, cluster: &Name, data: &Val
     hand.merge(&target, &json!({ "data": data }));
 }
 
-/// What a Secret holds under a key.
+/// Returns the content of a Secret's key.
 pub(super) fn decoded(secret: &Value, key: &str) -> String {
     let decoded = STANDARD.decode(secret["data"][key].as_str().unwrap_or_default()).unwrap_or_default();
     String::from_utf8(decoded).unwrap_or_default()
 }
 
-/// Puts everything right that is for admins to put right: every cluster answers, its kubeconfig is its own, and nobody holds
-/// what should go.
+/// Restores everything that admins have to restore: every cluster is reachable, has its own kubeconfig, and no finalizer blocks a
+/// deletion.
 pub(super) fn mend(hand: &mut dyn Client) {
     for cluster in hand.server().objects(&names::dpu_cluster()) {
         let target = reference(&names::dpu_cluster(), &cluster);
@@ -149,7 +149,7 @@ pub(super) fn mend(hand: &mut dyn Client) {
     }
 }
 
-/// Whether an Application lost the label by which its service would find it, and has no service to find it by its name.
+/// Returns whether an Application lost the label by which its service finds it, and no service can find it by its name.
 fn is_lost(hand: &dyn Client, application: &Value) -> bool {
     let service = annotation(application, SERVICE).and_then(|service| service.split_once('/'));
     let target = service.map(|service| name(service).object(&names::service()));
@@ -157,14 +157,14 @@ fn is_lost(hand: &dyn Client, application: &Value) -> bool {
     label(application, SERVICE_NAME).is_none() && target.is_some_and(is_gone)
 }
 
-/// Takes one finalizer out of an object.
+/// Removes one finalizer from an object.
 pub(super) fn release(hand: &mut dyn Client, target: &ObjectRef, object: &Value, held: &str) {
     let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
     let left: Vec<&Value> = finalizers.filter(|finalizer| **finalizer != held).collect();
     hand.merge(target, &json!({ "metadata": { "finalizers": left } }));
 }
 
-/// Takes the controller's finalizer out of a service.
+/// Removes the controller's finalizer from a service.
 pub(super) fn let_go(hand: &mut dyn Client, service: &Arc<Value>) {
     let target =
         ObjectRef::namespaced(&names::service(), metadata(service, "namespace"), metadata(service, "name"));

@@ -1,4 +1,4 @@
-//! What admins, tenants and another controller do.
+//! The operations of admins, tenants and another controller.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::simulation::subject::{Client, Operation};
 const CLASSES: [&str; 3] = ["web", "db", "lab"];
 const NAMESPACES: [&str; 4] = ["red", "green", "blue", "grey"];
 
-/// The key that somebody else adds to what was applied. It stays.
+/// A key that another client adds to applied objects. It remains.
 pub(super) const ADDED: &str = "more";
 
 pub(super) const ACTS: &[Operation] = &[
@@ -50,12 +50,12 @@ fn account() -> Arc<Kind> {
     Kind::known("", "v1", "ServiceAccount", "serviceaccounts", true)
 }
 
-/// The kinds that the classes of the simulation hold.
+/// Returns the kinds in the classes of the simulation.
 pub(super) fn pool_kinds() -> [Arc<Kind>; 3] {
     [config_map(), secret(), account()]
 }
 
-/// Before anything runs: a class and a namespace that wants it.
+/// Creates a class and a namespace that uses it, before the start.
 pub(super) fn begin(hand: &mut dyn Client) {
     let mut random = Random::from_seed(1);
     hand.create(&names::class(), &class("web", &mut random));
@@ -63,7 +63,7 @@ pub(super) fn begin(hand: &mut dyn Client) {
     hand.create(&names::namespace(), &namespace("green", None));
 }
 
-/// Some of a few resources, each with one of a few contents: classes overlap, and updates change a part of them.
+/// Returns some of a few resources, each with one of a few contents. Classes overlap, and updates change some of them.
 fn resources(random: &mut Random) -> Value {
     let mut resources = Vec::new();
     for name in ["a", "b", "c"] {
@@ -87,7 +87,7 @@ fn resources(random: &mut Random) -> Value {
     resources.into()
 }
 
-/// A value under a key, and at times another one, which an update takes away.
+/// Returns a value under a key, and sometimes a second key, which an update removes.
 fn entries(key: &str, value: &str, random: &mut Random) -> Value {
     let mut entries = json!({ key: value });
     if random.below(3) == 0 {
@@ -144,7 +144,7 @@ fn label_namespace(hand: &mut dyn Client, random: &mut Random) {
     hand.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
 }
 
-/// A slip of the pen, mended and made again: what is told of it belongs to one series.
+/// Makes a typing error in a label, or corrects it. The Events of repeated errors belong to one series.
 fn ask_in_vain(hand: &mut dyn Client, random: &mut Random) {
     const NOWHERE: &str = "nowhere";
     let target = ObjectRef::cluster(&names::namespace(), random.pick(&["red", "green"]));
@@ -166,7 +166,7 @@ fn delete_namespace(hand: &mut dyn Client, random: &mut Random) {
     hand.delete(&some_namespace(random));
 }
 
-/// Something that stands in a binding's status and exists.
+/// Returns a random existing object from the status of a binding.
 fn some_applied(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
     let kind = random.pick(&[0, 0, 1, 2]);
     let kind = &pool_kinds()[kind];
@@ -178,7 +178,7 @@ fn some_applied(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
 
 fn edit_applied(hand: &mut dyn Client, random: &mut Random) {
     let Some(target) = some_applied(hand, random) else { return };
-    // It is base64 as well, so that a Secret takes it.
+    // The value is also valid base64, so that a Secret accepts it.
     let theirs = "dGhlaXJz";
     let patch = match (&*target.kind.kind, random.below(3)) {
         ("ConfigMap", 0) => json!({ "data": { "value": theirs } }),
@@ -207,7 +207,7 @@ fn create_foreign(hand: &mut dyn Client, random: &mut Random) {
     create(hand, &ObjectRef::namespaced(&config_map(), namespace, name), random);
 }
 
-/// An object that another controller owns, or nobody.
+/// Creates an object with another controller as its owner, or without an owner.
 fn create(hand: &mut dyn Client, target: &ObjectRef, random: &mut Random) {
     let owner = json!([{
         "apiVersion": "v1", "kind": "Namespace", "name": target.namespace,
@@ -239,7 +239,7 @@ fn edit_binding(hand: &mut dyn Client, random: &mut Random) {
     }
 }
 
-/// Who may write everything in a namespace may write the status of its binding.
+/// Edits the status of a binding: a client that may write everything in a namespace may do that.
 fn edit_status(hand: &mut dyn Client, random: &mut Random) {
     let Some(binding) = hand.any(&names::binding(), random) else { return };
     let listed = [names::namespace(), names::class(), names::binding(), config_map()];

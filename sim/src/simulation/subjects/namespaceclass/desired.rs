@@ -1,4 +1,4 @@
-//! What the cluster should look like, worked out from classes and labels alone.
+//! The desired state of the cluster, computed from classes and labels only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::acts::{ADDED, pool_kinds};
 use crate::apiserver::ApiServer;
 use crate::simulation::history::reference;
 
-/// The class that a namespace should be in: its label names it, and it exists.
+/// Returns the class of a namespace: the one that its label names, if it exists.
 pub(super) fn class_of(server: &ApiServer, namespace: &str) -> Option<Arc<Value>> {
     let namespace = server.object(&ObjectRef::cluster(&names::namespace(), namespace))?;
     if is_deleting(namespace) {
@@ -23,7 +23,7 @@ pub(super) fn class_of(server: &ApiServer, namespace: &str) -> Option<Arc<Value>
     server.object(&ObjectRef::cluster(&names::class(), class)).map(Arc::clone)
 }
 
-/// The resources that a class wants in a namespace, with their manifests.
+/// Returns the resources that a class requires in a namespace, with their manifests.
 pub(super) fn wanted(class: &Value, namespace: &str) -> BTreeMap<ObjectRef, Value> {
     let resources = class["spec"]["resources"].as_array().map_or(&[][..], Vec::as_slice);
     let find = |resource: &Value| -> Option<Arc<Kind>> {
@@ -39,8 +39,8 @@ pub(super) fn wanted(class: &Value, namespace: &str) -> BTreeMap<ObjectRef, Valu
         .collect()
 }
 
-/// Whether an object is what a manifest wants, as far as it is in the simulation's classes: all that the manifest holds,
-/// and nothing of what an earlier one held.
+/// Returns whether an object matches a manifest of the simulation's classes: it has everything in the manifest, and nothing from
+/// an earlier manifest.
 pub(super) fn is_as_wanted(object: &Value, manifest: &Value) -> bool {
     let entries = |value: &Value| value.as_object().cloned().unwrap_or_default();
     let mut wanted = entries(&manifest["data"]);
@@ -56,17 +56,17 @@ pub(super) fn binding(server: &ApiServer, namespace: &str) -> Option<Arc<Value>>
     server.object(&ObjectRef::namespaced(&names::binding(), namespace, namespace)).map(Arc::clone)
 }
 
-/// Whether somebody else controls an object.
+/// Returns whether another owner controls an object.
 pub(super) fn is_foreign(object: &Value, binding_uid: &str) -> bool {
     controller_uid(object).is_some_and(|uid| uid != binding_uid)
 }
 
-/// Whether a binding took an object over that no one controls.
+/// Returns whether a binding adopted an object without a controller.
 pub(super) fn is_adopted(object: &Value, binding_uid: &str) -> bool {
     controller_uid(object).is_none() && annotation(object, names::ADOPTED_ANNOTATION) == Some(binding_uid)
 }
 
-/// How the cluster differs from what it should look like.
+/// Returns the differences between the cluster and its desired state.
 pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     let mut differences = Vec::new();
     for namespace in server.objects(&names::namespace()) {
@@ -81,7 +81,7 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
             }
             None => {}
         }
-        // Only a label that names a missing class is a problem.
+        // Only a label with the name of a missing class is a problem.
         let is_problem = label(&namespace, CLASS_LABEL).is_some() && class_of(server, name).is_none();
         let said = annotation(&namespace, names::PROBLEM_ANNOTATION);
         if said.is_some() != is_problem && !is_deleting(&namespace) {
@@ -104,7 +104,7 @@ fn owner_kind(object: &Value) -> &str {
     object["metadata"]["ownerReferences"][0]["kind"].as_str().unwrap_or_default()
 }
 
-/// A namespace that should be in a class.
+/// Checks a namespace that should be in a class.
 fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut Vec<String>) {
     let class_name = metadata(class, "name");
     let Some(binding) = binding(server, namespace) else {
@@ -145,7 +145,7 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
     }
 }
 
-/// An object that a binding owns must be wanted.
+/// Checks that an object owned by a binding is wanted.
 fn stray(server: &ApiServer, target: &ObjectRef, object: &Value, differences: &mut Vec<String>) {
     let namespace = target.namespace.as_deref().unwrap_or_default();
     let owner = binding(server, namespace);

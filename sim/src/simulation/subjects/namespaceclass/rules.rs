@@ -1,4 +1,4 @@
-//! What the operator may and may not do, at every step.
+//! What the operator may and may not do, checked at every step.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -52,7 +52,8 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
 ];
 
-/// What the operator may change: bindings that it made, resources that these own, its events, and status of its kinds.
+/// Checks that the operator changes only its permitted objects: its bindings, the resources that they own, its Events, and the
+/// status of its kinds.
 pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History) -> Result<(), String> {
     let Change { object, old, new, .. } = change;
     let namespace = object.namespace.as_deref().unwrap_or_default();
@@ -86,7 +87,7 @@ pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History
             let is_ours = |object: &Value| {
                 is_owned(object, namespace, history) || is_adopted(object, namespace, history)
             };
-            // What was taken over is let go of without being changed otherwise.
+            // An adopted object is released without other changes.
             let is_released = || old.is_some_and(|old| is_ours(old) && old["data"] == new["data"]);
             if !is_ours(new) && !is_released() {
                 return refuse("it was written and no binding owns it");
@@ -102,7 +103,7 @@ pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History
     }
 }
 
-/// A namespace without what says what keeps it from its class, and without what every write changes.
+/// Returns a namespace without the description of its problem and without the fields that every write changes.
 fn without_problem(namespace: &Value) -> Value {
     let mut rest = namespace.clone();
     let Some(metadata) = rest["metadata"].as_object_mut() else { return rest };
@@ -122,7 +123,7 @@ fn names_namespace(binding: &Value, namespace: &str) -> bool {
     owner["kind"] == "Namespace" && owner["name"] == namespace
 }
 
-/// Whether a binding of the namespace, of now or earlier, controls an object.
+/// Returns whether a current or earlier binding of the namespace controls an object.
 fn is_owned(object: &Value, namespace: &str, history: &History) -> bool {
     let Some(uid) = controller_uid(object) else { return false };
     let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
@@ -130,7 +131,7 @@ fn is_owned(object: &Value, namespace: &str, history: &History) -> bool {
     bindings.any(|binding| metadata(binding, "uid") == uid)
 }
 
-/// Whether a binding of the namespace, of now or earlier, took an object over that has no owner.
+/// Returns whether a current or earlier binding of the namespace adopted an object without an owner.
 fn is_adopted(object: &Value, namespace: &str, history: &History) -> bool {
     let Some(uid) = annotation(object, names::ADOPTED_ANNOTATION) else { return false };
     let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
@@ -161,8 +162,8 @@ fn pruning_keeps_what_is_desired(moment: &Moment<'_>) -> Result<(), String> {
     if !moment.server.object(&class).is_some_and(|class| wants(class)) {
         return Ok(());
     }
-    // What comes between the read and the removal is nobody's fault, but a read of an earlier pass proves nothing. Passes over other
-    // bindings read the same class: the first read in the time of this pass is taken for its own.
+    // A change between the read and the removal is acceptable, but a read of an earlier pass proves nothing. Passes over other
+    // bindings read the same class, so the first read during this pass is assumed to be its own.
     let began = life.ended.get(&("binding".to_owned(), binding)).copied().unwrap_or_default();
     let mut reads = life.reads.get(&class).into_iter().flatten().copied();
     let read = reads.find(|read| *read >= began);
@@ -176,8 +177,8 @@ fn pruning_keeps_what_is_desired(moment: &Moment<'_>) -> Result<(), String> {
     if was_unwanted { Ok(()) } else { Err(format!("{} was removed, and {class} wants it", change.object)) }
 }
 
-/// The class that a binding names, if the process has written the binding's status since: until then it may be at work
-/// for another one, and can't know.
+/// Returns the class of a binding, if the process has written the binding's status since the class was set. Before that, the
+/// process may still work for another class without knowing of the change.
 fn class_worked_for(moment: &Moment<'_>, process: usize, binding: &ObjectRef) -> Option<ObjectRef> {
     let names_class = |object: &Value| object["spec"]["className"].as_str().map(str::to_owned);
     let class = names_class(moment.server.object(binding)?)?;
@@ -185,7 +186,7 @@ fn class_worked_for(moment: &Moment<'_>, process: usize, binding: &ObjectRef) ->
     let same = versions.take_while(|version| {
         version.object.as_deref().and_then(names_class).as_deref() == Some(class.as_str())
     });
-    // The oldest of them may be the one that named it.
+    // The oldest of them may be the write that set the class.
     let same: Vec<_> = same.collect();
     let (_, since) = same.split_last()?;
     let fenced = since.iter().any(|version| version.by == Author::Process(process));
@@ -201,7 +202,7 @@ fn a_wanted_binding_stays(moment: &Moment<'_>) -> Result<(), String> {
     let class = ObjectRef::cluster(&names::class(), metadata(&class, "name"));
     let recent = [ObjectRef::cluster(&names::namespace(), namespace), class.clone()].iter().any(|object| {
         let last = moment.history.versions(object).last();
-        // A class is as it was, whatever happens to its status.
+        // Writes of a class's status count as changes of the class here.
         last.is_some_and(|version| version.at + MINUTE > moment.entry.at)
     });
     if recent {
@@ -211,7 +212,7 @@ fn a_wanted_binding_stays(moment: &Moment<'_>) -> Result<(), String> {
     }
 }
 
-/// No class of the simulation asks for what was taken over to be deleted.
+/// Checks that adopted objects are kept: no class in the simulation requests their deletion.
 fn adopted_objects_are_kept(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
     let Some(old) = change.old.as_deref() else { return Ok(()) };
@@ -222,7 +223,8 @@ fn adopted_objects_are_kept(moment: &Moment<'_>) -> Result<(), String> {
     let mut versions = moment.history.versions(&change.object).iter();
     let first = versions.find(|version| version.object.as_deref().is_some_and(is_same));
     let Some(first) = first.filter(|first| matches!(first.by, Author::Client(_))) else { return Ok(()) };
-    // Between the read that does not find it and the apply it may have been created. That is put right, unless a crash comes between.
+    // It may have been created between the read, which did not find it, and the apply. The operator corrects that, unless it
+    // crashes in between.
     if first.at + MINUTE > moment.entry.at || is_owned(old, namespace, moment.history) {
         return Ok(());
     }
@@ -245,7 +247,7 @@ fn created_resources_are_listed_first(moment: &Moment<'_>) -> Result<(), String>
     }
     let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
     let owner = change.new.as_deref().and_then(controller_uid);
-    // A binding that is gone takes with it what it owns, listed or not.
+    // When a binding is removed, so is everything that it owns, listed or not.
     let Some(binding) =
         moment.server.object(&binding).filter(|binding| owner == Some(metadata(binding, "uid")))
     else {
@@ -257,7 +259,7 @@ fn created_resources_are_listed_first(moment: &Moment<'_>) -> Result<(), String>
     Err(format!("{} was created before it was listed", change.object))
 }
 
-/// Kind and name of all that a binding's status lists.
+/// Returns the kind and name of everything that a binding's status lists.
 fn listed(binding: &Value) -> impl Iterator<Item = (&str, &str)> {
     let status = &binding["status"];
     entries(&status["appliedResources"]).chain(entries(&status["pendingResources"]))
@@ -273,7 +275,7 @@ fn applied_means_existed(moment: &Moment<'_>) -> Result<(), String> {
     let Some(binding) = change.new.as_deref().filter(|_| change.object.kind == names::binding()) else {
         return Ok(());
     };
-    // Clients that may write a status may list what they want, as applied or as pending.
+    // Clients that may write a status may list any object, as applied or as pending.
     let by_users = moment.history.versions(&change.object).iter();
     let by_users = by_users.filter(|version| matches!(version.by, Author::Client(_)));
     let said: BTreeSet<(&str, &str)> =
@@ -321,7 +323,7 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
             class["metadata"]["uid"] == uid && class["metadata"]["generation"] == generation
         })
     });
-    // Of a class that stood before the run began, the first version is the one that counts.
+    // If a class existed before the run began, its first version counts.
     let (since, class) = match observed {
         Some(version) => (version.at, version.object.clone()),
         None => (
@@ -335,12 +337,13 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
     }
     for (target, manifest) in wanted(&class, namespace) {
         let versions = moment.history.versions(&target);
-        // What was there when the class changed counts as much as what came after.
+        // The state at the time of the class change counts as much as later ones.
         let from = versions.iter().rposition(|version| version.at <= since).unwrap_or(0);
         let was_there = versions[from..]
             .iter()
             .any(|version| version.object.as_ref().is_some_and(|object| is_as_wanted(object, &manifest)));
-        // What the process was told may be gone since: it can't know before it is told, nor what it is told during a pass.
+        // An object that the process received may have been removed since. The process can't know that before the watch event
+        // arrives, and ignores events that arrive during a pass.
         let life = moment.history.life(process);
         let told = life.and_then(|life| life.told.get(&target));
         let before = life.and_then(|life| life.told_before.get(&target));

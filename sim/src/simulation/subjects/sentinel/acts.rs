@@ -1,4 +1,4 @@
-//! What users, adapters and the network do.
+//! The operations of users, adapters and the network.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::hyperfleet::Dialect;
 use crate::hyperfleet::damage::Damage;
 use crate::simulation::subject::{Client, Operation};
 
-/// The password of the broker at first.
+/// The initial password of the broker.
 pub(super) const PASSWORD: &str = "tops3cret-1";
 
 pub(super) const ACTS: &[Operation] = &[
@@ -43,7 +43,7 @@ pub(super) const ACTS: &[Operation] = &[
     Operation::new("put everything right", "user", 6, put_right),
 ];
 
-/// What lies beyond Kubernetes, and the time there.
+/// Returns the systems outside Kubernetes and their time.
 pub(super) fn beyond(hand: &mut dyn Client) -> Option<(&mut Beyond, Timestamp)> {
     let (outside, now) = hand.outside()?;
     let outside: &mut dyn Any = outside;
@@ -75,7 +75,7 @@ fn url_with(password: &str) -> Value {
     json!({ "url": STANDARD.encode(format!("amqp://sentinel:{password}@rabbitmq:5672/")) })
 }
 
-/// The configuration and the Secret as they should be.
+/// Restores the configuration and the Secret to their correct state.
 pub(super) fn restore(hand: &mut dyn Client) {
     let kind = Arc::clone(&secret().kind);
     let object =
@@ -140,7 +140,7 @@ fn damage(hand: &mut dyn Client, random: &mut Random) {
     }
 }
 
-/// The page at the beginning, at the end or anywhere, and perhaps some that follow it.
+/// Makes the first page, the last page or any page unreadable, and perhaps some pages after it.
 fn spoil(hand: &mut dyn Client, random: &mut Random) {
     let Some((beyond, now)) = beyond(hand) else { return };
     let ids: Vec<String> = beyond.resources().map(|resource| resource.id.clone()).collect();
@@ -152,7 +152,7 @@ fn spoil(hand: &mut dyn Client, random: &mut Random) {
     beyond.unreadable = (spoilt, now.saturating_add(lasts).unwrap_or(now));
 }
 
-/// Some in a row, so that pages get too large. Now and then one of them can't be read at all.
+/// Enlarges consecutive resources, so that pages get too large. Sometimes one of them can't be read at all.
 fn enlarge(hand: &mut dyn Client, random: &mut Random) {
     let Some((beyond, now)) = beyond(hand) else { return };
     let first = usize::try_from(random.below(beyond.resources().len() as u64)).unwrap_or(0);
@@ -188,12 +188,12 @@ fn refuse(hand: &mut dyn Client, random: &mut Random) {
 fn redirect(hand: &mut dyn Client, random: &mut Random) {
     let host = random.pick(&[&HOSTS[0], &HOSTS[0], &HOSTS[1], &HOSTS[2], &HOSTS[3], &HOSTS[4], &HOSTS[4]]);
     let dialect = if host.dialect == Dialect::Released { "search" } else { "labels" };
-    // Some take the wrong one.
+    // Some configurations have the wrong dialect.
     let dialect = if random.below(4) == 0 { random.pick(&["labels", "search"]) } else { dialect };
     hand.merge(&config(), &json!({ "spec": { "hyperfleetAPI": { "url": host.url, "dialect": dialect } } }));
 }
 
-/// As from a user that may connect and not write: the connection breaks at each event.
+/// Simulates a user that may connect but not write: the connection breaks at each event.
 fn take_nothing(hand: &mut dyn Client, random: &mut Random) {
     let Some((beyond, now)) = beyond(hand) else { return };
     let lasts = Duration::from_secs(30 + random.below(180));
@@ -212,7 +212,7 @@ fn configure(hand: &mut dyn Client, random: &mut Random) {
     hand.merge(&config(), &json!({ "spec": spec }));
 }
 
-/// What the API server lets pass.
+/// Sets an invalid configuration that the API server accepts.
 fn misconfigure(hand: &mut dyn Client, random: &mut Random) {
     let spec = match random.below(3) {
         0 => json!({ "hyperfleetAPI": { "url": "http://" } }),

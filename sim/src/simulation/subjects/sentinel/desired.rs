@@ -1,4 +1,4 @@
-//! The desired state: every resource of the shard was heard of, or asked for, not longer ago than its backoff.
+//! The desired state: for every resource of the shard, the last report or event is no older than its backoff.
 
 use std::any::Any;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::oracle::signed;
 use crate::hyperfleet::Resource;
 use crate::simulation::subject::World;
 
-/// A poll interval, a cycle with retries, and the time that an answer takes.
+/// A poll interval, a cycle with retries, and the time of an answer.
 const SLACK: Duration = Duration::from_secs(15);
 
 pub(super) fn differences(world: &World<'_>) -> Vec<String> {

@@ -21,12 +21,12 @@ pub(super) struct Place {
     pub(super) url: &'static str,
     pub(super) dialect: Dialect,
     pub(super) release: Release,
-    /// The most items that a page has; none where every list comes whole, and then any list can be read.
+    /// Maximum number of items of a page; none if every list is one page, and then any list can be read.
     pub(super) largest_page: Option<usize>,
 }
 
-/// For each dialect one whose lists have many pages, so that any of them may fail, and one whose lists have few or only one. The
-/// last is of an earlier release.
+/// For each dialect, one host has lists with many pages, so that any page may fail. Another has lists with few pages or only one.
+/// The last host runs an earlier release.
 pub(super) const HOSTS: [Place; 5] = [
     place("http://labels.fleet", Dialect::Documented, Release::V0_3_1, Some(25)),
     place("http://search.fleet", Dialect::Released, Release::V0_3_1, Some(25)),
@@ -39,42 +39,42 @@ const fn place(url: &'static str, dialect: Dialect, release: Release, largest_pa
     Place { url, dialect, release, largest_page }
 }
 
-/// The longest page that is read, scaled to fleets as small as these: a page of ordinary resources fits, and some large ones.
+/// Maximum size of a page that is read, scaled to these small fleets. A page of ordinary resources fits, and some large ones.
 const PAGE_MAX_BYTES: usize = 200_000;
-/// How long the specification of a large resource is, and that of one that can't be read even alone.
+/// Size of the specification of a large resource, and of one that can't be read even on its own.
 const LARGE_BYTES: usize = 70_000;
 const HUGE_BYTES: usize = 250_000;
-/// How many resources there are at first: more than the largest page.
+/// Initial number of resources: more than the largest page.
 const RESOURCES: usize = 130;
 
-/// All that lies beyond Kubernetes.
+/// All systems outside Kubernetes.
 pub(super) struct Beyond {
     /// The same fleet on each host.
     fleets: [HyperFleet; 5],
     pub(super) broker: BrokerState,
-    /// What adapters are about to report: which resource, and whether it is ready.
+    /// Pending reports of adapters: the resource, and whether it is ready.
     reports: BTreeMap<(Timestamp, u64), (String, bool)>,
-    /// What becomes of the next answers of the API.
+    /// Faults of the next answers of the API.
     pub(super) damage: VecDeque<Damage>,
-    /// Resources that the API can't read, until a time: no page that should hold one of them comes.
+    /// Resources that the API can't read until a time: every page that would contain one of them fails.
     pub(super) unreadable: (BTreeSet<String>, Timestamp),
-    /// Resources whose specification is large.
+    /// Resources with a large specification.
     large: Vec<String>,
-    /// When the broker last took an event for a resource.
+    /// When the broker last accepted an event for a resource.
     pub(super) taken: BTreeMap<String, Timestamp>,
     random: Random,
     counter: u64,
 }
 
-/// The broker, and what is wrong with it.
+/// The broker and its faults.
 pub(super) struct BrokerState {
-    /// The password that it lets in.
+    /// The password that it accepts.
     pub(super) password: String,
-    /// Until when nobody reaches it.
+    /// Until when it is unreachable.
     pub(super) down_until: Timestamp,
     /// Until when it breaks the connection at each event.
     pub(super) takes_nothing_until: Timestamp,
-    /// How many events it refuses.
+    /// How many more events it refuses.
     pub(super) nacks: u64,
     /// After how many more events the connection breaks.
     pub(super) breaks_after: Option<u64>,
@@ -121,12 +121,12 @@ impl Beyond {
         beyond
     }
 
-    /// The resources, as the specification's dialect holds them.
+    /// Returns the resources in the specification's dialect.
     pub(super) fn resources(&self) -> impl ExactSizeIterator<Item = &Resource> {
         self.fleets[0].resources(Kind::Cluster)
     }
 
-    /// Any of them.
+    /// Returns a random resource.
     pub(super) fn any(&self, random: &mut Random) -> Option<String> {
         let index = usize::try_from(random.below(self.resources().len() as u64)).ok()?;
         Some(self.resources().nth(index)?.id.clone())
@@ -159,7 +159,7 @@ impl Beyond {
         }
     }
 
-    /// These resources, and no others, get a large specification.
+    /// Gives exactly these resources a large specification.
     pub(super) fn enlarge(&mut self, ids: Vec<String>, is_huge: bool, now: Timestamp) {
         let former = std::mem::take(&mut self.large);
         self.specify(&former, 0, now);
@@ -176,7 +176,7 @@ impl Beyond {
         }
     }
 
-    /// Nothing is wrong any more. Resources may be large still, but each can be read.
+    /// Ends all faults. Resources may still be large, but each can be read.
     pub(super) fn heal(&mut self, now: Timestamp) {
         let large = self.large.clone();
         self.specify(&large, LARGE_BYTES, now);
@@ -221,7 +221,7 @@ impl Beyond {
         };
         match answer.status().as_u16() {
             200 if HOSTS[index].largest_page.is_some() && answer.body().len() > PAGE_MAX_BYTES => {
-                // Some come slowly.
+                // Some answers are slow.
                 let is_late = answer.body().len().is_multiple_of(2);
                 Ok(Success::Oversized { why: "the answer is too long".to_owned(), is_late })
             }
@@ -278,7 +278,7 @@ impl Beyond {
             return Err(Failure::new(Class::Unknown, "the broker closed the channel: ACCESS_REFUSED"));
         }
         if self.broker.connected.is_empty() {
-            // Some of what was sent just before got there all the same.
+            // Some of the messages sent just before still arrive.
             if self.random.below(2) == 0 {
                 self.deliver(event, now);
             }
@@ -300,7 +300,7 @@ impl Beyond {
         Ok(())
     }
 
-    /// The adapters get an event: most answer it with a report soon.
+    /// Delivers an event to the adapters: they answer most events with a report soon.
     fn deliver(&mut self, event: &CloudEvent, now: Timestamp) {
         let id = event.data["id"].as_str().unwrap_or_default().to_owned();
         self.taken.insert(id.clone(), now);

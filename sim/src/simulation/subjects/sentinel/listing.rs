@@ -1,4 +1,4 @@
-//! The way through one list, as a process should go it.
+//! The progress of a process through one list, and its expected order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,41 +7,40 @@ use lockstep_core::engine::action::{Class, Outcome, Success};
 use super::oracle::{Page, size_of};
 use crate::simulation::subject::Testimony;
 
-/// After so many pages in a row that can't be read it is not the pages.
+/// After this many consecutive failed pages, the cause is not the pages.
 const FAILED_MAX: usize = 6;
 
-/// What came of the pages of a list.
+/// The results for the pages of a list.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Listing {
-    /// The pages that failed since one came.
+    /// The pages that failed since the last successful page.
     failed: BTreeSet<String>,
-    /// The pages that failed and did not come later.
+    /// The pages that failed and were not read later.
     gaps: BTreeSet<String>,
-    /// The ids that came.
+    /// The ids that were read.
     ids: BTreeSet<String>,
-    /// Whether the page that came last is the last of the list, or brought nothing that had not come before: who asks for more
-    /// goes round.
+    /// Whether the last page read is the last of the list, or had no new items: requesting more would loop.
     is_at_its_end: bool,
-    /// Whether the page that failed last is the last of the list, by what the API said of its length.
+    /// Whether the last failed page is the last of the list, by the length that the API gave.
     ends_in_failure: bool,
-    /// Whether the API does not let the list be read.
+    /// Whether the API refuses to serve the list.
     is_refused: bool,
-    /// Whether any page was requested, and whether any came.
+    /// Whether any page was requested, and whether any was read.
     was_asked: bool,
     has_come: bool,
-    /// Whether no page of the poll before came.
+    /// Whether the previous poll read no page.
     follows_nothing: bool,
-    /// The length of each range of ids, and how many items follow the page that came last.
+    /// The length of each range of ids, and how many items follow the last page read.
     totals: BTreeMap<String, u64>,
     rest: Option<u64>,
-    /// The most items that a page had.
+    /// Maximum number of items on a page so far.
     widest: u64,
-    /// The size of the page that was too large to be read, if that came last and it can be requested in parts.
+    /// The size of the last page, if it was too large to be read and can be requested as smaller pages.
     oversized: Option<u64>,
 }
 
-/// The number of a page, and what it is a page of.
+/// Returns the number of a page and its range.
 fn page_of(url: &str) -> (u64, String) {
     let is_page = |parameter: &&str| parameter.starts_with("page=");
     let number = url.split(['?', '&']).find(is_page).and_then(|it| it["page=".len()..].parse().ok());
@@ -50,13 +49,13 @@ fn page_of(url: &str) -> (u64, String) {
     (number.unwrap_or(1), range)
 }
 
-/// Whether a range begins after an id (`>`), and whether it ends before one (`<`).
+/// Returns whether a range begins after an id (`>`), and whether it ends before one (`<`).
 fn bounds(range: &str) -> (bool, bool) {
     (range.contains("%3E"), range.contains("%3C"))
 }
 
 impl Listing {
-    /// The next list of the same shard, of which the process knows what this one has shown.
+    /// Returns the next list of the same shard, with what the process has learned from this one.
     pub(super) fn next(&self) -> Self {
         let whole = self.totals.iter().filter(|(range, _)| bounds(range) == (false, false));
         Self {
@@ -67,19 +66,19 @@ impl Listing {
         }
     }
 
-    /// How many items a page has that is requested by this URL, as far as is known. One that had more than were ever requested has
-    /// them always.
+    /// Returns the number of items on the page with this URL, as far as is known. If the API sent more items than were ever
+    /// requested, it always does.
     fn size(&self, url: &str) -> u64 {
         if self.widest > 100 { self.widest } else { self.widest.min(size_of(url)) }
     }
 
-    /// How many items are known to be in the range of a page, from its first page on.
+    /// Returns the known number of items in a range, from its first page on.
     fn known(&self, range: &str) -> Option<u64> {
         let follows = bounds(range) == (true, false);
         self.totals.get(range).copied().or_else(|| self.rest.filter(|_| follows))
     }
 
-    /// Judges which page is requested.
+    /// Checks the request of a page.
     pub(super) fn asked(&mut self, url: &str) -> Result<(), Testimony> {
         let (number, range) = page_of(url);
         let is_first = !std::mem::replace(&mut self.was_asked, true);
@@ -108,13 +107,13 @@ impl Listing {
         Ok(())
     }
 
-    /// Takes in what came of a page, which is none if the answer is no page.
+    /// Adds the outcome of a page request; `page` is none if the answer is not a page.
     pub(super) fn answered(&mut self, url: &str, page: Option<&Page>, outcome: &Outcome) {
         let (number, range) = page_of(url);
         let is_oversized = matches!(outcome, Ok(Success::Oversized { .. }));
         self.oversized = Some(size_of(url)).filter(|size| is_oversized && *size > 1);
         if self.oversized.is_some() {
-            // Its parts come instead of it.
+            // Smaller pages replace it.
             self.failed.remove(url);
             self.gaps.remove(url);
         } else if let Some(page) = page {
@@ -124,7 +123,7 @@ impl Listing {
             let items = page.len();
             self.widest = self.widest.max(items);
             let news = page.ids().filter(|id| self.ids.insert((*id).to_owned())).count();
-            // Who asks for what follows an id and is given that id speaks to an API that does not understand it.
+            // If the items after an id are requested and the answer contains that id, the API does not understand the request.
             let is_misunderstood = page.ids().any(|id| url.contains(id));
             self.is_at_its_end = page.is_last(url) || news == 0 || is_misunderstood;
             self.ends_in_failure = false;
@@ -143,16 +142,16 @@ impl Listing {
         self.is_refused = outcome.as_ref().is_err_and(|failure| refusals.contains(&failure.class));
     }
 
-    /// Whether some page did not come.
+    /// Returns whether some page was not read.
     pub(super) fn has_gaps(&self) -> bool {
         !self.gaps.is_empty()
     }
 
-    /// Judges a list with which the process is through.
+    /// Checks a list that the process has finished.
     pub(super) fn ended(&self) -> Result<(), Testimony> {
         let is_whole = self.failed.is_empty() && self.oversized.is_none();
         let is_read = (self.is_at_its_end && is_whole) || self.ends_in_failure;
-        // An API that is down is not asked for page after page at every poll.
+        // If an API is down, a poll does not try all of its pages.
         let is_down = self.follows_nothing && !self.has_come && self.was_asked;
         if is_read || self.is_refused || is_down || self.failed.len() >= FAILED_MAX {
             return Ok(());

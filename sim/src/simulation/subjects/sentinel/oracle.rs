@@ -1,4 +1,4 @@
-//! What a document demands, found out in the plainest way: the judge of the Sentinel's own reading.
+//! An oracle for the Sentinel: it evaluates a document in the simplest way, to check the Sentinel's own evaluation.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::external::HOSTS;
 
-/// What is to be done about one item.
+/// The required action for an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Demand {
     Publish,
@@ -25,7 +25,7 @@ pub(super) struct Page {
     total: Option<u64>,
 }
 
-/// Reads a document; none if it is no page of a list.
+/// Parses a document; none if it is not a page of a list.
 pub(super) fn page(text: &str) -> Option<Page> {
     let mut document = serde_json::from_str::<Value>(text).ok()?;
     let total = document["total"].as_u64();
@@ -38,7 +38,7 @@ pub(super) fn page(text: &str) -> Option<Page> {
 }
 
 impl Page {
-    /// The items with what is to be done about each.
+    /// Returns the items, with the required action for each.
     pub(super) fn items(&self, config: &Config, now: Timestamp) -> Vec<(String, Demand)> {
         let read = |item: &Value| {
             let id = item["id"].as_str().unwrap_or_default().to_owned();
@@ -48,22 +48,22 @@ impl Page {
         self.items.iter().map(read).collect()
     }
 
-    /// How many items it has.
+    /// Returns the number of items.
     pub(super) fn len(&self) -> u64 {
         self.items.len() as u64
     }
 
-    /// How many items there are in all, if it says so.
+    /// Returns the total number of items of the list, if the document has it.
     pub(super) fn total(&self) -> Option<u64> {
         self.total
     }
 
-    /// The ids on it.
+    /// Returns the ids on the page.
     pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
         self.items.iter().filter_map(|item| item["id"].as_str())
     }
 
-    /// Whether nothing of the list follows it, if it was asked for by this URL.
+    /// Returns whether it is the last page of the list, if it was requested by this URL.
     pub(super) fn is_last(&self, url: &str) -> bool {
         let Some(total) = self.total else { return true };
         let number = url.split(['?', '&']).find_map(|parameter| parameter.strip_prefix("page="));
@@ -74,13 +74,14 @@ impl Page {
     }
 }
 
-/// How many items a page that is asked for by this URL has at most.
+/// Returns the maximum number of items on a page with this URL.
 pub(super) fn size_of(url: &str) -> u64 {
     let size = url.split(['?', '&']).find_map(|parameter| parameter.strip_prefix("size="));
     size.and_then(|size| size.parse().ok()).unwrap_or(u64::MAX)
 }
 
-/// Whether an item is of the API that speaks the other dialect: by this one it would look as if nothing had ever been reported.
+/// Returns whether an item uses the other dialect of the API. In this dialect it would look as if no status had ever been
+/// reported.
 fn is_foreign_speech(status: &Value, dialect: Dialect) -> bool {
     let (has_phase, has_conditions) = (status["phase"].is_string(), status["conditions"].is_array());
     match dialect {

@@ -1,4 +1,4 @@
-//! What is wrong with the broker and the fleet, whether that is told, and whether who is in trouble is left alone.
+//! Checks that failures of the broker and the fleet are reported, and that failing systems are not overloaded.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,29 +14,29 @@ use super::publish_checker::measured;
 use super::record::Record;
 use crate::simulation::subject::Testimony;
 
-/// So many connections may fail or be lost within so long while nothing gets through. Half a second, doubled each time, makes
-/// seven.
+/// Maximum number of failed or lost connections within that period while no event is confirmed. Half a second, doubled each time,
+/// makes seven.
 const LOSSES_MAX: usize = 10;
 const LOSSES_WITHIN: Duration = Duration::from_mins(1);
 
-/// What one process must know to be wrong.
+/// The failures that one process must know.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Troubles {
     asked: BTreeMap<ActionId, Asked>,
     object: Option<(String, Value)>,
-    /// Whether the last try to connect, or to learn how, has failed.
+    /// Whether the last attempt to connect, or to read the connection's Secret, has failed.
     is_cut_off: bool,
-    /// Whether the last cycle has left pages out, and none was read since.
+    /// Whether the last cycle skipped pages, and no page was read since.
     is_blind: bool,
-    /// The pages that failed in this cycle and did not come since.
+    /// The pages that failed in this cycle and were not read since.
     missing: BTreeSet<String>,
-    /// Whether some items of the last cycle could not be understood, and how many of this one.
+    /// Whether some items of the last cycle could not be parsed, and how many of this cycle.
     is_spoilt: bool,
     spoilt: u64,
     record: Record,
     is_up: bool,
-    /// When connections failed or were lost since an event was last confirmed, or a cycle ended well.
+    /// When connections failed or were lost since an event was last confirmed or a cycle succeeded.
     losses: VecDeque<Monotonic>,
 }
 
@@ -84,7 +84,7 @@ impl Troubles {
         self.record.see(now, event, step)
     }
 
-    /// What is known of another object, or by another configuration, may not hold any more.
+    /// Handles a new state of the configuration. Information about another object or configuration may no longer be valid.
     fn observed(&mut self, object: &Value) {
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
         let is_same = |(known, spec): &(String, Value)| known == uid && *spec == object["spec"];
@@ -97,7 +97,7 @@ impl Troubles {
 
     fn answered(&mut self, outcome: &Outcome, now: Now) -> Result<(), Testimony> {
         match outcome {
-            // The Secret has come; the broker has not answered yet.
+            // The Secret was read; the broker has not answered yet.
             Ok(Success::Object(_)) => Ok(()),
             Ok(_) => {
                 (self.is_cut_off, self.is_up) = (false, true);
@@ -112,7 +112,7 @@ impl Troubles {
 
     fn came(&mut self, url: String, outcome: &Outcome) {
         match outcome {
-            // Its parts come instead of it.
+            // Smaller pages replace it.
             Ok(Success::Oversized { .. }) if size_of(&url) > 1 => {
                 self.missing.remove(&url);
             }
@@ -159,7 +159,7 @@ impl Troubles {
         })
     }
 
-    /// What is wrong is not said to be well.
+    /// Checks that the status does not report a failure as healthy.
     fn told(&self, status: &Value) -> Result<(), Testimony> {
         let wrong = [
             (self.is_cut_off, "BrokerConnected"),

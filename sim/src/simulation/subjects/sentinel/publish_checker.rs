@@ -1,4 +1,4 @@
-//! Looks over the shoulder of every process: what it was told, and what it made of that.
+//! Checks every process: its input, and what it published because of that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,10 +16,10 @@ use super::outage_checker::Troubles;
 use crate::cluster::{Entry, What};
 use crate::simulation::subject::{Checker, Testimony};
 
-/// An event may be given up after so many attempts.
+/// An event may be dropped after this many attempts.
 const ATTEMPTS: u32 = 5;
 
-/// One eye for each process.
+/// One checker for each process.
 #[derive(Default)]
 pub(super) struct PublishChecker(BTreeMap<usize, Eye>);
 
@@ -38,7 +38,7 @@ impl Checker for PublishChecker {
     }
 }
 
-/// What became of a due resource in the cycle.
+/// The state of a due resource in the cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Course {
     Waits,
@@ -52,13 +52,13 @@ struct Eye {
     config: Option<Config>,
     version: u64,
     is_listed: bool,
-    /// Counts cycles: one ends by its end, or because the configuration changed.
+    /// Counts cycles. A cycle ends on completion or at a change of the configuration.
     cycle: u64,
     fetches: BTreeMap<ActionId, (u64, String)>,
     listing: Listing,
-    /// How many failures of the poll were counted.
+    /// Number of poll failures that were counted.
     errors: u64,
-    /// The page that the API put off.
+    /// The page for which the API throttled the last request.
     put_off: Option<String>,
     troubles: Troubles,
     publishes: BTreeMap<ActionId, (u64, Vec<String>)>,
@@ -72,7 +72,7 @@ impl Eye {
         self.troubles.see(now, event, step)?;
         match event {
             Event::Applied { kind, object } if kind.kind == "SentinelConfig" => self.configured(object),
-            // Who was told that there is none takes the next one as it comes.
+            // After a list without the object, the process accepts the next version as it is.
             Event::ListStarted { .. } => self.is_listed = false,
             Event::ListCompleted { .. } if !self.is_listed => self.deleted(),
             Event::Deleted { .. } => self.deleted(),
@@ -132,7 +132,7 @@ impl Eye {
     }
 
     fn configured(&mut self, object: &Value) {
-        // What a list shows from the past is passed over.
+        // Older versions in a list are ignored.
         self.is_listed = true;
         let version = resource_version(object);
         if version < self.version {
@@ -298,7 +298,7 @@ fn passed_over(url: &str) -> Testimony {
     }
 }
 
-/// By how much a metric moved in a step.
+/// Returns by how much a metric changed in a step.
 pub(super) fn measured(step: &Step, metric: &str, label: Option<&str>) -> Option<u64> {
     let moved = step.notes.iter().filter_map(|note| match note {
         Note::Measured(measure) if measure.metric == metric => {

@@ -1,4 +1,4 @@
-//! Whether the status follows the configuration.
+//! Checks that the status follows the configuration.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use serde_json::Value;
 
 use crate::simulation::subject::Testimony;
 
-/// A status is written at most so often, but for new generations.
+/// Minimum interval between status writes, except for new generations.
 const PACE: Duration = Duration::from_secs(5);
-/// So long a status is left alone after a write that failed; where it is not allowed, longer.
+/// Delay after a failed status write; longer after a forbidden one.
 const RETRY: Duration = Duration::from_secs(30);
 const RETRY_FORBIDDEN: Duration = Duration::from_mins(10);
 
-/// What a process knows of its configuration and of the status in it.
+/// What a process knows of its configuration and its status.
 #[derive(Default)]
 pub(super) struct Record {
     is_leading: bool,
     is_listed: bool,
     known: Option<Known>,
-    /// The write under way, with the generation that it speaks of.
+    /// The write in flight, with its generation.
     writing: Option<(ActionId, i64)>,
-    /// When a status that speaks of the latest generation was sent. After that it is written at most every few seconds.
+    /// When a status for the latest generation was sent. After that, it is written at most once every few seconds.
     sent: Option<Monotonic>,
-    /// Until when it may be left alone, and whether that ends with the next version of the object.
+    /// Until when no write is required, and whether that ends with the next version of the object.
     rests: Option<(Monotonic, bool)>,
 }
 
@@ -34,7 +34,7 @@ struct Known {
     uid: String,
     version: u64,
     generation: i64,
-    /// Of which generation the status speaks.
+    /// The generation in the status.
     told: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Every pass judges all conditions anew, whatever can't be watched.
+//! Every pass evaluates all conditions again, even if some kinds can't be watched.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::external::hypershift;
 use crate::simulation::history::ProcessState;
 use crate::simulation::invariant::Moment;
 
-/// A pass over a bridge that stays, and that ended well.
+/// A successful pass over a bridge that is not being deleted.
 struct Judged<'a> {
     object: &'a ObjectRef,
     life: &'a ProcessState,
     began: Duration,
-    /// The bridge as the process was told of it.
+    /// The bridge as the process received it.
     told: &'a Value,
-    /// The bridge as the server has it.
+    /// The bridge as it is on the server.
     bridge: &'a Value,
 }
 
@@ -34,13 +34,13 @@ impl Judged<'_> {
         self.conditions().find(|condition| condition["type"] == name)
     }
 
-    /// Whether the process knew before the pass began that it may not watch a kind, and does so still.
+    /// Returns whether the process has known since before the pass that it may not watch a kind.
     fn is_refused(&self, kind: &Kind) -> bool {
         self.life.refused.iter().any(|(refused, since)| **refused == *kind && *since <= self.began)
     }
 }
 
-/// The passes that ended well in this step.
+/// Returns the successful passes of this step.
 fn judged<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Judged<'a>> {
     let (process, notes, event) = match &moment.entry.what {
         What::Stepped { process, step, event, .. } => (*process, step.notes.as_slice(), Some(event)),
@@ -58,7 +58,7 @@ fn judged<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Judged<'a>> {
         };
         let life = moment.history.life(process)?;
         let (told, bridge) = (life.told.get(object)?, moment.server.object(object)?);
-        // A pass that ends because the process is told that the bridge is gone has judged nothing.
+        // A pass that ends because the bridge was removed has evaluated nothing.
         let is_lost = event.is_some_and(|event| life.loses(object, event));
         let stays = metadata(told, "uid") == metadata(bridge, "uid") && !is_deleting(bridge) && !is_lost;
         let began = moment.entry.at.saturating_sub(*took);
@@ -121,7 +121,7 @@ pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
         let mut conditions = bridge["status"]["conditions"].as_array().into_iter().flatten();
         conditions.any(|it| it["type"] == condition::PREREQUISITES_MET && it["reason"] == reason::ALL_MET)
     };
-    // The status may speak of an earlier spec.
+    // The status may refer to an earlier spec.
     let is_current = new["status"]["observedGeneration"] == new["metadata"]["generation"];
     let image = new["spec"]["ocpReleaseImage"].as_str().unwrap_or_default();
     let is_checked = says(old) || !says(new) || !is_current || moment.history.images.contains(image);
@@ -136,10 +136,10 @@ pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
     Err(format!("{object} lacks nothing, and no registry was found to have {image}"))
 }
 
-/// Longer than a pass takes with its requests.
+/// Longer than a pass with its requests takes.
 const STALE: Duration = Duration::from_mins(5);
 
-/// Whether an object was so at any instant of the last minutes.
+/// Returns whether an object matched at any time in the last minutes.
 fn was(moment: &Moment<'_>, object: &ObjectRef, is_so: impl Fn(&Value) -> bool) -> bool {
     let versions = moment.history.versions(object);
     let ends = versions.iter().skip(1).map(|next| next.at).chain([moment.entry.at]);
@@ -148,8 +148,8 @@ fn was(moment: &Moment<'_>, object: &ObjectRef, is_so: impl Fn(&Value) -> bool) 
     recent.any(|(version, _)| version.object.as_deref().is_some_and(&is_so))
 }
 
-/// Whether the Service of a bridge has the address at which the bridge says that its cluster is, as a process was told, and
-/// neither has changed for a while.
+/// Returns whether the Service of a bridge has the address in the bridge's API endpoint, both on the server and in the view of
+/// the process, without a recent change.
 pub(super) fn is_reachable(moment: &Moment<'_>, process: usize, bridge: &Value) -> bool {
     let namespace = control_plane_namespace(&Name::of(bridge));
     let service = ObjectRef::namespaced(&names::service(), &namespace, names::API_SERVICE);
@@ -165,7 +165,7 @@ pub(super) fn is_reachable(moment: &Moment<'_>, process: usize, bridge: &Value) 
     is_told && !was(moment, &service, lacks_it)
 }
 
-/// The HostedCluster of a bridge that a process has changed, with what the bridge was before and is now.
+/// Returns the HostedCluster of a bridge that a process has changed, with the old and the new state of the bridge.
 fn cluster_of<'a>(moment: &'a Moment<'_>) -> Option<(ObjectRef, &'a Value, &'a Value)> {
     let (_, Change { object, old: Some(old), new: Some(new), .. }) = moment.by_process()? else {
         return None;

@@ -11,7 +11,7 @@ use crate::cluster::Change;
 use crate::external::argocd::repeated;
 use crate::simulation::invariant::Moment;
 
-/// How long a sync may go on after something else is wanted.
+/// How long a sync may continue after the wanted source has changed.
 const GRACE: Duration = Duration::from_mins(5);
 
 pub(super) fn a_sync_is_ended_when_it_holds_up_a_change(moment: &Moment<'_>) -> Result<(), String> {
@@ -23,7 +23,7 @@ pub(super) fn a_sync_is_ended_when_it_holds_up_a_change(moment: &Moment<'_>) -> 
         return Ok(());
     }
     let held_up = lasts(moment, object, |application| is_terminating(application) || is_held_up(application));
-    // Between two attempts nothing runs that could be stopped half-way.
+    // Nothing runs between two attempts, so nothing can be stopped in the middle.
     let is_idle = old["status"]["operationState"]["finishedAt"].is_string();
     if is_held_up(old) && (is_idle || held_up >= GRACE) {
         return Ok(());
@@ -35,7 +35,7 @@ fn is_terminating(application: &Value) -> bool {
     application["status"]["operationState"]["phase"] == "Terminating"
 }
 
-/// Whether a sync is under way that is about another source than the one that is wanted.
+/// Returns whether a sync is running for another source than the wanted one.
 fn is_held_up(application: &Value) -> bool {
     let state = &application["status"]["operationState"];
     let (begun_with, wanted) = (&state["syncResult"]["source"], repeated(&application["spec"]["source"]));

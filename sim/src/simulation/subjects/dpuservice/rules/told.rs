@@ -1,4 +1,4 @@
-//! What services are told of must be so.
+//! Statements in the status of a service must be true.
 
 use lockstep_core::dpuservice::names;
 use lockstep_core::object::{Name, ObjectRef, is_deleting};
@@ -11,7 +11,7 @@ use crate::external::dpu_clusters::release;
 use crate::simulation::history::reference;
 use crate::simulation::invariant::Moment;
 
-/// A service of which a process has just told that a condition is True, or is so for another generation.
+/// Returns a service for which a process has just set a condition to True, or has kept it True for another generation.
 fn told_anew<'a>(moment: &'a Moment<'_>, condition: &str) -> Option<(usize, &'a ObjectRef, &'a Value)> {
     let (process, Change { object, old: Some(old), new: Some(new), .. }) = moment.by_process()? else {
         return None;
@@ -22,8 +22,8 @@ fn told_anew<'a>(moment: &'a Moment<'_>, condition: &str) -> Option<(usize, &'a 
         .then_some((process, object, &**new))
 }
 
-/// Whether, on each cluster that stays, the Application of a service was so at some instant that a process may still believe in. Else
-/// the cluster where it was not.
+/// Checks that on each remaining cluster the Application of a service matched at some time that a process may still see as
+/// current. Returns the first cluster for which it did not.
 fn everywhere(
     moment: &Moment<'_>,
     process: usize,
@@ -58,7 +58,7 @@ fn everywhere(
     None
 }
 
-/// The version that a service asks for, if its status speaks of the service as it is.
+/// Returns the version that a service requests, if its status is up to date.
 fn told_version(service: &Value) -> Option<&Value> {
     let is_current = service["status"]["observedGeneration"] == service["metadata"]["generation"];
     is_current.then(|| &service["spec"]["source"]["version"])
@@ -94,14 +94,14 @@ fn is_well(application: &Value) -> bool {
     status["sync"]["status"] == "Synced" && status["health"]["status"] == "Healthy" && !is_failed(application)
 }
 
-/// Whether the last operation failed, and was about the version that is wanted. A sync of single objects runs no hooks.
+/// Returns whether the last operation failed and was for the wanted version. A sync of single objects runs no hooks.
 fn is_failed(application: &Value) -> bool {
     let state = &application["status"]["operationState"];
     let (source, wanted) = (&state["syncResult"]["source"], &application["spec"]["source"]);
     let is_partial = state["operation"]["sync"]["resources"].is_array();
     let has_failed = match state["phase"].as_str() {
         Some("Failed" | "Error") => true,
-        // While it is tried again it does not say for what.
+        // While Argo CD retries it, it has no field for the version.
         Some("Running") if source.is_null() => return state["retryCount"].is_u64(),
         Some("Running") => state["retryCount"].is_u64(),
         _ => false,
