@@ -32,7 +32,7 @@ const DPF: &str = "dpf-operator-system";
 const METALLB: &str = "metallb-system";
 /// The releases in the registry: an initial one, and one for an upgrade.
 const RELEASES: [&str; 2] = ["4.19.0-multi", "4.20.1-multi"];
-/// The public SSH key of the example. Its private key does not exist.
+/// The public SSH key of the example; no one has its private key.
 const SSH_KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE1vbnRhZ25lIGVzdCBoYXV0ZSBldCBsb2ludGFpbmUu dev@example.com";
 
