@@ -22,7 +22,7 @@ use crate::web::{self, REDIRECTS, ReloadingClient, read, unanswered};
 
 mod token;
 
-/// A document counts as too large, and not as late, if so many bytes arrived in time.
+/// A document counts as too large, and not as late, if this many bytes arrived in time.
 const LARGE_BYTES: usize = 1 << 20;
 
 /// The maximum size of an error's body to read, in bytes.

@@ -6,7 +6,7 @@
 //! another server is not answered. Plain HTTP is used only for a registry on this host. Error bodies are not passed on, because
 //! they may repeat what was sent.
 //!
-//!  | event | class |
+//! | event | class |
 //! | --- | --- |
 //! | 401 or 403, from the registry or from its token service | forbidden |
 //! | 404 | not found |

@@ -26,10 +26,10 @@ const PAGE_SIZE: u32 = 500;
 /// The delay before a failed watch is retried: one second, doubled up to half a minute.
 const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(30) };
 
-/// After so long without a failure, a watch starts with the first delay again.
+/// After this long without a failure, a watch starts with the first delay again.
 const FORGIVEN_AFTER: Duration = Duration::from_mins(2);
 
-/// A watch that is not refused for so long counts as running. A refusal arrives at once, but no answer confirms that a watch
+/// A watch that is not refused for this long counts as running. A refusal arrives at once, but no answer confirms that a watch
 /// runs.
 const RUNS_AFTER: Duration = Duration::from_secs(5);
 

@@ -153,7 +153,7 @@ async fn measure(client: &Client, namespaces: usize, pid: u32) -> anyhow::Result
     Ok(())
 }
 
-/// Changes so many resources of the class, and returns how long it took until each namespace had its status.
+/// Changes this many resources of the class, and returns how long it took until each namespace had its status.
 async fn update(client: &Client, namespaces: usize, changed: usize) -> anyhow::Result<Duration> {
     let classes: Api<NamespaceClass> = Api::all(client.clone());
     let mut resources = classes.get("bench").await?.spec.resources;

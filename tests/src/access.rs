@@ -49,7 +49,7 @@ pub fn grants<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String
 /// the refused ones. An apply that has created an object also needed the permission to create, although the log has one
 /// request.
 ///
-///  # Errors
+/// # Errors
 /// If the audit log of the control plane can't be read.
 pub fn asked(plane: &ControlPlane, user: &str) -> anyhow::Result<(BTreeSet<String>, BTreeSet<String>)> {
     let (mut allowed, mut refused) = (BTreeSet::new(), BTreeSet::new());
@@ -82,7 +82,7 @@ pub fn asked(plane: &ControlPlane, user: &str) -> anyhow::Result<(BTreeSet<Strin
 
 /// Waits until a user has used all of its permissions except the listed ones, without a refused request.
 ///
-///  # Errors
+/// # Errors
 /// If a request was refused, if another permission is unused, or a listed one is used; if the audit log can't be read.
 pub async fn needs_all_of(
     plane: &ControlPlane,

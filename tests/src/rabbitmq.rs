@@ -63,7 +63,7 @@ impl RabbitMq {
     ///
     /// Each test uses its own names of exchanges and queues.
     ///
-    ///  # Panics
+    /// # Panics
     /// If RabbitMQ is installed but does not start.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<RabbitMq>> = OnceLock::new();

@@ -161,7 +161,7 @@ pub async fn reaches(sentinel: &Program, metric: &str, goal: u64) -> anyhow::Res
     .await
 }
 
-/// Waits until the first cycle has ended and published so many events. The timeout starts again with each thousand.
+/// Waits until the first cycle has ended and published this many events. The timeout starts again with each thousand.
 pub async fn first_cycle_publishes(sentinel: &Program, events: u64) -> anyhow::Result<()> {
     for goal in (0..=events).step_by(1000) {
         reaches(sentinel, PUBLISHED, goal).await?;

@@ -159,7 +159,7 @@ impl Environment {
         self.user.merge("DPUCluster", DPF, &cluster.name, &patch).await
     }
 
-    /// Waits until Argo CD has retried the sync of an Application so many times.
+    /// Waits until Argo CD has retried the sync of an Application this many times.
     async fn is_retried(&self, application: &str, times: u64) -> anyhow::Result<Value> {
         within(BLOCKED, &format!("{application} is retried {times} times"), async || {
             let found = self.application(application).await?;

@@ -33,7 +33,7 @@ const VARIABLE: &str = "LOCKSTEP_NETWORK_SEED";
 const CONTROLLER: &str = "LOCKSTEP_NETWORK_CONTROLLER";
 const HASH: &str = "trace hash ";
 
-/// Each bug of a shell is found within so many seeds.
+/// Each bug of a shell is found within this many seeds.
 const BUG_SEEDS: u64 = 150;
 
 #[test]

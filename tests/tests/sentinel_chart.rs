@@ -297,7 +297,7 @@ async fn may(client: &Client, verb: &str, resource: &str, name: &str) -> anyhow:
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-/// Waits until the Sentinel has ended so many more cycles.
+/// Waits until the Sentinel has ended this many more cycles.
 async fn goes_on(sentinel: &Program, cycles: u64) -> anyhow::Result<()> {
     let before = sentinel.metric(CYCLES, "").await?;
     eventually("more cycles have ended", async || {

@@ -38,7 +38,7 @@ fn body(row: &Resource, id: &str, time: &str, traceparent: Option<&str>) -> Stri
     )
 }
 
-/// Returns whether a text consists of hexadecimal digits, so many of them between hyphens.
+/// Returns whether a text consists of hexadecimal digits, this many of them between hyphens.
 fn has_form(text: &str, lengths: &[usize]) -> bool {
     let is_hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     text.split('-').map(str::len).eq(lengths.iter().copied()) && text.split('-').all(is_hex)
@@ -162,7 +162,7 @@ async fn an_exchange_of_adapters_is_published_to() -> anyhow::Result<()> {
 /// The regions of clusters in turn; the last cluster has none.
 const REGIONS: [Option<&str>; 4] = [Some("us-east"), Some("us-west"), Some("eu-west"), None];
 
-/// Two Sentinels share a fleet: one selects two of the regions, the other all clusters in neither of them.
+/// Checks two Sentinels that share a fleet: one selects two of the regions, the other all clusters in neither of them.
 async fn each_publishes_its_own(broker: &RabbitMq, dialect: Dialect, key: &str) -> anyhow::Result<()> {
     let world = World::with(dialect, &format!("shards-{dialect:?}-{key}").to_lowercase(), RESOURCES).await?;
     let (ids, now) = (world.ids(), Timestamp::now());

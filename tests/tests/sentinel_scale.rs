@@ -14,7 +14,7 @@ const MEMORY: u64 = 64 << 20;
 /// half; the deployed program does not use that memory.
 const CODE: u64 = 24 << 20;
 
-/// Returns the peak memory, in bytes, of a cycle with so many due clusters.
+/// Returns the peak memory, in bytes, of a cycle with this many due clusters.
 async fn peak(broker: &RabbitMq, clusters: u32) -> anyhow::Result<u64> {
     let world = World::new(&format!("memory-{clusters}"), usize::try_from(clusters)?).await?;
     let queue = Queue::bind(broker, &world.namespace).await?;

@@ -11,7 +11,7 @@ use lockstep_sim::simulation::{Simulation, SystemUnderTest as _, Timeline, Viola
 use lockstep_tests::browser::Browser;
 use serde_json::Value;
 
-/// Returns the timeline of a run with the faults of so many seeds at once. A violation is added at its end.
+/// Returns the timeline of a run with the faults of this many seeds at once. A violation is added at its end.
 fn stormy(seeds: u64) -> Timeline {
     let simulation = Simulation::new(&NamespaceClass);
     let range = Range {

@@ -196,8 +196,7 @@ fn recorded_eventful(values: &[String]) -> TempDir {
     bench.end()
 }
 
-/// A Secret may contain a word that is also part of a message, a name or a field. Then the word is no secret, and is not
-/// replaced.
+/// A Secret may contain a word that also occurs in a message, a name or a field. Then the word is no secret, and is not replaced.
 #[test]
 fn a_word_of_the_program_as_a_secret_changes_no_decision() {
     let folder = recorded_eventful(&[]);
@@ -206,7 +205,7 @@ fn a_word_of_the_program_as_a_secret_changes_no_decision() {
     let (_, mut lines) = read::open(text.as_bytes()).unwrap();
     assert!(lines.all(|line| line.is_ok()));
     let words = text.split(|c: char| !c.is_alphabetic() && c != '.');
-    // Random parts of names are no words: the suffix of hexadecimal digits, and the text before its first digit.
+    // The random text in a name is no word: the suffix of hexadecimal digits, and the text before its first digit.
     let is_random = |word: &str| {
         ["one.", "two.", "three.", "web."].iter().any(|name| word.starts_with(name))
             || word.chars().all(|letter| letter.is_ascii_hexdigit())

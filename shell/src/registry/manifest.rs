@@ -59,7 +59,7 @@ pub(super) fn release(document: &[u8]) -> Option<String> {
     image.config.labels.get(RELEASE_LABEL).filter(|release| release.len() <= RELEASE_MAX).cloned()
 }
 
-/// Returns the digest of a descriptor, if it is valid: only a digest may become part of a URL.
+/// Returns the digest of a descriptor, if it is valid: a URL may contain nothing else.
 fn digest(descriptor: Descriptor) -> Option<String> {
     Some(descriptor.digest).filter(|digest| is_digest(digest))
 }

@@ -42,7 +42,7 @@ impl Spans {
         match self.0 {}
     }
 
-    /// Is never called: the type has no value.
+    /// Can never be called: the type has no value.
     #[expect(clippy::unused_async, reason = "its counterpart is async")]
     pub async fn finish(self, _within: Duration) {
         match self.0 {}

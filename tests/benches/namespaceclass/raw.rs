@@ -59,7 +59,7 @@ impl Raw {
         Api::namespaced_with(self.client.clone(), namespace, &self.bindings)
     }
 
-    /// Runs one round over all namespaces, so many at a time. The applies of a namespace are sent together.
+    /// Runs one round over all namespaces, this many at a time. The applies of a namespace are sent together.
     pub(super) async fn round(&self, concurrency: usize, round: usize, status: bool) -> anyhow::Result<()> {
         futures::stream::iter(0..self.uids.len())
             .map(|number| self.one(number, round, status))

@@ -85,7 +85,7 @@ pub const WIDGETS: Kind = Kind {
 
 /// Returns the CRD of [`WIDGETS`].
 ///
-///  # Errors
+/// # Errors
 /// If the file is not a CRD.
 pub fn widgets() -> anyhow::Result<CustomResourceDefinition> {
     Ok(yaml::read(include_str!("widgets.yaml"))?)
@@ -93,7 +93,7 @@ pub fn widgets() -> anyhow::Result<CustomResourceDefinition> {
 
 /// Installs a CRD, unless the server has it, and waits until its kind is served.
 ///
-///  # Errors
+/// # Errors
 /// If the server does not accept it.
 pub async fn install(arm: &mut impl Arm, crd: &CustomResourceDefinition) -> anyhow::Result<()> {
     let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

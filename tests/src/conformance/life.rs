@@ -30,7 +30,7 @@ struct Specimen {
     /// The object as it is served after the server's own writes.
     #[serde(default)]
     settled: Option<String>,
-    /// Whether controllers take part in the deletion, which then has a scenario of its own.
+    /// Whether controllers are involved in the deletion, which then has a scenario of its own.
     #[serde(default)]
     ends_elsewhere: bool,
 }

@@ -16,7 +16,7 @@ fn place(name: &str) -> (&'static str, &'static str, &str) {
     ("DPUService", SERVICES, name)
 }
 
-/// Two clusters join, and a service is deployed to them.
+/// Adds two clusters, and deploys a service to them.
 pub async fn comes(user: &User) -> anyhow::Result<()> {
     join(user, "dpu-cluster-01").await?;
     join(user, "dpu-cluster-02").await?;

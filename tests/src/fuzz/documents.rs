@@ -45,7 +45,7 @@ fn name_of_namespace(text: &str) -> String {
     name(&text.replace('.', "-"), 63)
 }
 
-/// Returns the closest valid name of an object (RFC 1123) of at most so many bytes.
+/// Returns the closest valid name of an object (RFC 1123) of at most this many bytes.
 pub(super) fn name(text: &str, max_bytes: usize) -> String {
     let letters = text.chars().map(|letter| letter.to_ascii_lowercase());
     let kept: String = letters.filter(|letter| matches!(letter, 'a'..='z' | '0'..='9' | '-' | '.')).collect();

@@ -38,7 +38,7 @@ impl Bug {
     ];
 }
 
-/// [`Bug::ForgetsRequests`] loses one in so many requests.
+/// [`Bug::ForgetsRequests`] loses one in this many requests.
 const FORGOTTEN: u64 = 40;
 
 /// A machine that is driven by a shell with a bug.

@@ -36,7 +36,7 @@ pub enum Fault {
     Restart(Duration, bool),
     /// The server compacts its history while it runs.
     Compact,
-    /// The operator's wall clock jumps by so many milliseconds.
+    /// The operator's wall clock jumps by this many milliseconds.
     Skew(usize, i64),
 }
 

@@ -29,7 +29,7 @@ use super::trace::Trace;
 /// The host of the systems around the controller.
 pub const HOST: &str = "around";
 
-/// Users stop so long before fault injection ends.
+/// Users stop this long before fault injection ends.
 const LAST_ACT: Duration = Duration::from_secs(10);
 
 /// Runs the systems.

@@ -60,7 +60,7 @@ impl Owner {
         for entry in std::fs::read_dir("/proc")? {
             let process = entry?.path();
             let Some(id) = process.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
-            // A process that has ended, or that belongs to another user, is not part of the control plane. Linux marks deleted
+            // A process that has ended, or that belongs to another user, does not belong to the control plane. Linux marks deleted
             // directories.
             let is_here = std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| {
                 Path::new(cwd.to_string_lossy().trim_end_matches(" (deleted)")) == self.directory

@@ -6,7 +6,7 @@ const LABELS: &str = "serviceDaemonSet.labels";
 const ANNOTATIONS: &str = "serviceDaemonSet.annotations";
 const SELECTOR: &str = "serviceDaemonSet.nodeSelector";
 
-/// Valid and invalid names of labels. Those in `annotations` are valid only for annotations.
+/// Valid and invalid names of labels. The names in [`Names::annotations`] are valid only for annotations.
 pub(super) struct Names {
     pub(super) good: Vec<String>,
     pub(super) annotations: Vec<String>,

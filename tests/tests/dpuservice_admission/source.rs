@@ -220,7 +220,7 @@ pub(super) async fn an_oci_registry_has_its_own_rules(court: Court) -> anyhow::R
     Ok(())
 }
 
-/// The name of a DPUService becomes the value of a label.
+/// Tests the names of DPUServices, which become values of a label.
 pub(super) async fn names(court: Court) -> anyhow::Result<()> {
     let mut told = String::new();
     for name in ["a".to_owned(), "a".repeat(63), "a".repeat(64), "a.b".to_owned(), "A".to_owned()] {

@@ -1,6 +1,6 @@
-//! Source: "Each field in the DPUService will be validated in the same way as the underlying ArgoCD field or underlying
-//! Kubernetes type". Compares the results of a DPUService with those of a real server, for the same values in the kinds that a
-//! chart creates, and with those of Helm.
+//! Tests the requirement "Each field in the DPUService will be validated in the same way as the underlying ArgoCD field or
+//! underlying Kubernetes type". It compares the results for a DPUService with those of a real server, for the same values in the
+//! kinds that a chart creates, and with those of Helm.
 
 use std::fmt::Write as _;
 use std::process::Command;

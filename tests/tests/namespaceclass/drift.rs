@@ -28,7 +28,7 @@ fn replace(path: &str, value: &Value) -> Value {
     json!([{ "op": "replace", "path": path, "value": value }])
 }
 
-/// For fields that the server may have omitted because they are empty.
+/// Returns an edit for fields that the server may have omitted because they are empty.
 fn add(path: &str, value: &Value) -> Value {
     json!([{ "op": "add", "path": path, "value": value }])
 }

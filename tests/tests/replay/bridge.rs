@@ -1,4 +1,4 @@
-//! Tests the recording of a bridge's lifecycle, whose Secrets pass through the Bridge.
+//! Tests the recording of a bridge's lifecycle. The Secrets of a bridge pass through the controller.
 
 use anyhow::ensure;
 use lockstep_sim::external;

@@ -13,7 +13,7 @@ use lockstep_shell::controllers;
 
 use super::*;
 
-/// A simulation that fails.
+/// Returns a simulation that fails.
 fn flawed() -> Simulation {
     Simulation::new(&NamespaceClass).with_bug(planted::named("never_prunes", "namespaceclass").unwrap())
 }
