@@ -189,8 +189,8 @@ impl Normaliser {
         Some(format!("Invalid value: {value}{}", &rest[end..]))
     }
 
-    /// Replaces versions in prose: `the ResourceVersion in record (7)`. A version that no object has shown becomes a
-    /// placeholder for any version.
+    /// Replaces versions in prose: `the ResourceVersion in record (7)`. A version that no object has shown
+    /// becomes `unseen`.
     fn replace_versions(&self, text: &str) -> String {
         const BEFORE: &str = "ResourceVersion in ";
         let mut parts = text.split(BEFORE);

@@ -14,9 +14,9 @@ pub(crate) enum Step {
     Delete,
     /// Request a new comparison, as a user does.
     Refresh,
-    /// Its cluster refuses connections.
+    /// Make its cluster refuse connections.
     Cut,
-    /// Its cluster accepts connections again.
+    /// Make its cluster accept connections again.
     Restore,
     /// Wait for a state with these fields of [`seen`]. The current state counts.
     Until(Value),

@@ -20,8 +20,8 @@ pub(super) fn systems(sets: &[CrdSet]) -> Vec<System> {
     around.copied().collect::<BTreeSet<System>>().into_iter().collect()
 }
 
-/// Returns the controllers of these systems, slow enough for people to watch. Only the charts of the examples can be deployed:
-/// Argo CD knows no other.
+/// Returns the controllers of these systems, at a pace that people can follow. Only the charts of the examples can be
+/// deployed: Argo CD knows no other.
 pub(super) fn controllers(systems: &[System], seed: u64) -> anyhow::Result<Vec<Box<dyn Machine + Send>>> {
     let charts = dpus::charts()?;
     let controller = |system: &System| -> Box<dyn Machine + Send> {

@@ -86,7 +86,7 @@ impl Fleet {
         format!("{}{API}/clusters", self.host.url())
     }
 
-    /// Returns the configuration of its Sentinel, with intervals that are short enough for people to watch.
+    /// Returns the configuration of its Sentinel, with intervals that suit a demonstration.
     pub(super) fn config(&self) -> Value {
         let dialect = match self.example.dialect {
             Dialect::Documented => "labels",
