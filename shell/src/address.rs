@@ -1,4 +1,4 @@
-//! Addresses to listen on, as flags give them.
+//! Listen addresses in flags.
 
 use std::fmt;
 use std::io;
@@ -7,23 +7,23 @@ use std::str::FromStr;
 
 use tokio::net::TcpListener;
 
-/// Where to listen, if at all.
+/// The address to listen on, if any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// Nowhere: `0` or nothing.
+    /// None: `0` or the empty text.
     Off,
     /// On every interface: `:8080`.
     Everywhere(u16),
-    /// On one: `127.0.0.1:8080`, `[::1]:8080`, `localhost:8080`.
+    /// On one interface: `127.0.0.1:8080`, `[::1]:8080`, `localhost:8080`.
     At {
-        /// A name or an address, without brackets.
+        /// A host name or an IP address, without brackets.
         host: String,
-        /// The port; 0 lets the system choose.
+        /// The port; 0 lets the operating system choose.
         port: u16,
     },
 }
 
-/// Why text is no address.
+/// The error for text that is no address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected HOST:PORT, or :PORT for every interface, or 0 for none")]
 pub struct ParseAddressError;
@@ -62,14 +62,14 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Begins to listen; none if the address is off.
+    /// Starts to listen; returns `None` if the address is off.
     pub async fn bind(&self) -> io::Result<Option<TcpListener>> {
         match self {
             Self::Off => Ok(None),
             Self::Everywhere(port) => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, *port)).await {
                 Ok(listener) => Ok(Some(listener)),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
-                // No IPv6 here.
+                // The host has no IPv6.
                 Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).await.map(Some),
             },
             Self::At { host, port } => TcpListener::bind((host.as_str(), *port)).await.map(Some),

@@ -1,4 +1,4 @@
-//! The command line: what each subcommand takes, and how the program ends.
+//! The command line: the arguments of each subcommand, and the exit code of the program.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -57,7 +57,7 @@ enum Command {
     Completions(completions::Args),
 }
 
-/// Parses the command line, does what it asks for, and tells on stderr why if that fails.
+/// Parses the command line and runs the command. On failure it prints the reason on stderr.
 pub(crate) fn main() -> ExitCode {
     // In a container the Sentinel is called by its own name.
     let command = if sentinel::is_called() { Command::Sentinel(sentinel::parse()) } else { parse() };
@@ -79,7 +79,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // The prefix is clap's. Where stderr is closed there is nobody left to tell.
+            // The prefix is clap's. If stderr is closed, the error can't be reported.
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
             if error.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
@@ -102,32 +102,32 @@ fn parse() -> Command {
 fn block_on(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(command);
-    // Nothing that still runs is worth waiting for: whoever matters has been awaited.
+    // The tasks that still run need no wait: the command has waited for the important ones.
     runtime.shutdown_background();
     result
 }
 
-/// The program was asked in a way in which it can't be asked, which clap could not see.
+/// A usage error that clap can't detect.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Misuse(pub(crate) String);
 
 impl Misuse {
-    /// An error with its causes, as one.
+    /// Combines an error and its causes into one.
     pub(crate) fn of(error: impl Into<anyhow::Error>) -> anyhow::Error {
         Self(format!("{:#}", error.into())).into()
     }
 }
 
-/// Whether both a flag and --controllers were given. A variable of the environment, which clap would count as well, does not speak of
-/// this one command: the flag outranks it.
+/// Returns whether both a flag and --controllers were given on the command line. An environment variable, which clap would
+/// count as well, is not specific to one command, so the flag overrides it.
 #[cfg(feature = "embedded")]
 fn contradict(given: &clap::ArgMatches, flag: &str) -> bool {
     use clap::parser::ValueSource;
     [flag, "controllers"].iter().all(|flag| given.value_source(flag) == Some(ValueSource::CommandLine))
 }
 
-// The choice of controllers, which most commands take. A doc comment would become what these commands say they do.
+// The choice of controllers, which most commands take. A doc comment would become the help text of these commands.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Choice {
     /// The controllers that this is about [default: all; `run`: all but the Sentinel]
@@ -143,17 +143,17 @@ pub(crate) struct Choice {
     pub(crate) controllers: Vec<String>,
 }
 
-/// Takes the names of controllers, which completion offers.
+/// Parses the names of controllers, and offers them to shell completion.
 fn controller_names() -> PossibleValuesParser {
     PossibleValuesParser::new(lockstep_crds::all().into_iter().map(|set| set.controller))
 }
 
-/// A number of something, such as `1 run` and `2 runs`.
+/// Formats a count with its noun, such as `1 run` and `2 runs`.
 pub(crate) fn count(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
-/// Whether the reader of our output has gone, as `head` does; that is no failure of ours.
+/// Returns whether the reader of our output has closed the pipe, as `head` does; that is no failure of ours.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

@@ -1,4 +1,4 @@
-//! The clocks that machines are given readings of.
+//! The clocks that machines get readings of.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use lockstep_core::time::{Monotonic, Now, Wall};
 use tokio::time::Instant;
 
-/// Reads both clocks: monotonic time since the process began, and the wall clock.
+/// Reads both clocks: the monotonic time since the process started, and the wall clock.
 #[derive(Clone)]
 pub struct Clock {
     start: Instant,
@@ -22,8 +22,8 @@ impl fmt::Debug for Clock {
 }
 
 impl Clock {
-    /// Starts monotonic time, which is the runtime's, here. The wall clock is read from `wall`: in a process it is
-    /// [`Timestamp::now`], in a simulation whatever a host's clock claims.
+    /// Starts the monotonic clock, which uses the clock of the runtime. The wall clock is read from `wall`: in a process it is
+    /// [`Timestamp::now`], in a simulation the wall clock of a host.
     pub fn start(wall: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self { start: Instant::now(), wall: Arc::new(wall) }
     }
@@ -38,7 +38,7 @@ impl Clock {
         Monotonic::from_elapsed(self.start.elapsed())
     }
 
-    /// The runtime's instant for a reading; readings too far ahead for it become a year from the start.
+    /// Returns the runtime's instant for a reading. A reading that is too far ahead becomes a year after the start.
     pub fn instant(&self, at: Monotonic) -> Instant {
         const FAR: Duration = Duration::from_hours(365 * 24);
         self.start + at.elapsed().min(FAR)

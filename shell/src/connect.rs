@@ -1,4 +1,4 @@
-//! Finds the cluster and makes the client that everything goes through.
+//! Finds the cluster and builds the client for all requests.
 
 mod client;
 
@@ -14,25 +14,25 @@ use kube::{Client, Config};
 
 use crate::failure;
 
-/// How long a connection may take to be made.
+/// The timeout for a new connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection may be silent. Watches are silent for up to 295 s (kube's watcher ends them then), so that only
-/// dead connections meet this.
+/// How long a connection may be silent. Watches are silent for up to 295 s (kube's watcher ends them then), so the timeout
+/// affects only dead connections.
 const SILENCE: Duration = Duration::from_secs(310);
 
-/// Why there is no cluster to work with.
+/// The reason why the cluster can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The configuration could not be found or read.
+    /// The configuration could not be found or parsed.
     #[error("no cluster to connect to: {0}")]
     Configuration(String),
-    /// The client could not be made from the configuration.
+    /// The client could not be built from the configuration.
     #[error("cannot use the cluster's configuration: {0}")]
     Client(String),
 }
 
-/// Reads the configuration: the file and context, if given; else the current kubeconfig; else the account of the pod.
+/// Reads the configuration: the file and context, if given; otherwise the current kubeconfig; otherwise the account of the pod.
 pub async fn configuration(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Config, Error> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let mut config = match (kubeconfig, context) {
@@ -48,8 +48,8 @@ pub async fn configuration(kubeconfig: Option<&Path>, context: Option<&str>) -> 
     Ok(config)
 }
 
-/// Through which proxy a cluster is reached, where kube has found one. That of a kubeconfig counts as it is; that of the
-/// environment only for HTTPS to other machines that `NO_PROXY` does not name. kube looks there for the proxy itself.
+/// Returns the proxy for a cluster, if kube has found one. The proxy of a kubeconfig is used unchanged. The proxy of the
+/// environment is used only for HTTPS to other hosts that `NO_PROXY` does not name; kube does not check that.
 fn proxy_for(cluster: &Uri, proxy: Uri, variable: impl Fn(&str) -> String) -> Option<Uri> {
     let is_proxy = |name| variable(name).parse::<Uri>().is_ok_and(|found| found == proxy);
     if ["HTTPS_PROXY", "https_proxy"].into_iter().any(is_proxy) {
@@ -59,25 +59,25 @@ fn proxy_for(cluster: &Uri, proxy: Uri, variable: impl Fn(&str) -> String) -> Op
             return None;
         }
     }
-    // Others take one without a scheme as well.
+    // Other programs accept a proxy without a scheme as well.
     if proxy.scheme().is_some() { Some(proxy) } else { format!("http://{proxy}").parse().ok() }
 }
 
-/// Whether a URL leads back to this machine.
+/// Returns whether a URL leads to this host.
 fn is_local(url: &Uri) -> bool {
     let host = url.host().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether a list such as `example.com,10.0.0.0/8` exempts a URL from proxies.
+/// Returns whether a list such as `example.com,10.0.0.0/8` exempts a URL from proxies.
 fn is_exempt(url: &Uri, list: &str) -> bool {
     let proxy = Matcher::builder().all("http://proxy").no(list).build();
     proxy.intercept(url).is_none()
 }
 
-/// Sets what the shell relies on in every client: requests are not repeated by it, as when to try again is for machines to
-/// decide, and a connection that is dead is noticed.
+/// Sets what the shell requires of every client. The client does not retry requests, because the machines decide when to retry,
+/// and it detects dead connections.
 #[must_use]
 pub fn tuned(mut config: Config) -> Config {
     config.default_retry = false;
@@ -87,15 +87,16 @@ pub fn tuned(mut config: Config) -> Config {
     config
 }
 
-/// Makes the client.
+/// Builds the client.
 pub fn client(config: Config) -> Result<Client, Error> {
     client::client(tuned(config)).map_err(|error| Error::Client(failure::describe(&error)))
 }
 
-/// How long the question for the account may take.
+/// The timeout for the query of the account.
 const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The name by which the cluster knows us; none, if it does not say: Kubernetes before 1.28 does not know the question.
+/// Returns the user name of this client in the cluster; `None` if the cluster does not report it: Kubernetes before 1.28 does
+/// not support the query.
 pub async fn account(client: &Client) -> Option<String> {
     let review = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
     let request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")

@@ -1,4 +1,4 @@
-//! The controllers that this program holds, by name.
+//! The controllers of this program, by name.
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ use crate::execute::{Executor, TIMEOUT};
 /// A controller that `lockstep run` does not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unrunnable {
-    /// There is none of that name.
+    /// There is no controller with that name.
     #[error(transparent)]
     Unknown(#[from] UnknownController),
-    /// It has a command of its own.
+    /// It has its own command.
     #[error("{0} runs in a process of its own, one for each configuration: lockstep {0} --config <name>")]
     Alone(&'static str),
 }
 
-/// The sets of CRDs of the controllers named that run together; of all such, if none is named.
+/// Returns the sets of CRDs of the named controllers that run together; of all of them if none is named.
 pub fn select_running(names: &[String]) -> Result<Vec<CrdSet>, Unrunnable> {
     let mut chosen = select(names)?;
     match chosen.iter().find(|set| set.runs_alone) {
@@ -39,7 +39,7 @@ pub fn select_running(names: &[String]) -> Result<Vec<CrdSet>, Unrunnable> {
     }
 }
 
-/// A name that is no controller's.
+/// A name that belongs to no controller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no controller named {name:?}; these exist: {existing}")]
 pub struct UnknownController {
@@ -47,7 +47,7 @@ pub struct UnknownController {
     existing: String,
 }
 
-/// The sets of CRDs of the controllers named; of all, if none is named. In the order of [`lockstep_crds::all`].
+/// Returns the sets of CRDs of the named controllers; of all if none is named. The order is that of [`lockstep_crds::all`].
 pub fn select(names: &[String]) -> Result<Vec<CrdSet>, UnknownController> {
     let all = lockstep_crds::all();
     if let Some(name) = names.iter().find(|name| all.iter().all(|set| set.controller != name.as_str())) {
@@ -62,7 +62,7 @@ fn unknown(name: &str) -> UnknownController {
     UnknownController { name: name.to_owned(), existing }
 }
 
-/// The kinds that CRDs define, in the version that is stored.
+/// Returns the kinds that the CRDs define, in the storage version.
 pub fn kinds(sets: &[CrdSet]) -> Vec<Arc<Kind>> {
     let crds = sets.iter().flat_map(|set| &set.crds);
     crds.flat_map(|crd| {
@@ -76,7 +76,7 @@ pub fn kinds(sets: &[CrdSet]) -> Vec<Arc<Kind>> {
     .collect()
 }
 
-/// Finds out which of the kinds a cluster does not serve.
+/// Returns the kinds that a cluster does not serve.
 pub async fn missing(executor: &Executor, kinds: &[Arc<Kind>]) -> Result<Vec<Arc<Kind>>, Failure> {
     let mut missing = Vec::new();
     for kind in kinds {
@@ -90,8 +90,8 @@ pub async fn missing(executor: &Executor, kinds: &[Arc<Kind>]) -> Result<Vec<Arc
     Ok(missing)
 }
 
-/// What our definitions require of `spec` and those that a cluster serves do not know, such as `spec.source of DPUService`:
-/// somebody else may define kinds of the same names. A schema that can't be read is held for ours.
+/// Returns the required fields of `spec` in our CRDs that the cluster's CRDs do not have, such as `spec.source of DPUService`.
+/// Another project may define kinds of the same names. If a schema can't be read, it counts as ours.
 pub async fn unknown_fields(client: &Client, sets: &[CrdSet]) -> Vec<String> {
     let mut unknown = Vec::new();
     for spec in sets.iter().flat_map(|set| &set.crds).map(|crd| &crd.spec) {
@@ -108,7 +108,7 @@ pub async fn unknown_fields(client: &Client, sets: &[CrdSet]) -> Vec<String> {
     unknown
 }
 
-/// The fields that `spec` of a kind has in an OpenAPI document.
+/// Returns the fields of `spec` of a kind in an OpenAPI document.
 fn fields_of_spec<'a>(document: &'a Value, kind: &str) -> Option<&'a Map<String, Value>> {
     let is_of_kind = |schema: &&Value| {
         let kinds = schema["x-kubernetes-group-version-kind"].as_array();
@@ -118,14 +118,14 @@ fn fields_of_spec<'a>(document: &'a Value, kind: &str) -> Option<&'a Map<String,
     schema["properties"]["spec"]["properties"].as_object()
 }
 
-/// The fields that `spec` must have by a definition.
+/// Returns the required fields of `spec` in a CRD.
 fn required_of_spec(version: &CustomResourceDefinitionVersion) -> &[String] {
     let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
     let spec = schema.and_then(|schema| schema.properties.as_ref()).and_then(|fields| fields.get("spec"));
     spec.and_then(|spec| spec.required.as_deref()).unwrap_or_default()
 }
 
-/// The controller of that name, ready to be driven.
+/// Creates the controller with that name.
 pub fn machine(name: &str, config: &Config) -> Option<Box<dyn Recordable + Send>> {
     match name {
         lockstep_crds::bridge::CONTROLLER => Some(Box::new(bridge::Operator::new(config.clone()))),
@@ -137,33 +137,33 @@ pub fn machine(name: &str, config: &Config) -> Option<Box<dyn Recordable + Send>
     }
 }
 
-/// How many objects the controller of that name works on at a time, unless the user wants another number.
+/// Returns the default concurrency of the controller with that name.
 pub fn concurrency(name: &str) -> u16 {
     if name == lockstep_crds::bridge::CONTROLLER { bridge::CONCURRENCY } else { 16 }
 }
 
-/// Why no machine can be made as a recording asks for.
+/// The reason why a recorded controller can't be created.
 #[derive(Debug, thiserror::Error)]
 pub enum Unrevivable {
     /// There is no such controller.
     #[error(transparent)]
     Unknown(#[from] UnknownController),
-    /// What is recorded of it is not what this version of it holds.
+    /// This version can't read its recorded configuration or state.
     #[error(
         "this lockstep can't read the {what} of the controller {name:?} in it ({why}); replay it with the version of \
          lockstep that its header names"
     )]
     Unreadable {
-        /// The configuration or the state.
+        /// Which of them: the configuration or the state.
         what: &'static str,
         /// The controller.
         name: String,
-        /// What is wrong with it.
+        /// The error.
         why: serde_json::Error,
     },
 }
 
-/// The controller that a recording speaks of.
+/// Creates the controller of a recording.
 pub fn revive(name: &str, origin: Origin<'_>) -> Result<Box<dyn Recordable + Send>, Unrevivable> {
     select(&[name.to_owned()])?;
     let revived: serde_json::Result<Box<dyn Recordable + Send>> = match name {

@@ -1,16 +1,16 @@
-//! The CRDs as they are printed and checked in.
+//! The CRDs in the form in which they are printed and checked in.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use lockstep_core::yaml;
 use lockstep_crds::CrdSet;
 
-/// A CRD as one document, with the line that begins it: `helm show crds` of Helm 3 puts nothing between files.
+/// Returns a CRD as a YAML document with its start line, because `helm show crds` of Helm 3 puts no separator between files.
 pub fn document(crd: &CustomResourceDefinition) -> String {
     format!("---\n{}", yaml::write(crd).expect("a CRD is YAML"))
 }
 
-/// Where the chart has a CRD, below its folder. The chart renders those of the controllers that are switched on; what Helm must
-/// install before it looks at anything else is in `crds`: the chart makes `SentinelConfig`s.
+/// Returns the path of a CRD in the chart. The chart renders the CRDs of enabled controllers. `crds` has those that Helm must
+/// always install first, because the chart creates `SentinelConfig`s.
 pub fn path_in_chart(set: &CrdSet, crd: &CustomResourceDefinition) -> String {
     let folder = if set.runs_alone { "crds".to_owned() } else { format!("files/crds/{}", set.controller) };
     format!("{folder}/{}.{}.yaml", crd.spec.names.plural, crd.spec.group)
@@ -25,10 +25,10 @@ mod tests {
     use super::*;
 
     const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/lockstep");
-    /// Set to write the files instead of comparing them.
+    /// The variable that makes the test write the files instead of comparing them.
     const REGENERATE: &str = "LOCKSTEP_REGENERATE";
 
-    /// The files of one folder of the chart, by their paths below the chart.
+    /// Returns the files of one folder of the chart, by their paths in the chart.
     fn files(folder: &str) -> Vec<(String, String)> {
         let entries = fs::read_dir(Path::new(CHART).join(folder)).unwrap().map(|entry| entry.unwrap());
         let read = |entry: fs::DirEntry| {
@@ -38,7 +38,7 @@ mod tests {
         entries.map(read).collect()
     }
 
-    /// All definitions in the chart.
+    /// Returns all CRDs in the chart.
     fn checked_in() -> BTreeMap<String, String> {
         let folders = fs::read_dir(Path::new(CHART).join("files/crds")).unwrap();
         let folders = folders.map(|entry| entry.unwrap().file_name().into_string().unwrap());

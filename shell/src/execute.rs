@@ -1,4 +1,4 @@
-//! Carries out single actions with the kube client, one HTTP request each.
+//! Executes single actions with the kube client, one HTTP request each.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::registry::{self, Registries};
 /// How long an answer may take; after that the outcome is unknown.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Carries out the actions of one machine.
+/// Executes the actions of one machine.
 #[derive(Clone)]
 pub struct Executor {
     client: Client,
@@ -28,8 +28,8 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Acts through the client as `lockstep-<controller>`. Documents are read with the token that the environment names
-    /// ([`crate::fetch::TOKEN_FILE`]).
+    /// Creates an executor that uses the client as `lockstep-<controller>`. Documents are read with the token that the
+    /// environment names ([`crate::fetch::TOKEN_FILE`]).
     pub fn new(client: Client, controller: &str) -> Self {
         Self {
             client,
@@ -41,24 +41,24 @@ impl Executor {
         }
     }
 
-    /// The same, but events go through this publisher.
+    /// Sets the publisher of events.
     #[must_use]
     pub fn publishing_with(self, publisher: Publisher) -> Self {
         Self { publisher, ..self }
     }
 
-    /// The same, but answers of the API server may take only so long.
+    /// Sets the timeout for answers of the API server.
     #[must_use]
     pub fn answered_within(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// The client that requests go through.
+    /// Returns the client of the requests.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Carries out one action. Watches are not requests: [`crate::run`] keeps them.
+    /// Executes one action. Watches are not requests: [`crate::run`] runs them.
     pub async fn execute(&self, action: &Action) -> Outcome {
         match action {
             Action::Fetch { url, headers, timeout, keep } => {

@@ -1,18 +1,18 @@
-//! Sorts what clients and watches meet into the classes of failure that machines know. What single answers mean is for
-//! [`lockstep_core::engine::wire`] to say.
+//! Maps the errors of clients and watches to the failure classes of the machines. The meaning of single answers is defined in
+//! [`lockstep_core::engine::wire`].
 
 use std::time::Duration;
 
 use lockstep_core::engine::action::{Class, Failure};
 use lockstep_core::engine::wire::{class, cut};
 
-/// What a request that got no answer, or that the client would not even send, has met.
+/// Returns the failure of a request that got no answer, or that the client did not send.
 pub fn from_client(error: &kube::Error) -> Failure {
     use kube::Error;
     let class = match error {
         Error::Api(status) => return from_status(status),
         Error::BuildRequest(_) | Error::HttpError(_) => Class::Invalid,
-        // No credentials could be had, so nothing was sent.
+        // There were no credentials, so nothing was sent.
         Error::Auth(_) => Class::Unavailable,
         Error::Service(error) if never_connected(error.as_ref()) => Class::Unavailable,
         _ => Class::Unknown,
@@ -20,7 +20,7 @@ pub fn from_client(error: &kube::Error) -> Failure {
     Failure::new(class, cut(&describe(error)))
 }
 
-/// What a watch has met. A watch changes nothing, so that an answer which never came is as good as none.
+/// Returns the failure of a watch. A watch changes nothing, so a missing answer counts as no effect.
 pub(crate) fn from_watch(error: &kube::runtime::watcher::Error) -> Failure {
     use kube::runtime::watcher::Error;
     match error {
@@ -34,8 +34,8 @@ pub(crate) fn from_watch(error: &kube::runtime::watcher::Error) -> Failure {
     }
 }
 
-/// An error and its causes in one line, each said once, without the passwords of URLs. The first line of an error says what is
-/// wrong; parsers add lines that quote what they read, which may hold credentials.
+/// Formats an error and its causes in one line, each once, without the passwords in URLs. It uses only the first line of each
+/// error, which says what is wrong. Parsers add lines that quote their input, which may contain credentials.
 pub fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     let first_line = |text: String| text.lines().next().unwrap_or_default().to_owned();
     let mut text = first_line(error.to_string());
@@ -50,7 +50,7 @@ pub fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     masked(&text)
 }
 
-/// A text whose URLs do not tell who asks: before a host there may be a password.
+/// Hides the user information in URLs: a password may precede the host.
 pub fn masked(text: &str) -> String {
     let mut parts = text.split("://");
     let mut masked = parts.next().unwrap_or_default().to_owned();

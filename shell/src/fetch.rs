@@ -1,10 +1,9 @@
 //! Reads documents over HTTP.
 //!
-//! An answer is read to its end, in bounds, and only the fields that are needed are kept of it. One that is too long, or of which
-//! much has come and not all of it in time, is [`Success::Oversized`]; any other that is late is a failure of
-//! [`Class::Unknown`]. Nothing is tried twice, as when to try again is for machines to decide. HTTPS trusts the
-//! certificates of the system, or those in the file that `SSL_CERT_FILE` names, which may change. Messages hold neither the token nor what
-//! a URL holds before its host.
+//! An answer is read completely, within bounds, and only the required fields are kept. An answer that is too long, or that is
+//! large and incomplete at the timeout, is [`Success::Oversized`]. Any other late answer is a failure of [`Class::Unknown`]. It
+//! retries nothing: the machines decide when to retry. HTTPS trusts the certificates of the system, or those in the file that
+//! `SSL_CERT_FILE` names, which may change. Messages contain neither the token nor the user information of a URL.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,13 +22,13 @@ use crate::web::{self, REDIRECTS, ReloadingClient, read, unanswered};
 
 mod token;
 
-/// A document of which so many bytes came in time is not late, but too large.
+/// A document counts as too large, and not as late, if this many bytes arrived in time.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// How much of an error's body is read, in bytes.
+/// The maximum size of an error's body to read, in bytes.
 const LONGEST_ERROR: usize = 64 * 1024;
 
-/// Names the file with the bearer token.
+/// The environment variable that names the file with the bearer token.
 pub const TOKEN_FILE: &str = "HYPERFLEET_API_TOKEN_FILE";
 
 /// Reads documents. Clones share their connections, which are kept open.
@@ -40,24 +39,25 @@ pub struct Fetcher {
 }
 
 impl Default for Fetcher {
-    /// Sends no token.
+    /// Creates a fetcher that sends no token.
     fn default() -> Self {
         Self::with_token_file(None)
     }
 }
 
 impl Fetcher {
-    /// Sends the bearer token in the file that the environment variable [`TOKEN_FILE`] names, if it names one.
+    /// Creates a fetcher that sends the bearer token in the file that the environment variable [`TOKEN_FILE`] names, if it is
+    /// set.
     pub fn from_env() -> Self {
         Self::with_token_file(std::env::var_os(TOKEN_FILE).filter(|path| !path.is_empty()).map(PathBuf::from))
     }
 
-    /// Sends the bearer token in a file, which may be replaced at any time.
+    /// Creates a fetcher that sends the bearer token in a file, which may be replaced at any time.
     pub fn with_token_file(token: Option<PathBuf>) -> Self {
         Self { client: Arc::new(ReloadingClient::new(within_origin)), token }
     }
 
-    /// Reads these fields of one document, with these headers beyond its own. The whole answer may take as long as `timeout`.
+    /// Reads these fields of one document, with these additional headers. The whole answer may take as long as `timeout`.
     pub async fn fetch(
         &self,
         url: &str,
@@ -107,7 +107,7 @@ impl Fetcher {
         let mut url = Url::parse(url)
             .map_err(|error| Failure::new(Class::Invalid, format!("the URL cannot be used: {error}")))?;
         if token.is_some() {
-            // Credentials in the URL would be sent as well; a scheme that can't have any has none.
+            // Credentials in the URL would be sent as well. A URL whose scheme permits none has none.
             let _none = url.set_username("").and_then(|()| url.set_password(None));
         }
         let mut request = self.client.get()?.get(url).header(ACCEPT, JSON);
@@ -123,13 +123,13 @@ impl Fetcher {
             return timeout_at(deadline, read_document(&mut response, document)).await?;
         }
         let mut body = Vec::new();
-        // The code has told what it is; the body is for people, so that what came of it will do.
+        // The status code determines the failure. The body is only for people, so a partial body is sufficient.
         let _whole = timeout_at(deadline, read(&mut response, LONGEST_ERROR, &mut body)).await;
         Err(web::failure(status, response.headers(), &body).into())
     }
 }
 
-/// Why there is no document.
+/// The reason for a missing document.
 enum Error {
     Late,
     TooLong,
@@ -148,7 +148,7 @@ impl From<Failure> for Error {
     }
 }
 
-/// Follows where the same server answers, and nowhere else: the token is for that server only.
+/// Follows redirects only within the same origin: the token is for that server only.
 fn within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let origin = attempt.previous().first().map(Url::origin);
     if origin == Some(attempt.url().origin()) && attempt.previous().len() <= REDIRECTS {

@@ -1,4 +1,4 @@
-//! Whether a driver's loop still turns, told without asking it.
+//! Whether a driver's loop still runs, without a request to it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use lockstep_core::time::Monotonic;
 
-/// How long a loop that has something to do may go without turning.
+/// How long a loop with pending work may run no turn.
 pub const STALLED_AFTER: Duration = Duration::from_mins(1);
 
-/// What one driver tells about itself after every turn.
+/// The state that one driver reports after every turn.
 #[derive(Debug, Clone)]
 pub struct Health {
     controller: &'static str,
@@ -18,7 +18,7 @@ pub struct Health {
 
 #[derive(Debug)]
 struct State {
-    /// Milliseconds at which a loop that has not turned counts as stuck; [`IDLE`] if only events can wake it.
+    /// Milliseconds at which a loop without a turn counts as stuck; [`IDLE`] if only events can wake it.
     stuck_at: AtomicU64,
     synced: AtomicBool,
 }
@@ -26,7 +26,7 @@ struct State {
 const IDLE: u64 = u64::MAX;
 
 impl Health {
-    /// Begins healthy and not yet synced.
+    /// Creates the state: healthy and not yet synced.
     pub fn new(controller: &'static str) -> Self {
         Self {
             controller,
@@ -34,29 +34,30 @@ impl Health {
         }
     }
 
-    /// The controller's name.
+    /// Returns the controller's name.
     pub fn controller(&self) -> &'static str {
         self.controller
     }
 
-    /// Whether the controller has seen what its decisions start from.
+    /// Returns whether the controller has listed what its decisions depend on.
     pub fn is_synced(&self) -> bool {
         self.state.synced.load(Ordering::Relaxed)
     }
 
-    /// Whether the loop has turned in time.
+    /// Returns whether the loop has run in time.
     pub fn is_alive(&self, now: Monotonic) -> bool {
         millis(now) < self.state.stuck_at.load(Ordering::Relaxed)
     }
 
-    /// Something woke the loop: it is due now, and has to turn before its patience ends, if it has one.
+    /// Records that an event woke the loop. It must finish a turn within its patience, if it has one, otherwise within
+    /// [`STALLED_AFTER`].
     pub(crate) fn woken(&self, now: Monotonic, patience: Option<Duration>) {
         let stuck_at = now + patience.unwrap_or(STALLED_AFTER);
         self.state.stuck_at.store(millis(stuck_at), Ordering::Relaxed);
     }
 
-    /// The loop has turned at `now` and next has to at the deadline, if there is one; sooner than its patience ends, if it
-    /// has one.
+    /// Records a turn of the loop at `now`. The next turn is due at the deadline, if there is one; or before its patience ends,
+    /// if it has one.
     pub(crate) fn turned(
         &self,
         now: Monotonic,

@@ -1,10 +1,10 @@
-//! The half of Lockstep that touches the world: it drives the machines of `lockstep-core` against a Kubernetes API.
+//! The async half of Lockstep: it drives the machines of `lockstep-core` on a Kubernetes API.
 //!
-//! [`run`] owns a machine and its loop, `watch` and [`execute`] carry its requests out through the kube client, and
-//! [`failure`] sorts what they meet into the classes that machines know. [`fetch`], [`registry`] and [`publish`] reach
-//! what lies beyond Kubernetes. [`manager`] runs controllers together, under an
-//! election if need be; [`record`] writes down what they do. [`metrics`], [`spans`], [`observe`] and [`serve`] tell the outside how it goes. The
-//! `lockstep` binary is made of these.
+//! [`run`] drives a machine. `watch` and [`execute`] execute its requests with the kube client, and [`failure`] maps errors to
+//! the failure classes of the machines. [`fetch`], [`registry`] and [`publish`] access systems outside of Kubernetes.
+//! [`manager`] runs several controllers, with leader election if required. [`record`] writes recordings. [`metrics`],
+//! [`spans`], [`observe`] and [`serve`] export metrics, traces, logs and probes. The `lockstep` binary consists of these
+//! modules.
 
 pub mod address;
 pub mod clock;

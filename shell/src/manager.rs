@@ -1,4 +1,4 @@
-//! Runs controllers together: started, led, watched over and stopped as one.
+//! Runs controllers together: starts them, elects a leader, supervises them and stops them together.
 
 use kube::Client;
 use lockstep_core::engine::lease;
@@ -14,7 +14,7 @@ use crate::observe::{Observer, Told};
 use crate::run::{Driver, Handle, Options};
 use crate::shutdown::{self, Shutdown};
 
-/// Why a manager ended by itself. Either way the process is to end, and a new one finds its work in the world.
+/// Why a manager ended by itself. In both cases the process must end. A new process finds the remaining work in the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
     /// Another process may lead now.
@@ -25,7 +25,7 @@ pub enum Ended {
     Panicked,
 }
 
-/// Controllers that run in one process, and the election that they obey.
+/// The controllers of one process, and the leader election that they follow.
 pub struct Manager {
     client: Client,
     clock: Clock,
@@ -37,13 +37,13 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Prepares to run controllers through the client. From the seed follows when watches that failed are tried again.
+    /// Creates a manager of controllers that use the client. The seed determines the delays before failed watches are retried.
     pub fn new(client: Client, clock: Clock, seed: u64, metrics: Metrics) -> Self {
         let random = Random::from_seed(seed);
         Self { client, clock, random, metrics, sink: None, controllers: Vec::new(), election: None }
     }
 
-    /// Sends the notes of controllers that are added from here on to the sink.
+    /// Sends the notes of controllers that are added later to the sink.
     pub fn send_notes_to(&mut self, sink: UnboundedSender<Told>) {
         self.sink = Some(sink);
     }
@@ -53,7 +53,7 @@ impl Manager {
         self.add_with(machine, Options::default());
     }
 
-    /// Adds a controller that is driven by options of its own, but for their seed.
+    /// Adds a controller with options of its own, except for the seed.
     pub fn add_with(&mut self, machine: Box<dyn Machine + Send>, options: Options) {
         self.metrics.declare(machine.metrics()).expect("no two machines declare the same metric");
         let observer = Observer::new(self.metrics.clone());
@@ -65,24 +65,26 @@ impl Manager {
         self.controllers.push(driver);
     }
 
-    /// Lets controllers act only while the election says so. Without an election they act at once. It goes through a client of
-    /// its own: one whose connections nobody else leaves behind, of which a dead one might be the next to be used.
+    /// Enables leader election: controllers act only while this process leads. Without an election they act at once. The
+    /// election uses its own client, because other users of a shared one could leave a dead connection behind that the election
+    /// would use next.
     pub fn elect(&mut self, election: Box<dyn Machine + Send>, client: Client) {
         let (sink, told) = mpsc::unbounded_channel();
         let observer = Observer::new(self.metrics.clone()).with_sink(sink);
         let farewell = Some(Event::LeadershipChanged { leading: false });
-        // What the election has given up ends, too: a write that hangs would keep the process from ending once the lease is given back.
+        // Requests that the election no longer waits for must end as well. Otherwise a hanging write would keep the process
+        // from ending after the lease is released.
         let options = Options { timeout: lease::PATIENCE, farewell, ..Options::default() };
         self.election = Some((self.driver(election, client, observer, options), told));
     }
 
-    /// What the probes read.
+    /// Returns the health of all drivers, for the probes.
     pub fn health(&self) -> Vec<Health> {
         let election = self.election.iter().map(|(driver, _)| driver.health());
         self.controllers.iter().map(Driver::health).chain(election).collect()
     }
 
-    /// Runs until shutdown is asked for; then the writes in flight are awaited and leadership is given back.
+    /// Runs until shutdown is requested. Then it waits for the writes in flight and releases the lease.
     pub async fn run(self, mut shutdown: Shutdown) -> Result<(), Ended> {
         let (stop_controllers, controllers_stop) = shutdown::channel();
         let (stop_election, election_stop) = shutdown::channel();
@@ -101,7 +103,7 @@ impl Manager {
             None
         };
         loop {
-            // A panic goes first: nothing that comes after it can be relied on.
+            // A panic has priority: no later result is reliable.
             tokio::select! {
                 biased;
                 Some(_) = controllers.join_next() => return Err(Ended::Panicked),
@@ -134,7 +136,7 @@ impl Manager {
     }
 }
 
-/// The next change of leadership; never, if there is no election.
+/// Returns the next change of leadership; never returns if there is no election.
 async fn leadership(told: &mut Option<UnboundedReceiver<Told>>) -> bool {
     if let Some(told) = told {
         while let Some(Told { note, .. }) = told.recv().await {

@@ -1,4 +1,4 @@
-//! The metrics of Lockstep, in a registry that the caller owns.
+//! The metrics of Lockstep, in a registry of the caller.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use prometheus::{
 /// The content type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Every metric that drivers keep.
+/// The metrics of the drivers.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     registry: Registry,
@@ -93,7 +93,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// All metrics, but for those that machines declare.
+    /// Returns all metrics, except those that machines declare.
     pub(crate) fn families(&self) -> [Box<dyn Collector>; 9] {
         [
             Box::new(self.queue_depth.clone()),
@@ -108,7 +108,7 @@ impl Metrics {
         ]
     }
 
-    /// Everything in the registry in Prometheus' text format.
+    /// Returns all metrics of the registry in Prometheus' text format.
     pub fn encode(&self) -> prometheus::Result<Vec<u8>> {
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
@@ -158,10 +158,10 @@ impl Metrics {
         self.action_duration.with_label_values(&[controller, action.name()]).observe(took.as_secs_f64());
     }
 
-    /// Registers the metrics that a machine keeps of its own.
+    /// Registers the metrics that a machine declares.
     pub fn declare(&mut self, metrics: &[Metric]) -> prometheus::Result<()> {
         for metric in metrics {
-            // Another machine of its kind has.
+            // Another machine of the same kind has registered it.
             if self.declared.contains_key(metric.name) {
                 continue;
             }
@@ -183,7 +183,7 @@ impl Metrics {
         Ok(())
     }
 
-    /// Moves a metric that a machine has declared.
+    /// Updates a metric that a machine has declared.
     pub(crate) fn measured(&self, measure: &Measure) {
         let labels = measure.labels.iter().map(String::as_str).collect::<Vec<_>>();
         match (self.declared.get(&*measure.metric), measure.by) {
@@ -196,7 +196,7 @@ impl Metrics {
             (Some(Family::Histogram(histogram)), Amount::Observe(took)) => {
                 histogram.with_label_values(&labels).observe(took.as_secs_f64());
             }
-            // An error says that there is no such series.
+            // An error means that there is no such series.
             (Some(Family::Counter(counter)), Amount::Forget) => drop(counter.remove_label_values(&labels)),
             (Some(Family::Gauge(gauge)), Amount::Forget) => drop(gauge.remove_label_values(&labels)),
             (Some(Family::Histogram(histogram)), Amount::Forget) => {

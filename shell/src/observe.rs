@@ -1,4 +1,4 @@
-//! Where a machine's notes go: the log, the metrics and, where someone listens, the live view.
+//! The destinations of a machine's notes: the log, the metrics and the optional live view.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use tracing::{debug, error, info, warn};
 use crate::metrics::Metrics;
 use crate::spans::Spans;
 
-/// One note with the name of the controller that told it.
+/// A note with the name of its controller.
 #[derive(Debug, Clone)]
 pub struct Told {
     /// The controller.
     pub controller: &'static str,
-    /// What it told.
+    /// The note.
     pub note: Note,
 }
 
-/// Passes on what one controller tells.
+/// Forwards the notes of one controller.
 #[derive(Debug, Clone)]
 pub struct Observer {
     metrics: Metrics,
@@ -29,7 +29,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Logs and counts.
+    /// Creates an observer that logs and counts.
     pub fn new(metrics: Metrics) -> Self {
         Self { metrics, sink: None, spans: None }
     }
@@ -40,7 +40,7 @@ impl Observer {
         Self { sink: Some(sink), ..self }
     }
 
-    /// Exports what belongs to traces.
+    /// Exports the spans of notes that belong to traces.
     #[must_use]
     pub fn exporting(self, spans: Option<Spans>) -> Self {
         Self { spans, ..self }
@@ -81,7 +81,7 @@ impl Observer {
             }
         }
         if let Some(sink) = &self.sink {
-            // A closed sink means that nobody reads any more, as when the live view has ended before the drivers.
+            // A closed sink has no receiver, for example if the live view has ended before the drivers.
             let _ = sink.send(Told { controller, note });
         }
     }
@@ -154,7 +154,7 @@ fn log_reconcile(
                 "reconciled"
             );
         }
-        // The condition of the object says so too, and its change is logged at WARN.
+        // The condition of the object reports this too, and its change is logged at WARN.
         ReconcileResult::Failed { reason, retry_after, user_error: true } => {
             let retry_after_ms = millis(*retry_after);
             info!(
@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    /// What is written to the log.
+    /// Collects what is written to the log.
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
 

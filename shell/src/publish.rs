@@ -22,7 +22,7 @@ mod pubsub;
 #[cfg(feature = "rabbitmq")]
 mod rabbitmq;
 
-/// Keeps the connection to a broker, which its clones share. There is one at a time: who connects to another broker
+/// Keeps the connection to a broker, which its clones share. There is one connection at a time: connecting to another broker
 /// closes it.
 #[derive(Clone, Default)]
 pub struct Publisher {
@@ -38,27 +38,27 @@ impl fmt::Debug for Publisher {
     }
 }
 
-/// A connection with the broker that it leads to.
+/// A connection, with its broker.
 struct Open {
     broker: Arc<Broker>,
     connection: Box<dyn Connection>,
 }
 
 impl Publisher {
-    /// A publisher whose events, whatever the broker, come to who holds the receiver, in this process.
+    /// Creates a publisher that passes its events to the receiver in this process, whatever the broker.
     pub fn in_process() -> (Self, UnboundedReceiver<CloudEvent>) {
         let (sender, events) = mpsc::unbounded_channel();
         (Self { in_process: Some(sender), ..Self::default() }, events)
     }
 
-    /// The same, but of each event that belongs to a trace a span tells how it was published.
+    /// Adds spans: for each event that belongs to a trace, a span records how it was published.
     #[must_use]
     pub(crate) fn exporting(self, spans: Option<Spans>) -> Self {
         Self { spans, ..self }
     }
 
-    /// Connects, unless a connection to this broker is open. A connection that ended is not made anew until somebody
-    /// asks for it here; one over which the broker takes nothing for the time being is kept, and fails with the reason.
+    /// Connects, unless a connection to this broker is open. A connection that ended is opened again only by a call of this
+    /// function. A connection over which the broker accepts nothing for now is kept, and the call fails with the reason.
     pub async fn connect(&self, broker: &Arc<Broker>) -> Outcome {
         if self.in_process.is_some() {
             return Ok(Success::Done);
@@ -76,7 +76,7 @@ impl Publisher {
         Ok(Success::Done)
     }
 
-    /// Publishes events in their order, and awaits what the broker says of each, though not for longer than 30 s.
+    /// Publishes events in their order, and waits for the broker's confirm of each, for at most 30 s.
     pub async fn publish(&self, broker: &Arc<Broker>, events: &[CloudEvent]) -> Outcome {
         if let Some(consumer) = &self.in_process {
             let nack = |_| Failure::new(Class::Unavailable, "the consumer of this process has ended");
@@ -100,7 +100,7 @@ impl Publisher {
         Ok(Success::Published(answers.into_iter().map(|answer| answer.result).collect()))
     }
 
-    /// The connection, if it leads to this broker and is well.
+    /// Returns the connection, if it is open and leads to this broker.
     fn connected(&self, broker: &Arc<Broker>) -> Option<Arc<Open>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         (open.broker == *broker && open.connection.is_open()).then_some(open)

@@ -1,11 +1,11 @@
 //! Writes a recording of a machine's run to a file, beside the run.
 //!
 //! ```text
-//!  driver ──▶ Recorded: learns secrets, takes the step ──▶ queue ──▶ thread: puts stand-ins in, writes, rotates
+//!  driver ──▶ Recorded: tracks secrets, executes the step ──▶ queue ──▶ thread: inserts placeholders, writes, rotates
 //! ```
 //!
-//! The machine never waits for the file. If the queue fills up or the file can't be written, the recording ends with one
-//! warning and the run goes on.
+//! The machine never waits for the file. If the queue is full or the file can't be written, the recording ends with one warning
+//! and the run continues.
 
 mod files;
 mod writer;
@@ -28,17 +28,17 @@ use self::writer::{Message, Writer};
 
 pub use self::files::KEPT;
 
-/// How many steps may wait to be written.
+/// The maximum number of steps that wait to be written.
 const QUEUE: usize = 16_384;
 /// How long the end of a recording may take.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Where a run is recorded.
+/// The destination of a recording.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The file; older segments are named like it, with `.1` for the youngest of them, then `.2` and so on.
+    /// The file. Older segments have the same name with a suffix: `.1` for the youngest of them, then `.2` and so on.
     pub path: PathBuf,
-    /// The size from which on a new segment begins, in bytes.
+    /// The size at which a new segment begins, in bytes.
     pub max_bytes: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Recording {
     path: PathBuf,
 }
 
-/// Begins to record a machine that has taken no step yet. `config` is what it was made from.
+/// Starts to record a machine that has taken no step yet. `config` is the configuration of the machine.
 ///
 /// # Errors
 ///
@@ -80,7 +80,7 @@ pub fn start(
     let full = Arc::new(AtomicBool::new(false));
     let writer = Writer::create(options, header, Arc::clone(learner.redactor()), Arc::clone(&full))?;
     let (sender, messages) = mpsc::sync_channel(QUEUE);
-    // The thread holds the other end until it is done.
+    // The thread keeps the other end until it has finished.
     let (running, ended) = mpsc::channel();
     let thread = std::thread::Builder::new().name("recording".to_owned());
     thread
@@ -94,7 +94,7 @@ pub fn start(
 }
 
 impl Recording {
-    /// Waits until everything is written; the machine must have been dropped.
+    /// Waits until everything is written. The machine must have been dropped.
     pub fn finish(self) {
         if self.ended.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
             let path = self.path.display();
@@ -103,7 +103,7 @@ impl Recording {
     }
 }
 
-/// Hands steps on to the writer.
+/// Passes steps to the writer.
 struct Tap {
     learner: SecretTracker,
     messages: SyncSender<Message>,
@@ -113,7 +113,7 @@ struct Tap {
 }
 
 impl Tap {
-    /// What has to be known before a step can be written. Returns whether the recording goes on.
+    /// Sends what the writer needs before it can write the step. Returns whether the recording continues.
     fn prepare(&mut self, machine: &dyn Recordable, event: &Event) -> bool {
         let news = self.learner.learn(event).is_none_or(|News { redactor, rewrites }| {
             let state = rewrites.then(|| machine.checkpoint());
@@ -133,7 +133,7 @@ impl Tap {
                 );
                 false
             }
-            // The writer has told why it ended.
+            // The writer has logged why it ended.
             Err(TrySendError::Disconnected(_)) => false,
         }
     }

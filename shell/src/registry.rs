@@ -1,12 +1,12 @@
-//! Asks container registries for images.
+//! Queries container registries for images.
 //!
-//! The protocol is that of the [OCI Distribution Specification](https://github.com/opencontainers/distribution-spec), with
-//! the [tokens](https://distribution.github.io/distribution/spec/auth/token/) that registries ask for. Credentials and tokens
-//! are for the registry and for the token service that it names: a redirect to another server carries none, and a
-//! challenge of another server is not answered. Nothing goes over plain HTTP, but to and from a registry on this very
-//! machine. Bodies of errors are not passed on, as they may repeat what was sent.
+//! The protocol is that of the [OCI Distribution Specification](https://github.com/opencontainers/distribution-spec), with the
+//! [tokens](https://distribution.github.io/distribution/spec/auth/token/) that registries require. Credentials and tokens go
+//! only to the registry and to the token service that it names: a redirect to another server carries none, and a challenge from
+//! another server is not answered. Plain HTTP is used only for a registry on this host. Error bodies are not passed on, because
+//! they may repeat what was sent.
 //!
-//! | what happens | class |
+//! | event | class |
 //! | --- | --- |
 //! | 401 or 403, from the registry or from its token service | forbidden |
 //! | 404 | not found |
@@ -33,16 +33,16 @@ mod manifest;
 mod origin;
 mod session;
 
-/// How long a whole answer may take.
+/// The timeout for a complete query.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The tag of references that have neither tag nor digest.
 const LATEST: &str = "latest";
 
-/// The header that tells an image's digest.
+/// The header with an image's digest.
 const CONTENT_DIGEST: &str = "docker-content-digest";
 
-/// Asks container registries. Clones share their connections, which are kept open.
+/// Queries container registries. Clones share their connections, which are kept open.
 #[derive(Debug, Clone)]
 pub struct Registries {
     client: Arc<ReloadingClient>,
@@ -55,14 +55,14 @@ impl Default for Registries {
 }
 
 impl Registries {
-    /// Asks for an image; credentials are `user:password`. All of it may take as long as `timeout`.
+    /// Queries an image. Credentials have the form `user:password`. The whole query may take as long as `timeout`.
     pub async fn find(&self, image: &str, credentials: Option<&SecretString>, timeout: Duration) -> Outcome {
         let image = ImageReference::parse(image).map_err(|problem| Failure::new(Class::Invalid, problem))?;
         let client = self.client.get()?;
         let session = Session::new(&client, &image, credentials)?;
         match tokio::time::timeout(timeout, find(session, &image)).await {
             Ok(Ok(found)) => Ok(Success::Image(found)),
-            // An answer that nobody expects says nothing of the image.
+            // An unexpected answer says nothing about the image.
             Ok(Err(failure)) => {
                 let class = if failure.class == Class::Invalid { Class::Unavailable } else { failure.class };
                 Err(Failure { class, message: cut(&failure.message), ..failure })
@@ -91,8 +91,8 @@ fn told_digest(answer: &Response) -> Option<String> {
     is_digest(digest).then(|| digest.to_owned())
 }
 
-/// The version that the image's label tells. An image without one is as good as any other; only what may be answered
-/// another time is a failure.
+/// Returns the version in the image's label. An image without a label is valid; only a failure that may disappear on a retry is
+/// returned.
 async fn release(session: &mut Session<'_>, digest: &str) -> Result<Option<String>, Failure> {
     match read_release(session, digest).await {
         Err(failure) if matches!(failure.class, Class::Throttled | Class::Unavailable | Class::Unknown) => {

@@ -1,4 +1,4 @@
-//! Drives one machine: events in, requests out, a deadline in between.
+//! Drives one machine: passes events to it, executes its requests, and wakes it at its deadline.
 
 mod inbox;
 mod requests;
@@ -25,25 +25,25 @@ use crate::spans::Spans;
 
 pub use inbox::Handle;
 
-/// How often queues are counted while a machine is busy.
+/// How often the queues are measured while a machine is busy.
 const COUNT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How a machine is driven.
+/// The options of a driver.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Most requests in flight at a time; more wait in the order in which they were asked for.
+    /// The maximum number of requests in flight. Others wait in the order in which they were requested.
     pub max_in_flight: usize,
     /// How long an answer of the API server may take; after that the outcome is unknown.
     pub timeout: Duration,
-    /// How long the end of requests in flight is awaited at shutdown.
+    /// How long to wait for requests in flight at shutdown.
     pub grace: Duration,
-    /// The machine's last event, at shutdown. What it asks for in answer is still carried out within the grace period.
+    /// The last event of the machine, at shutdown. The requests that it returns are still executed within the grace period.
     pub farewell: Option<Event>,
-    /// Keeps the connection to the message broker, for who publishes.
+    /// Keeps the connection to the message broker, for machines that publish.
     pub publisher: Publisher,
-    /// Takes the spans of what is published, and of whatever else belongs to traces.
+    /// Exports the spans of published events, and of everything else that belongs to traces.
     pub spans: Option<Spans>,
-    /// Seeds the jitter with which watches that failed are tried again.
+    /// The seed of the jitter for retries of failed watches.
     pub seed: u64,
 }
 
@@ -61,7 +61,7 @@ impl Default for Options {
     }
 }
 
-/// A machine with all that drives it.
+/// A machine with everything that drives it.
 pub struct Driver {
     machine: Box<dyn Machine + Send>,
     clock: Clock,
@@ -71,14 +71,14 @@ pub struct Driver {
     inbox: Inbox,
     watches: Watches,
     requests: Requests,
-    /// When the queues were counted for the last time.
+    /// When the queues were last measured.
     counted: Monotonic,
     /// Whether the machine was synced after its last step.
     is_synced: bool,
 }
 
 impl Driver {
-    /// Prepares to drive a machine through the client.
+    /// Creates a driver of a machine that uses the client.
     pub fn new(
         machine: Box<dyn Machine + Send>,
         client: Client,
@@ -104,7 +104,7 @@ impl Driver {
                 &inbox,
             ),
             counted: Monotonic::START,
-            // One that has nothing to list is from the beginning, which is not worth a line.
+            // A machine with nothing to list is synced from the beginning, which needs no log line.
             is_synced: machine.is_synced(),
             machine,
             observer,
@@ -113,17 +113,17 @@ impl Driver {
         }
     }
 
-    /// Sends the machine events of the process, such as a change of leadership.
+    /// Returns a handle that sends the machine events of the process, such as a change of leadership.
     pub fn handle(&self) -> Handle {
         self.inbox.handle()
     }
 
-    /// Tells whether the loop turns and the machine is synced.
+    /// Returns whether the loop runs and the machine is synced.
     pub fn health(&self) -> Health {
         self.health.clone()
     }
 
-    /// Drives the machine until shutdown is asked for, then awaits the writes in flight.
+    /// Drives the machine until shutdown is requested, then waits for the writes in flight.
     pub async fn run(mut self, mut shutdown: Shutdown) {
         let name = self.machine.name();
         debug!(controller = name, "started");
@@ -132,7 +132,7 @@ impl Driver {
         loop {
             let deadline = self.machine.deadline();
             let wake_at = deadline.map(|deadline| self.clock.instant(deadline.at));
-            // A stream of events must not keep an overdue deadline waiting, nor the other way round.
+            // A stream of events must not delay an overdue deadline, nor a deadline the events.
             let overdue = !woke && wake_at.is_some_and(|at| at <= Instant::now());
             let event = tokio::select! {
                 biased;
@@ -174,7 +174,8 @@ impl Driver {
         for request in requests {
             self.carry_out(request);
         }
-        // Counting the queues takes as long as they are. At rest the count must be right; before, it may lag.
+        // Measuring the queues takes time that grows with their length. At rest the measurement must be right; before, it may
+        // lag.
         let is_at_rest = self.requests.is_empty() && !is_observed;
         if is_at_rest || now.monotonic.since(self.counted) >= COUNT_INTERVAL {
             self.counted = now.monotonic;
@@ -209,8 +210,8 @@ impl Driver {
         self.inbox.answer(Event::Finished { id, outcome: Ok(Success::Done) });
     }
 
-    /// Says farewell and awaits what is in flight. Requests that were not begun are dropped: the next process finds in
-    /// the world whatever is left to do.
+    /// Delivers the final event and waits for requests in flight. Requests that have not started are dropped: the next process
+    /// finds the remaining work in the cluster.
     async fn finish(&mut self) {
         let end = Instant::now() + self.options.grace;
         self.watches.stop_all();

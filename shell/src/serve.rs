@@ -12,7 +12,7 @@ use crate::health::Health;
 use crate::metrics::{self, Metrics};
 use crate::shutdown::Shutdown;
 
-/// The routes of the metrics address.
+/// Returns the routes of the metrics address.
 pub fn metrics_routes(metrics: Metrics) -> Router {
     let answer = move || {
         let text = metrics.encode();
@@ -26,8 +26,8 @@ pub fn metrics_routes(metrics: Metrics) -> Router {
     Router::new().route("/metrics", get(answer))
 }
 
-/// The routes of the probe address. `/healthz` fails if a driver's loop has stalled, `/readyz` until each controller has seen
-/// what its decisions start from; a replica that stands by is ready too.
+/// Returns the routes of the probe address. `/healthz` fails if a driver's loop has stalled. `/readyz` fails until each
+/// controller has listed what its decisions depend on; a standby replica is ready too.
 pub fn probe_routes(drivers: Vec<Health>, clock: Clock) -> Router {
     let alive = drivers.clone();
     let healthz = move || {
@@ -42,7 +42,7 @@ pub fn probe_routes(drivers: Vec<Health>, clock: Clock) -> Router {
     Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz))
 }
 
-/// Serves routes until shutdown is asked for.
+/// Serves routes until shutdown is requested.
 pub async fn serve(listener: TcpListener, routes: Router, mut shutdown: Shutdown) -> std::io::Result<()> {
     axum::serve(listener, routes).with_graceful_shutdown(async move { shutdown.requested().await }).await
 }
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(get(&routes, "/healthz").await, (503, "stalled: two\n".to_owned()));
     }
 
-    /// The names of the metrics in a table of a page, with what its second column holds beside examples.
+    /// Returns the names of the metrics in a table of a page, with the other entries of the second column.
     fn documented(page: &str) -> BTreeMap<String, BTreeSet<String>> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page);
         let text = std::fs::read_to_string(path).unwrap();

@@ -1,33 +1,33 @@
-//! One request to stop, heard by many in the order in which they began to listen.
+//! A shutdown request that reaches many listeners, in the order in which they started to listen.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Asks everyone who holds a [`Shutdown`] to stop. Dropping it asks too.
+/// Requests all holders of a [`Shutdown`] to stop. Dropping it does the same.
 #[derive(Debug)]
 pub struct Trigger(Arc<Flag>);
 
-/// Hears the request to stop.
+/// Receives the shutdown request.
 #[derive(Debug, Clone)]
 pub struct Shutdown(Arc<Flag>);
 
-/// Not a [`tokio::sync::watch`], which wakes its listeners in a random order.
+/// The shared state. It is not a [`tokio::sync::watch`], which wakes its listeners in a random order.
 #[derive(Debug, Default)]
 struct Flag {
     asked: AtomicBool,
     listeners: Notify,
 }
 
-/// Makes a trigger and the first of its listeners.
+/// Creates a trigger and its first listener.
 pub fn channel() -> (Trigger, Shutdown) {
     let flag = Arc::new(Flag::default());
     (Trigger(Arc::clone(&flag)), Shutdown(flag))
 }
 
 impl Trigger {
-    /// Asks to stop.
+    /// Requests the shutdown.
     pub fn pull(&self) {
         self.0.asked.store(true, Ordering::SeqCst);
         self.0.listeners.notify_waiters();
@@ -41,9 +41,9 @@ impl Drop for Trigger {
 }
 
 impl Shutdown {
-    /// Returns once stopping has been asked for.
+    /// Returns once the shutdown has been requested.
     pub async fn requested(&mut self) {
-        // Made before the flag is read, it hears of whatever comes after.
+        // The future is created before the flag is read, so it receives any later request.
         let heard = self.0.listeners.notified();
         if !self.0.asked.load(Ordering::SeqCst) {
             heard.await;

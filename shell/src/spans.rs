@@ -1,7 +1,7 @@
-//! Exports spans to a collector of OpenTelemetry: OTLP over HTTP, as protobuf.
+//! Exports spans to an OpenTelemetry collector: OTLP over HTTP, as protobuf.
 //!
-//! Spans wait in a bounded queue and leave it in batches, on a thread of their own. A collector that is slow or away holds
-//! nothing up: spans that find no room, and batches that it does not take in time, are lost, which is logged once.
+//! Spans wait in a bounded queue and are exported in batches, on a separate thread. A slow or unavailable collector blocks
+//! nothing: spans that do not fit into the queue, and batches that it does not accept in time, are lost, which is logged once.
 //!
 //! Without the feature `otlp`, [`Spans`] has no value: a program that is configured to export does not start.
 

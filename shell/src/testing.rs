@@ -1,4 +1,4 @@
-//! What tests of this crate share: a scripted machine and a client whose server is a closure.
+//! Shared helpers of the tests in this crate: a scripted machine, and a client whose server is a closure.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -18,10 +18,10 @@ use crate::metrics::Metrics;
 use crate::observe::Observer;
 use crate::run::{Driver, Options};
 
-/// What a machine saw, and when, in milliseconds since the start.
+/// The events of a machine, each with its time in milliseconds since the start.
 pub(crate) type Seen = Arc<Mutex<Vec<(u64, Event)>>>;
 
-/// A machine that answers events by a closure, which gets the deadline to set too.
+/// A machine that answers events with a closure, which also sets the deadline.
 pub(crate) struct Scripted<F> {
     pub(crate) answer: F,
     pub(crate) deadline: Option<Monotonic>,
@@ -61,7 +61,7 @@ impl<F: FnMut(&Event, &mut Option<Monotonic>) -> Vec<(u64, Action)>> Machine for
     }
 }
 
-/// A client whose requests are answered by the closure.
+/// Returns a client whose requests are answered by the closure.
 pub(crate) fn client<F, A>(answer: F) -> Client
 where
     F: Fn(Request<Body>) -> A + Clone + Send + 'static,

@@ -1,4 +1,4 @@
-//! Watches kinds with kube's watcher and turns what it sees into events.
+//! Watches kinds with kube's watcher and converts its results to events.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,32 +20,34 @@ use tokio::time::{Instant, timeout};
 
 use crate::failure;
 
-/// How many objects a page of a list holds; bounds the memory that listing takes.
+/// The number of objects in a page of a list. It bounds the memory that listing takes.
 const PAGE_SIZE: u32 = 500;
 
-/// How long a watch that failed is left alone: a second, doubled up to half a minute.
+/// The delay before a failed watch is retried: one second, doubled up to half a minute.
 const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(30) };
 
-/// A watch that has not failed for so long begins with the first delay again.
+/// After this long without a failure, a watch starts with the first delay again.
 const FORGIVEN_AFTER: Duration = Duration::from_mins(2);
 
-/// A watch that is not refused for so long runs: a refusal comes at once, and that it runs is told by nothing.
+/// A watch that is not refused for this long counts as running. A refusal arrives at once, but no answer confirms that a watch
+/// runs.
 const RUNS_AFTER: Duration = Duration::from_secs(5);
 
-/// Where a watch sends its events, wrapped so that the receiver can tell a watch from one that it replaced.
+/// The channel for the events of a watch. Events are wrapped so that the receiver can distinguish a watch from one that it
+/// replaced.
 pub(crate) struct EventSink<T> {
     pub(crate) events: Sender<T>,
     pub(crate) wrap: Box<dyn Fn(Event) -> T + Send + Sync>,
 }
 
 impl<T> EventSink<T> {
-    /// Sends one event; false once nobody listens any more.
+    /// Sends one event. Returns false once the receiver is closed.
     async fn send(&self, event: Event) -> bool {
         self.events.send((self.wrap)(event)).await.is_ok()
     }
 }
 
-/// The pauses between the failures of one watch.
+/// The delays between the failures of one watch.
 pub(crate) struct Pause {
     random: Random,
     failures: u32,
@@ -53,12 +55,12 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
-    /// No failure yet; all jitter follows from the seed.
+    /// Creates the state without failures. All jitter follows from the seed.
     pub(crate) fn new(seed: u64) -> Self {
         Self { random: Random::from_seed(seed), failures: 0, last: None }
     }
 
-    /// Waits after a failure, for as long as the server asked for if that is longer.
+    /// Waits after a failure: for the backoff, or for the delay that the server requested if that is longer.
     async fn after_failure(&mut self, wish: Option<Duration>) {
         if self.last.is_some_and(|last| last.elapsed() > FORGIVEN_AFTER) {
             self.failures = 0;
@@ -70,7 +72,7 @@ impl Pause {
     }
 }
 
-/// Lists and watches a kind, and goes on after failures with backoff, until nobody listens.
+/// Lists and watches a kind. After failures it retries with backoff, until the receiver is closed.
 pub(crate) async fn follow<T: Send>(
     client: Client,
     kind: Arc<Kind>,
@@ -83,7 +85,7 @@ pub(crate) async fn follow<T: Send>(
         if AssertUnwindSafe(watching).catch_unwind().await.is_ok() {
             return;
         }
-        // Nobody would notice that it sees nothing any more.
+        // Without this event, nothing would show that the watch receives no more events.
         let failure = Failure::new(Class::Unavailable, "the watch panicked; this is a bug in Lockstep");
         if !outlet.send(watch_failed(&kind, &failure)).await {
             return;
@@ -138,14 +140,14 @@ async fn keep_watching<K, T>(
 ) where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
-    // Whether the kind could be listed but not watched, and nothing has shown since that it can be.
+    // Whether the kind could be listed but not watched, and no later answer has shown that it can be watched.
     let mut is_doubted = false;
     loop {
         let stream = watcher(api.clone(), config.clone()).peekable();
         pin_mut!(stream);
         while let Some(result) = stream.next().await {
-            // A complete list revokes what was told of a refusal. It counts only if the watch is not refused again, or the
-            // two would revoke each other without end.
+            // A complete list clears the reported refusal. It counts only if the watch is not refused again. Otherwise the two
+            // would alternate without end.
             if is_doubted && matches!(result, Ok(watcher::Event::InitDone)) {
                 if let Ok(Some(Err(_))) = timeout(RUNS_AFTER, stream.as_mut().peek()).await {
                     continue;
@@ -155,7 +157,7 @@ async fn keep_watching<K, T>(
             let (event, failed) = match result {
                 Ok(event) => (translate(event, kind, &to_value), None),
                 Err(error) => {
-                    // An event that can't be read is passed over once others follow it.
+                    // An event that can't be parsed is skipped once other events follow it.
                     let is_lost = matches!(error, watcher::Error::WatchFailed(kube::Error::SerdeError(_)));
                     let failure = failure::from_watch(&error);
                     let is_of_watch =
@@ -169,8 +171,8 @@ async fn keep_watching<K, T>(
             }
             if let Some((failure, is_lost)) = failed {
                 pause.after_failure(failure.retry_after).await;
-                // A watch that is refused for its age would be resumed from the same version for ever. One that was
-                // refused otherwise may have missed anything, and whoever was told of it waits for a new list.
+                // A watch that is refused as too old would be resumed from the same version for ever. A watch that was refused
+                // for another reason may have missed anything, and the machine that got the failure waits for a new list.
                 let is_refused = matches!(
                     failure.class,
                     Class::Gone | Class::Forbidden | Class::NotFound | Class::Invalid
@@ -199,12 +201,12 @@ fn watch_failed(kind: &Arc<Kind>, failure: &Failure) -> Event {
     Event::WatchFailed { kind: Arc::clone(kind), failure: failure.clone() }
 }
 
-/// The metadata and nothing else.
+/// Returns the metadata and nothing else.
 fn only_metadata(object: &PartialObjectMeta<DynamicObject>) -> Value {
     Value::Object(Map::from_iter([("metadata".to_owned(), metadata_value(&object.metadata))]))
 }
 
-/// The whole object; items of a list don't carry their kind, so it is filled in.
+/// Returns the whole object. Items of a list don't carry their kind, so it is filled in.
 fn whole(object: DynamicObject, kind: &Kind) -> Value {
     let mut fields = match object.data {
         Value::Object(fields) => fields,

@@ -1,7 +1,7 @@
-//! What all reading over HTTP has in common: the client, bounded bodies, and what unsuccessful answers mean.
+//! Common code for HTTP: the client, bounded bodies, and the meaning of unsuccessful answers.
 //!
-//! Nothing is tried twice, as when to try again is for machines to decide. HTTPS trusts the certificates of the system, or
-//! those in the file that `SSL_CERT_FILE` names.
+//! It retries nothing: the machines decide when to retry. HTTPS trusts the certificates of the system, or those in the file
+//! that `SSL_CERT_FILE` names.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -16,14 +16,14 @@ mod answer;
 
 pub(crate) use self::answer::failure;
 
-/// Redirects in a row that are followed.
+/// The maximum number of consecutive redirects to follow.
 pub(crate) const REDIRECTS: usize = 5;
 
 /// Decides on a redirect.
 pub(crate) type Redirects = fn(redirect::Attempt<'_>) -> redirect::Action;
 
-/// The client of who reads as long as the process lives. It is made when it is first needed, and anew when the file of
-/// trusted certificates has changed: authorities are replaced, too.
+/// A process-lifetime client. It is built when it is first needed, and rebuilt when the file of trusted certificates has
+/// changed, because CA certificates are replaced, too.
 #[derive(Debug)]
 pub(crate) struct ReloadingClient {
     redirects: Redirects,
@@ -35,7 +35,7 @@ impl ReloadingClient {
         Self { redirects, made: Mutex::default() }
     }
 
-    /// The client, or why there is none.
+    /// Returns the client, or why it could not be built.
     pub(crate) fn get(&self) -> Result<Client, Failure> {
         let changed = std::env::var_os("SSL_CERT_FILE").and_then(|file| file_time(file.as_ref()));
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,19 +52,19 @@ fn file_time(file: &Path) -> Option<SystemTime> {
     std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok()
 }
 
-/// Makes a client, which reads the system's certificates.
+/// Builds a client, which reads the system's certificates.
 pub(crate) fn client(redirects: Redirects) -> Result<Client, Failure> {
     choose_cryptography();
     builder(redirects)
         .build()
-        // A system without certificates can still be read from over HTTP.
+        // A system without certificates can still use HTTP.
         .or_else(|_| builder(redirects).tls_certs_only([]).build())
         .map_err(|error| Failure::new(Class::Unavailable, describe(&error)))
 }
 
-/// Chooses it for the whole process, for those libraries that have none of their own.
+/// Selects the cryptography provider of the process, for libraries without one of their own.
 pub(crate) fn choose_cryptography() {
-    // An error tells that another part of the process has chosen before, and any choice will do.
+    // An error means that a provider is already installed, and any provider is suitable.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -76,7 +76,7 @@ fn builder(redirects: Redirects) -> ClientBuilder {
         .retry(retry::never())
 }
 
-/// Reads what comes; false if it exceeds the limit, which is noticed before more is held in memory.
+/// Reads the body. Returns false if it exceeds the limit, before it holds more in memory.
 pub(crate) async fn read(response: &mut Response, limit: usize, body: &mut Vec<u8>) -> reqwest::Result<bool> {
     while let Some(chunk) = response.chunk().await? {
         if body.len() + chunk.len() > limit {
@@ -87,7 +87,7 @@ pub(crate) async fn read(response: &mut Response, limit: usize, body: &mut Vec<u
     Ok(true)
 }
 
-/// What a request that got no whole answer has met.
+/// Classifies the error of a request without a complete answer.
 pub(crate) fn unanswered(error: reqwest::Error) -> Failure {
     let class = if error.is_connect() {
         Class::Unavailable

@@ -1,8 +1,8 @@
-//! What the Bridge costs, measured and told; nothing here passes or fails.
+//! Measures and prints the cost of the Bridge; no result passes or fails.
 //!
-//! `cargo bench --workspace --bench bridge` starts the real control plane with the worlds and has the Bridge look after as
-//! many bridges and DPUClusters as the specification expects at most. Every DPUCluster is named by two bridges: the older
-//! one gets it, the other one waits.
+//! `cargo bench --workspace --bench bridge` starts the real control plane with the models of the external systems. The Bridge
+//! manages the largest number of bridges and DPUClusters that the specification expects. Two bridges name each DPUCluster: the
+//! older one gets it, the other one waits.
 
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 
@@ -22,9 +22,9 @@ const BRIDGES: usize = 100;
 const DPU_CLUSTERS: usize = 50;
 /// How often a DPUCluster is changed.
 const ROUNDS: usize = 50;
-/// How often it is looked whether something has come about.
+/// The interval between checks of a condition.
 const POLL: Duration = Duration::from_millis(20);
-/// Nothing here takes as long.
+/// The timeout; no step takes as long.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 fn main() -> anyhow::Result<()> {
@@ -55,7 +55,7 @@ async fn set_up(client: Client, surroundings: &Surroundings) -> anyhow::Result<T
     Ok(tenant)
 }
 
-/// Waits until it holds.
+/// Waits until the condition holds.
 async fn until(what: &str, holds: impl AsyncFn() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     let began = Instant::now();
     while !holds().await? {
@@ -86,7 +86,7 @@ async fn roll_out(tenant: &Tenant, bridge: &Watched) -> anyhow::Result<()> {
     report(&bridge.passes())
 }
 
-/// Changes of one DPUCluster after the other, each of which wakes the Bridge without giving it anything to write.
+/// Changes one DPUCluster after the other. Each change triggers a reconcile that has nothing to write.
 async fn change_dpu_clusters(tenant: &Tenant, bridge: &Watched) -> anyhow::Result<()> {
     let (mut passes, mut others, mut delays) = (Vec::new(), 0, Vec::new());
     let writes = bridge.requests().1;
@@ -118,7 +118,7 @@ async fn change_dpu_clusters(tenant: &Tenant, bridge: &Watched) -> anyhow::Resul
     report(&passes)
 }
 
-/// What a Bridge that has just started asks for, in a cluster where all is as it should be.
+/// Measures the requests of a Bridge that has just started and finds the desired state.
 async fn start_anew(bridge: Watched) -> anyhow::Result<()> {
     let began = Instant::now();
     until("every bridge was looked at", async || {

@@ -1,8 +1,8 @@
-//! What the DPUService controller costs, measured and told; nothing here passes or fails.
+//! Measures and prints the cost of the DPUService controller; no result passes or fails.
 //!
-//! `cargo bench --workspace --bench dpuservice` starts the real control plane and has the controller look after as many
-//! services and clusters as are expected at most: 50 of each, which makes 2,500 Applications. Nobody deploys them. What a
-//! change takes is compared with a plain client that sends the same writes, as many at a time, in the same run.
+//! `cargo bench --workspace --bench dpuservice` starts the real control plane. The controller manages the largest expected
+//! number of services and clusters: 50 of each, which makes 2,500 Applications. No Argo CD deploys them. The duration of a
+//! change is compared with a plain client that sends the same writes, as many at a time, in the same run.
 
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 
@@ -25,13 +25,13 @@ use lockstep_tests::watched::Watched;
 use serde_json::{Value, json};
 
 const COUNT: usize = 50;
-/// How often each thing is changed.
+/// How often each object is changed.
 const ROUNDS: usize = 10;
-/// How many writes of one service the controller has under way at a time.
+/// The number of concurrent writes of the controller for one service.
 const AT_A_TIME: usize = 10;
-/// How often it is looked whether something has come about.
+/// The interval between checks of a condition.
 const POLL: Duration = Duration::from_millis(5);
-/// Nothing here takes as long.
+/// The timeout; no step takes as long.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 fn main() -> anyhow::Result<()> {
@@ -59,7 +59,7 @@ async fn measure(plane: &ControlPlane) -> anyhow::Result<()> {
     start_anew(Watched::start("dpuservice", plane.config().await?)?).await
 }
 
-/// Waits until it holds.
+/// Waits until the condition holds.
 async fn until(what: &str, holds: impl AsyncFn() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     let began = Instant::now();
     while !holds().await? {
@@ -104,7 +104,7 @@ async fn change_services(user: &User, controller: &Watched) -> anyhow::Result<()
         .await?;
         ours.push(began.elapsed());
     }
-    // Events are told besides.
+    // Events are counted as well.
     let writes = controller.requests().1 - before;
     for round in 0..ROUNDS {
         plain.push(plain_client(user, &format!("service-{:02}", ROUNDS + round), round).await?);
@@ -118,7 +118,7 @@ async fn change_services(user: &User, controller: &Watched) -> anyhow::Result<()
     Ok(())
 }
 
-/// The same writes by somebody who knows what to write: 50 Applications and a status.
+/// Sends the same writes as a plain client that needs no decisions: 50 Applications and a status.
 async fn plain_client(user: &User, name: &str, round: usize) -> anyhow::Result<Duration> {
     let change = json!({ "spec": { "source": { "version": format!("v2.0.{round}") } } });
     let listed = user.list("Application", ARGO_NAMESPACE).await?;
@@ -187,7 +187,7 @@ async fn rotate(user: &User, controller: &Watched) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a controller that has just started asks for, where all is as it should be.
+/// Measures the requests of a controller that has just started and finds the desired state.
 async fn start_anew(controller: Watched) -> anyhow::Result<()> {
     let began = Instant::now();
     until("every service was looked at", async || {

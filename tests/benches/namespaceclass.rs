@@ -1,7 +1,7 @@
-//! What the NamespaceClass operator costs, measured and told; nothing here passes or fails.
+//! Measures and prints the cost of the NamespaceClass operator; no result passes or fails.
 //!
-//! `cargo bench -p lockstep-tests --bench namespaceclass -- [NAMESPACES]` (1,000 unless told) starts the real control
-//! plane and runs the operator as a process of its own, as it would run in a cluster, built with the same profile.
+//! `cargo bench -p lockstep-tests --bench namespaceclass -- [NAMESPACES]` (default: 1,000) starts the real control plane. It
+//! runs the operator as a process of its own, as in a cluster, built with the same profile.
 
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 
@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 
 use self::raw::Raw;
 
-/// Where the operator tells its metrics.
+/// The address at which the operator serves its metrics.
 const METRICS: &str = "127.0.0.1:18080";
 const LABEL: &str = "namespaceclass.akuity.io/name";
 
@@ -49,7 +49,7 @@ fn main() -> anyhow::Result<()> {
     runtime.block_on(real(&plane, &program, namespaces))
 }
 
-/// Steps of the core alone: events of a thousand namespaces that carry no label, again and again.
+/// Measures steps of the core alone: repeated events of a thousand namespaces without a label.
 fn core_steps() -> anyhow::Result<()> {
     const STEPS: u32 = 1_000_000;
     let mut operator = lockstep_core::namespaceclass::Operator::new(Config {
@@ -82,7 +82,7 @@ fn core_steps() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The embedded API server, in this process.
+/// Measures with the embedded API server, in this process.
 async fn embedded(program: &Path, namespaces: usize) -> anyhow::Result<()> {
     let host = Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Options::default()).await?;
     let client = Client::try_from(Access::new(host.url().parse()?))?;
@@ -126,10 +126,10 @@ async fn measure(client: &Client, namespaces: usize, pid: u32) -> anyhow::Result
     raw.round(16, 0, true).await?;
     let applies = raw.fastest(false).await?;
     let same_writes = raw.fastest(true).await?;
-    // The medians of five rounds count; many namespaces even each other out in one.
+    // The result is the median of five rounds. With many namespaces a single round is steady enough.
     let rounds = (5000 / namespaces).clamp(1, 5);
     for changed in [3, 1] {
-        // In turn, so that what else the machine does meets both alike.
+        // The rounds alternate, so that other load on the machine affects both alike.
         let (mut updates, mut alone, mut same, mut cpu) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for _ in 0..rounds {
             alone.push(raw.timed(applies, false).await?);
@@ -153,7 +153,7 @@ async fn measure(client: &Client, namespaces: usize, pid: u32) -> anyhow::Result
     Ok(())
 }
 
-/// Changes so many resources of the class, and tells how long it took until each namespace had its status.
+/// Changes this many resources of the class, and returns how long it took until each namespace had its status.
 async fn update(client: &Client, namespaces: usize, changed: usize) -> anyhow::Result<Duration> {
     let classes: Api<NamespaceClass> = Api::all(client.clone());
     let mut resources = classes.get("bench").await?.spec.resources;
@@ -229,12 +229,12 @@ async fn until_applied(client: &Client, namespaces: usize, generation: i64) -> a
     }
 }
 
-/// The operator's own metrics.
+/// Returns the operator's own metrics.
 async fn metrics() -> anyhow::Result<String> {
     Ok(get(METRICS, "/metrics").await?.1)
 }
 
-/// How many statuses of bindings the operator has written.
+/// Returns how many statuses of bindings the operator has written.
 async fn status_writes() -> anyhow::Result<usize> {
     let text = metrics().await?;
     let written = text.lines().find(|line| {
@@ -251,7 +251,7 @@ fn report(what: &str, namespaces: usize, took: Duration) {
     println!("{what}: {:.2} s, {rate:.0} namespaces/s", took.as_secs_f64());
 }
 
-/// The operator in a process of its own, which ends with this.
+/// The operator in a separate process, which ends when this is dropped.
 struct Operator {
     process: Child,
     _kubeconfig: tempfile::NamedTempFile,

@@ -1,9 +1,9 @@
-//! What the Sentinel costs, measured and told; nothing here passes or fails.
+//! Measures and prints the cost of the Sentinel; no result passes or fails.
 //!
-//! `cargo bench --workspace --bench sentinel -- [RESOURCES]...` (10,000, 20,000 and 100,000 unless told) serves a fleet in which
-//! every cluster is due, starts RabbitMQ with one durable queue, and runs the Sentinel as a process of its own, as it would
-//! run in a cluster, built with the same profile. A bare publisher with the same library and the same messages is what it
-//! is compared with, at its best: message by message or in batches, whichever is faster.
+//! `cargo bench --workspace --bench sentinel -- [RESOURCES]...` (default: 10,000, 20,000 and 100,000) serves a fleet in which
+//! every cluster is due. It starts RabbitMQ with one durable queue. It runs the Sentinel as a process of its own, as in a
+//! cluster, built with the same profile. The baseline is a bare publisher with the same library and the same messages, in its
+//! faster mode: message by message or in batches.
 
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 
@@ -37,7 +37,7 @@ use tokio::task::JoinSet;
 
 /// Messages that the bare publisher has in flight, as many as the Sentinel.
 const WINDOW: usize = 2000;
-/// How many messages the bare publisher hands over at a time: each way is tried.
+/// The numbers of messages that the bare publisher sends at a time; both are measured.
 const BATCHES: [usize; 2] = [1, 100];
 const TOOK: &str = "hyperfleet_sentinel_reconcile_duration_seconds_sum";
 
@@ -86,12 +86,12 @@ async fn measure(program: &Path, broker: &RabbitMq, sizes: &[usize]) -> anyhow::
     Ok(())
 }
 
-/// Messages like those of the Sentinel, encoded beforehand, as fast as the broker confirms them. So many are handed over
-/// together, and their confirms awaited together while the next are handed over.
+/// Publishes messages like those of the Sentinel, encoded beforehand, as fast as the broker confirms them. It sends `batch`
+/// messages together, and waits for their confirms while it sends the next ones.
 async fn publish(broker: &RabbitMq, count: usize, batch: usize) -> anyhow::Result<Duration> {
     let exchange = format!("bare-{count}-{batch}");
     let queue = Queue::bind(broker, &exchange).await?;
-    // The library takes nothing after the slash for a virtual host without a name.
+    // The library does not accept the empty text after the slash as a virtual host without a name.
     let url = format!("{}%2F", broker.url());
     let connection = Connection::connect(&url, ConnectionProperties::default()).await?;
     let channel = connection.create_channel().await?;
@@ -99,7 +99,7 @@ async fn publish(broker: &RabbitMq, count: usize, batch: usize) -> anyhow::Resul
     let (body, properties) = message();
     let length = body.len();
     let window = Arc::new(Semaphore::new(WINDOW));
-    // On a thread of the runtime, as everything of the Sentinel is.
+    // It runs on a thread of the runtime, like all code of the Sentinel.
     let sending = tokio::spawn(async move {
         let began = Instant::now();
         let mut in_flight = JoinSet::new();
@@ -128,7 +128,7 @@ async fn publish(broker: &RabbitMq, count: usize, batch: usize) -> anyhow::Resul
     Ok(took)
 }
 
-/// A message as the Sentinel sends it.
+/// Returns a message as the Sentinel sends it.
 fn message() -> (Vec<u8>, BasicProperties) {
     let (id, resource) = ("0199a4c1-0000-7000-8000-000000000000", "0199a4c1-1111-7000-8000-111111111111");
     let (kind, time) = ("com.redhat.hyperfleet.cluster.reconcile", "2025-10-21T12:00:00.123Z");
@@ -160,7 +160,7 @@ fn message() -> (Vec<u8>, BasicProperties) {
     (serde_json::Value::Object(body).to_string().into_bytes(), properties)
 }
 
-/// What a Sentinel runs in.
+/// The environment of a Sentinel.
 struct Environment<'e> {
     program: &'e Path,
     broker: &'e RabbitMq,
@@ -169,8 +169,8 @@ struct Environment<'e> {
 }
 
 impl Environment<'_> {
-    /// Runs one cycle of a Sentinel over clusters that are all due, with its spans exported where there is a collector. Returns how long it
-    /// took, and the most memory that it had, in MiB.
+    /// Runs one cycle of a Sentinel over clusters that are all due, and exports its spans if there is a collector. Returns the
+    /// duration of the cycle and the peak memory, in MiB.
     async fn cycle(
         &self,
         spoken: Dialect,

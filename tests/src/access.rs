@@ -1,5 +1,5 @@
-//! What accounts are granted, may do and have done, in words that can be compared: verb, API group, resource, and the only
-//! name, if there is one.
+//! The permissions and requests of accounts, as comparable texts: verb, API group, resource, and the only name, if there is
+//! one.
 
 use std::collections::BTreeSet;
 
@@ -19,12 +19,12 @@ pub type Grant = (&'static str, &'static str, &'static str, &'static str);
 pub const VERBS: [&str; 8] =
     ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
-/// A grant in words, one for each verb.
+/// Converts a grant to texts, one for each verb.
 pub fn words((verbs, group, resource, name): Grant) -> impl Iterator<Item = String> {
     verbs.split(' ').map(move |verb| format!("{verb} {group} {resource} {name}"))
 }
 
-/// All that the rules of roles grant, in words.
+/// Returns everything that the rules of roles grant, as texts.
 pub fn grants<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String> {
     let list = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -45,15 +45,16 @@ pub fn grants<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String
     granted
 }
 
-/// The API server's own account of what a user asked for, in words with the name and without, and what of it was refused.
-/// An apply that has created an object needed that permission beside the one to patch, though the account has one request.
+/// Returns the requests of a user in the API server's audit log, as texts with the name and without: first the allowed, then
+/// the refused ones. An apply that has created an object also needed the permission to create, although the log has one
+/// request.
 ///
 /// # Errors
 /// If the audit log of the control plane can't be read.
 pub fn asked(plane: &ControlPlane, user: &str) -> anyhow::Result<(BTreeSet<String>, BTreeSet<String>)> {
     let (mut allowed, mut refused) = (BTreeSet::new(), BTreeSet::new());
     let log = std::fs::read_to_string(plane.log("audit"))?;
-    // The last line may be half written.
+    // The last line may be incomplete.
     for line in log.rsplit_once('\n').map_or("", |(whole, _)| whole).lines() {
         let request: Value = serde_json::from_str(line)?;
         let object = &request["objectRef"];
@@ -79,10 +80,10 @@ pub fn asked(plane: &ControlPlane, user: &str) -> anyhow::Result<(BTreeSet<Strin
     Ok((allowed, refused))
 }
 
-/// Waits until a user has asked for all that it is granted, but for what is listed; none of what it asked for was refused.
+/// Waits until a user has used all of its permissions except the listed ones, without a refused request.
 ///
 /// # Errors
-/// If it was refused something, does not need something else, or needs what is listed; if the audit log can't be read.
+/// If a request was refused, if another permission is unused, or a listed one is used; if the audit log can't be read.
 pub async fn needs_all_of(
     plane: &ControlPlane,
     user: &str,
@@ -99,19 +100,19 @@ pub async fn needs_all_of(
     .await
 }
 
-/// A `ServiceAccount` of which the API server is asked what it may do.
+/// A `ServiceAccount` whose permissions are queried from the API server.
 pub struct Account {
     reviews: Api<SubjectAccessReview>,
     user: String,
 }
 
 impl Account {
-    /// The account of that name.
+    /// Returns the account with that name.
     pub fn new(client: Client, namespace: &str, name: &str) -> Self {
         Self { reviews: Api::all(client), user: format!("system:serviceaccount:{namespace}:{name}") }
     }
 
-    /// Whether it may do this.
+    /// Returns whether it has this permission.
     ///
     /// # Errors
     /// If the API server does not answer.

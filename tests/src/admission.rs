@@ -1,7 +1,7 @@
-//! What an API server takes, refuses and fills in: verdicts on objects, in words that do not differ between the embedded
+//! Tests which objects an API server accepts, rejects and defaults. The texts of the results are the same for the embedded
 //! server and a real one.
 //!
-//! No controller runs: nobody but the tests changes an object.
+//! No controller runs: only the tests change objects.
 
 use std::fmt::Write as _;
 
@@ -28,11 +28,11 @@ pub const JSON: &str = "application/json-patch+json";
 /// The content type of server-side apply.
 pub const APPLY: &str = "application/apply-patch+yaml";
 
-/// An API server with a definition, and a namespace on it.
+/// An API server with a CRD, and a namespace on it.
 pub struct Court {
-    /// The access of an administrator.
+    /// A client with the permissions of an administrator.
     pub client: Client,
-    /// The namespace, which nobody else uses.
+    /// The namespace, which no other test uses.
     pub namespace: String,
     path: String,
     sound: Value,
@@ -40,14 +40,14 @@ pub struct Court {
 }
 
 impl Court {
-    /// The embedded API server, for the caller alone; see [`Court::real`].
+    /// Starts an embedded API server for the caller alone; see [`Court::real`].
     pub async fn embedded(crd: &CustomResourceDefinition, sound: Value, test: &str) -> anyhow::Result<Self> {
         let host = Host::bind("127.0.0.1:0".parse()?, Options::default()).await?;
         let client = Client::try_from(Config::new(host.url().parse()?))?;
         Self::new(client, crd, sound, test, Some(host)).await
     }
 
-    /// The real API server of this test binary, on which `sound` is an object that is in order.
+    /// Uses the real API server of this test binary. `sound` is a valid object.
     pub async fn real(crd: &CustomResourceDefinition, sound: Value, test: &str) -> anyhow::Result<Self> {
         Self::new(ControlPlane::shared().client().await?, crd, sound, test, None).await
     }
@@ -68,12 +68,12 @@ impl Court {
         Ok(Self { client, namespace, path, sound, _host: host })
     }
 
-    /// The object that is in order.
+    /// Returns the valid object.
     pub fn sound(&self) -> Value {
         self.sound.clone()
     }
 
-    /// What the server answers to a request below the kind's path in the namespace; see [`refusal`].
+    /// Returns the server's answer to a request below the kind's path in the namespace; see [`refusal`].
     pub async fn ask(
         &self,
         method: &str,
@@ -84,19 +84,19 @@ impl Court {
         ask(&self.client, method, &format!("{}{below}", self.path), kind, body).await
     }
 
-    /// Creates the object; an error is the refusal.
+    /// Creates the object. An error is the rejection.
     pub async fn create(&self, object: &Value) -> anyhow::Result<Value> {
         self.ask("POST", "", "application/json", object).await?.map_err(anyhow::Error::msg)
     }
 
-    /// The verdict on an object that would be created.
+    /// Returns the result of a dry run that creates the object.
     pub async fn judge(&self, object: &Value) -> anyhow::Result<String> {
         let answer = self.ask("POST", "?dryRun=All", "application/json", object).await?;
         Ok(answer.map_or_else(|refusal| refusal, |_| "taken".to_owned()))
     }
 
-    /// The verdicts on the sound object with each of these values of a field of its spec in turn; without the field for
-    /// [`None`].
+    /// Returns the results for the valid object with each of these values of a field of its spec in turn; [`None`] removes the
+    /// field.
     pub async fn judge_each(
         &self,
         field: &str,
@@ -112,13 +112,13 @@ impl Court {
         Ok(told)
     }
 
-    /// The object of the sound one's name, as it is stored.
+    /// Returns the stored object with the name of the valid one.
     pub async fn stored(&self) -> anyhow::Result<Value> {
         let name = format!("/{}", self.name());
         self.ask("GET", &name, "application/json", &Value::Null).await?.map_err(anyhow::Error::msg)
     }
 
-    /// The verdict on a request that would change the stored object.
+    /// Returns the result of a dry run that changes the stored object.
     pub async fn judge_change(&self, method: &str, kind: &str, body: &Value) -> anyhow::Result<String> {
         let name = self.name();
         let below = match kind {
@@ -132,8 +132,8 @@ impl Court {
         ))
     }
 
-    /// The verdicts on a new value of one field of the sound object, which is stored: by replacement, by merge patch and by
-    /// application.
+    /// Returns the results for a new value of one field of the valid object, which is stored: by replace, by merge patch and by
+    /// server-side apply.
     pub async fn judge_value(&self, field: &str, value: &Value) -> anyhow::Result<String> {
         let mut changed = self.sound();
         set(&mut changed["spec"], field, Some(value.clone()));
@@ -147,7 +147,7 @@ impl Court {
         Ok(told)
     }
 
-    /// Each text is an object that is taken with strict validation; what is stored of each.
+    /// Creates objects from these texts with strict validation. Returns each with the stored object.
     pub async fn take(&self, texts: &[&str]) -> anyhow::Result<Vec<(Value, Value)>> {
         let mut taken = Vec::new();
         for text in texts {
@@ -160,7 +160,7 @@ impl Court {
         Ok(taken)
     }
 
-    /// The only object of the namespace as `kubectl get --output wide` shows it: a line for each column.
+    /// Returns the only object of the namespace as `kubectl get --output wide` shows it: a line for each column.
     pub async fn table(&self) -> anyhow::Result<String> {
         let request =
             http::Request::get(&self.path).header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
@@ -170,14 +170,14 @@ impl Court {
         ensure!(columns.len() == cells.len(), "{table}");
         let mut told = String::new();
         for (column, cell) in columns.iter().zip(cells) {
-            // An age grows while the test runs.
+            // The age grows while the test runs.
             let cell = if column["name"] == "Age" { "an age".into() } else { cell.clone() };
             writeln!(told, "{} {} {}: {cell}", column["priority"], column["type"], column["name"])?;
         }
         Ok(told)
     }
 
-    /// What is served of the group and version, but for the hashes.
+    /// Returns the discovery of the group and version, without the hashes.
     pub async fn discovered(&self) -> anyhow::Result<Vec<Value>> {
         let (group, _) = self.path.split_once("/namespaces/").context("a path without a namespace")?;
         let mut served: Value = self.client.request(http::Request::get(group).body(Vec::new())?).await?;
@@ -192,7 +192,7 @@ impl Court {
         self.sound["metadata"]["name"].as_str().unwrap_or_default()
     }
 
-    /// [`Court::judge_each`] of strings.
+    /// [`Court::judge_each`] for strings.
     pub async fn judge_texts<T: Into<String>>(
         &self,
         field: &str,
@@ -202,7 +202,7 @@ impl Court {
     }
 }
 
-/// What a server answers to a request, whose body null leaves empty; see [`refusal`].
+/// Returns the server's answer to a request; a null body sends none. See [`refusal`].
 pub async fn ask(
     client: &Client,
     method: &str,

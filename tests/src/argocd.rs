@@ -1,4 +1,5 @@
-//! A real Argo CD for tests: its application controller and its repo-server, with Redis, charts and clusters to deploy them to.
+//! A real Argo CD for tests: its application controller and its repo-server, with Redis, charts and clusters as deployment
+//! targets.
 //!
 //! It takes minutes to build, so tests use it only where it is built already ([`built`]).
 
@@ -39,7 +40,7 @@ use crate::raw::{self, Raw};
 /// The name of the chart in [`Charts`].
 pub const CHART: &str = "agent";
 
-/// Runs a program until standard input closes, so no longer than the test, however that ends. All processes are in one group.
+/// Runs a program until standard input closes, so it ends with the test, however the test ends. All processes are in one group.
 const SUPERVISOR: &str = r#""$0" "$@" & cat >/dev/null; kill -9 0"#;
 
 /// Seconds after which Argo CD compares an Application again though nothing has changed. The default is 120 to 180.
@@ -51,8 +52,8 @@ const REPO_ERROR_GRACE: &str = "1";
 /// Annotation on the Jobs of the chart: `complete` or `failed`. Jobs with other values never end.
 const OUTCOME: &str = "lockstep.example.com/outcome";
 
-/// Returns the directory with Argo CD's programs; none if they are not built or Redis is not installed, which it reports on standard
-/// error.
+/// Returns the directory with Argo CD's programs; `None` if they are not built or Redis is not installed, which it reports on
+/// standard error.
 pub fn built() -> anyhow::Result<Option<PathBuf>> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let has_redis = std::env::split_paths(&path).any(|folder| folder.join("redis-server").is_file());
@@ -62,7 +63,7 @@ pub fn built() -> anyhow::Result<Option<PathBuf>> {
         (None, _) => "Argo CD is not built (tests/control-plane/build.sh argocd)",
         (_, false) => "Redis is not installed (package redis-server)",
     };
-    // Not the macro, whose output is kept back from tests that pass.
+    // Not the macro: its output is captured for tests that pass.
     writeln!(
         std::io::stderr(),
         "SKIPPED: {missing}; the DPUService controller is not tested with a real Argo CD"
@@ -214,7 +215,7 @@ impl ArgoCd {
         Ok(())
     }
 
-    /// The last warnings and errors in its log.
+    /// Returns the last warnings and errors in its logs.
     pub fn recent_errors(&self) -> String {
         let logs = ["controller", "repo-server"].map(|name| fs::read_to_string(self.log(name)));
         let logs = logs.map(Result::unwrap_or_default);
@@ -279,7 +280,7 @@ impl Charts {
         Ok(Self(server.await))
     }
 
-    /// Its URL.
+    /// Returns its URL.
     pub fn url(&self) -> &str {
         &self.0.url
     }
@@ -307,7 +308,7 @@ impl Gate {
     }
 }
 
-/// A socket that reserves its port; until it listens, connections are refused.
+/// Binds a socket to reserve its port. Until it listens, connections are refused.
 fn bound(address: SocketAddr) -> std::io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
@@ -322,7 +323,7 @@ async fn serve(
     mut opened: watch::Receiver<bool>,
 ) -> std::io::Result<()> {
     loop {
-        // It is never dropped before this ends.
+        // The sender is never dropped before this ends.
         let _ = opened.wait_for(|is_open| *is_open).await;
         let listener = socket.listen(1024)?;
         loop {
@@ -381,22 +382,22 @@ impl DpuCluster {
         Ok(Self { name: name.to_owned(), client, access, gate, nodes, outcome, _plane: plane })
     }
 
-    /// Its DPUCluster, and the Secret of its kubeconfig.
+    /// Returns its DPUCluster, and the Secret with its kubeconfig.
     pub fn objects(&self) -> [Value; 2] {
         dpu_cluster(&self.name, &self.access)
     }
 
-    /// How it is reached.
+    /// Returns the data to access it.
     pub fn access(&self) -> &Access {
         &self.access
     }
 
-    /// Refuses all connections, and ends those that there are.
+    /// Refuses all new connections, and ends the existing ones.
     pub fn cut(&self) {
         self.gate.is_open.send_replace(false);
     }
 
-    /// Lets connections through again.
+    /// Accepts connections again.
     pub fn restore(&self) {
         self.gate.is_open.send_replace(true);
     }
@@ -444,7 +445,7 @@ impl Drop for DpuCluster {
     }
 }
 
-/// Does the work of the controllers of Jobs and `DaemonSets` on a cluster without nodes, and ends Jobs.
+/// Acts as the controllers of Jobs and `DaemonSets` on a cluster without nodes, and ends Jobs.
 async fn run_nodes(client: Client, outcome: watch::Receiver<Option<bool>>) {
     loop {
         // An error is retried with the next round.
@@ -483,7 +484,7 @@ async fn update_statuses(client: &Client, outcome: Option<bool>) -> kube::Result
     Ok(())
 }
 
-/// The status of a Job that has completed or failed.
+/// Returns the status of a Job that has completed or failed.
 fn ended(completes: bool) -> Value {
     let now = jiff::Timestamp::now().to_string();
     let (types, reason, message) = if completes {

@@ -1,10 +1,10 @@
 //! A management cluster around the Bridge: HyperShift, DPF and MetalLB, a container registry, and users.
 //!
 //! ```text
-//!  API server ◀── the worlds ([`Surroundings`])     registry ◀─┐
+//!  API server ◀── the models ([`Surroundings`])     registry ◀─┐
 //!      ▲  ▲                                                    │
 //!      │  └────── users ([`Tenant`])                           │
-//!      └───────── the Bridge, with all that it asks for ([`Watched`]), or as a process of its own
+//!      └───────── the Bridge, with a record of its requests ([`Watched`]), or as a process of its own
 //! ```
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -38,10 +38,10 @@ pub mod validation;
 use objects::node;
 pub use tenant::Tenant;
 
-/// Where node ports are reached.
+/// The address at which node ports are reached.
 pub const NODE_ADDRESS: &str = "198.51.100.7";
 
-/// Everything around the Bridge; it ends when this is dropped.
+/// The systems around the Bridge. They end when this is dropped.
 #[derive(Debug)]
 pub struct Surroundings {
     registry: Raw,
@@ -49,7 +49,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Installs the definitions and HyperShift, adds a Node, and lets the worlds run on the current runtime.
+    /// Installs the CRDs and HyperShift, adds a Node, and runs the models on the current runtime.
     pub async fn start(client: Client, definitions: Vec<Value>) -> anyhow::Result<Self> {
         for definition in &definitions {
             install_crd(&client, definition).await?;
@@ -66,21 +66,21 @@ impl Surroundings {
         }
         let (trigger, stopping) = shutdown::channel();
         tokio::spawn(manager.run(stopping));
-        // That it runs wakes all bridges: not in the midst of a test.
+        // The event that HyperShift runs enqueues all bridges, so wait for it here and not during a test.
         let operator = ("Deployment", hypershift::NAMESPACE, hypershift::OPERATOR);
         let runs = |operator: &Value| operator["status"]["availableReplicas"] == 1;
         user.until("HyperShift runs", operator, runs).await?;
         Ok(Self { registry: registry::registry(Guard::Basic).await, _worlds: trigger })
     }
 
-    /// The repository with the release images, whose tags are `4.19.3` and `4.20.1`.
+    /// Returns the repository with the release images, which have the tags `4.19.3` and `4.20.1`.
     pub fn repository(&self) -> String {
         registry::repository(&self.registry)
     }
 }
 
-/// An API server with everything, the Bridge included, that lives as long as the test binary. Tests keep apart by their
-/// names ([`Tenant`]).
+/// An API server with all systems and the Bridge, for the lifetime of the test binary. Tests are isolated by their names
+/// ([`Tenant`]).
 #[derive(Debug)]
 pub struct Site {
     config: Config,
@@ -91,7 +91,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// The embedded API server, with the worlds' own definitions.
+    /// Returns the embedded API server, with the CRDs of the models.
     pub fn embedded() -> &'static Self {
         static EMBEDDED: OnceLock<Site> = OnceLock::new();
         EMBEDDED.get_or_init(|| {
@@ -108,7 +108,7 @@ impl Site {
         })
     }
 
-    /// A real control plane, with upstream's definitions if they are at hand.
+    /// Returns a real control plane, with the upstream CRDs if they are available.
     pub fn real() -> &'static Self {
         static REAL: OnceLock<Site> = OnceLock::new();
         REAL.get_or_init(|| {
@@ -131,7 +131,7 @@ impl Site {
         Ok(Self { config, surroundings, bridge, _host: host })
     }
 
-    /// Whoever uses the cluster under this name, with a number that no other has.
+    /// Creates a user of the cluster under this name, with a unique number.
     pub async fn tenant(&self, name: &str, number: u8) -> anyhow::Result<Tenant> {
         let client = Client::try_from(self.config.clone())?;
         Tenant::move_in(client, name, number, self.surroundings.repository()).await

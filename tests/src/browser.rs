@@ -1,7 +1,7 @@
 //! A headless Chromium, driven over the `DevTools` protocol.
 //!
-//! The browser reads commands from its descriptor 3 and writes answers and events to 4, each ended by a zero byte. So it
-//! takes neither a port nor a WebSocket.
+//! The browser reads commands from file descriptor 3 and writes answers and events to 4, each terminated by a zero byte. So it
+//! needs neither a port nor a WebSocket.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -14,10 +14,10 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The names of the program, in the order of trying.
+/// The names of the program, in the order in which they are tried.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// How long an answer may take: a browser needs its time to start where all processors are taken.
+/// How long an answer may take. A browser starts slowly when all processors are busy.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A browser with one page.
@@ -25,7 +25,7 @@ pub struct Browser {
     process: Child,
     commands: ChildStdin,
     messages: Receiver<Value>,
-    /// Events that came while an answer was awaited.
+    /// Events that arrived during the wait for an answer.
     events: VecDeque<Value>,
     session: Option<String>,
     sent: u64,
@@ -33,7 +33,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts the browser that is on the path; none if there is none.
+    /// Starts the browser on the path; returns `None` if there is none.
     pub fn start() -> anyhow::Result<Option<Self>> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let found = NAMES.iter().flat_map(|name| std::env::split_paths(&path).map(move |dir| dir.join(name)));
@@ -102,7 +102,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression on the page.
+    /// Returns the value of an expression on the page.
     pub fn evaluate(&mut self, expression: &str) -> anyhow::Result<Value> {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.call("Runtime.evaluate", &params)?;
@@ -112,7 +112,7 @@ impl Browser {
         Ok(answer["result"]["value"].clone())
     }
 
-    /// Moves the mouse to a place in the window.
+    /// Moves the mouse to a position in the window.
     pub fn point_at(&mut self, x: f64, y: f64) -> anyhow::Result<()> {
         self.call("Input.dispatchMouseEvent", &json!({"type": "mouseMoved", "x": x, "y": y}))?;
         Ok(())
@@ -125,15 +125,15 @@ impl Browser {
         Ok(())
     }
 
-    /// Types text into what has the focus.
+    /// Types text into the focused element.
     pub fn type_in(&mut self, text: &str) -> anyhow::Result<()> {
         self.call("Input.insertText", &json!({"text": text}))?;
         Ok(())
     }
 
-    /// What the page has complained about so far: exceptions, errors and warnings.
+    /// Returns the exceptions, errors and warnings of the page so far.
     pub fn complaints(&mut self) -> anyhow::Result<Vec<Value>> {
-        // An answer comes after all events before it.
+        // The answer arrives after all earlier events.
         self.evaluate("0")?;
         let is_complaint = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.exceptionThrown" | "Log.entryAdded") => true,

@@ -1,4 +1,4 @@
-//! The Helm chart, rendered, installed and run: the program with the flags that the chart gives it, as the chart's account.
+//! The Helm chart, rendered, installed and run: the program with the flags of the chart, as the chart's account.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -18,9 +18,9 @@ use crate::control_plane::{self, ControlPlane};
 use crate::ground::eventually;
 use crate::program::{Program, program, workspace};
 
-/// What helm renders of the chart for a release of this name, in a namespace of the same name, with values in YAML.
+/// Returns what helm renders for a release with this name, in a namespace with the same name, with values in YAML.
 ///
-/// An error holds what helm said.
+/// An error contains helm's output.
 pub fn template(release: &str, values: &str) -> anyhow::Result<String> {
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("values.yaml");
@@ -35,13 +35,13 @@ pub fn template(release: &str, values: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The objects that helm renders of the chart.
+/// Returns the objects that helm renders.
 pub fn render(release: &str, values: &str) -> anyhow::Result<Vec<Value>> {
     let text = template(release, values)?;
     yaml::read_all(&text).context("reading what helm rendered")
 }
 
-/// Values by which one of the controllers runs alone, with everything set and switched on.
+/// Returns values that enable one controller alone, with all of its options.
 pub fn everything(controller: &str) -> String {
     format!(
         "
@@ -70,7 +70,7 @@ metrics:
     )
 }
 
-/// Applies one object and returns what the API server made of it.
+/// Applies one object and returns the stored object.
 pub async fn apply(client: &Client, object: &Value) -> anyhow::Result<DynamicObject> {
     let object: DynamicObject = serde_json::from_value(object.clone())?;
     let kind = GroupVersionKind::try_from(object.types.as_ref().context("an object without kind")?)?;
@@ -87,7 +87,7 @@ pub async fn apply(client: &Client, object: &Value) -> anyhow::Result<DynamicObj
         .with_context(|| format!("applying {} {name}", kind.kind))
 }
 
-/// The only rendered object of a kind.
+/// Returns the only rendered object of a kind.
 pub fn only<'a>(objects: &'a [Value], kind: &str) -> anyhow::Result<&'a Value> {
     let mut found = objects.iter().filter(|object| object["kind"] == kind);
     let object = found.next().with_context(|| format!("no {kind} was rendered"))?;
@@ -95,23 +95,23 @@ pub fn only<'a>(objects: &'a [Value], kind: &str) -> anyhow::Result<&'a Value> {
     Ok(object)
 }
 
-/// The rendered object of a kind and name.
+/// Returns the rendered object of a kind and name.
 pub fn named<'a>(objects: &'a [Value], kind: &str, name: &str) -> anyhow::Result<&'a Value> {
     let found = objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
     found.with_context(|| format!("no {kind} {name} was rendered"))
 }
 
-/// Whether it is of a kind of the Prometheus operator, which the control plane does not have.
+/// Returns whether the object's kind belongs to the Prometheus operator, which the control plane does not have.
 pub fn is_foreign(object: &Value) -> bool {
     object["apiVersion"].as_str().is_some_and(|version| version.starts_with("monitoring.coreos.com/"))
 }
 
-/// Whether it is a definition.
+/// Returns whether the object is a CRD.
 pub fn is_crd(object: &Value) -> bool {
     object["kind"] == "CustomResourceDefinition"
 }
 
-/// Installs a release into a namespace of its name: the definitions first, as helm does, then the rest.
+/// Installs a release into a namespace with its name: the CRDs first, as helm does, then the rest.
 pub async fn install(client: &Client, release: &str, objects: &[Value]) -> anyhow::Result<()> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let namespace = serde_json::from_value(json!({"metadata": {"name": release}}))?;
@@ -125,7 +125,7 @@ pub async fn install(client: &Client, release: &str, objects: &[Value]) -> anyho
     is_granted(client, objects).await
 }
 
-/// Waits until the authorizer, which reads roles from caches of its own, knows what each binding grants.
+/// Waits until the authorizer, which caches roles, permits what each binding grants.
 async fn is_granted(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     for binding in objects.iter().filter(|object| object["roleRef"].is_object()) {
@@ -145,7 +145,7 @@ async fn is_granted(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs a definition and waits until its kind is served.
+/// Installs a CRD and waits until its kind is served.
 pub async fn install_crd(client: &Client, crd: &Value) -> anyhow::Result<()> {
     apply(client, crd).await?;
     eventually("the definition is established", async || {
@@ -157,8 +157,8 @@ pub async fn install_crd(client: &Client, crd: &Value) -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    // A definition is established a moment before its watch cache is filled; until then watches are put off with 429,
-    // which is neither the chart's fault nor the operator's.
+    // A CRD is established shortly before its watch cache is filled. Until then the server rejects watches with 429, which is
+    // no error of the chart or of the operator.
     let (spec, version) = (&crd["spec"], &crd["spec"]["versions"][0]["name"]);
     let part = |part: &Value| part.as_str().unwrap_or_default().to_owned();
     let (group, plural) = (part(&spec["group"]), part(&spec["names"]["plural"]));
@@ -171,8 +171,8 @@ pub async fn install_crd(client: &Client, crd: &Value) -> anyhow::Result<()> {
     .await
 }
 
-/// Starts the program as the container of a rendered Deployment would run it, as the account of its pods, on free ports
-/// of loopback.
+/// Starts the program as the container of a rendered Deployment would run it, with the account of its pods, on free ports of
+/// loopback.
 pub async fn start(plane: &ControlPlane, deployment: &Value) -> anyhow::Result<Program> {
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
@@ -199,7 +199,7 @@ pub async fn start(plane: &ControlPlane, deployment: &Value) -> anyhow::Result<P
     Program::start(command, &kubeconfig(plane, namespace, account).await?).await
 }
 
-/// A kubeconfig of a `ServiceAccount`.
+/// Returns a kubeconfig of a `ServiceAccount`.
 pub async fn kubeconfig(plane: &ControlPlane, namespace: &str, account: &str) -> anyhow::Result<String> {
     let mut kubeconfig = Kubeconfig::read_from(plane.kubeconfig())?;
     let user = kubeconfig.auth_infos.first_mut().context("a kubeconfig without a user")?;

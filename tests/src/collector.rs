@@ -1,4 +1,4 @@
-//! A collector of OpenTelemetry that takes OTLP over HTTP, in this process.
+//! An OpenTelemetry collector that accepts OTLP over HTTP, in this process.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -26,7 +26,7 @@ use tokio::net::TcpListener;
 /// Text attributes by their keys.
 pub type Attributes = BTreeMap<String, String>;
 
-/// A collector, for as long as the runtime lives.
+/// A collector that runs as long as the runtime.
 #[derive(Debug, Clone)]
 pub struct Collector {
     address: SocketAddr,
@@ -34,7 +34,7 @@ pub struct Collector {
     refuses: Arc<AtomicBool>,
 }
 
-/// A request that was taken.
+/// A request that was accepted.
 #[derive(Debug, Clone)]
 struct Seen {
     headers: HeaderMap,
@@ -43,7 +43,7 @@ struct Seen {
 }
 
 impl Collector {
-    /// Starts one.
+    /// Starts a collector.
     pub async fn start() -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let collector =
@@ -59,36 +59,36 @@ impl Collector {
         Ok(collector)
     }
 
-    /// Its URL for all signals.
+    /// Returns its URL for all signals.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Whether it answers that it can't take anything, from now on.
+    /// Sets whether it rejects all requests from now on.
     pub fn refuse(&self, refuses: bool) {
         self.refuses.store(refuses, Ordering::SeqCst);
     }
 
-    /// All spans that it took.
+    /// Returns all spans that it accepted.
     pub fn spans(&self) -> Vec<Span> {
         let resources = self.seen().into_iter().flat_map(|seen| seen.request.resource_spans);
         let scopes = resources.flat_map(|resource| resource.scope_spans);
         scopes.flat_map(|scope| scope.spans).collect()
     }
 
-    /// What the spans are of, for each request.
+    /// Returns the resource attributes of each request.
     pub fn resources(&self) -> Vec<Attributes> {
         let resources = self.seen().into_iter().flat_map(|seen| seen.request.resource_spans);
         resources.filter_map(|spans| Some(attributes(&spans.resource?.attributes))).collect()
     }
 
-    /// The values of a header, one for each request that had it.
+    /// Returns the values of a header, one for each request that had it.
     pub fn header(&self, name: &str) -> Vec<String> {
         let text = |seen: Seen| Some(seen.headers.get(name)?.to_str().ok()?.to_owned());
         self.seen().into_iter().filter_map(text).collect()
     }
 
-    /// Whether a text is in any body.
+    /// Returns whether any body contains a text.
     pub fn holds(&self, text: &str) -> bool {
         self.seen().iter().any(|seen| seen.body.windows(text.len()).any(|bytes| bytes == text.as_bytes()))
     }
@@ -125,7 +125,7 @@ impl Collector {
     }
 }
 
-/// The attributes whose values are texts.
+/// Returns the attributes with text values.
 pub fn attributes(attributes: &[KeyValue]) -> Attributes {
     let texts = attributes.iter().filter_map(|attribute| match attribute.value.as_ref()?.value.as_ref()? {
         any_value::Value::StringValue(text) => Some((attribute.key.clone(), text.clone())),
@@ -134,7 +134,7 @@ pub fn attributes(attributes: &[KeyValue]) -> Attributes {
     texts.collect()
 }
 
-/// The ids of a span, as `traceparent` writes them.
+/// Returns the ids of a span, in the format of `traceparent`.
 pub fn traceparent(span: &Span) -> String {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     format!("00-{}-{}-01", hex(&span.trace_id), hex(&span.span_id))

@@ -1,12 +1,12 @@
-//! Comparison of the API server model with a real kube-apiserver.
+//! Compares the API server model with a real kube-apiserver.
 //!
 //! ```text
 //!   scenario (YAML or generated) ──► request ─┬─► real arm  ──► answer ──► normalise ─┐
 //!                                             └─► model arm ──► answer ──► normalise ─┴─► differences
 //! ```
 //!
-//! Both arms get the same requests, apart from values that only a server can know (uids, resource versions, continue
-//! tokens), which a scenario takes from earlier answers of the same arm.
+//! Both servers get the same requests, except for values that only a server can know (uids, resource versions, continue
+//! tokens). A scenario takes these from earlier answers of the same server.
 
 mod arm;
 mod difference;
@@ -27,27 +27,27 @@ pub use self::life::{lives, own_definitions, own_lives};
 pub use self::normalise::{Normaliser, Pairs};
 pub use self::scenario::{Scenario, Step};
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How many requests went to both servers and were compared.
+    /// The number of requests that were sent to both servers and compared.
     pub compared: usize,
-    /// A readable account of each disagreement.
+    /// A readable description of each difference.
     pub disagreements: Vec<String>,
 }
 
 impl Report {
-    /// Adds what another comparison found.
+    /// Adds the result of another comparison.
     pub fn absorb(&mut self, other: Self) {
         self.compared += other.compared;
         self.disagreements.extend(other.disagreements);
     }
 }
 
-/// All comparisons share one etcd: while one of them has it forget its history, no other may be about to read that.
+/// All comparisons share one etcd. While one of them compacts its history, no other may be about to read that history.
 static HISTORY: RwLock<()> = RwLock::const_new(());
 
-/// Runs a scenario in both arms and compares every answer.
+/// Runs a scenario on both servers and compares every answer.
 pub async fn compare(
     scenario: &Scenario,
     model: &mut impl Arm,
@@ -68,7 +68,7 @@ pub async fn compare(
     Ok(report)
 }
 
-/// Runs a scenario in one arm and returns the normalised answers.
+/// Runs a scenario on one server and returns the normalised answers.
 pub async fn transcript(scenario: &Scenario, arm: &mut impl Arm) -> anyhow::Result<Vec<Answer>> {
     let mut variables = scenario.variables();
     let mut normaliser = Normaliser::default();

@@ -1,7 +1,7 @@
 //! A real Kubernetes control plane: etcd, kube-apiserver, the garbage collector and the namespace controller.
 //!
-//! `tests/control-plane/build.sh` builds it once into a cache, then it starts in a few seconds. A supervisor holds its
-//! processes and ends them when its standard input closes, hence no matter how the test process ends.
+//! `tests/control-plane/build.sh` builds it once into a cache; after that it starts in a few seconds. A supervisor runs its
+//! processes and ends them when its standard input closes, so they end with the test process, however that ends.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -17,7 +17,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde::Deserialize;
 
-/// A running control plane with RBAC on; dropping it ends its processes and deletes its data.
+/// A running control plane with RBAC. Dropping it ends its processes and deletes its data.
 #[derive(Debug)]
 pub struct ControlPlane {
     supervisor: Child,
@@ -25,7 +25,7 @@ pub struct ControlPlane {
     place: Place,
 }
 
-/// What the supervisor prints when the control plane is ready.
+/// The output of the supervisor when the control plane is ready.
 #[derive(Debug, Deserialize)]
 struct Place {
     server: String,
@@ -33,9 +33,9 @@ struct Place {
 }
 
 impl ControlPlane {
-    /// The control plane that all tests of one test binary share; the first caller starts it.
+    /// Returns the control plane that all tests of one test binary share. The first call starts it.
     ///
-    /// Tests keep apart by the names of their namespaces and cluster-scoped objects.
+    /// Each test uses its own names of namespaces and cluster-scoped objects.
     ///
     /// # Panics
     /// If it can't be built or does not start: a test that needs it must not pass without it.
@@ -47,7 +47,7 @@ impl ControlPlane {
         })
     }
 
-    /// Builds the control plane if need be, starts it, and waits until it is ready.
+    /// Builds the control plane if necessary, starts it, and waits until it is ready.
     pub fn start() -> anyhow::Result<Self> {
         let programs = programs()?;
         let mut supervisor = Command::new(programs.join("lockstep-control-plane"))
@@ -68,54 +68,54 @@ impl ControlPlane {
         Ok(Self { supervisor, programs, place })
     }
 
-    /// The URL of the API server.
+    /// Returns the URL of the API server.
     pub fn server(&self) -> &str {
         &self.place.server
     }
 
-    /// A kubeconfig with the access of a cluster administrator.
+    /// Returns the path of a kubeconfig with the permissions of a cluster administrator.
     pub fn kubeconfig(&self) -> PathBuf {
         self.place.dir.join("kubeconfig")
     }
 
-    /// The socket on which its etcd serves clients.
+    /// Returns the path of the socket on which its etcd serves clients.
     pub fn etcd(&self) -> PathBuf {
         self.place.dir.join("etcd.sock:0")
     }
 
-    /// The log of one of `etcd`, `kube-apiserver` and `controllers`.
+    /// Returns the path of the log of `etcd`, `kube-apiserver` or `controllers`.
     pub fn log(&self, name: &str) -> PathBuf {
         self.place.dir.join(name).with_extension("log")
     }
 
-    /// A `kubectl` command that speaks to this control plane as its administrator.
+    /// Returns a `kubectl` command that uses this control plane as its administrator.
     pub fn kubectl(&self) -> Command {
         let mut kubectl = Command::new(kubectl_in(&self.programs));
         kubectl.env("KUBECONFIG", self.kubeconfig());
         kubectl
     }
 
-    /// The client configuration of a cluster administrator.
+    /// Returns the client configuration of a cluster administrator.
     pub async fn config(&self) -> anyhow::Result<Config> {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig())?;
         Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
     }
 
-    /// A client with the access of a cluster administrator.
+    /// Creates a client with the permissions of a cluster administrator.
     ///
-    /// It belongs to the tokio runtime that it is made in, so tests do not share it.
+    /// It belongs to the tokio runtime in which it is created, so tests do not share it.
     pub async fn client(&self) -> anyhow::Result<Client> {
         Ok(Client::try_from(self.config().await?)?)
     }
 
-    /// The client configuration of a user who is in no group but `system:authenticated`.
+    /// Returns the client configuration of a user in no group except `system:authenticated`.
     pub async fn user_config(&self, user: &str) -> anyhow::Result<Config> {
         let mut config = self.config().await?;
         config.auth_info.impersonate = Some(user.to_owned());
         Ok(config)
     }
 
-    /// The client configuration of a `ServiceAccount`, which must exist, with a token as its pods would get.
+    /// Returns the client configuration of an existing `ServiceAccount`, with a token as its pods would get.
     pub async fn service_account_config(&self, namespace: &str, name: &str) -> anyhow::Result<Config> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, namespace);
         let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..Default::default() };
@@ -130,56 +130,56 @@ impl ControlPlane {
 impl Drop for ControlPlane {
     fn drop(&mut self) {
         drop(self.supervisor.stdin.take());
-        // The supervisor ends by itself; to wait for it makes sure that its directory is gone.
+        // The supervisor ends by itself. After the wait, its directory no longer exists.
         let _ = self.supervisor.wait();
     }
 }
 
-/// Builds the programs of the control plane if need be, or those that are missing, and returns their directory.
+/// Builds the missing programs of the control plane, and returns their directory.
 pub fn programs() -> anyhow::Result<PathBuf> {
     build(&[])
 }
 
-/// Builds kubectl if need be and returns the path of the program.
+/// Builds kubectl if necessary, and returns the path of the program.
 pub fn kubectl() -> anyhow::Result<PathBuf> {
     Ok(kubectl_in(&programs()?))
 }
 
-/// The one that was built, or where others are used the one that is installed.
+/// Returns the kubectl that was built, or, if other assets are used, the installed one.
 fn kubectl_in(programs: &Path) -> PathBuf {
     let bundled = programs.join("kubectl");
     if bundled.exists() { bundled } else { PathBuf::from("kubectl") }
 }
 
-/// Builds helm if need be and returns the path of the program.
+/// Builds helm if necessary, and returns the path of the program.
 pub fn helm() -> anyhow::Result<PathBuf> {
     Ok(build(&["helm"])?.join("helm"))
 }
 
-/// Builds the Pub/Sub of [`crate::pubsub`] if need be and returns the path of the program.
+/// Builds the Pub/Sub of [`crate::pubsub`] if necessary, and returns the path of the program.
 pub(crate) fn pubsub() -> anyhow::Result<PathBuf> {
     Ok(build(&["pubsub"])?.join("lockstep-pubsub"))
 }
 
-/// Builds the programs that use Kubernetes' own libraries if need be and returns the path of the program that holds them.
+/// Builds the programs that use Kubernetes' own libraries if necessary, and returns the path of the program that contains them.
 pub fn clients() -> anyhow::Result<PathBuf> {
     Ok(build(&["clients"])?.join("lockstep-clients"))
 }
 
-/// Builds MetalLB's controller if need be and returns the directory that holds it and the definitions of its kinds.
+/// Builds MetalLB's controller if necessary, and returns the directory that contains it and its CRDs.
 pub fn metallb() -> anyhow::Result<PathBuf> {
     build(&["metallb"])
 }
 
-/// The directory with Argo CD's application controller and repo-server and the definitions of its kinds; none if it is not built.
+/// Returns the directory with Argo CD's application controller and repo-server and its CRDs; `None` if it is not built.
 ///
-/// To build it takes too long for a test: `tests/run --nightly` does.
+/// The build takes too long for a test: `tests/run --nightly` builds it.
 pub fn argocd_if_built() -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(build(&["--if-built", "argocd"])?).filter(|built| !built.as_os_str().is_empty()))
 }
 
-/// Runs `build.sh`, whose progress goes to standard error, and returns the directory that it names. It runs once in a process for each
-/// of its arguments: it reads all sources and asks Go for its version.
+/// Runs `build.sh`, which prints its progress on standard error, and returns the directory that it names. It runs once per
+/// process for each list of arguments, because it reads all sources and queries Go for its version.
 fn build(arguments: &[&str]) -> anyhow::Result<PathBuf> {
     static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);

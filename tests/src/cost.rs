@@ -1,4 +1,4 @@
-//! What a process has cost, as Linux counts it, for benchmarks.
+//! The cost of a process, as Linux measures it, for benchmarks.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::program::workspace;
 
-/// The processor time that a process has used.
+/// Returns the CPU time that a process has used.
 ///
 /// # Errors
 /// If there is no such process.
@@ -17,11 +17,11 @@ pub fn processor_time(pid: u32) -> anyhow::Result<Duration> {
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let field =
         |index: usize| fields.get(index).context("no such field")?.parse::<u64>().context("no figure");
-    // Linux counts in hundredths of a second.
+    // Linux measures in hundredths of a second.
     Ok(Duration::from_millis((field(11)? + field(12)?) * 10))
 }
 
-/// The memory that a process has resident, in MiB: now, and at its peak so far.
+/// Returns the resident memory of a process, in MiB: now, and at its peak so far.
 ///
 /// # Errors
 /// If there is no such process.

@@ -1,4 +1,4 @@
-//! A management cluster around the DPUService controller: DPF, clusters of DPUs and Argo CD, and users.
+//! A management cluster around the DPUService controller: DPF, DPU clusters, Argo CD, and users.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -24,17 +24,17 @@ pub mod life;
 pub const DPF: &str = "dpf-operator-system";
 /// The namespace of services.
 pub const SERVICES: &str = "default";
-/// What nobody is to be told.
+/// The secret that must appear in no output.
 pub const TOKEN: &str = "hunter2-hunter2";
 
-/// The embedded API server, on a free port.
+/// Starts the embedded API server, on a free port.
 pub async fn embedded() -> anyhow::Result<(Host, Config)> {
     let host = Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Options::default()).await?;
     let config = Config::new(host.url().parse()?);
     Ok((host, config))
 }
 
-/// Installs these definitions and the namespaces.
+/// Installs these CRDs and the namespaces.
 pub async fn prepare(client: &Client, definitions: &[Value]) -> anyhow::Result<()> {
     for definition in definitions {
         install_crd(client, definition).await?;
@@ -46,14 +46,14 @@ pub async fn prepare(client: &Client, definitions: &[Value]) -> anyhow::Result<(
     Ok(())
 }
 
-/// The definition of services.
+/// Returns the CRD of services.
 pub fn own_definitions() -> anyhow::Result<Vec<Value>> {
     let sets = lockstep_crds::all();
     let crds = sets.iter().filter(|set| set.controller == lockstep_crds::dpuservice::CONTROLLER);
     crds.flat_map(|set| &set.crds).map(|crd| Ok(serde_json::to_value(crd)?)).collect()
 }
 
-/// Lets the worlds run on the current runtime until this is dropped.
+/// Runs the models of the external systems on the current runtime until the trigger is dropped.
 pub fn surround(client: Client) -> anyhow::Result<Trigger> {
     let clock = Clock::start(jiff::Timestamp::now);
     let mut manager = Manager::new(client, clock, 1, Metrics::new(Registry::new())?);
@@ -65,12 +65,12 @@ pub fn surround(client: Client) -> anyhow::Result<Trigger> {
     Ok(trigger)
 }
 
-/// The server of a cluster.
+/// Returns the server of a cluster.
 pub fn server(cluster: &str) -> String {
     format!("https://{cluster}.example.com:6443")
 }
 
-/// A service.
+/// Returns a service.
 pub fn service(name: &str) -> Value {
     json!({
         "apiVersion": "svc.dpu.nvidia.com/v1alpha1",
@@ -84,7 +84,7 @@ pub fn service(name: &str) -> Value {
     })
 }
 
-/// A DPUCluster and the Secret of its kubeconfig.
+/// Returns a DPUCluster and the Secret with its kubeconfig.
 pub fn dpu_cluster(name: &str, access: &Access) -> [Value; 2] {
     let secret = format!("{name}-admin-kubeconfig");
     [
@@ -103,7 +103,7 @@ pub fn dpu_cluster(name: &str, access: &Access) -> [Value; 2] {
     ]
 }
 
-/// A cluster joins, which is reached by a token.
+/// Adds a cluster that is accessed with a token.
 pub async fn join(user: &User, name: &str) -> anyhow::Result<()> {
     for object in dpu_cluster(name, &Access::by_token(&server(name), TOKEN)) {
         user.create(&object).await?;
@@ -111,7 +111,7 @@ pub async fn join(user: &User, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The names of all objects of a kind in Argo CD's namespace that are ours: real ones have further Secrets.
+/// Returns the names of our objects of a kind in Argo CD's namespace; a real one has other Secrets as well.
 pub async fn in_argo(user: &User, kind: &str) -> anyhow::Result<Vec<String>> {
     let objects = user.list(kind, ARGO_NAMESPACE).await?;
     let names = objects.iter().map(|object| metadata(object, "name").to_owned());

@@ -1,6 +1,6 @@
-//! What fuzzers call, so that their corpora are replayed in the ordinary test run as well.
+//! The fuzz targets. The ordinary test run replays their corpora.
 //!
-//! A target takes any bytes and panics if what it holds to be true is not.
+//! A target accepts any bytes and panics if a property does not hold.
 
 mod apiserver;
 mod bridge;
@@ -18,7 +18,7 @@ pub use self::dpuservice::dpuservice;
 pub use self::namespaceclass::namespaceclass;
 pub use self::sentinel::sentinel;
 
-/// A target.
+/// A fuzz target.
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their folders in `fuzz/corpus`.

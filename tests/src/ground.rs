@@ -1,7 +1,6 @@
-//! The two grounds that a test of the operator runs on: the embedded API server and a real one.
+//! The two backends that a test of the operator runs on: the embedded API server and a real one.
 //!
-//! Each ground lives as long as the test binary, with one operator on it; tests keep apart by names that begin with
-//! their own.
+//! Each backend exists as long as the test binary, and runs one operator. Each test uses names with its own prefix.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -24,18 +23,18 @@ use tokio::task::JoinHandle;
 
 use crate::control_plane::ControlPlane;
 
-/// How long a test waits for what must come; a timed-out wait is a failure with the last thing seen. Longer than any pause of
-/// the program or of the control plane, of which several may follow one another.
+/// How long a test waits for a result. A timeout fails the test with the last state. It is longer than several consecutive
+/// delays of the program or of the control plane.
 pub const PATIENCE: Duration = Duration::from_mins(3);
 
-/// An API server with our CRDs and the operator on it.
+/// An API server with our CRDs and the operator.
 pub struct Ground {
     config: Config,
     operator: Mutex<Option<Running>>,
     host: Option<Host>,
 }
 
-/// The runtime on which hosts and operators live; those of single tests end with them.
+/// Returns the runtime of the shared hosts and operators; the runtimes of single tests end with them.
 fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
@@ -44,8 +43,8 @@ fn runtime() -> &'static Runtime {
     })
 }
 
-/// Runs a set-up on the long-lived runtime, from whatever runtime the caller is in: on a thread of its own, because a
-/// runtime must not be blocked from within another.
+/// Runs a setup on the shared runtime, from any runtime of the caller. It uses a separate thread, because a runtime must not be
+/// blocked from within another.
 pub(crate) fn on_runtime<T: Send + 'static>(
     set_up: impl FnOnce(&'static Runtime) -> T + Send + 'static,
 ) -> T {
@@ -53,7 +52,7 @@ pub(crate) fn on_runtime<T: Send + 'static>(
 }
 
 impl Ground {
-    /// The embedded API server of this test binary.
+    /// Returns the embedded API server of this test binary.
     pub fn embedded() -> &'static Self {
         static EMBEDDED: OnceLock<Ground> = OnceLock::new();
         EMBEDDED.get_or_init(|| {
@@ -68,7 +67,7 @@ impl Ground {
         })
     }
 
-    /// The real control plane of this test binary.
+    /// Returns the real control plane of this test binary.
     pub fn real() -> &'static Self {
         static REAL: OnceLock<Ground> = OnceLock::new();
         REAL.get_or_init(|| {
@@ -82,12 +81,12 @@ impl Ground {
         })
     }
 
-    /// A client for the calling test's runtime.
+    /// Creates a client for the calling test's runtime.
     pub fn client(&self) -> Client {
         Client::try_from(self.config.clone()).expect("the configuration makes a client")
     }
 
-    /// A kubeconfig with the access of an administrator.
+    /// Returns a kubeconfig with the permissions of an administrator.
     pub fn kubeconfig(&self) -> anyhow::Result<String> {
         match &self.host {
             Some(host) => Ok(host.kubeconfig_yaml()),
@@ -95,7 +94,7 @@ impl Ground {
         }
     }
 
-    /// Ends the operator and starts another one, which knows nothing of what the one before knew.
+    /// Stops the operator and starts another one without its in-memory state.
     pub async fn restart(&'static self) -> anyhow::Result<()> {
         let before = self.operator.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Running { trigger, ended }) = before {
@@ -161,7 +160,7 @@ impl Running {
     }
 }
 
-/// Tries until it holds, and returns what it gives. An error is what is not yet so.
+/// Retries a probe until it succeeds, and returns its result. The error of a probe describes the state that does not hold yet.
 pub async fn eventually<T>(what: &str, probe: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
     let start = Instant::now();
     loop {

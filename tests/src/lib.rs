@@ -1,7 +1,7 @@
-//! What the tests across crates share: a real Kubernetes control plane, the comparison of the API server model with
-//! it, verdicts on objects, what accounts may do and did, grounds to act on, users of a cluster, what is around the Bridge
-//! and the DPUService controller, the Helm chart, the program, Sentinels, a message broker with its queues, a collector of
-//! spans, a container registry, a real Argo CD, a browser, what processes cost, and what fuzzers call.
+//! Shared code of the tests across crates: a real Kubernetes control plane, the comparison of the API server model with it,
+//! admission tests, permissions and requests of accounts, test backends, users of a cluster, the systems around the Bridge and
+//! the DPUService controller, the Helm chart, the program, Sentinels, a message broker with its queues, a collector of spans, a
+//! container registry, a real Argo CD, a browser, the cost of processes, and fuzz targets.
 
 pub mod access;
 pub mod admission;

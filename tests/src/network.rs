@@ -7,11 +7,12 @@
 //!   around ─────────┘
 //! ```
 //!
-//! Each controller has a [`scene`]: its users, the systems around it, the desired world. A seed gives all the rest: what users
-//! do, how slow messages are, and which faults happen when ([`plan`]). After two minutes of trouble nothing goes wrong any
-//! more; then the world must become the desired one within a time that follows from the plan ([`Plan::settled_by`]) and the
-//! scene, and stay so without a single write over a further resync. Rules that hold at every moment are in [`rules`]. Time is
-//! virtual, one thread runs everything, and the same seed gives the same trace, byte for byte ([`trace`]).
+//! Each controller has a [`scene`]: its users, the systems around it, and the desired state. A seed determines the rest: the
+//! operations of users, the latency of messages, and the faults with their times ([`plan`]). Fault injection ends after two
+//! minutes. Then the cluster must reach the desired state within a time that follows from the plan ([`Plan::settled_by`]) and
+//! the scene. It must stay there without a single write over a further resync. [`rules`] has the invariants that are checked at
+//! every moment. Time is virtual, one thread runs everything, and the same seed gives the same trace, byte for byte
+//! ([`trace`]).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -41,34 +42,34 @@ use plan::{Fault, LURKS, Plan, TROUBLE};
 use scene::Scene;
 use trace::Trace;
 
-/// How far the simulated network moves in one step; what hosts say to one another arrives in the next step at the earliest.
+/// The step of the simulated network. A message between hosts arrives in the next step at the earliest.
 pub const TICK: Duration = Duration::from_millis(50);
 
-/// Operators must have had the time to write, and have written nothing, for so long before the world counts as settled:
-/// a lease of somebody else expires in 15 s.
+/// How long the operators must have been able to write, and have written nothing, before the cluster counts as settled. The
+/// lease of another process expires in 15 s.
 const REST: Duration = Duration::from_secs(20);
 
-/// How often it is looked whether the world is settled.
+/// The interval between checks of whether the cluster is settled.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// The hash of its trace.
+    /// The hash of the trace.
     pub hash: String,
-    /// What was violated, if anything was.
+    /// The violated invariant, if there is one.
     pub violated: Option<String>,
-    /// Its faults.
+    /// The faults of the run.
     pub faults: Vec<(Duration, Fault)>,
-    /// How long after all watches could hear again the world was settled and at rest.
+    /// The time from when all watches could receive events again until the cluster was settled and no operator wrote.
     pub settled_after: Duration,
-    /// Virtual time that passed.
+    /// The virtual time that passed.
     pub elapsed: Duration,
-    /// Writes of former leaders that arrived while another one led.
+    /// The number of writes of former leaders that arrived while another process led.
     pub late_writes: usize,
-    /// How often operators wrote what, by method and kind.
+    /// The number of writes by operators, by method and kind.
     pub writes: BTreeMap<String, usize>,
-    /// What happened, for people; empty unless it was asked for.
+    /// The timeline for people; empty unless requested.
     pub timeline: String,
 }
 
@@ -79,7 +80,7 @@ pub fn run(scene: Scene, seed: u64, bug: Option<Bug>, timeline: bool) -> Report 
     run_plan(scene, plan, random, bug, timeline)
 }
 
-/// Runs a plan; everything that it leaves open follows from the random bits.
+/// Runs a plan. Everything that the plan does not determine follows from the random bits.
 pub fn run_plan(scene: Scene, plan: Plan, mut random: Random, bug: Option<Bug>, timeline: bool) -> Report {
     let trace = Trace::new(timeline);
     let mut run = Run::new(scene, plan.clone(), bug, &mut random, &trace);
@@ -109,7 +110,7 @@ struct Run {
     hosts: [Host; 2],
     state: lockstep_sim::host::State,
     trace: Trace,
-    /// What ends when, and the fault that it ends.
+    /// The end times of active faults, each with its fault.
     ends: Vec<(Duration, Fault)>,
 }
 
@@ -137,7 +138,7 @@ impl Run {
         Self { sim, scene, beyond, plan, hosts, state, trace: trace.clone(), ends: Vec::new() }
     }
 
-    /// Plays the plan; returns how long it took the world to settle.
+    /// Executes the plan. Returns how long the cluster took to settle.
     fn play(&mut self) -> Result<Duration, String> {
         let mut planned = self.plan.faults.clone();
         while self.sim.elapsed() < TROUBLE {
@@ -156,7 +157,7 @@ impl Run {
         self.trace.record("faults", "none from here on", &[]);
         self.scene.calm(&self.state, &self.beyond, &self.trace);
         let settled = self.settle()?;
-        // A leader may have begun with its resync interval at any time until now.
+        // The resync interval of a leader may have begun at any time until now.
         let quiet_until = self.sim.elapsed() + operator::RESYNC + LOOK;
         while self.sim.elapsed() < quiet_until {
             self.step()?;

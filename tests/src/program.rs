@@ -11,19 +11,19 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::ground::eventually;
 
-/// The program, running, with its log and the addresses that it serves; killed when dropped.
+/// The running program, with its log and its addresses. It is killed when dropped.
 #[derive(Debug)]
 pub struct Program {
     process: Child,
     metrics: String,
     probes: String,
-    /// Holds the kubeconfig and the log.
+    /// The directory of the kubeconfig and the log.
     directory: tempfile::TempDir,
 }
 
 impl Program {
-    /// Starts the command, which must log JSON, against the API server of the kubeconfig, and waits until it serves metrics
-    /// and probes.
+    /// Starts the command, which must log JSON, against the API server of the kubeconfig. Waits until it serves metrics and
+    /// probes.
     pub async fn start(mut command: Command, kubeconfig: &str) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let file = directory.path().join("kubeconfig");
@@ -36,12 +36,12 @@ impl Program {
         Ok(program)
     }
 
-    /// The id of its process.
+    /// Returns the id of its process.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// What the system says of its memory, in bytes: `VmRSS` is resident now, `VmHWM` was at the most.
+    /// Returns its memory in bytes, as the operating system reports it: `VmRSS` is resident now, `VmHWM` is the peak.
     pub fn memory(&self, which: &str) -> anyhow::Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()))?;
         let mut lines = status.lines().filter_map(|line| line.split_once(':'));
@@ -50,7 +50,7 @@ impl Program {
         Ok(kib * 1024)
     }
 
-    /// Waits for the log line that says where something is served.
+    /// Waits for the log line with the address of a server.
     async fn address(&self, message: &str) -> anyhow::Result<String> {
         eventually(message, async || {
             let line = self.logged(message).with_context(|| self.log())?;
@@ -59,34 +59,34 @@ impl Program {
         .await
     }
 
-    /// What the program has logged.
+    /// Returns the log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
 
-    /// The first log line whose message holds the text.
+    /// Returns the first log line with the text in its message.
     pub fn logged(&self, text: &str) -> Option<Value> {
         let log = self.log();
         let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.find(|line| line["message"].as_str().is_some_and(|message| message.contains(text)))
     }
 
-    /// All metrics, in Prometheus' text format.
+    /// Returns all metrics, in Prometheus' text format.
     pub async fn metrics(&self) -> anyhow::Result<String> {
         Ok(get(&self.metrics, "/metrics").await?.1)
     }
 
-    /// The sum of all series of a metric, which counts, whose labels hold the text.
+    /// Returns the sum of a counter over all series with the text in their labels.
     pub async fn metric(&self, metric: &str, holding: &str) -> anyhow::Result<u64> {
         Ok(sum(&self.metrics().await?, metric, holding))
     }
 
-    /// What a probe answers: the status and the text.
+    /// Queries a probe. Returns the status and the text.
     pub async fn probe(&self, path: &str) -> anyhow::Result<(u16, String)> {
         get(&self.probes, path).await
     }
 
-    /// Sends SIGTERM and waits for the end.
+    /// Sends SIGTERM and waits for the end of the process.
     pub async fn terminate(self) -> anyhow::Result<ExitStatus> {
         self.ask_to_end()?;
         self.ended().await
@@ -98,7 +98,7 @@ impl Program {
         Ok(kill_process(pid, Signal::TERM)?)
     }
 
-    /// Waits for the end.
+    /// Waits for the end of the process.
     pub async fn ended(mut self) -> anyhow::Result<ExitStatus> {
         tokio::task::spawn_blocking(move || Ok(self.process.wait()?)).await?
     }
@@ -111,7 +111,7 @@ impl Drop for Program {
     }
 }
 
-/// Gets what a process serves under a path: the status and the text.
+/// Gets a path from a process. Returns the status and the text.
 pub async fn get(address: &str, path: &str) -> anyhow::Result<(u16, String)> {
     let mut connection = tokio::net::TcpStream::connect(address).await?;
     connection.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
@@ -122,7 +122,7 @@ pub async fn get(address: &str, path: &str) -> anyhow::Result<(u16, String)> {
     Ok((status, body.to_owned()))
 }
 
-/// The sum of all series of a metric, which counts, whose labels hold the text.
+/// Returns the sum of a counter over all series with the text in their labels.
 pub fn sum(metrics: &str, metric: &str, holding: &str) -> u64 {
     let series = metrics.lines().filter(|line| {
         let name = line.split(['{', ' ']).next();
@@ -152,7 +152,7 @@ pub fn program() -> anyhow::Result<PathBuf> {
     }
 }
 
-/// The root of the checkout.
+/// Returns the root of the checkout.
 pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }

@@ -1,4 +1,4 @@
-//! Pub/Sub as Google's client library for Go fakes it, and a consumer with that library.
+//! The fake Pub/Sub of Google's client library for Go, and a consumer that uses that library.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::process::Stdio;
@@ -15,19 +15,19 @@ use crate::ground::PATIENCE;
 /// The service; dropping it ends it.
 #[derive(Debug)]
 pub struct PubSub {
-    /// Where it listens.
+    /// Its address.
     pub address: String,
     _process: Child,
     commands: ChildStdin,
     printed: Lines<BufReader<ChildStdout>>,
-    /// What came while something else was awaited.
+    /// Messages that arrived during the wait for something else.
     arrived: VecDeque<Message>,
 }
 
-/// A message as the consumer got it.
+/// A message as the consumer received it.
 #[derive(Debug, Deserialize)]
 pub struct Message {
-    /// The topic's whole name.
+    /// The full name of the topic.
     pub topic: String,
     /// Its data, which must be text.
     pub data: String,
@@ -55,17 +55,17 @@ impl PubSub {
         Ok(Self { address, _process: process, commands, printed, arrived: VecDeque::new() })
     }
 
-    /// Creates `projects/P/topics/T` with a consumer, before any message has come.
+    /// Creates `projects/P/topics/T` with a consumer, before the first message.
     pub async fn create(&mut self, topic: &str) -> anyhow::Result<()> {
         self.tell(&format!("create {topic}")).await
     }
 
-    /// Cuts all connections of publishers, and takes no more. The consumer stays.
+    /// Closes all connections of publishers, and accepts no new ones. The consumer stays.
     pub async fn leave(&mut self) -> anyhow::Result<()> {
         self.tell("leave").await
     }
 
-    /// Takes connections again, at the same address.
+    /// Accepts connections again, at the same address.
     pub async fn come_back(&mut self) -> anyhow::Result<()> {
         self.tell("return").await
     }
@@ -81,7 +81,7 @@ impl PubSub {
         }
     }
 
-    /// The next message.
+    /// Returns the next message.
     pub async fn next(&mut self) -> anyhow::Result<Message> {
         if let Some(message) = self.arrived.pop_front() {
             return Ok(message);

@@ -1,4 +1,4 @@
-//! A queue of a broker, bound before anybody publishes, and the events that arrive in it.
+//! A queue of a broker, bound before the first event is published, and the events that arrive in it.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +24,12 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Declares queue and exchange, where they do not exist.
+    /// Declares the queue and the exchange, if they do not exist.
     pub async fn bind(broker: &RabbitMq, exchange: &str) -> anyhow::Result<Self> {
         Self::bind_to(broker, exchange, "fanout").await
     }
 
-    /// The same with an exchange of this type; the queue is bound without a key.
+    /// Does the same with an exchange of this type; the queue is bound without a key.
     pub async fn bind_to(broker: &RabbitMq, exchange: &str, kind: &str) -> anyhow::Result<Self> {
         let address = broker.address();
         let arguments =
@@ -44,21 +44,21 @@ impl Queue {
         Ok(Self { _connection: connection, channel, name })
     }
 
-    /// Everything that is in the queue and that comes later, as it comes.
+    /// Consumes all current and later messages of the queue.
     pub async fn arrivals(&self) -> anyhow::Result<Arrivals> {
         let arguments = BasicConsumeArguments::new(&self.name, "").manual_ack(false).finish();
         let (_, receiver) = self.channel.basic_consume_rx(arguments).await?;
         Ok(Arrivals(receiver))
     }
 
-    /// How many messages are in the queue.
+    /// Returns the number of messages in the queue.
     pub async fn len(&self) -> anyhow::Result<usize> {
         let passive = QueueDeclareArguments::durable_client_named(&self.name).passive(true).finish();
         let (_, count, _) = self.channel.queue_declare(passive).await?.context("no answer")?;
         Ok(usize::try_from(count)?)
     }
 
-    /// The events that are in the queue, which is empty then.
+    /// Returns the events in the queue, and removes them.
     pub async fn drain(&self) -> anyhow::Result<Vec<Arrival>> {
         let count = self.len().await?;
         let mut arrivals = self.arrivals().await?;
@@ -72,11 +72,11 @@ impl Queue {
     }
 }
 
-/// Events on their way.
+/// A consumer's events.
 pub struct Arrivals(UnboundedReceiver<ConsumerMessage>);
 
 impl Arrivals {
-    /// The next event.
+    /// Returns the next event.
     pub async fn next(&mut self) -> anyhow::Result<Arrival> {
         let message = self.0.recv().await.context("the connection ended")?;
         let body = String::from_utf8(message.content.context("a message without a body")?)?;
@@ -94,18 +94,18 @@ impl Arrivals {
 /// An event that has arrived.
 #[derive(Debug)]
 pub struct Arrival {
-    /// The resource that it is about.
+    /// The resource of the event.
     pub resource: String,
-    /// Its own id.
+    /// The id of the event.
     pub id: String,
     /// The whole body.
     pub body: String,
-    /// What AMQP tells beside it.
+    /// The AMQP properties.
     pub properties: BasicProperties,
 }
 
 impl Arrival {
-    /// Its headers.
+    /// Returns the AMQP headers.
     pub fn headers(&self) -> BTreeMap<String, String> {
         let headers = self.properties.headers().into_iter().flat_map(AsRef::as_ref);
         headers.map(|(name, value)| (name.to_string(), value.to_string())).collect()

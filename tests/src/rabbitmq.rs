@@ -1,4 +1,4 @@
-//! A real RabbitMQ of a test's own, from Debian's package: own ports, own data, own node.
+//! A real RabbitMQ for one test, from Debian's package, with its own ports, data and node.
 
 use std::fs;
 use std::io::Write as _;
@@ -19,29 +19,29 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-/// Where Debian keeps the programs that run as any user; those on the path insist on a user of their own.
+/// The directory of Debian's programs that run as any user. Those on the path require a user of their own.
 const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
 
-/// Runs programs until standard input closes, hence no longer than the test, no matter how that ends. All are in one
-/// process group.
+/// Runs the programs until standard input closes, so they end with the test, however the test ends. All are in one process
+/// group.
 const SUPERVISOR: &str = r#"epmd -address 127.0.0.1 & "$0" >server.log 2>&1 & cat >/dev/null; kill -9 0"#;
 
-/// How long a broker may take to start or stop: it needs its time where all processors are taken.
+/// How long a broker may take to start or stop. It is slow when all processors are busy.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Who may do everything.
+/// The user with all permissions.
 pub const USER: &str = "sentinel";
 
 /// The password of both users, with characters that URLs must encode.
 pub const PASSWORD: &str = "hunter2:/@%";
 
-/// The same, as URLs have it.
+/// The password in the encoding of URLs.
 pub const ENCODED_PASSWORD: &str = "hunter2%3A%2F%40%25";
 
-/// Who may publish to exchanges, but not declare any.
+/// The user that may publish to exchanges, but not declare any.
 pub const RESTRICTED_USER: &str = "restricted";
 
-/// A broker; dropping it ends its processes and deletes its data.
+/// A broker. Dropping it ends its processes and deletes its data.
 #[derive(Debug)]
 pub struct RabbitMq {
     dir: TempDir,
@@ -59,9 +59,9 @@ struct Ports {
 }
 
 impl RabbitMq {
-    /// The broker that the tests of one test binary share, if there is one; the first caller starts it.
+    /// Returns the broker that the tests of one test binary share, if there is one. The first call starts it.
     ///
-    /// Tests keep apart by the names of their exchanges and queues.
+    /// Each test uses its own names of exchanges and queues.
     ///
     /// # Panics
     /// If RabbitMQ is installed but does not start.
@@ -70,10 +70,10 @@ impl RabbitMq {
         SHARED.get_or_init(|| Self::start().expect("RabbitMQ starts")).as_ref()
     }
 
-    /// Starts a broker; none if RabbitMQ is not installed, which standard error tells.
+    /// Starts a broker. Returns `None` and prints a line on standard error if RabbitMQ is not installed.
     pub fn start() -> anyhow::Result<Option<Self>> {
         if !Path::new(PROGRAMS).join("rabbitmq-server").exists() {
-            // Not the macro, whose output is kept back from tests that pass.
+            // Not the macro: its output is captured for tests that pass.
             writeln!(
                 std::io::stderr(),
                 "SKIPPED: RabbitMQ is not installed (package rabbitmq-server); the publisher is not tested with it"
@@ -88,13 +88,13 @@ impl RabbitMq {
         Ok(Some(broker))
     }
 
-    /// Starts it again, with its data and on its ports, and waits until it serves.
+    /// Starts it again, with the same data and ports, and waits until it serves.
     pub fn resume(&mut self) -> anyhow::Result<()> {
         let mut command = self.command("sh");
         command.args(["-c", SUPERVISOR]).arg(Path::new(PROGRAMS).join("rabbitmq-server"));
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null());
         self.supervisor = Some(command.spawn().context("starting RabbitMQ")?);
-        // It opens the listener for TLS after the other: 44 ms later on a busy machine.
+        // The listener for TLS opens after the other: 44 ms later on a busy machine.
         self.wait("RabbitMQ serves", |broker| {
             [broker.ports.amqp, broker.ports.amqps]
                 .iter()
@@ -102,24 +102,24 @@ impl RabbitMq {
         })
     }
 
-    /// Lets it stop as operators do.
+    /// Stops it with SIGTERM, as an administrator does.
     pub fn stop(&mut self) -> anyhow::Result<()> {
         self.end(Signal::TERM)
     }
 
-    /// Ends it as a crash does.
+    /// Kills it, as a crash does.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         self.end(Signal::KILL)
     }
 
-    /// Writes to disk what was declared. By itself it does that up to two seconds later, and what is not there does not outlive a
-    /// crash.
+    /// Writes declarations to disk. RabbitMQ itself does that up to two seconds later, and a declaration that is not on disk is
+    /// lost in a crash.
     pub async fn remember(&self) -> anyhow::Result<()> {
         self.control(&["eval", "mnesia:sync_log()."]).await.map(drop)
     }
 
-    /// Runs `rabbitmqctl`, and returns what it prints. On a busy machine that takes longer than a client may be silent (heartbeats
-    /// come every 10 s), so that it runs beside the runtime of the test and not in place of it.
+    /// Runs `rabbitmqctl`, and returns its output. On a busy machine that takes longer than a client may be silent (heartbeats
+    /// are sent every 10 s), so it runs beside the runtime of the test and does not block it.
     pub async fn control(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let mut command = self.command(Path::new(PROGRAMS).join("rabbitmqctl"));
         command.args(arguments);
@@ -131,17 +131,17 @@ impl RabbitMq {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Lets it do nothing, not even to heartbeats, until [`thaw`](Self::thaw).
+    /// Freezes the broker, which then does not even send heartbeats, until [`thaw`](Self::thaw).
     pub fn freeze(&self) -> anyhow::Result<()> {
         self.signal(Signal::STOP)
     }
 
-    /// Lets a frozen broker go on.
+    /// Continues a frozen broker.
     pub fn thaw(&self) -> anyhow::Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// How many clients are connected, as the system sees it.
+    /// Returns the number of connected clients, as the operating system reports it.
     pub fn connections(&self) -> anyhow::Result<usize> {
         let port = format!(":{:04X}", self.ports.amqp);
         let established = fs::read_to_string("/proc/net/tcp")?
@@ -155,22 +155,22 @@ impl RabbitMq {
         Ok(established)
     }
 
-    /// Where it speaks AMQP.
+    /// Returns its address for AMQP.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.ports.amqp).into()
     }
 
-    /// The URL for the user who may do everything.
+    /// Returns the URL for the user with all permissions.
     pub fn url(&self) -> String {
         format!("amqp://{USER}:{ENCODED_PASSWORD}@{}/", self.address())
     }
 
-    /// The URL for the same user, over TLS.
+    /// Returns the URL for the same user, over TLS.
     pub fn tls_url(&self) -> String {
         format!("amqps://{USER}:{ENCODED_PASSWORD}@localhost:{}/%2F", self.ports.amqps)
     }
 
-    /// The certificate of the authority that signed its certificate, in PEM.
+    /// Returns the path of the CA certificate that signed its certificate, in PEM.
     pub fn certificate_authority(&self) -> PathBuf {
         self.dir.path().join("ca.pem")
     }
@@ -202,7 +202,7 @@ impl RabbitMq {
         Ok(())
     }
 
-    /// A program with the environment that leads it to this broker, and to no other.
+    /// Creates a command with the environment that leads to this broker, and to no other.
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let dir = self.dir.path();
         let mut command = Command::new(program);
@@ -239,12 +239,12 @@ impl Drop for RabbitMq {
 }
 
 impl Ports {
-    /// Ports that nobody listens on, below those that the system gives to whoever asks for any: they must be free each time
-    /// that the broker starts. The first of five is held for as long as the broker exists, so that no other test takes the rest
-    /// while the broker is down.
+    /// Finds ports that are not in use, below the range of ephemeral ports: they must be free each time that the broker starts.
+    /// The first of five stays bound as long as the broker exists, so that no other test takes the rest while the broker is
+    /// down.
     fn claim() -> anyhow::Result<Self> {
         let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok();
-        // Tests that start at once begin their search at different places.
+        // Tests that start at the same time begin their search at different ports.
         let blocks = (20_000..30_000).step_by(5).cycle().skip(std::process::id() as usize % 2000).take(2000);
         for first in blocks {
             if let Some(claim) = free(first)
@@ -307,7 +307,7 @@ fn configure(dir: &Path, ports: &Ports) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The password as RabbitMQ keeps it: a salt, and the hash of both.
+/// Returns the password as RabbitMQ stores it: a salt, and the hash of both.
 fn password_hash() -> String {
     let salt = *b"salt";
     let hash = Sha256::new().chain_update(salt).chain_update(PASSWORD).finalize();

@@ -1,4 +1,4 @@
-//! A server that says just what the test wants, byte for byte.
+//! A server that sends exactly what the test specifies, byte for byte.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Answers one request on each connection; an answer without end keeps no other waiting. It ends with the test.
+/// Answers one request on each connection. An endless answer does not block other connections. The server ends with the test.
 #[derive(Debug)]
 pub struct Raw {
     /// Its URL.
@@ -19,7 +19,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Answers the head of each request, as the answer sees fit.
+    /// Starts a server. The function gets the head of each request, and answers it.
     pub async fn start<A>(answer: impl Fn(String, TcpStream) -> A + Send + 'static) -> Self
     where
         A: Future<Output = std::io::Result<()>> + Send + 'static,
@@ -29,11 +29,11 @@ impl Raw {
         let heads = Arc::<Mutex<Vec<String>>>::default();
         let seen = Arc::clone(&heads);
         let serving = tokio::spawn(async move {
-            // A client that has heard enough hangs up: how an answer ends does not matter.
+            // A client that has read enough closes the connection, so errors at the end of an answer are ignored.
             let mut answers = JoinSet::new();
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut head = Vec::new();
-                // The first byte of TLS is answered at once: what follows has no such end.
+                // The first byte of TLS is answered at once: a TLS handshake has no empty line at its end.
                 while !head.ends_with(b"\r\n\r\n") && head != [0x16] {
                     match stream.read_u8().await {
                         Ok(byte) => head.push(byte),
@@ -48,7 +48,7 @@ impl Raw {
         Self { url, heads, serving }
     }
 
-    /// Answers everything with the same text.
+    /// Starts a server that answers every request with the same text.
     pub async fn saying(answer: impl Into<String>) -> Self {
         let answer = answer.into();
         Self::start(move |_, mut stream| {
@@ -58,7 +58,7 @@ impl Raw {
         .await
     }
 
-    /// The heads of the requests so far.
+    /// Returns the heads of the requests so far.
     pub fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
@@ -70,7 +70,7 @@ impl Drop for Raw {
     }
 }
 
-/// A whole answer of HTTP/1.1 with these further header lines.
+/// Returns a complete HTTP/1.1 answer with these additional header lines.
 pub fn answer(status: &str, headers: &[&str], body: &str) -> String {
     let headers: String = headers.iter().flat_map(|header| [header, "\r\n"]).collect();
     format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n{body}", body.len())

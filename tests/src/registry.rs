@@ -12,7 +12,7 @@ use crate::raw::{Raw, answer};
 /// `user:hunter2` in base64.
 pub const BASIC: &str = "dXNlcjpodW50ZXIy";
 
-/// What the stand-in's token service gives out.
+/// The token that the test registry's token service issues.
 pub const TOKEN: &str = "token-of-the-stand-in";
 
 /// The digest of an index.
@@ -27,14 +27,14 @@ pub const CONFIG: &str = "sha256:33333333333333333333333333333333333333333333333
 /// The head of a request.
 #[derive(Debug)]
 pub struct Head {
-    /// Such as `HEAD /v2/ocp/release/manifests/4.19.3`.
+    /// The request line, such as `HEAD /v2/ocp/release/manifests/4.19.3`.
     pub line: String,
-    /// By their names in lowercase.
+    /// The headers by their names in lowercase.
     pub headers: BTreeMap<String, String>,
 }
 
 impl Head {
-    /// Reads its text.
+    /// Parses the text of a head.
     pub fn read(text: &str) -> Self {
         let mut lines = text.lines();
         let line = lines.next().unwrap().strip_suffix(" HTTP/1.1").unwrap().to_owned();
@@ -43,29 +43,30 @@ impl Head {
         Self { line, headers }
     }
 
-    /// What it shows; `-` if nothing.
+    /// Returns the `Authorization` header; `-` if there is none.
     pub fn authorization(&self) -> &str {
         self.headers.get("authorization").map_or("-", String::as_str)
     }
 }
 
-/// Who is let in.
+/// The authentication that the registry requires.
 #[derive(Debug, Clone, Copy)]
 pub enum Guard {
-    /// Everybody.
+    /// None.
     Anybody,
-    /// Who has the right credentials: `user:hunter2`.
+    /// Basic authentication with `user:hunter2`.
     Basic,
-    /// Who has a token, which all get who show the right credentials or none. Its name in the answer.
+    /// A token. The token service issues it for the right credentials, or for none. The value is the field name in its answer.
     Bearer(&'static str),
 }
 
-/// A registry with the repository `ocp/release`, where `4.19.3`, `4.20.1` and `latest` are the index, and `odd` has no digest.
+/// Starts a registry with the repository `ocp/release`. Its tags `4.19.3`, `4.20.1` and `latest` are the index, and `odd` has
+/// no digest.
 pub async fn registry(guard: Guard) -> Raw {
     answering(move |head| respond(head, guard)).await
 }
 
-/// A server that gives whole answers.
+/// Starts a server that gives complete answers.
 pub async fn answering(respond: impl Fn(&Head) -> String + Clone + Send + 'static) -> Raw {
     Raw::start(move |head, mut stream| {
         let answer = respond(&Head::read(&head));
@@ -74,19 +75,19 @@ pub async fn answering(respond: impl Fn(&Head) -> String + Clone + Send + 'stati
     .await
 }
 
-/// What it was asked: the requests and what they showed.
+/// Returns the requests that it got, with their `Authorization` headers.
 pub fn asked(server: &Raw) -> Vec<String> {
     let heads = server.heads();
     let heads = heads.iter().map(|head| Head::read(head));
     heads.map(|head| format!("{} {}", head.line, head.authorization())).collect()
 }
 
-/// Its repository, as an image's name has it.
+/// Returns its repository, in the form of an image's name.
 pub fn repository(server: &Raw) -> String {
     server.url.replace("http://", "") + "/ocp/release"
 }
 
-/// What the registry answers.
+/// Returns the answer of the registry to a request.
 pub fn respond(head: &Head, guard: Guard) -> String {
     let basic = format!("Basic {BASIC}");
     if head.line.starts_with("GET /token?") {
@@ -120,7 +121,7 @@ pub fn respond(head: &Head, guard: Guard) -> String {
     answer("200 OK", &["Content-Type: application/json", &digest], &body)
 }
 
-/// The digest of what stands at a path, and what it is.
+/// Returns the digest and the content of a path.
 pub fn content(path: &str) -> Option<(&'static str, Value)> {
     let (kind, name) = path.split_once('/')?;
     let index = json!({ "schemaVersion": 2, "manifests": [{ "digest": MANIFEST }, { "digest": CONFIG }] });

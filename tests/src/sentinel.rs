@@ -1,6 +1,6 @@
-//! Configurations of Sentinels, and what they come to say.
+//! Configurations of Sentinels, and their status.
 //!
-//! Nothing answers at the addresses that they name, unless a test brings it: fleet and broker are out of reach.
+//! No server runs at the addresses that they name, unless a test starts one: fleet and broker are unreachable.
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::ground::eventually;
 
-/// A spec that is in order, of a Sentinel that polls often.
+/// Returns a valid spec of a Sentinel that polls often.
 pub fn spec() -> Value {
     json!({
         "resourceType": "clusters",
@@ -21,7 +21,7 @@ pub fn spec() -> Value {
     })
 }
 
-/// One SentinelConfig.
+/// A SentinelConfig.
 #[derive(Debug, Clone)]
 pub struct Config {
     api: Api<DynamicObject>,
@@ -29,13 +29,13 @@ pub struct Config {
 }
 
 impl Config {
-    /// The one of this name.
+    /// Returns the one with this name.
     pub fn new(client: &Client, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::erase::<SentinelConfig>(&());
         Self { api: Api::namespaced_with(client.clone(), namespace, &resource), name: name.to_owned() }
     }
 
-    /// Creates it, or tells why the API server refuses it.
+    /// Creates it, or returns why the API server rejects it.
     pub async fn create(&self, spec: &Value) -> kube::Result<Value> {
         let object = json!({
             "apiVersion": SentinelConfig::api_version(&()),
@@ -59,7 +59,7 @@ impl Config {
         Ok(())
     }
 
-    /// Its status.
+    /// Returns its status.
     pub async fn status(&self) -> anyhow::Result<SentinelConfigStatus> {
         let mut object = self.api.get(&self.name).await?;
         let status: Option<SentinelConfigStatus> = serde_json::from_value(object.data["status"].take())?;

@@ -1,4 +1,4 @@
-//! The world of one Sentinel: a configuration, and a fleet that is served over HTTP.
+//! The environment of one Sentinel: a configuration, and a fleet that is served over HTTP.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,7 +22,7 @@ use crate::sentinel::Config;
 
 /// Events that the broker confirmed.
 pub const PUBLISHED: &str = "hyperfleet_sentinel_events_published_total";
-/// Resources that were left alone.
+/// Resources that were skipped.
 pub const SKIPPED: &str = "hyperfleet_sentinel_resources_skipped_total";
 /// Resources of the list that was read last.
 pub const PENDING: &str = "hyperfleet_sentinel_pending_resources";
@@ -34,33 +34,34 @@ pub const API_ERRORS: &str = "hyperfleet_sentinel_api_errors_total";
 pub const BROKER_ERRORS: &str = "hyperfleet_sentinel_broker_errors_total";
 /// Events that were sent again.
 pub const REPUBLISHED: &str = "lockstep_sentinel_events_republished_total";
-/// Events that wait or are in flight.
+/// Events that are queued or in flight.
 const HELD: &str = "lockstep_queue_depth";
-/// Resources that could not be understood.
+/// Resources that could not be parsed.
 pub const MALFORMED: &str = "lockstep_sentinel_malformed_resources_total";
 
-/// The pages of the API hold this many.
+/// The number of resources in a page of the API.
 pub const PAGE: usize = 100;
 
 /// A namespace with a configuration, and the fleet that it names.
 pub struct World {
-    /// Access to the API server.
+    /// The client of the API server.
     pub client: Client,
-    /// Its namespace, after which the exchange is named, too.
+    /// The namespace; the exchange has the same name.
     pub namespace: String,
-    /// Its configuration.
+    /// The configuration.
     pub config: Config,
     dialect: Dialect,
     host: Host,
 }
 
 impl World {
-    /// A world with clusters that are all due, whose API is the released one. The exchange is named after the test.
+    /// Creates an environment with clusters that are all due and an API of the released dialect. The exchange is named after
+    /// the test.
     pub async fn new(test: &str, clusters: usize) -> anyhow::Result<Self> {
         Self::with(Dialect::Released, test, clusters).await
     }
 
-    /// The same with an API of this dialect.
+    /// Creates the same with an API of this dialect.
     pub async fn with(dialect: Dialect, test: &str, clusters: usize) -> anyhow::Result<Self> {
         let (client, namespace) = (Ground::embedded().client(), test.replace('_', "-"));
         let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -73,7 +74,7 @@ impl World {
         Ok(Self { client, namespace, config, dialect, host })
     }
 
-    /// A configuration whose first cycle is the only one.
+    /// Returns a configuration for a single cycle.
     pub fn spec(&self, broker: &str) -> Value {
         let dialect = match self.dialect {
             Dialect::Documented => "labels",
@@ -87,19 +88,19 @@ impl World {
         })
     }
 
-    /// The same, but cycle follows cycle.
+    /// Returns the same for cycles one after another.
     pub fn polling(&self, broker: &str) -> Value {
         let mut spec = self.spec(broker);
         spec["pollInterval"] = json!("100ms");
         spec
     }
 
-    /// The command of its Sentinel.
+    /// Returns the command of its Sentinel.
     pub fn command(&self) -> anyhow::Result<Command> {
         self.command_of("shard")
     }
 
-    /// The command of a Sentinel that goes by the configuration of this name.
+    /// Returns the command of a Sentinel that uses the configuration of this name.
     pub fn command_of(&self, config: &str) -> anyhow::Result<Command> {
         let mut command = Command::new(program()?);
         command
@@ -110,7 +111,7 @@ impl World {
         Ok(command)
     }
 
-    /// Starts a command, as [`World::command`] gives it, perhaps with more to it.
+    /// Starts a command from [`World::command`], possibly with additions.
     pub async fn start(&self, command: Command) -> anyhow::Result<Program> {
         Program::start(command, &Ground::embedded().kubeconfig()?).await
     }
@@ -120,10 +121,10 @@ impl World {
         self.start(self.command()?).await
     }
 
-    /// Starts a Sentinel by a command, and freezes the broker in the middle of its first cycle, which must be of more than
-    /// a hundred pages: thousands of events are in flight then that the broker does not confirm.
+    /// Starts a Sentinel with a command, and freezes the broker in the middle of its first cycle, which must have more than a
+    /// hundred pages. Then thousands of events are in flight that the broker does not confirm.
     pub async fn frozen_midway(&self, broker: &RabbitMq, command: Command) -> anyhow::Result<Program> {
-        // What is in its queues is to outlive whatever comes.
+        // The content of the queues must survive a crash.
         broker.remember().await?;
         self.state().answer_only(50);
         let sentinel = self.start(command).await?;
@@ -134,23 +135,23 @@ impl World {
         Ok(sentinel)
     }
 
-    /// What the fleet's host serves.
+    /// Returns the state of the fleet's host.
     pub fn state(&self) -> &State {
         self.host.state()
     }
 
-    /// The ids of all clusters, in order.
+    /// Returns the ids of all clusters, in order.
     pub fn ids(&self) -> Vec<String> {
         self.state().with_fleet(|fleet| fleet.resources(Kind::Cluster).map(|row| row.id.clone()).collect())
     }
 }
 
-/// A time at which whatever was reported is due by now.
+/// Returns a time one hour ago: every resource reported then is due now.
 pub fn an_hour_ago() -> anyhow::Result<Timestamp> {
     Ok(Timestamp::now().checked_sub(SignedDuration::from_hours(1))?)
 }
 
-/// Waits until a metric has come so far.
+/// Waits until a metric has reached the goal.
 pub async fn reaches(sentinel: &Program, metric: &str, goal: u64) -> anyhow::Result<u64> {
     eventually(metric, async || {
         let value = sentinel.metric(metric, "").await?;
@@ -160,7 +161,7 @@ pub async fn reaches(sentinel: &Program, metric: &str, goal: u64) -> anyhow::Res
     .await
 }
 
-/// Waits until the first cycle has ended, which publishes so many events, for as long as it moves.
+/// Waits until the first cycle has ended and published this many events. The timeout starts again with each thousand.
 pub async fn first_cycle_publishes(sentinel: &Program, events: u64) -> anyhow::Result<()> {
     for goal in (0..=events).step_by(1000) {
         reaches(sentinel, PUBLISHED, goal).await?;
@@ -174,7 +175,7 @@ pub async fn a_cycle_passes(sentinel: &Program) -> anyhow::Result<()> {
     reaches(sentinel, CYCLES, ended + 2).await.map(drop)
 }
 
-/// Collects what arrives until all of these have.
+/// Collects the arriving events until all of these have arrived.
 pub async fn arrive(arrivals: &mut Arrivals, awaited: &[String]) -> anyhow::Result<BTreeSet<String>> {
     let mut arrived = BTreeSet::new();
     let all = async {

@@ -1,4 +1,4 @@
-//! Definitions of the kinds around our controllers, as their makers publish them.
+//! The CRDs of the kinds around our controllers, as their projects publish them.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,14 +8,14 @@ use lockstep_core::yaml;
 use lockstep_sim::external::{self, System};
 use serde_json::Value;
 
-/// Names a folder with them.
+/// The environment variable that names the folder of the upstream CRDs.
 const UPSTREAM: &str = "LOCKSTEP_UPSTREAM_CRDS";
 
-/// Upstream's definitions of the kinds that the worlds serve, if they are at hand; else the worlds' own.
+/// Returns the upstream CRDs of the kinds that the models serve, if they are available; otherwise those of the models.
 pub fn definitions(systems: &[System]) -> anyhow::Result<Vec<Value>> {
     let ours = external::definitions(systems);
     let Some(folder) = std::env::var_os(UPSTREAM) else {
-        // Not the macro, whose output is kept back from tests that pass.
+        // Not the macro: its output is captured for tests that pass.
         let told = "SKIPPED: upstream's definitions, of which";
         let _ = writeln!(std::io::stderr(), "{told} {UPSTREAM} names no folder; the worlds' own are used");
         return Ok(ours);

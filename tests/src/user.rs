@@ -1,4 +1,4 @@
-//! Whoever uses a cluster: makes objects, changes them and waits for what comes of it.
+//! A user of a cluster: creates and changes objects, and waits for the results.
 
 use anyhow::{Context as _, bail, ensure};
 use http::{Method, Request};
@@ -10,7 +10,7 @@ use crate::ground::eventually;
 /// A user with a client.
 #[derive(Clone)]
 pub struct User {
-    /// How the cluster is reached.
+    /// The client of the cluster.
     pub client: Client,
 }
 
@@ -36,14 +36,14 @@ impl User {
         Ok(())
     }
 
-    /// Asks for an object to be deleted.
+    /// Requests the deletion of an object.
     pub async fn delete(&self, kind: &str, namespace: &str, name: &str) -> anyhow::Result<()> {
         let path = format!("{}/{name}", collection(kind, namespace)?);
         self.send(Method::DELETE, &path, "application/json", &Value::Null).await.map(drop)?;
         Ok(())
     }
 
-    /// An object; none if there is none.
+    /// Returns an object; `None` if it does not exist.
     pub async fn get(&self, kind: &str, namespace: &str, name: &str) -> anyhow::Result<Option<Value>> {
         let path = format!("{}/{name}", collection(kind, namespace)?);
         match self.send(Method::GET, &path, "application/json", &Value::Null).await {
@@ -53,14 +53,14 @@ impl User {
         }
     }
 
-    /// All objects of a kind in a namespace.
+    /// Returns all objects of a kind in a namespace.
     pub async fn list(&self, kind: &str, namespace: &str) -> anyhow::Result<Vec<Value>> {
         let path = collection(kind, namespace)?;
         let list = self.send(Method::GET, &path, "application/json", &Value::Null).await?;
         Ok(list["items"].as_array().cloned().unwrap_or_default())
     }
 
-    /// Waits until an object is as it should be, and returns it.
+    /// Waits until an object meets a condition, and returns it.
     pub async fn until(
         &self,
         what: &str,
@@ -98,12 +98,12 @@ impl User {
         Ok(said(&object, condition).1)
     }
 
-    /// The events about an object of this name, as `type reason: note`.
+    /// Returns the events about an object of this name, as `type reason: note`.
     pub async fn events(&self, namespace: &str, name: &str) -> anyhow::Result<Vec<String>> {
         Ok(self.counted_events(namespace, name).await?.into_iter().map(|(event, _)| event).collect())
     }
 
-    /// The same, each with how often it has happened.
+    /// Returns the same with the count of each.
     pub async fn counted_events(&self, namespace: &str, name: &str) -> anyhow::Result<Vec<(String, u64)>> {
         let events = self.list("Event", namespace).await?;
         let about = events.iter().filter(|event| event["regarding"]["name"] == name);
@@ -116,7 +116,7 @@ impl User {
     }
 }
 
-/// The status and reason of a condition, and its message.
+/// Returns the status and reason of a condition, and its message.
 fn said(object: &Value, condition: &str) -> (String, String) {
     let conditions = object["status"]["conditions"].as_array();
     let found = conditions.into_iter().flatten().find(|it| it["type"] == condition);
@@ -124,7 +124,7 @@ fn said(object: &Value, condition: &str) -> (String, String) {
     (format!("{}/{}", text("status"), text("reason")), text("message"))
 }
 
-/// The path of a kind's collection.
+/// Returns the path of a kind's collection.
 fn collection(kind: &str, namespace: &str) -> anyhow::Result<String> {
     let (api, plural) = match kind {
         "NamespaceClassBinding" => ("apis/namespaceclass.akuity.io/v1alpha1", "namespaceclassbindings"),

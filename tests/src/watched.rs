@@ -1,4 +1,4 @@
-//! A controller in this process, with all that it asks for and tells.
+//! A controller in this process, with a record of its requests and notes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tower::util::MapRequestLayer;
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
-/// A controller that runs; it stops when this is dropped.
+/// A running controller; it stops when this is dropped.
 #[derive(Debug)]
 pub struct Watched {
     metrics: Metrics,
@@ -60,7 +60,7 @@ impl Watched {
         Ok(Self { metrics, requests, notes, _running: trigger })
     }
 
-    /// The objects that it has looked at, as `namespace/name`, and how long each time took.
+    /// Returns its reconciles so far: each object as `namespace/name`, with the duration.
     pub fn passes(&self) -> Vec<(String, Duration)> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let pass = |note: &Note| match note {
@@ -72,19 +72,19 @@ impl Watched {
         notes.iter().filter_map(pass).collect()
     }
 
-    /// How often it has looked at one.
+    /// Returns the number of its reconciles of one object.
     pub fn passes_of(&self, namespace: &str, name: &str) -> usize {
         let object = format!("{namespace}/{name}");
         self.passes().iter().filter(|(of, _)| *of == object).count()
     }
 
-    /// How much it has asked for so far: of everything, and what of it were writes.
+    /// Returns the number of its requests so far, and how many of them were writes.
     pub fn requests(&self) -> (usize, usize) {
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         (requests.len(), requests.iter().filter(|line| !line.starts_with("GET ")).count())
     }
 
-    /// Its writes so far into namespaces whose names begin so, as methods and paths.
+    /// Returns its writes so far into namespaces whose names have this prefix, as methods and paths.
     pub fn writes(&self, namespaces: &str) -> Vec<String> {
         let within = format!("/namespaces/{namespaces}");
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +92,7 @@ impl Watched {
         requests.iter().filter(is_write).cloned().collect()
     }
 
-    /// Everything that it has told: notes and metrics.
+    /// Returns everything that it has reported: notes and metrics.
     pub fn told(&self) -> anyhow::Result<String> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(format!("{notes:?}\n{}", String::from_utf8(self.metrics.encode()?)?))

@@ -1,7 +1,7 @@
-//! The DPUService controller with a real Argo CD, which deploys charts from a chart repository to real API servers.
+//! Tests the DPUService controller with a real Argo CD, which deploys charts from a chart repository to real API servers.
 //!
-//! The tests are skipped where Argo CD is not built, because that takes minutes. One table of states of Applications runs on Argo CD and on
-//! its model; the model needs nothing that is built.
+//! The tests are skipped if Argo CD is not built, because the build takes minutes. One table of states of Applications runs on
+//! Argo CD and on its model; the model needs no build.
 
 #[path = "argocd/alike.rs"]
 mod alike;
@@ -35,10 +35,10 @@ const SERVICES: &str = "dpu-services";
 const FIRST: &str = "dpu-cluster-01";
 const SECOND: &str = "dpu-cluster-02";
 
-/// The longest time from the return of a cluster until it has the change that it missed.
+/// The maximum time from the return of a cluster until it has the change that it missed.
 const CATCH_UP: Duration = Duration::from_mins(2);
 
-/// The longest time that a sync may block a change, and some more.
+/// The maximum time that a sync may block a change, with a margin.
 const BLOCKED: Duration = Duration::from_mins(7);
 
 /// A management cluster with DPF, Argo CD and the controller, and two DPU clusters.
@@ -54,7 +54,7 @@ struct Environment {
 }
 
 impl Environment {
-    /// Starts everything; none if Argo CD is not built.
+    /// Starts all components. Returns `None` if Argo CD is not built.
     async fn start() -> anyhow::Result<Option<Self>> {
         let Some(built) = argocd::built()? else { return Ok(None) };
         let (plane, first, second) = tokio::join!(
@@ -84,7 +84,7 @@ impl Environment {
         Ok(Some(Self { user, config, controller, argo, charts, clusters, _dpf: dpf, _plane: plane }))
     }
 
-    /// Replaces the controller by a new one with an empty cache.
+    /// Replaces the controller with a new one that has an empty cache.
     fn restart_controller(&mut self) -> anyhow::Result<()> {
         self.controller = None;
         self.controller = Some(Watched::start("dpuservice", self.config.clone())?);
@@ -159,7 +159,7 @@ impl Environment {
         self.user.merge("DPUCluster", DPF, &cluster.name, &patch).await
     }
 
-    /// Waits until Argo CD has retried the sync of an Application so many times.
+    /// Waits until Argo CD has retried the sync of an Application this many times.
     async fn is_retried(&self, application: &str, times: u64) -> anyhow::Result<Value> {
         within(BLOCKED, &format!("{application} is retried {times} times"), async || {
             let found = self.application(application).await?;
@@ -176,7 +176,7 @@ impl Environment {
             .with_context(|| format!("there is no {name}"))
     }
 
-    /// All writes of the controller, except Events.
+    /// Returns all writes of the controller, except Events.
     fn writes(&self) -> Vec<String> {
         let writes = |within| self.controller.iter().flat_map(move |controller| controller.writes(within));
         writes(ARGO_NAMESPACE).chain(writes(SERVICES)).filter(|line| !line.contains("/events")).collect()
@@ -211,7 +211,7 @@ fn is_nightly() -> bool {
     std::env::var("LOCKSTEP_TIER").is_ok_and(|tier| tier == "nightly")
 }
 
-/// Each test takes all processors.
+/// Each test uses all processors, so only one runs at a time.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread")]
@@ -235,7 +235,7 @@ async fn the_model_does_what_the_table_says() -> anyhow::Result<()> {
     alike::Bench::model().await?.passes_the_table().await
 }
 
-/// Cases in which the controller or Argo CD waits for minutes.
+/// Tests cases in which the controller or Argo CD waits for minutes.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_outages_and_hooks_come_to_an_end() -> anyhow::Result<()> {
     if !is_nightly() {
@@ -251,13 +251,13 @@ async fn run_long(environment: &Environment) -> anyhow::Result<()> {
     step("a_service_is_rolled_out", a_service_is_rolled_out(environment)).await?;
     let ends = a_change_ends_a_sync(environment, "hangingHook", BLOCKED);
     step("a_change_ends_a_sync that waits for a hook", ends).await?;
-    // By itself, Argo CD gives up after five attempts.
+    // Argo CD itself stops after five attempts.
     step("a_cluster_catches_up", a_cluster_catches_up(environment, 6)).await?;
     step("nothing_is_left", nothing_is_left(environment)).await
 }
 
 async fn run(environment: &mut Environment) -> anyhow::Result<()> {
-    // The first sync on a cluster: it creates the namespace, which Argo CD lists before the hook.
+    // This is the first sync on a cluster. It creates the namespace, which Argo CD lists before the hook.
     step(
         "a_hanging_hook_is_reported_and_ended_by_deletion",
         a_hanging_hook_is_reported_and_ended_by_deletion(environment),
@@ -303,7 +303,7 @@ async fn a_change_is_deployed(environment: &Environment) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An object that is deleted on a cluster is created again.
+/// Deletes an object on a cluster. Argo CD creates it again.
 async fn drift_is_corrected(environment: &Environment) -> anyhow::Result<()> {
     environment.clusters[1].delete_settings(SERVICES, "hbn").await?;
     environment.runs_everywhere("hbn", "1.1.0", "second").await
@@ -315,7 +315,7 @@ async fn a_failed_hook_is_reported(environment: &Environment) -> anyhow::Result<
     let expected = "PostSync hook Job checked-check failed: Job has reached the specified backoff limit";
     ensure!(message.contains(expected), "{message}");
     environment.condition("checked", "Ready", "False/Failure").await?;
-    // The cause of the failure is fixed on the clusters: the next attempt succeeds.
+    // The clusters no longer cause the failure, so the next attempt succeeds.
     for cluster in &environment.clusters {
         cluster.let_jobs_complete(Some(true));
     }
@@ -329,7 +329,7 @@ async fn a_failed_hook_is_reported(environment: &Environment) -> anyhow::Result<
 async fn a_hanging_hook_is_reported_and_ended_by_deletion(environment: &Environment) -> anyhow::Result<()> {
     let hooks =
         [("early", "PreSync", "pre-install,pre-upgrade"), ("late", "PostSync", "post-install,post-upgrade")];
-    // Of two that create the namespace at once, one fails, and is tried again.
+    // If two syncs create the namespace at the same time, one fails and is retried.
     for (name, _, events) in hooks {
         environment.create_service(name, &json!({ "hangingHook": true, "hookEvents": events })).await?;
     }
@@ -368,7 +368,7 @@ async fn a_cluster_catches_up(environment: &Environment, attempts: u64) -> anyho
         Ok(())
     })
     .await?;
-    // Attempts that fail alike are not reported one by one.
+    // Repeated identical failures are not reported one by one.
     let before = environment.writes();
     environment.is_retried("hbn-02", attempts).await?;
     let after = environment.writes();
@@ -405,7 +405,7 @@ async fn a_cluster_leaves_and_joins(environment: &Environment) -> anyhow::Result
     environment.runs_everywhere("hbn", "1.2.0", "third").await
 }
 
-/// Kills each process in the middle of a change and starts it again.
+/// Kills each process during a change and starts it again.
 async fn restarts_lose_no_change(environment: &mut Environment) -> anyhow::Result<()> {
     for (number, restart) in [
         |environment: &mut Environment| environment.argo.restart_controller(),
@@ -424,7 +424,7 @@ async fn restarts_lose_no_change(environment: &mut Environment) -> anyhow::Resul
     Ok(())
 }
 
-/// Argo CD goes on writing: one chart does not exist, and its error message differs at each comparison.
+/// Argo CD continues to write: one chart does not exist, and its error message differs at each comparison.
 async fn at_rest_nothing_is_written(environment: &Environment) -> anyhow::Result<()> {
     environment.create_service("missing", &json!({})).await?;
     environment.change("missing", &json!({ "source": { "version": "9.9.9" } })).await?;
@@ -461,8 +461,8 @@ async fn are_compared(environment: &Environment, names: &[String]) -> anyhow::Re
     .await
 }
 
-/// A sync is terminated when the spec has changed, because Argo CD retries only with the source that it began with: between two attempts at
-/// once, and one whose hook hangs some time later.
+/// A sync is terminated when the spec has changed, because Argo CD retries only with the source of its first attempt. Between
+/// two attempts this happens at once; a sync with a hanging hook is terminated some time later.
 async fn a_change_ends_a_sync(environment: &Environment, hook: &str, limit: Duration) -> anyhow::Result<()> {
     let name = "changed";
     environment.create_service(name, &json!({ "greeting": "first", hook: true })).await?;

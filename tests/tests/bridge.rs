@@ -1,5 +1,5 @@
-//! The Bridge with the worlds around it, on the embedded API server and on a real one, which has the definitions of
-//! upstream if `LOCKSTEP_UPSTREAM_CRDS` names a folder with them.
+//! Tests the Bridge with models of the systems around it, on the embedded API server and on a real one. The real one has the
+//! upstream CRDs if `LOCKSTEP_UPSTREAM_CRDS` names a folder with them.
 
 #[path = "bridge/lifecycle.rs"]
 mod lifecycle;
@@ -8,7 +8,7 @@ mod validation;
 
 use lockstep_tests::bridge::Site;
 
-/// Runs each test on both grounds, as a tenant of its own.
+/// Runs each test on both backends, as a tenant of its own.
 macro_rules! on_both_grounds {
     ($($module:ident::$test:ident = $number:literal),* $(,)?) => {
         mod embedded {

@@ -1,6 +1,6 @@
-//! Bridges at the API server: what it takes, refuses, fills in and shows, on the embedded one and on a real one.
+//! Tests bridges at the API server: what it accepts, rejects, defaults and shows, on the embedded one and on a real one.
 //!
-//! Each table of cases is written once and has one snapshot, so both servers give the same verdicts in the same words.
+//! Each table of cases exists once and has one snapshot, so both servers give the same results in the same words.
 
 use anyhow::ensure;
 use kube::CustomResourceExt as _;
@@ -19,7 +19,7 @@ mod status;
 #[path = "bridge_admission/update.rs"]
 mod update;
 
-/// Runs each test on both grounds.
+/// Runs each test on both backends.
 macro_rules! on_both_grounds {
     ($($module:ident::$test:ident),* $(,)?) => {
         mod embedded {
@@ -70,7 +70,7 @@ async fn real(test: &str) -> anyhow::Result<Court> {
     Court::real(&DPFHCPBridge::crd(), bridge(Some(spec())), test).await
 }
 
-/// A spec that is in order, with a load balancer.
+/// Returns a valid spec with a load balancer.
 fn spec() -> Value {
     json!({
         "dpuClusterRef": {"name": "dpu", "namespace": "dpf-operator-system"},
@@ -87,7 +87,7 @@ fn spec() -> Value {
     })
 }
 
-/// The DPFHCPBridge with a spec, or without one.
+/// Returns the DPFHCPBridge with a spec, or without one.
 fn bridge(spec: Option<Value>) -> Value {
     let mut object = json!({
         "apiVersion": "dpf.hcp.bridge.com/v1alpha1",

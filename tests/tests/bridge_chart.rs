@@ -1,4 +1,5 @@
-//! The Bridge in the Helm chart: what it renders, whether a real API server takes it, and what its account may do.
+//! Tests the Bridge in the Helm chart: its rendered objects, whether a real API server accepts them, and the permissions of its
+//! account.
 
 #[path = "bridge_chart/account.rs"]
 mod account;
@@ -24,7 +25,7 @@ namespaceclass: {enabled: false}
 bridge: {enabled: true}
 ";
 
-/// What the account may do anywhere.
+/// The permissions of the account in all namespaces.
 const GRANTED: [Grant; 15] = [
     ("list watch patch", "dpf.hcp.bridge.com", "dpfhcpbridges", ""),
     ("update", "dpf.hcp.bridge.com", "dpfhcpbridges/finalizers", ""),
@@ -43,7 +44,7 @@ const GRANTED: [Grant; 15] = [
     ("create patch", "events.k8s.io", "events", ""),
 ];
 
-/// All that is to be granted.
+/// Returns all permissions that must be granted.
 fn wanted() -> BTreeSet<String> {
     GRANTED.into_iter().flat_map(access::words).collect()
 }
@@ -131,7 +132,7 @@ fn the_alert_about_watches_knows_that_metallb_may_be_missing() {
     assert!(ALERTS.contains(&format!("unless on (kind, class) lockstep_watch_errors_total{missing}")));
 }
 
-/// The API server itself is asked, with the chart installed, in the words of the controller's requests.
+/// Queries the API server for each permission, with the chart installed.
 #[tokio::test]
 async fn the_account_may_do_this_and_no_more() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;

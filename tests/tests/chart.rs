@@ -1,4 +1,4 @@
-//! The Helm chart: what it renders, whether a real API server takes it, and whether the operator can live on the
+//! Tests the Helm chart: its rendered objects, whether a real API server accepts them, and whether the operator works with the
 //! permissions that it grants.
 
 #[path = "chart/account.rs"]
@@ -80,7 +80,7 @@ async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyh
     Ok(())
 }
 
-/// Helm reads YAML 1.1, by which `123` is a number, and `on` and `no` are booleans.
+/// Helm parses YAML 1.1, in which `123` is a number, and `on` and `no` are booleans.
 #[tokio::test]
 async fn names_stay_text() -> anyhow::Result<()> {
     let values = "
@@ -108,7 +108,7 @@ fn pods_meet_the_restricted_standard_and_carry_the_version_of_the_workspace() ->
     let deployment = only(&objects, "Deployment")?;
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
-    // No user and no group: OpenShift's restricted-v2 refuses those that are not of the namespace's own range.
+    // No user and no group: OpenShift's restricted-v2 rejects those outside of the namespace's own range.
     assert_eq!(
         pod["securityContext"],
         json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}})
@@ -123,7 +123,7 @@ fn pods_meet_the_restricted_standard_and_carry_the_version_of_the_workspace() ->
     Ok(())
 }
 
-/// Two pages have values that mount something: for a recording, and for the authority of a registry.
+/// Two pages have values with volumes: for a recording, and for the CA certificate of a registry.
 #[test]
 fn documented_volumes_are_where_they_are_needed() -> anyhow::Result<()> {
     for (page, directory) in [("replay.md", "/recordings"), ("bridge.md", "/etc/registry")] {
@@ -162,7 +162,7 @@ fn only_what_is_switched_on_is_defined() -> anyhow::Result<()> {
         anyhow::Ok(groups.collect::<BTreeSet<_>>())
     };
     let set = |groups: &[&str]| groups.iter().map(|&group| group.to_owned()).collect::<BTreeSet<_>>();
-    // The chart makes SentinelConfigs, so that Helm must know them before it looks at anything else.
+    // The chart creates SentinelConfigs, so Helm must always install their CRD first.
     let (sentinel, classes) = ("hyperfleet.redhat.com", "namespaceclass.akuity.io");
     let (bridge, service) = ("dpf.hcp.bridge.com", "svc.dpu.nvidia.com");
     assert_eq!(defined("{}")?, set(&[sentinel, classes]));
@@ -178,7 +178,7 @@ fn only_what_is_switched_on_is_defined() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The specifications name Kubernetes 1.27 and 1.28; one of the CRDs needs more.
+/// The specifications name Kubernetes 1.27 and 1.28; one of the CRDs needs a later version.
 #[test]
 fn it_installs_on_the_oldest_kubernetes_that_is_named() -> anyhow::Result<()> {
     let render = |version: &str, values: &str| {
@@ -198,7 +198,7 @@ fn it_installs_on_the_oldest_kubernetes_that_is_named() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Helm itself, against an API server: the CRDs come, are upgraded and stay, with the objects of their kinds.
+/// Tests Helm itself with an API server: the CRDs are installed, upgraded and kept, with the objects of their kinds.
 #[tokio::test]
 async fn helm_installs_upgrades_and_keeps_definitions() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;
@@ -227,7 +227,7 @@ async fn helm_installs_upgrades_and_keeps_definitions() -> anyhow::Result<()> {
     });
     eventually("classes are served", async || apply(&client, &class).await.map(drop)).await?;
 
-    // As an older chart had left it.
+    // Restore the state of an older chart.
     let older = json!([{"op": "remove", "path": "/spec/names/categories"}]);
     let older = Patch::<()>::Json(serde_json::from_value(older)?);
     crds.patch(classes, &PatchParams::default(), &older).await?;
@@ -243,7 +243,7 @@ async fn helm_installs_upgrades_and_keeps_definitions() -> anyhow::Result<()> {
     assert!(kept.metadata.deletion_timestamp.is_none());
     assert!(apply(&client, &class).await.is_ok());
 
-    // What others have defined is left alone.
+    // CRDs of other owners are not changed.
     let foreign: CustomResourceDefinition = {
         let set = lockstep_crds::all().into_iter().find(|set| set.controller == "dpuservice");
         set.and_then(|set| set.crds.into_iter().next()).context("no CRD of DPUServices")?
@@ -289,7 +289,7 @@ fn values_that_mean_nothing_are_refused_by_name() -> anyhow::Result<()> {
 #[test]
 fn values_that_mean_something_are_taken() -> anyhow::Result<()> {
     for values in [
-        // Where another chart depends on this one on this condition, the value is handed down.
+        // If another chart has this one as a dependency with this condition, Helm passes the value on.
         "enabled: true",
         "log: {level: trace}",
         "log: {level: \"warn,lockstep_shell=debug\"}",
@@ -325,7 +325,7 @@ fn the_chart_has_the_version_of_the_workspace() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `OwnerReferencesPermissionEnforcement` asks for these; the test control plane does not have it on.
+/// `OwnerReferencesPermissionEnforcement` requires these permissions; it is not enabled on the test control plane.
 #[tokio::test]
 async fn owner_references_may_block_the_deletion_of_owners() -> anyhow::Result<()> {
     let client = ControlPlane::shared().client().await?;
@@ -342,7 +342,7 @@ async fn owner_references_may_block_the_deletion_of_owners() -> anyhow::Result<(
     Ok(())
 }
 
-/// A chart's roles are aggregated by a controller, as the built-in ones are.
+/// A controller aggregates the chart's roles into the built-in ones.
 #[tokio::test]
 async fn who_may_view_a_namespace_may_read_its_binding_and_no_more() -> anyhow::Result<()> {
     let client = ControlPlane::shared().client().await?;

@@ -1,4 +1,5 @@
-//! Programs written with Kubernetes' own libraries see the same on the embedded API server as on a real kube-apiserver.
+//! Tests that programs with Kubernetes' own libraries get the same results on the embedded API server as on a real
+//! kube-apiserver.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use lockstep_tests::control_plane::{self, ControlPlane};
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
-/// What one of the programs prints on this API server.
+/// Returns the output of one of the programs on this API server.
 async fn printed(program: &str, kubeconfig: &Path) -> anyhow::Result<String> {
     let clients = spawn_blocking(control_plane::clients).await??;
     let output = Command::new(clients).arg(program).arg(kubeconfig).kill_on_drop(true).output().await?;

@@ -1,4 +1,4 @@
-//! The API server model answers as a real kube-apiserver does.
+//! Tests that the API server model answers as a real kube-apiserver does.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use lockstep_tests::control_plane::ControlPlane;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use tokio::runtime::Runtime;
 
-/// How many generated sequences of each kind are compared unless `PROPTEST_CASES` says otherwise; in the tier `nightly`
-/// twenty times as many.
+/// The number of generated sequences of each kind, unless `PROPTEST_CASES` sets another; twenty times as many in the tier
+/// `nightly`.
 const SEQUENCES: u32 = 120;
 
-/// How many requests are compared at least, so that no suite passes that compares nothing. What is written by hand and
-/// follows from the kinds is always the same; what is generated changes with the generator.
+/// The number of compared requests, so that no suite passes that compares nothing. The numbers of the hand-written scenarios
+/// and of the lifecycles are exact. The number of generated requests is a minimum, because it changes with the generator.
 const HAND_WRITTEN: usize = 1205;
 const BUILT_IN_LIVES: usize = 2047;
 const OWN_LIVES: usize = 273;
 const GENERATED: usize = 1400;
 
-/// The hand-written scenarios, in the order of their names; `SCENARIO` picks one.
+/// Returns the hand-written scenarios, in the order of their names; `SCENARIO` picks one.
 fn scenarios() -> anyhow::Result<Vec<PathBuf>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
     let picked = std::env::var_os("SCENARIO");
@@ -62,7 +62,7 @@ async fn the_lives_of_our_own_kinds_agree() -> anyhow::Result<()> {
     lives_agree(&own_lives()?, &own_definitions(), OWN_LIVES).await
 }
 
-/// Compares lives, each on a model of its own; `SCENARIO` picks one.
+/// Compares lifecycles, each on a model of its own; `SCENARIO` picks one.
 async fn lives_agree(
     lives: &[Scenario],
     definitions: &[CustomResourceDefinition],
@@ -85,7 +85,7 @@ async fn lives_agree(
     Ok(())
 }
 
-/// Nothing disagrees, and all was compared, unless one scenario was picked.
+/// Checks that there are no differences, and that all requests were compared, unless one scenario was picked.
 #[expect(clippy::print_stdout, reason = "the figures belong to what the test tells")]
 fn settle(report: &Report, requests: usize) {
     println!("{} requests compared, {} disagreements", report.compared, report.disagreements.len());
@@ -113,7 +113,7 @@ fn generated_sequences_about_widgets_agree() -> anyhow::Result<()> {
     sequences_agree("widgets", WIDGETS)
 }
 
-/// Compares sequences, the same in every run, each in a namespace of its own; a failing one is shrunk.
+/// Compares sequences, the same in every run, each in a namespace of its own. A failing sequence is shrunk.
 #[expect(clippy::print_stdout, reason = "the figures belong to what the test tells")]
 fn sequences_agree(name: &str, kind: Kind) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;

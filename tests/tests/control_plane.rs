@@ -1,4 +1,4 @@
-//! The real control plane does what tests need of it.
+//! Tests that the real control plane has what other tests require.
 
 #[path = "control_plane/owner.rs"]
 mod owner;

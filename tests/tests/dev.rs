@@ -1,4 +1,4 @@
-//! What the README promises: `lockstep dev`, and kubectl in another terminal.
+//! Tests what the README promises: `lockstep dev`, and kubectl in another terminal.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use lockstep_tests::ground::eventually;
 use lockstep_tests::program::program;
 use serde_json::{Value, json};
 
-/// A running `lockstep dev`, and kubectl; killed when dropped.
+/// A running `lockstep dev`, and kubectl. The process is killed when dropped.
 struct Dev {
     process: Child,
     kubectl: PathBuf,
@@ -19,7 +19,7 @@ struct Dev {
 }
 
 impl Dev {
-    /// Starts it and waits until it has told what to try.
+    /// Starts it and waits until it has printed the commands to try.
     fn start(controllers: &str) -> anyhow::Result<(Self, String)> {
         let directory = tempfile::tempdir()?;
         let mut process = Command::new(program()?)
@@ -33,19 +33,19 @@ impl Dev {
             told += &lines.next().context("it ended")??;
             told.push('\n');
         }
-        // All that it prints is read, so that the pipe never fills up.
+        // All output is read, so that the pipe never fills up.
         std::thread::spawn(move || lines.for_each(drop));
         Ok((Self { process, kubectl: control_plane::kubectl()?, directory }, told))
     }
 
-    /// Runs kubectl as the user is told to; gives what it prints, or what is wrong.
+    /// Runs a kubectl command from the output. Returns its output or its error.
     fn kubectl(&self, line: &str, input: &Value) -> anyhow::Result<String> {
         let mut kubectl = Command::new(&self.kubectl)
             .args(["--kubeconfig", "lockstep.kubeconfig"])
             .args(line.split_whitespace())
             .env("HOME", self.directory.path())
             .current_dir(self.directory.path())
-            // Who reads nothing may end before it is written.
+            // A process that reads no input may end before the input is written.
             .stdin(if input.is_null() { Stdio::null() } else { Stdio::piped() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -63,7 +63,7 @@ impl Dev {
         self.kubectl(line, &Value::Null)
     }
 
-    /// The names of what is in a namespace, as `configmap/settings`.
+    /// Returns the names of the objects in a namespace, as `configmap/settings`.
     fn names(&self, namespace: &str) -> anyhow::Result<Vec<String>> {
         let found = self
             .try_kubectl(&format!("get configmaps,serviceaccounts --namespace {namespace} --output name"))?;
@@ -75,7 +75,7 @@ impl Dev {
 
 impl Drop for Dev {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -137,7 +137,7 @@ async fn kubectl_creates_labels_switches_updates_and_removes() -> anyhow::Result
     }
     let classes = dev.try_kubectl("get namespaceclasses")?;
     assert!(classes.lines().next().is_some_and(|head| head.contains("VALID")), "{classes}");
-    // The binding goes after what it holds.
+    // The binding is deleted after its objects.
     eventually("the binding is gone", async || {
         let bindings = dev.try_kubectl("get namespaceclassbindings --all-namespaces")?;
         ensure!(bindings.contains("shop") && !bindings.contains("garden"), "{bindings}");

@@ -1,5 +1,5 @@
-//! The DPUService controller with DPF, clusters of DPUs and Argo CD around it, on the embedded API server and on a real one
-//! with its garbage collector, which has the definitions of Argo CD and DPF if `LOCKSTEP_UPSTREAM_CRDS` names a folder with
+//! Tests the DPUService controller with DPF, DPU clusters and Argo CD, on the embedded API server and on a real one with its
+//! garbage collector. The real one has the upstream CRDs of Argo CD and DPF if `LOCKSTEP_UPSTREAM_CRDS` names a folder with
 //! them.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use lockstep_tests::user::User;
 use lockstep_tests::watched::Watched;
 use serde_json::{Value, json};
 
-/// For how long nothing may happen to what must stay: the garbage collector acts within a second.
+/// How long a test waits to check that shared objects stay: the garbage collector acts within a second.
 const A_WHILE: Duration = Duration::from_secs(3);
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn a_service_lives(config: Config, definitions: Vec<Value>) -> anyhow::Res
     Ok(())
 }
 
-/// The garbage collector has nothing to say about it: there are no owners, above all none in another namespace.
+/// Checks that the garbage collector does not delete shared objects: they have no owners, above all none in another namespace.
 async fn what_is_shared_stays(user: &User) -> anyhow::Result<()> {
     let versions = async || {
         let mut versions = Vec::new();
@@ -70,13 +70,13 @@ async fn what_is_shared_stays(user: &User) -> anyhow::Result<()> {
         anyhow::Ok(versions)
     };
     let before = versions().await?;
-    // That something does not happen can only be seen by waiting for it.
+    // Only a wait can show that no deletion happens.
     tokio::time::sleep(A_WHILE).await;
     ensure!(versions().await? == before);
     Ok(())
 }
 
-/// Whatever wakes the controller without giving it anything to do: it finds all of it as it should be.
+/// Triggers reconciles that have nothing to do: the controller finds the desired state and writes nothing.
 async fn at_rest_nothing_is_written(user: &User, controller: &Watched) -> anyhow::Result<()> {
     let writes = || {
         let mut writes = controller.writes(ARGO_NAMESPACE);
@@ -93,7 +93,7 @@ async fn at_rest_nothing_is_written(user: &User, controller: &Watched) -> anyhow
     ] {
         let passes = controller.passes_of(woken.0, woken.1);
         let touch = match kind {
-            // What concerns nobody wakes nobody.
+            // A change that is relevant to no service enqueues nothing, so this change is relevant.
             "AppProject" => json!({ "spec": { "description": "touched" } }),
             "Application" => json!({ "spec": { "revisionHistoryLimit": 3 } }),
             _ => json!({ "metadata": { "labels": { "touched": "true" } } }),

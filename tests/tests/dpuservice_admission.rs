@@ -1,7 +1,7 @@
-//! DPUServices at the API server: what it takes, refuses and shows, on the embedded one and on a real one.
+//! Tests DPUServices at the API server: what it accepts, rejects and shows, on the embedded one and on a real one.
 //!
-//! Each table of cases is written once and has one snapshot, so both servers give the same verdicts in the same words.
-//! What the underlying kinds of Kubernetes say to the same values is asked of a real server.
+//! Each table of cases exists once and has one snapshot, so both servers give the same results in the same words. A real server
+//! validates the same values in the underlying kinds of Kubernetes.
 
 use anyhow::ensure;
 use kube::CustomResourceExt as _;
@@ -26,7 +26,7 @@ mod underlying;
 #[path = "dpuservice_admission/update.rs"]
 mod update;
 
-/// Runs each test on both grounds.
+/// Runs each test on both backends.
 macro_rules! on_both_grounds {
     ($($module:ident::$test:ident),* $(,)?) => {
         mod embedded {
@@ -83,7 +83,7 @@ async fn real(test: &str) -> anyhow::Result<Court> {
     Court::real(&DPUService::crd(), service(), test).await
 }
 
-/// A DPUService that is in order.
+/// Returns a valid DPUService.
 fn service() -> Value {
     json!({
         "apiVersion": "svc.dpu.nvidia.com/v1alpha1",

@@ -1,5 +1,5 @@
-//! The DPUService controller in the Helm chart: what it renders, whether a real API server takes it, and what its account
-//! may do.
+//! Tests the DPUService controller in the Helm chart: its rendered objects, whether a real API server accepts them, and the
+//! permissions of its account.
 
 #[path = "dpuservice_chart/account.rs"]
 mod account;
@@ -22,7 +22,7 @@ dpuservice: {enabled: true}
 const ALERTS: &str = include_str!("../../deploy/lockstep/files/alerts.yaml");
 const KUBE_STATE_METRICS: &str = include_str!("../../deploy/kube-state-metrics/dpuservice.yaml");
 
-/// What the account may do anywhere.
+/// The permissions of the account in all namespaces.
 const ANYWHERE: [Grant; 5] = [
     ("get list watch patch", "svc.dpu.nvidia.com", "dpuservices", ""),
     ("patch", "svc.dpu.nvidia.com", "dpuservices/status", ""),
@@ -31,7 +31,7 @@ const ANYWHERE: [Grant; 5] = [
     ("create patch", "events.k8s.io", "events", ""),
 ];
 
-/// What it may do in Argo CD's namespace besides.
+/// Its additional permissions in Argo CD's namespace.
 const THERE: [Grant; 4] = [
     ("list watch create patch delete", "argoproj.io", "applications", ""),
     ("list watch patch delete", "argoproj.io", "appprojects", PROJECT),
@@ -82,7 +82,7 @@ fn the_roles_grant_this_and_no_more() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The release may stand in Argo CD's own namespace, where both of its Roles are then.
+/// The release may be in Argo CD's own namespace, which then has both of its Roles.
 #[tokio::test]
 async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;
@@ -118,7 +118,7 @@ async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyh
     Ok(())
 }
 
-/// The API server itself is asked, with the chart installed, in the words of the controller's requests.
+/// Queries the API server for each permission, with the chart installed.
 #[tokio::test]
 async fn the_account_may_do_this_and_no_more() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;
@@ -170,7 +170,7 @@ async fn the_account_may_do_this_and_no_more() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The alerts go by metrics that the example configuration of kube-state-metrics makes, with the labels that they have.
+/// The alerts use metrics of the example configuration of kube-state-metrics, with the labels that these have.
 #[test]
 fn the_alerts_go_by_metrics_that_exist() -> anyhow::Result<()> {
     let configuration: Value = yaml::read(KUBE_STATE_METRICS)?;

@@ -1,4 +1,4 @@
-//! The worlds around the Bridge, driven by the shell: on the embedded API server, and on a real one.
+//! Tests the models of the systems around the Bridge, driven by the shell, on the embedded API server and on a real one.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn core_kind(kind: &str, plural: &str, namespaced: bool) -> Arc<Kind> {
     Kind::known("", "v1", kind, plural, namespaced)
 }
 
-/// Somebody who uses the API.
+/// A user of the API.
 struct User(Executor);
 
 impl User {
@@ -38,7 +38,7 @@ impl User {
             namespace => ObjectRef::namespaced(kind, namespace, metadata(&object, "name")),
         };
         let manifest = Arc::new(object);
-        // What was defined just now is served a moment later.
+        // A new CRD is served after a short delay.
         eventually("it is applied", async || {
             let action = Action::Apply { target: target.clone(), manifest: Arc::clone(&manifest) };
             Ok(self.0.execute(&action).await.map(drop)?)
@@ -81,7 +81,7 @@ impl User {
     }
 }
 
-/// Installs what the worlds serve, and lets them run until the trigger is dropped.
+/// Installs the CRDs of the models, and runs the models until the trigger is dropped.
 async fn start(client: Client) -> anyhow::Result<(User, shutdown::Trigger)> {
     let user = User(Executor::new(client.clone(), "tests"));
     let definition = Kind::known(

@@ -1,4 +1,4 @@
-//! The shell's reading of documents: against the HyperFleet model, and against servers that behave badly.
+//! Tests how the shell reads documents: from the HyperFleet model, and from servers that misbehave.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -16,7 +16,7 @@ use lockstep_core::engine::document::Fields;
 use lockstep_shell::fetch::Fetcher;
 use lockstep_tests::raw;
 
-/// Longer than any answer here takes, on a busy machine too.
+/// The timeout; longer than any answer takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 async fn document(fetcher: &Fetcher, url: &str) -> Arc<str> {
@@ -30,7 +30,7 @@ async fn failure(fetcher: &Fetcher, url: &str, timeout: Duration) -> Failure {
     fetcher.fetch(url, &BTreeMap::new(), &Arc::default(), timeout).await.unwrap_err()
 }
 
-/// Why an answer is too large.
+/// Returns why an answer is too large.
 async fn oversized(fetcher: &Fetcher, url: &str, keep: &Arc<Fields>, timeout: Duration) -> String {
     match fetcher.fetch(url, &BTreeMap::new(), keep, timeout).await {
         Ok(Success::Oversized { why, is_late: false }) => why,

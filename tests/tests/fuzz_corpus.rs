@@ -1,4 +1,4 @@
-//! Everything that fuzzing found worth keeping goes through its target once more.
+//! Replays the corpora of the fuzz targets.
 
 use lockstep_tests::fuzz::TARGETS;
 use lockstep_tests::program::workspace;

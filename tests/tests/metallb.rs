@@ -1,5 +1,5 @@
-//! MetalLB's own controller and its model behave alike: one table of what users do and of the addresses that come of it runs on both,
-//! each beside a real API server.
+//! Compares MetalLB's own controller with its model: one table of user operations and the resulting addresses runs on both,
+//! each with a real API server.
 
 #[path = "metallb/table.rs"]
 mod table;
@@ -27,13 +27,14 @@ use tokio::task::spawn_blocking;
 
 use self::table::{ROWS, Row, Step};
 
-/// Where MetalLB runs.
+/// The namespace of MetalLB.
 const METALLB: &str = "metallb-system";
 const SERVICES: &str = "metallb-table";
-/// Services with addresses from a pool of their own: when one has its address, what was asked for before was looked at.
+/// The prefix of Services with addresses from a pool of their own. When such a Service has its address, all earlier requests
+/// were processed.
 const PROBE: &str = "probe";
 
-/// Who gives the addresses; dropping it ends it.
+/// The process that assigns the addresses; dropping it ends it.
 enum Giver {
     Real(Child),
     Model(#[expect(dead_code, reason = "dropping it ends the model")] shutdown::Trigger),
@@ -76,16 +77,16 @@ impl Ground {
         Ok(ground)
     }
 
-    /// MetalLB's controller as the program that it is.
+    /// Starts MetalLB's controller as a process.
     async fn real() -> anyhow::Result<Self> {
         Self::new(async |plane, client| {
-            // It wants to know the pod that it runs in.
+            // The controller requires the pod that it runs in.
             let pod: Pod = serde_json::from_value(json!({
                 "metadata": { "name": "controller" },
                 "spec": { "containers": [{ "name": "controller", "image": "controller" }], "automountServiceAccountToken": false },
             }))?;
             let pods = Api::<Pod>::namespaced(client, METALLB);
-            // The account that pods run with comes a moment after their namespace.
+            // The account of the pods is created shortly after their namespace.
             eventually("the pod is taken", async || Ok(pods.create(&PostParams::default(), &pod).await.map(drop)?)).await?;
             let program = spawn_blocking(control_plane::metallb).await??.join("metallb-controller");
             let log = std::fs::File::create(plane.log("metallb"))?;
@@ -107,8 +108,8 @@ impl Ground {
         Self::new(async |_, client| {
             let clock = Clock::start(jiff::Timestamp::now);
             let mut manager = Manager::new(client, clock, 1, Metrics::new(prometheus::Registry::new())?);
-            // As soon as it sees a Service, as MetalLB does: with delays that are drawn, the probe could have its address before what
-            // was asked for earlier is looked at.
+            // The model acts as soon as it sees a Service, as MetalLB does. With random delays, the probe could have its
+            // address before an earlier request is processed.
             let at_once = (Duration::ZERO, Duration::from_millis(1));
             let pace = Pace { step: at_once, teardown: at_once };
             manager.add(System::MetalLb.controller(pace, 1));
@@ -184,7 +185,7 @@ impl Ground {
         }
     }
 
-    /// The addresses of all Services but the probe.
+    /// Returns the addresses of all Services except the probes.
     async fn addresses(&self) -> anyhow::Result<BTreeMap<String, Option<String>>> {
         let services = self.services().list(&ListParams::default()).await?;
         let told = services.into_iter().filter_map(|service| {
@@ -195,8 +196,8 @@ impl Ground {
         Ok(told.collect())
     }
 
-    /// Waits until everything that was asked for so far has been looked at. The probe stays: whenever a Service with an address goes, all
-    /// others are looked at again.
+    /// Waits until all earlier requests have been processed. The probe is not deleted, because the deletion of a Service with
+    /// an address triggers a new check of all others.
     async fn rest(&self) -> anyhow::Result<()> {
         let number = self.probes.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PROBE}-{number}");
@@ -210,7 +211,7 @@ impl Ground {
         .await
     }
 
-    /// Deletes all Services, and all pools but that of the probes.
+    /// Deletes all Services, and all pools except that of the probes.
     async fn clear(&self) -> anyhow::Result<()> {
         for service in self.services().list(&ListParams::default()).await? {
             self.services()
@@ -248,7 +249,7 @@ impl Ground {
         Ok(())
     }
 
-    /// Takes all rows, and tells which of them fail.
+    /// Runs all rows, and reports those that fail.
     async fn takes_the_table(&self) -> anyhow::Result<()> {
         let mut failed = Vec::new();
         for row in ROWS {

@@ -1,5 +1,4 @@
-//! The eleven tests that the NamespaceClass specification names, and more beside them, on the embedded API server and on a
-//! real one.
+//! Runs the eleven tests that the NamespaceClass specification names, and others, on the embedded API server and on a real one.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +30,7 @@ use self::bad_input::{
 use self::drift::every_field_that_the_class_sets_comes_back;
 use self::world::{LABEL, World, account, listed, secret, settings};
 
-/// Runs each test on both grounds.
+/// Runs each test on both backends.
 macro_rules! on_both_grounds {
     ($($test:ident),* $(,)?) => {
         mod embedded {
@@ -187,7 +186,7 @@ async fn test_field_update_reconciliation(world: World) -> anyhow::Result<()> {
     let data = maps.get("a").await?.data.unwrap_or_default();
     assert_eq!(data, BTreeMap::from([("value".to_owned(), "2".to_owned())]));
 
-    // What is edited or deleted by hand comes back; what others add stays.
+    // The operator reverts direct edits and deletions; fields that other clients add stay.
     let edit = Patch::Merge(json!({ "data": { "value": "edited", "others": "1" } }));
     maps.patch("a", &PatchParams::default(), &edit).await?;
     eventually("the edit is undone", async || {
@@ -201,7 +200,7 @@ async fn test_field_update_reconciliation(world: World) -> anyhow::Result<()> {
     texts_of_a_secret_are_reconciled(&world).await
 }
 
-/// The same for a Secret whose class gives texts, which the server keeps in another field.
+/// Tests the same for a Secret of a class with `stringData`, which the server stores in another field.
 async fn texts_of_a_secret_are_reconciled(world: &World) -> anyhow::Result<()> {
     let mut two = secret("pin");
     two["stringData"]["old"] = json!("1");
@@ -231,7 +230,7 @@ async fn test_over_deletion_guard(world: World) -> anyhow::Result<()> {
     let own = json!({ "metadata": { "name": "users" } });
     let own =
         world.config_maps("guard").create(&PostParams::default(), &serde_json::from_value(own)?).await?;
-    // The status claims an object that the binding does not own. That wakes nobody; the next pass puts it right.
+    // The status lists an object that the binding does not own. A status enqueues nothing; the next reconcile corrects it.
     let claimed = |name: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": name });
     let patch = Patch::Merge(json!({ "status": { "appliedResources": [claimed("a"), claimed("users")] } }));
     world.bindings("guard").patch_status("guard", &PatchParams::default(), &patch).await?;
@@ -268,13 +267,13 @@ async fn test_idempotency(world: World) -> anyhow::Result<()> {
     world.namespace("idempotent", Some("idempotent")).await?;
     let binding = world.ready("idempotent", "idempotent").await?;
     let map = world.config_maps("idempotent").get("a").await?;
-    // Each of these wakes the operator; none gives it anything to do.
+    // Each of these changes enqueues a key; none requires a write.
     for round in 0..5 {
         let note = Patch::Merge(json!({ "metadata": { "annotations": { "round": round.to_string() } } }));
         world.namespaces().patch("idempotent", &PatchParams::default(), &note).await?;
         world.classes().patch("idempotent", &PatchParams::default(), &note).await?;
     }
-    // A change that comes after them has been dealt with, so they have been too.
+    // Once a later change has been reconciled, the earlier ones have been reconciled too.
     world.namespace("idempotent-after", Some("idempotent")).await?;
     world.ready("idempotent-after", "idempotent").await?;
     let after = world.bindings("idempotent").get("idempotent").await?;

@@ -1,8 +1,8 @@
-//! The real shell and the real kube client on a simulated network: a hundred seeds of NamespaceClass and some of the other
-//! controllers; the first of each run twice, to compare their traces.
+//! Runs the real shell and the real kube client on a simulated network: a hundred seeds of NamespaceClass and some of the other
+//! controllers. The first seeds of each run twice, to compare their traces.
 //!
-//! `LOCKSTEP_NETWORK_SEED=17 cargo test -p lockstep-tests --test network replay -- --nocapture` plays one seed and prints
-//! what happened, line by line; `LOCKSTEP_NETWORK_CONTROLLER=bridge` one of another controller.
+//! `LOCKSTEP_NETWORK_SEED=17 cargo test -p lockstep-tests --test network replay -- --nocapture` replays one seed and prints its
+//! timeline, line by line; `LOCKSTEP_NETWORK_CONTROLLER=bridge` selects another controller.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -17,23 +17,23 @@ use lockstep_tests::network::plan::{Fault, Plan};
 use lockstep_tests::network::scene::{self, Scene};
 use lockstep_tests::network::{self, Report};
 
-/// The seeds that are tried with NamespaceClass.
+/// The number of seeds of NamespaceClass.
 const SEEDS: u64 = 100;
-/// And with each of the controllers that have a whole world around them.
+/// The number of seeds of each controller with external systems.
 const STAGED_SEEDS: u64 = 8;
-/// Up to which seed one is looked for that makes a write which these have left out.
+/// The upper bound of the seeds that are tried until each wanted write was made.
 const MORE_STAGED_SEEDS: u64 = 40;
-/// So many of them are run twice.
+/// The number of seeds that run twice.
 const REPEATED_SEEDS: u64 = 4;
-/// A bug of the shell is looked for in so many seeds at most.
+/// The maximum number of seeds for the search for one bug of the shell.
 const HUNTED_SEEDS: u64 = 40;
 
-/// The seed to play instead, with which controller, and how the trace's hash is announced.
+/// The seed to replay, its controller, and the prefix of the line with the hash of the trace.
 const VARIABLE: &str = "LOCKSTEP_NETWORK_SEED";
 const CONTROLLER: &str = "LOCKSTEP_NETWORK_CONTROLLER";
 const HASH: &str = "trace hash ";
 
-/// Each bug of a shell shows within so many seeds.
+/// Each bug of a shell is found within this many seeds.
 const BUG_SEEDS: u64 = 150;
 
 #[test]
@@ -66,7 +66,7 @@ fn whatever_the_network_does_services_get_to_their_clusters() {
     assert!(writes["POST applications"] as u64 >= STAGED_SEEDS, "{writes:?}");
 }
 
-/// Tries seeds until each of these writes was made in one of them, and returns how often each was.
+/// Runs seeds until each of these writes was made in one of them. Returns the number of each write.
 fn search_for(scene: Scene, wanted: &[&str]) -> BTreeMap<String, usize> {
     let mut reports = search(scene, STAGED_SEEDS);
     for seed in STAGED_SEEDS..MORE_STAGED_SEEDS {
@@ -83,7 +83,7 @@ fn search_for(scene: Scene, wanted: &[&str]) -> BTreeMap<String, usize> {
     made
 }
 
-/// Runs a seed, in which nothing may be violated.
+/// Runs a seed, which must violate no invariant.
 fn holds(scene: Scene, seed: u64) -> Report {
     let report = network::run(scene, seed, None, false);
     if let Some(violated) = &report.violated {
@@ -93,7 +93,7 @@ fn holds(scene: Scene, seed: u64) -> Report {
     report
 }
 
-/// Tries seeds, the first of them twice.
+/// Runs seeds, the first of them twice.
 fn search(scene: Scene, seeds: u64) -> BTreeMap<u64, Report> {
     let reports = Mutex::new(BTreeMap::new());
     let next = AtomicU64::new(0);
@@ -119,7 +119,7 @@ fn search(scene: Scene, seeds: u64) -> BTreeMap<u64, Report> {
     reports
 }
 
-/// All writes of operators, counted.
+/// Counts all writes of operators.
 fn writes(reports: &BTreeMap<u64, Report>) -> BTreeMap<String, usize> {
     let mut writes = BTreeMap::new();
     for (write, count) in reports.values().flat_map(|report| &report.writes) {
@@ -128,7 +128,7 @@ fn writes(reports: &BTreeMap<u64, Report>) -> BTreeMap<String, usize> {
     writes
 }
 
-/// The search is worth something only if everything that can go wrong does.
+/// Checks that every kind of fault happened; otherwise the search has gaps.
 fn check_coverage<'a>(reports: impl Iterator<Item = &'a Report>) {
     let faults = reports.flat_map(|report| &report.faults);
     let mut counts = BTreeMap::new();
@@ -138,7 +138,7 @@ fn check_coverage<'a>(reports: impl Iterator<Item = &'a Report>) {
     assert_eq!(counts.len(), 11, "some kinds of faults never happened: {counts:?}");
 }
 
-/// A write that was asked for under a lease may be held by the network until another replica leads.
+/// The network may delay a write that was requested under a lease until another replica leads.
 #[test]
 fn a_write_that_arrives_after_its_leader_was_replaced_does_no_harm() {
     let mut late = 0;
@@ -158,7 +158,7 @@ fn a_write_that_arrives_after_its_leader_was_replaced_does_no_harm() {
 
 #[test]
 fn each_bug_of_a_shell_is_found() {
-    // A hunt of its own finds that one.
+    // A test of its own finds that bug.
     for bug in Bug::ALL.into_iter().filter(|bug| *bug != Bug::NoDeadlines) {
         let found = (0..BUG_SEEDS).find_map(|seed| {
             let violated = network::run(Scene::Classes, seed, Some(bug), false).violated?;
@@ -169,7 +169,7 @@ fn each_bug_of_a_shell_is_found() {
     }
 }
 
-/// The searches of the other controllers find bugs as well; more of them would take too long here.
+/// The seeds of the other controllers find bugs as well. More bugs would take too long here.
 #[test]
 fn bugs_of_a_shell_are_found_with_every_controller() {
     for (scene, bug) in [
@@ -184,7 +184,7 @@ fn bugs_of_a_shell_are_found_with_every_controller() {
     }
 }
 
-/// In this plan a bug is found, and the same seed passes without it.
+/// Checks that a bug is found in this plan, and that the same seed passes without it.
 fn is_found_in(plan: &Plan, scene: Scene, bug: Bug) {
     let run = |seed, bug| network::run_plan(scene, plan.clone(), Random::from_seed(seed), bug, false);
     let found = (0..HUNTED_SEEDS).find(|seed| run(*seed, Some(bug)).violated.is_some());
@@ -194,21 +194,21 @@ fn is_found_in(plan: &Plan, scene: Scene, bug: Bug) {
     assert_eq!(run(found, None).violated, None, "seed {found} fails without {bug:?} as well");
 }
 
-/// The server is away again and again.
+/// Returns a plan in which the server restarts repeatedly.
 fn restarts(away: Duration, forgets: bool) -> Plan {
     let restart = Fault::Restart(away, forgets);
     let faults = (0..6).map(|round| (Duration::from_secs(8 + 18 * round), restart.clone())).collect();
     Plan { latency: Duration::from_millis(200), faults }
 }
 
-/// What vanished unseen stays in a cache that is not listed anew. By chance that shows in few seeds, so that here the server
-/// forgets its history again and again.
+/// An object whose deletion was missed stays in a cache that is not listed again. Random faults show that in few seeds, so here
+/// the server loses its history repeatedly.
 #[test]
 fn a_shell_that_does_not_relist_is_found_with_bridges() {
     is_found_in(&restarts(Duration::from_secs(5), true), scene::BRIDGE, Bug::NoRelist);
 }
 
-/// What failed is tried again at its deadline, unless something else wakes it before, as mostly something does.
+/// A failed request is retried at its deadline, unless another event triggers it earlier, which is usual.
 #[test]
 fn a_shell_without_deadlines_is_found_where_the_server_is_often_away() {
     is_found_in(&restarts(Duration::from_secs(2), false), Scene::Classes, Bug::NoDeadlines);
@@ -226,7 +226,7 @@ fn another_process_gives_the_same_trace() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Plays the seed that the environment names, and tells all; without one there is nothing to do.
+/// Replays the seed in the environment variable, and prints everything; without the variable it does nothing.
 #[test]
 fn replay() {
     let Ok(seed) = std::env::var(VARIABLE) else { return };

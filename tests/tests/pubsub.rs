@@ -1,5 +1,5 @@
-//! The Sentinel as a process, between a fleet that is served over HTTP and a Pub/Sub of Google's making, whose messages a consumer
-//! of another language receives.
+//! Tests the Sentinel process between a fleet that is served over HTTP and Google's fake Pub/Sub. A consumer in another
+//! language receives the messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,13 +22,13 @@ async fn sentinel(world: &World, service: &PubSub, traces: bool) -> anyhow::Resu
     world.start(command).await
 }
 
-/// The resource that a message is about.
+/// Returns the resource of a message.
 fn resource(message: &Message) -> anyhow::Result<String> {
     let event: Value = serde_json::from_str(&message.data)?;
     Ok(event["data"]["resourceId"].as_str().unwrap_or_default().to_owned())
 }
 
-/// What the attributes must say: what the event in the body says.
+/// Returns the expected attributes of a message, from the event in its body.
 fn attributes(event: &Value) -> BTreeMap<String, String> {
     let mut attributes =
         BTreeMap::from([("content-type".to_owned(), "application/cloudevents+json".to_owned())]);
@@ -98,7 +98,7 @@ async fn a_service_that_goes_away_loses_no_event() -> anyhow::Result<()> {
     let world = World::new("pubsub_loss", CLUSTERS).await?;
     let mut service = PubSub::start().await?;
     service.create(&topic(&world)).await?;
-    // It is lost when half of the pages are read.
+    // The service becomes unavailable when half of the pages are read.
     world.state().answer_only(15);
     let sentinel = sentinel(&world, &service, false).await?;
     reaches(&sentinel, PUBLISHED, 500).await?;

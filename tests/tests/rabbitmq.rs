@@ -1,4 +1,4 @@
-//! The publisher against a real RabbitMQ, with a consumer from another library.
+//! Tests the publisher with a real RabbitMQ, and with a consumer from another library.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -69,7 +69,7 @@ impl Consumer {
         Ok(Self { _connection: connection, channel, queue })
     }
 
-    /// All messages that are in the queue.
+    /// Returns all messages in the queue.
     async fn messages(&self) -> anyhow::Result<Vec<ConsumerMessage>> {
         let passive = QueueDeclareArguments::durable_client_named(&self.queue).passive(true).finish();
         let (_, count, _) = self.channel.queue_declare(passive).await?.expect("an answer");
@@ -191,7 +191,7 @@ async fn what_is_refused_is_told_without_the_password() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The trusted certificates come from the environment, which only a process of its own can have otherwise.
+/// An environment variable sets the trusted certificates, so the test needs a separate process.
 #[test]
 fn tls_is_spoken_with_who_is_trusted() -> anyhow::Result<()> {
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };
@@ -209,7 +209,7 @@ fn tls_is_spoken_with_who_is_trusted() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The port of AMQP does for this: what comes after the handshake is no HTTP.
+/// The AMQP port is sufficient for this test: after the TLS handshake it does not answer with HTTP.
 #[test]
 fn certificates_that_are_replaced_are_trusted_by_who_reads_over_http() -> anyhow::Result<()> {
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };

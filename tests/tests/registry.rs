@@ -1,4 +1,4 @@
-//! The shell's questions to container registries, against a stand-in for one, and against servers that behave badly.
+//! Tests the shell's queries to container registries, against a test registry and against servers that misbehave.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -21,10 +21,10 @@ use lockstep_tests::{raw, registry as stand_in};
 
 use self::stand_in::{BASIC, TOKEN};
 
-/// Longer than any answer here takes, on a busy machine too.
+/// The timeout; longer than any answer takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// What the stand-in accepts.
+/// Returns the credentials that the test registry accepts.
 fn user() -> SecretString {
     SecretString::new("user:hunter2")
 }
@@ -36,7 +36,7 @@ async fn found(image: &str, credentials: Option<SecretString>) -> FoundImage {
     }
 }
 
-/// No failure ever shows a secret.
+/// Returns the failure of a query, and checks that it shows no secret.
 async fn failure(image: &str, credentials: Option<SecretString>, timeout: Duration) -> Failure {
     let failure = Registries::default().find(image, credentials.as_ref(), timeout).await.unwrap_err();
     for secret in ["hunter2", BASIC, TOKEN] {

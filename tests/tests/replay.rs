@@ -1,4 +1,4 @@
-//! A run that was recorded against a live API server is replayed: the same actions, and no secret in the file.
+//! Records a run on a live API server and replays it: the actions are the same, and the file contains no secret.
 
 #[path = "replay/bridge.rs"]
 mod bridge;
@@ -27,13 +27,13 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use bridge::the_life_of_a_bridge_replays;
 
-/// The program, built once for all tests.
+/// Returns the program, built once for all tests.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| program::program().expect("the program can be built"))
 }
 
-/// An API server, and a folder for what is recorded.
+/// An API server, and a folder for the recording.
 struct Site {
     client: Client,
     kubeconfig: PathBuf,
@@ -42,7 +42,7 @@ struct Site {
     _alone: Option<MutexGuard<'static, ()>>,
 }
 
-/// Two operators on one control plane would do each other's work.
+/// Only one operator may run on the control plane: two would do each other's work.
 static REAL: Mutex<()> = Mutex::const_new(());
 
 impl Site {
@@ -78,7 +78,7 @@ impl Site {
         Ok(Command::new(program()).arg("replay").args(args).current_dir(self.folder.path()).output()?)
     }
 
-    /// Replays a file and returns how many steps it has.
+    /// Replays a file and returns the number of its steps.
     fn replays(&self, file: &str) -> anyhow::Result<u64> {
         let output = self.replay(&[file, "--diff"])?;
         let shown = String::from_utf8(output.stdout)?;
@@ -117,7 +117,7 @@ impl Site {
         Ok(())
     }
 
-    /// Waits until the namespace holds the class as it is now.
+    /// Waits until the namespace has the resources of the current class.
     async fn ready(&self, namespace: &str, class: &str) -> anyhow::Result<()> {
         let classes: Api<NamespaceClass> = Api::all(self.client.clone());
         let bindings: Api<NamespaceClassBinding> = Api::namespaced(self.client.clone(), namespace);
@@ -132,7 +132,7 @@ impl Site {
     }
 }
 
-/// A running operator; killed if the test ends before it does.
+/// A running operator; killed if the test ends first.
 struct Operator(Child);
 
 impl Operator {
@@ -167,7 +167,7 @@ fn config_map(name: &str, value: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "value": value } })
 }
 
-/// No secret stands in a text: neither raw, nor in base64, nor as JSON writes it.
+/// Checks that a text contains no secret: neither raw, nor in base64, nor in JSON encoding.
 fn hides(text: &str, secrets: &[&str]) {
     for secret in secrets {
         let base64 = json!(ByteString(secret.as_bytes().to_owned()));
@@ -205,7 +205,7 @@ async fn a_class_update_replays_to_the_same_actions(site: Site) -> anyhow::Resul
     let steps = text.lines().filter(|line| line.starts_with(r#"{"step":"#)).count();
     assert_eq!(site.replays("run.jsonl")?, u64::try_from(steps)?);
 
-    // Had one apply been another one, it would be told.
+    // A different action is reported.
     let tampered = text.replacen(r#"{"Apply":{"manifest":"#, r#"{"Create":{"manifest":"#, 1);
     fs::write(site.folder.path().join("tampered.jsonl"), tampered)?;
     let output = site.replay(&["tampered.jsonl", "--diff"])?;
@@ -238,7 +238,7 @@ async fn every_segment_of_a_long_run_replays(site: Site) -> anyhow::Result<()> {
         hides(&text, &secrets);
         let second = text.lines().nth(1).unwrap_or_default();
         assert_eq!(second.starts_with(r#"{"checkpoint":"#), number < 2, "{number}");
-        // The youngest may have just begun.
+        // The youngest segment may have just begun.
         assert!(site.replays(&file(number))? > if number == 0 { 0 } else { 10 });
     }
     Ok(())

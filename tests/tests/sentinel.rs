@@ -1,4 +1,4 @@
-//! The Sentinel as a process, between a fleet that is served over HTTP and a real RabbitMQ.
+//! Tests the Sentinel process between a fleet that is served over HTTP and a real RabbitMQ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ use lockstep_tests::shard::{
 use serde_json::json;
 use tokio::task::block_in_place;
 
-/// How often each resource was published.
+/// Counts how often each resource was published.
 fn counted(events: Vec<Arrival>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for event in events {
@@ -63,7 +63,7 @@ async fn a_crash_of_the_broker_loses_no_event() -> anyhow::Result<()> {
     let metrics = sentinel.metrics().await?;
     let events = Queue::bind(&broker, &world.namespace).await?.drain().await?;
     let received = events.len();
-    // What is sent again keeps its id, and no two resources share one.
+    // An event that is sent again keeps its id, and no two resources share one.
     let mut ids = BTreeMap::new();
     for event in events {
         let id = ids.entry(event.resource).or_insert_with(|| event.id.clone());
@@ -74,7 +74,7 @@ async fn a_crash_of_the_broker_loses_no_event() -> anyhow::Result<()> {
     let republished = sum(&metrics, REPUBLISHED, "");
     let doubled = (received - CLUSTERS) as u64;
     assert!(republished > 0 && doubled <= republished, "{received} received, {republished} republished");
-    // As many confirms as events: none was sent again once it was confirmed.
+    // There are as many confirms as events: no event was sent again after its confirm.
     assert!(sum(&metrics, PUBLISHED, "") == 20_000, "{metrics}");
     assert!(sum(&metrics, BROKER_ERRORS, "broker_type=\"rabbitmq\"") >= 1, "{metrics}");
     world.config.told("Publishing", "True", "AllConfirmed").await?;
@@ -84,7 +84,7 @@ async fn a_crash_of_the_broker_loses_no_event() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// With each page three rows come: before all, in the middle, and after all.
+/// Each page adds three rows: before all others, in the middle, and after all others. No row may be skipped because of that.
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_come_while_pages_are_read_move_none_out_of_sight() -> anyhow::Result<()> {
     const CLUSTERS: usize = 100_000;
@@ -98,7 +98,7 @@ async fn rows_that_come_while_pages_are_read_move_none_out_of_sight() -> anyhow:
     let insert: Weather = Box::new(move |_| {
         state.with_fleet(|fleet| {
             let number = fleet.resources(Kind::Cluster).len();
-            // Behind those that exist: ids follow the clock.
+            // This row is sorted after the existing ones, because ids follow the clock.
             if number < CLUSTERS + PAGE {
                 fleet.create("last", Labels::new(), created);
             }
@@ -141,7 +141,7 @@ async fn sigterm_ends_it_well_in_the_middle_of_a_cycle() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A broker that falls silent in the middle of a cycle: confirms are awaited for as long as is allowed, and not longer.
+/// The broker stops answering in the middle of a cycle. The Sentinel waits for confirms until the deadline, and not longer.
 #[tokio::test(flavor = "multi_thread")]
 async fn sigterm_waits_for_a_silent_broker_only_until_its_deadline() -> anyhow::Result<()> {
     const DEADLINE: Duration = Duration::from_secs(1);
@@ -152,7 +152,7 @@ async fn sigterm_waits_for_a_silent_broker_only_until_its_deadline() -> anyhow::
     let mut command = world.command()?;
     command.env("LOCKSTEP_SHUTDOWN_TIMEOUT", "1s");
     let sentinel = world.frozen_midway(&broker, command).await?;
-    // What it confirmed before is counted first.
+    // Wait until the earlier confirms are counted.
     let (mut confirmed, mut same) = (0, 0);
     while same < 20 {
         let published = sentinel.metric(PUBLISHED, "").await?;
@@ -171,7 +171,7 @@ async fn sigterm_waits_for_a_silent_broker_only_until_its_deadline() -> anyhow::
     let status = sentinel.ended().await?;
     let took = asked.elapsed();
     assert!(status.success(), "{status}");
-    // A confirm is awaited for half a minute otherwise.
+    // Otherwise it waits half a minute for a confirm.
     assert!((DEADLINE..25 * DEADLINE).contains(&took), "{took:?}");
     assert!(left["left"].as_u64() >= Some(1), "{left}");
     assert_eq!(sum(&metrics, PUBLISHED, ""), confirmed);
@@ -181,7 +181,7 @@ async fn sigterm_waits_for_a_silent_broker_only_until_its_deadline() -> anyhow::
     Ok(())
 }
 
-/// The counts of a process end with it, so that the Sentinel runs in this one.
+/// The metrics of a process end with it, so the Sentinel runs in this process.
 #[tokio::test(flavor = "multi_thread")]
 async fn at_the_end_nothing_new_begins_and_what_is_in_flight_counts() -> anyhow::Result<()> {
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };
@@ -200,7 +200,7 @@ async fn at_the_end_nothing_new_begins_and_what_is_in_flight_counts() -> anyhow:
         seed: 1,
     };
     let farewell = Some(Event::LeadershipChanged { leading: false });
-    // Longer than a broker can need for all that is in flight.
+    // This is longer than a broker needs for all events in flight.
     let grace = Duration::from_mins(1);
     manager.add_with(Box::new(Sentinel::new(settings)), Options { farewell, grace, ..Options::default() });
     let published = || anyhow::Ok(sum(&String::from_utf8(metrics.encode()?)?, PUBLISHED, ""));
@@ -214,7 +214,8 @@ async fn at_the_end_nothing_new_begins_and_what_is_in_flight_counts() -> anyhow:
     trigger.pull();
     tokio::time::timeout(2 * grace, running).await.context("it goes on")???;
 
-    // How many pages come until it hears of its end is the machine's affair; within the grace period all would.
+    // The number of pages that it reads before it learns of its shutdown depends on the speed of the host. Within the grace
+    // period it could read all.
     let answered = world.state().answered()[&200];
     assert!(answered < 195, "{answered} pages");
     let received = queue.drain().await?.len() as u64;
@@ -222,8 +223,8 @@ async fn at_the_end_nothing_new_begins_and_what_is_in_flight_counts() -> anyhow:
     Ok(())
 }
 
-/// One adapter reports at each event: the first, and after the backoff the second. In the documented API nobody says who
-/// reports, so that each names the phase.
+/// Posts one adapter report per event: the first adapter's, and after the backoff the second's. Reports in the documented API
+/// do not name the adapter, so each report has a phase instead.
 fn adapt(fleet: &mut HyperFleet, dialect: Dialect, id: &str, event: usize) -> u16 {
     let (path, report) = match dialect {
         Dialect::Documented => ("status", json!({"phase": if event == 0 { "Validated" } else { "Ready" }})),
@@ -269,7 +270,7 @@ async fn events_bring_to_rest(dialect: Dialect) -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    // The cycle that was under way when the last became ready.
+    // Skip the cycle that was running when the last cluster became ready.
     a_cycle_passes(&sentinel).await?;
     let quiet = sentinel.metrics().await?;
     a_cycle_passes(&sentinel).await?;
@@ -334,7 +335,7 @@ async fn replaced_credentials_are_found_and_never_shown() -> anyhow::Result<()> 
 async fn a_long_cycle_is_alive_and_not_ready_before_its_list_is_read() -> anyhow::Result<()> {
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };
     let world = World::new("long_cycle", PAGE).await?;
-    // Longer than a Sentinel may go without a step.
+    // This is longer than a Sentinel may go without a step.
     let late = Mishap { delay: Duration::from_secs(12), damage: None };
     world.state().set_weather(Some(Box::new(move |_| late)));
     world.config.create(&world.polling(&broker.url())).await?;
@@ -347,11 +348,11 @@ async fn a_long_cycle_is_alive_and_not_ready_before_its_list_is_read() -> anyhow
             break;
         }
         probes += 1;
-        // Three minutes at least.
+        // At least three minutes.
         ensure!(probes < 1800, "{ready:?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    // Its events may still be under way.
+    // Its events may still be in flight.
     assert_eq!(sentinel.metric(PENDING, "").await?, PAGE as u64);
     assert!(probes > 10, "{probes}");
     reaches(&sentinel, CYCLES, 1).await?;

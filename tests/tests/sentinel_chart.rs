@@ -1,5 +1,5 @@
-//! Sentinels in the Helm chart: what it renders is what the specification deploys, a real API server takes it, and a
-//! Sentinel can live on what it grants.
+//! Tests Sentinels in the Helm chart: the rendered objects match those of the specification, a real API server accepts them,
+//! and a Sentinel works with the granted permissions.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ sentinels:
     googleCredentialsSecret: gcp-pubsub-credentials
 ";
 
-/// Two shards with their configurations, and everything that values can say.
+/// Two shards with their configurations, and with every value set.
 const EVERYTHING: &str = r#"
 namespaceclass: {enabled: false}
 commonLabels: {team: platform}
@@ -68,7 +68,7 @@ sentinel:
   priorityClassName: system-cluster-critical
 "#;
 
-/// Checks that everything which the specification says is said; of named items of lists, by name.
+/// Checks that all fields of the specification are rendered; named items of lists are compared by name.
 fn holds(place: &str, specified: &Value, rendered: &Value) {
     match (specified, rendered) {
         (Value::Object(fields), _) => {
@@ -136,7 +136,7 @@ fn pods_meet_the_restricted_standard_and_outlive_their_last_confirms() -> anyhow
     Ok(())
 }
 
-/// The environment of a container.
+/// Returns the environment variables of a container.
 fn variables(container: &Value) -> BTreeMap<String, Value> {
     let variables = container["env"].as_array().into_iter().flatten();
     variables.map(|one| (one["name"].as_str().unwrap_or_default().to_owned(), one["value"].clone())).collect()
@@ -297,7 +297,7 @@ async fn may(client: &Client, verb: &str, resource: &str, name: &str) -> anyhow:
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-/// Waits until the Sentinel has ended so many cycles more.
+/// Waits until the Sentinel has ended this many more cycles.
 async fn goes_on(sentinel: &Program, cycles: u64) -> anyhow::Result<()> {
     let before = sentinel.metric(CYCLES, "").await?;
     eventually("more cycles have ended", async || {
@@ -363,7 +363,8 @@ async fn a_sentinel_lives_on_what_the_chart_grants() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The Role of the specification does not let the status be written: that is found out once for each generation, not with every cycle.
+/// The Role of the specification does not permit writes of the status. The Sentinel tries once for each generation, not in
+/// every cycle.
 #[tokio::test]
 async fn a_sentinel_works_with_the_role_of_the_specification() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;
@@ -376,7 +377,7 @@ async fn a_sentinel_works_with_the_role_of_the_specification() -> anyhow::Result
     config.create(&spec()).await?;
 
     let sentinel = start(&plane, only(&chart, "Deployment")?).await?;
-    // Once for each generation: a user may have waited for the permission.
+    // There is one attempt for each generation: a user may have granted the permission in the meantime.
     let refusals = async |wanted: u64| {
         eventually("the status is refused", async || {
             let refused = sentinel.metric("lockstep_actions_total", "\"forbidden\"").await?;
@@ -404,7 +405,7 @@ async fn a_sentinel_works_with_the_role_of_the_specification() -> anyhow::Result
     Ok(())
 }
 
-/// The definition of the specification has no status and no rules: the Sentinel judges for itself.
+/// The CRD of the specification has no status and no validation rules: the Sentinel validates the spec itself.
 #[tokio::test]
 async fn a_sentinel_works_with_the_definition_of_the_specification() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;

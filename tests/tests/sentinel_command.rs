@@ -1,4 +1,4 @@
-//! `lockstep sentinel` on the command line, and the same program under the name `sentinel`.
+//! Tests `lockstep sentinel` on the command line, and the same program under the name `sentinel`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
@@ -14,7 +14,7 @@ use lockstep_tests::sentinel::{self, spec};
 const FREE_PORTS: [&str; 2] =
     ["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"];
 
-/// The program under the name that it has in its container.
+/// Returns the program under the name that it has in its container.
 fn sentinel() -> anyhow::Result<Command> {
     let mut command = Command::new(program()?);
     command.arg0("/sentinel");
@@ -113,7 +113,7 @@ async fn a_running_sentinel_serves_and_ends_at_sigterm() -> anyhow::Result<()> {
         command.env("POD_NAMESPACE", "default").env("LOCKSTEP_LOG_FORMAT", "json");
         let sentinel = Program::start(command, &host.kubeconfig_yaml()).await?;
 
-        // The second one finds the conditions as the first one left them; its metrics are its own.
+        // The second process finds the conditions of the first one, but has its own metrics.
         for metric in ["hyperfleet_sentinel_api_errors_total", "hyperfleet_sentinel_broker_errors_total"] {
             eventually(metric, async || {
                 ensure!(sentinel.metric(metric, "shard=\"\"").await? > 0, "{}", sentinel.log());

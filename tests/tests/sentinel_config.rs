@@ -1,5 +1,5 @@
-//! Configurations of Sentinels: what the API server makes of them, and how a Sentinel loads them, follows their changes
-//! and outlives them, on the embedded API server and on a real one.
+//! Tests the configurations of Sentinels: how the API server validates them, and how a Sentinel loads them, follows their
+//! changes and survives their deletion, on the embedded API server and on a real one.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -19,7 +19,7 @@ const CYCLES: &str = "hyperfleet_sentinel_reconcile_duration_seconds_count";
 const API_ERRORS: &str = "hyperfleet_sentinel_api_errors_total";
 const RELOADS: &str = "hyperfleet_sentinel_config_reloads_total";
 
-/// Runs each test on both grounds.
+/// Runs each test on both backends.
 macro_rules! on_both_grounds {
     ($($test:ident),* $(,)?) => {
         mod embedded {
@@ -49,7 +49,7 @@ on_both_grounds!(
     the_url_of_the_broker_is_read_from_its_secret,
 );
 
-/// A namespace, its only configuration, and the Sentinel of that.
+/// A namespace, its only configuration, and the Sentinel of that configuration.
 struct World {
     ground: &'static Ground,
     client: Client,
@@ -123,7 +123,7 @@ async fn what_is_left_out_has_the_specified_default(world: World) -> anyhow::Res
     Ok(())
 }
 
-/// What is changed in a spec that is in order, and what the API server says to that.
+/// Returns changes to a valid spec, each with the error of the API server.
 fn refused() -> Vec<(Value, &'static str)> {
     let duration = "must be a duration of at least 1ms, such as 500ms, 10s, 30m or 1h30m";
     let term = |term: Value| json!({"shardSelector": {"matchExpressions": [term]}});
@@ -203,7 +203,7 @@ async fn what_makes_no_sense_is_refused(world: World) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A merge patch.
+/// Applies a merge patch.
 fn merge(target: &mut Value, patch: &Value) {
     let (Some(fields), Some(changes)) = (target.as_object_mut(), patch.as_object()) else {
         target.clone_from(patch);
@@ -263,7 +263,7 @@ async fn changes_are_followed(world: World) -> anyhow::Result<()> {
     goes_on(&sentinel, "region=us-east").await?;
     let metrics = sentinel.metrics().await?;
     assert_eq!(sum(&metrics, RELOADS, r#"resource_type="clusters",shard="region=us-east""#), 1, "{metrics}");
-    // Nobody watches the whole fleet any more.
+    // No shard polls the whole fleet any more.
     assert!(!metrics.contains(r#"resource_type="clusters",shard="""#), "{metrics}");
 
     world.config.change(&json!({"resourceType": "nodepools"})).await?;
@@ -280,7 +280,7 @@ async fn changes_are_followed(world: World) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The rules of the definition let some things pass that only the Sentinel can judge.
+/// The validation rules of the CRD accept some values that only the Sentinel can check.
 async fn a_broken_configuration_leaves_the_one_before_in_force(world: World) -> anyhow::Result<()> {
     world.config.create(&spec()).await?;
     let sentinel = world.sentinel().await?;
@@ -323,7 +323,7 @@ async fn a_deleted_configuration_stops_the_sentinel(world: World) -> anyhow::Res
     world.config.delete().await?;
     says(&sentinel, "was deleted; nothing is polled or published until it is created again").await?;
     assert!(sentinel.metric(API_ERRORS, "config_load").await? > 0);
-    // What was under way at that moment may still be logged.
+    // Polls that were running at that moment may still be logged.
     eventually("it polls every 100 ms no more", async || {
         let polls = sentinel.log().matches("GET http").count();
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
@@ -384,13 +384,13 @@ async fn the_url_of_the_broker_is_read_from_its_secret(world: World) -> anyhow::
     Ok(())
 }
 
-/// Compares the parts of a schema that decide what is taken and what is stored.
+/// Compares the fields of a schema that decide what is accepted and what is stored.
 fn compare(place: &str, specified: &Value, ours: &Value, ours_alone: &mut BTreeSet<String>) {
     for part in ["type", "default"] {
         assert_eq!(specified[part], ours[part], "{part} of {place}");
     }
     for part in ["required", "enum"] {
-        // The API serves more types than the two that are specified, and ours takes all that it serves.
+        // The API serves more types than the two in the specification, and ours accepts all that it serves.
         if (place, part) == ("spec.resourceType", "enum") {
             continue;
         }

@@ -1,4 +1,5 @@
-//! What Sentinels as processes send through a real RabbitMQ to a consumer of another library: every byte, and who sends it.
+//! Tests what Sentinel processes publish through a real RabbitMQ to a consumer of another library: every byte, and its
+//! publisher.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use lockstep_tests::sentinel::Config;
 use lockstep_tests::shard::{CYCLES, World, an_hour_ago, arrive, reaches};
 use serde_json::{Value, json};
 
-/// More than a page.
+/// More resources than a page holds.
 const RESOURCES: usize = 130;
 
-/// The body of the event about a row.
+/// Returns the body of the event about a row.
 fn body(row: &Resource, id: &str, time: &str, traceparent: Option<&str>) -> String {
     let (kind, plural, singular) = match row.kind {
         Kind::Cluster => ("Cluster", "clusters", "cluster"),
@@ -37,13 +38,13 @@ fn body(row: &Resource, id: &str, time: &str, traceparent: Option<&str>) -> Stri
     )
 }
 
-/// Whether a text is hexadecimal digits, so many of them between hyphens.
+/// Returns whether a text consists of hexadecimal digits, this many of them between hyphens.
 fn has_form(text: &str, lengths: &[usize]) -> bool {
     let is_hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     text.split('-').map(str::len).eq(lengths.iter().copied()) && text.split('-').all(is_hex)
 }
 
-/// Compares an event with its row, and returns when it was made and the milliseconds of its id.
+/// Compares an event with its row. Returns its time and the milliseconds of its id.
 fn compare(arrival: &Arrival, row: &Resource, traces: bool) -> anyhow::Result<(i64, i64)> {
     let event: Value = serde_json::from_str(&arrival.body)?;
     let time = event["time"].as_str().context("no time")?;
@@ -116,7 +117,7 @@ async fn every_byte_is_as_it_should_be(
         assert!(began <= time && time <= of_id && of_id <= ended, "{began} {time} {of_id} {ended}");
         ids.push(arrival.id);
     }
-    // In the order in which the resources were listed.
+    // The ids are in the order in which the resources were listed.
     assert!(ids.is_sorted_by(|one, other| one < other), "{ids:?}");
     assert!(sentinel.terminate().await?.success());
     Ok(())
@@ -138,8 +139,8 @@ async fn every_byte_arrives_of_both_types_in_both_dialects() -> anyhow::Result<(
     Ok(())
 }
 
-/// The exchange is there before the Sentinel, as the adapter's chart declares it: the wrong type is reported with the field to set,
-/// and once that is set everything arrives.
+/// The exchange exists before the Sentinel, as the adapter's chart declares it. The wrong type is reported with the field to
+/// set, and once that is set all events arrive.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exchange_of_adapters_is_published_to() -> anyhow::Result<()> {
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };
@@ -158,10 +159,10 @@ async fn an_exchange_of_adapters_is_published_to() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The regions of clusters in turn; the last is in none.
+/// The regions of clusters in turn; the last cluster has none.
 const REGIONS: [Option<&str>; 4] = [Some("us-east"), Some("us-west"), Some("eu-west"), None];
 
-/// Two Sentinels share a fleet: one has two of the regions, the other whatever is in neither.
+/// Checks two Sentinels that share a fleet: one selects two of the regions, the other all clusters in neither of them.
 async fn each_publishes_its_own(broker: &RabbitMq, dialect: Dialect, key: &str) -> anyhow::Result<()> {
     let world = World::with(dialect, &format!("shards-{dialect:?}-{key}").to_lowercase(), RESOURCES).await?;
     let (ids, now) = (world.ids(), Timestamp::now());
@@ -198,7 +199,7 @@ async fn each_publishes_its_own(broker: &RabbitMq, dialect: Dialect, key: &str) 
 async fn sentinels_with_disjoint_selectors_publish_each_resource_once() -> anyhow::Result<()> {
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };
     for dialect in [Dialect::Documented, Dialect::Released] {
-        // In a search the API can't be asked for a label with a hyphen.
+        // The API's search can't query a label with a hyphen.
         for key in ["region", "cluster-region"] {
             each_publishes_its_own(broker, dialect, key).await?;
         }

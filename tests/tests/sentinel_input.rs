@@ -1,4 +1,4 @@
-//! What a Sentinel makes of answers that are no good, over HTTP and to a real RabbitMQ.
+//! Tests how a Sentinel handles malformed answers, over HTTP and with a real RabbitMQ.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use serde_json::json;
 
 const DIALECTS: [Dialect; 2] = [Dialect::Documented, Dialect::Released];
 
-/// What is wrong with the answer that brings the second of three pages, and what is then told.
+/// The damage to the answer with the second of three pages, and the expected report.
 const BAD_PAGES: [(Damage, &str, &str); 4] = [
     (Damage::Html, "InvalidAnswer", r#"the answer is not JSON; it begins with "<!DOCTYPE html>"#),
     (Damage::EmptyBody, "InvalidAnswer", "the answer is empty"),
@@ -24,15 +24,15 @@ const BAD_PAGES: [(Damage, &str, &str); 4] = [
     (Damage::ServerError(503), "Unreachable", "503 Service Unavailable: upstream connect error"),
 ];
 
-/// What is wrong with the fourth item, and what is then told.
+/// The damage to the fourth item, and the expected report.
 const BAD_ITEMS: [(Damage, &str); 3] = [
     (Damage::WrongTimeFormat { item: 3 }, "not a time as RFC 3339 has it"),
     (Damage::MissingId { item: 3 }, "item 3: missing field `id`"),
     (Damage::ItemNotAnObject { item: 3 }, "expected a resource"),
 ];
 
-/// Three pages of clusters, and a Sentinel that meets the damage from its first poll on: all are published but those that
-/// are spoilt, and once the damage is gone, those as well.
+/// Runs a Sentinel on three pages of clusters with the damage from its first poll on. It publishes all clusters except the
+/// damaged ones, and those as well once the damage is removed.
 async fn outlives(
     broker: &RabbitMq,
     dialect: Dialect,
@@ -57,7 +57,7 @@ async fn outlives(
     let sentinel = world.sentinel().await?;
     let (status, reason, words) = told;
     let condition = world.config.told("FleetReachable", status, reason).await?;
-    // A cycle is told at its end, which the condition does not wait for.
+    // A cycle is logged at its end, but the condition is set before that.
     eventually(words, async || {
         sentinel.logged(words).map(drop).with_context(|| format!("{damage:?}: {}", sentinel.log()))
     })
@@ -65,7 +65,7 @@ async fn outlives(
     a_cycle_passes(&sentinel).await?;
     eventually("the last cycle is told", async || {
         let told = world.config.status().await?.last_cycle.context("no cycle")?;
-        // What is wrong with an item is told; a page that is missing holds nobody knows what.
+        // A malformed item is reported. The content of a missing page is unknown.
         let malformed = u64::from(spoilt.len() == 1);
         let well = (3 * PAGE - spoilt.len()) as u64;
         let expected = LastCycle { resources: well, published: well, malformed, ..LastCycle::default() };
@@ -119,7 +119,7 @@ async fn a_bad_item_is_named_and_spoils_no_other() -> anyhow::Result<()> {
             anyhow::Ok(())
         });
         futures::future::try_join_all(cases).await?;
-        // Nobody has ever reported on a resource without a status: it counts from its creation, or else is due.
+        // A resource without a status has no report: its backoff counts from its creation, or it is due at once.
         let (damage, told) = (Damage::NullStatus { item: 3 }, ("True", "FleetListed", "cycle 1 took"));
         outlives(broker, dialect, "no_status", damage, |_, _| true, 3..3, told).await?;
     }

@@ -1,4 +1,4 @@
-//! What a Sentinel tells of cycles that are always the same: its metrics as text, and the status of its configuration.
+//! Tests the output of a Sentinel for fixed cycles: its metrics as text, and the status of its configuration.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use lockstep_tests::program::sum;
 use lockstep_tests::shard::{API_ERRORS, CYCLES, World, an_hour_ago};
 use serde_json::{Value, json};
 
-/// The Sentinel's metrics with their help; what depends on how long something took is left out.
+/// Returns the Sentinel's metrics with their help, without values that depend on durations.
 fn specified(metrics: &str) -> String {
     let own = metrics.lines().filter(|line| line.contains("_sentinel_"));
     let lines = own.map(|line| match line.rsplit_once(' ') {
@@ -33,7 +33,7 @@ fn specified(metrics: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A status without its times and addresses.
+/// Returns a status without its times.
 async fn status(world: &World) -> anyhow::Result<Value> {
     let mut status = serde_json::to_value(world.config.status().await?)?;
     for condition in status["conditions"].as_array_mut().context("no conditions")? {
@@ -44,7 +44,7 @@ async fn status(world: &World) -> anyhow::Result<Value> {
     Ok(status)
 }
 
-/// Two that wait and are ready, three that wait and are not, four that are due; the last can't be understood.
+/// Creates two ready clusters and three that are not ready in their backoff, four that are due, and one that can't be parsed.
 fn populate(world: &World) -> anyhow::Result<()> {
     let (now, past) = (Timestamp::now(), an_hour_ago()?);
     let labels = Arc::new(Labels::from([("region".to_owned(), "us-east".to_owned())]));
@@ -101,7 +101,7 @@ async fn metrics_and_status_of_two_cycles() -> anyhow::Result<()> {
         .await
     };
 
-    // The first page fails once, which is no failure of the poll; what is due is confirmed.
+    // The first page fails once, which is no failure of the poll. All due clusters are confirmed.
     reach(CYCLES, "", 1).await?;
     world.config.told("Publishing", "False", "MalformedResources").await?;
     insta::assert_json_snapshot!("status_when_all_is_confirmed", status(&world).await?);
@@ -111,7 +111,7 @@ async fn metrics_and_status_of_two_cycles() -> anyhow::Result<()> {
     }
     assert_eq!(due, 4);
 
-    // The configuration is changed, and nobody takes the events; then it makes no sense.
+    // Change the configuration while no consumer accepts the events; then make the configuration invalid.
     drop(events);
     world.config.change(&json!({"pollInterval": "2h"})).await?;
     reach(CYCLES, "", 2).await?;

@@ -1,5 +1,5 @@
-//! What the size of a shard costs a Sentinel, as the program that is deployed: memory that does not grow, and a first event
-//! that waits for no second page.
+//! Tests a deployed Sentinel with large shards: its memory does not grow, and its first event does not wait for the second
+//! page.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use lockstep_tests::queue::Queue;
 use lockstep_tests::rabbitmq::RabbitMq;
 use lockstep_tests::shard::{PAGE, World, arrive, first_cycle_publishes};
 
-/// What the specification requests for a Sentinel, in bytes.
+/// The memory request of the specification for a Sentinel, in bytes.
 const MEMORY: u64 = 64 << 20;
 
-/// The pages of the program's file that the optimised program has in memory (22 MiB), and a little more. The code of an
-/// unoptimised one is larger by half; that is no memory that the deployed program takes.
+/// The resident pages of the optimised program's file (22 MiB), with a margin. The code of an unoptimised program is larger by
+/// half; the deployed program does not use that memory.
 const CODE: u64 = 24 << 20;
 
-/// The most memory, in bytes, that a cycle takes in which so many clusters are due.
+/// Returns the peak memory, in bytes, of a cycle with this many due clusters.
 async fn peak(broker: &RabbitMq, clusters: u32) -> anyhow::Result<u64> {
     let world = World::new(&format!("memory-{clusters}"), usize::try_from(clusters)?).await?;
     let queue = Queue::bind(broker, &world.namespace).await?;
@@ -37,7 +37,7 @@ async fn memory_does_not_grow_with_the_shard() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All pages but the first are held back until its events have arrived.
+/// All pages except the first are delayed until its events have arrived.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_events_wait_for_no_second_page() -> anyhow::Result<()> {
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! The spans of a Sentinel as a process: what a collector gets to see, and what a bad one changes.
+//! Tests the spans of a Sentinel process: what a collector receives, and the effects of a failing collector.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, TcpListener};
@@ -20,14 +20,14 @@ use tokio::task::block_in_place;
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// How long spans wait for a batch to fill, in milliseconds: longer than a test lasts.
+/// How long spans wait for a full batch, in milliseconds: longer than a test.
 const NEVER: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "3600000");
 
 fn nanos(time: SystemTime) -> anyhow::Result<u64> {
     Ok(u64::try_from(time.duration_since(UNIX_EPOCH)?.as_nanos())?)
 }
 
-/// Of each event its `traceparent`.
+/// Returns the `traceparent` of each event.
 fn named(events: &[Value]) -> anyhow::Result<BTreeSet<String>> {
     let text = |event: &Value| event["traceparent"].as_str().map(str::to_owned);
     events.iter().map(|event| text(event).with_context(|| event.to_string())).collect()
@@ -37,24 +37,24 @@ fn is_error(span: &Span) -> bool {
     span.status.as_ref().is_some_and(|status| status.code() == StatusCode::Error)
 }
 
-/// The spans that a collector took: of polls, and of publications.
+/// Returns the spans that a collector accepted: of polls, and of publications.
 fn sorted(collector: &Collector) -> (Vec<Span>, Vec<Span>) {
     collector.spans().into_iter().partition(|span| span.name == "sentinel.poll")
 }
 
-/// The command of the Sentinel with variables of its environment.
+/// Returns the command of the Sentinel with these environment variables.
 fn traced(world: &World, variables: &[(&str, &str)]) -> anyhow::Result<Command> {
     let mut command = world.command()?;
     command.envs(variables.iter().copied());
     Ok(command)
 }
 
-/// Starts the Sentinel with variables of its environment.
+/// Starts the Sentinel with these environment variables.
 async fn started(world: &World, variables: &[(&str, &str)]) -> anyhow::Result<Program> {
     world.start(traced(world, variables)?).await
 }
 
-/// The events in a queue, which is empty then.
+/// Returns the events in a queue, and removes them.
 async fn drained(queue: &Queue) -> anyhow::Result<Vec<Value>> {
     let arrivals = queue.drain().await?;
     arrivals.iter().map(|arrival| Ok(serde_json::from_str(&arrival.body)?)).collect()
@@ -86,7 +86,7 @@ async fn each_event_names_the_span_of_its_publication_within_its_poll() -> anyho
     )
     .await?;
     reaches(&sentinel, CYCLES, 1).await?;
-    // Fewer than a batch: they are exported at the end.
+    // There are fewer spans than a batch holds, so they are exported at the end.
     assert_eq!(collector.spans(), []);
     let log = sentinel.log();
     assert!(sentinel.terminate().await?.success());
@@ -143,7 +143,7 @@ async fn each_event_names_the_span_of_its_publication_within_its_poll() -> anyho
     Ok(())
 }
 
-/// The broker refuses what a full queue has no room for.
+/// The broker rejects events for a full queue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_event_is_an_error_each_time_that_it_is_sent() -> anyhow::Result<()> {
     const CLUSTERS: usize = 20;
@@ -213,7 +213,7 @@ async fn what_a_lost_connection_left_unconfirmed_is_an_error() -> anyhow::Result
     assert_eq!(missing, 0, "{} received, {republished} republished", received.len());
     assert!(republished > 0 && lost.len() as u64 == republished, "{} of {republished}", lost.len());
     assert!(lost.iter().all(|span| attributes(&span.attributes)["error.type"] == "unknown"));
-    // What arrived though its confirm was lost names the span that says so.
+    // An event that arrived although its confirm was lost has the `traceparent` of the span with that error.
     let spans = well.iter().chain(&lost).map(traceparent).collect::<BTreeSet<_>>();
     assert_eq!(spans.len(), well.len() + lost.len());
     assert!(received.is_subset(&spans));
@@ -224,7 +224,7 @@ async fn what_a_lost_connection_left_unconfirmed_is_an_error() -> anyhow::Result
 async fn a_collector_that_is_silent_or_away_changes_nothing_for_events() -> anyhow::Result<()> {
     const CLUSTERS: usize = 3000;
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };
-    // Connections are made, and nobody ever answers.
+    // The listener accepts connections, but never answers.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     for (name, url) in [
         ("silent_spans", format!("http://{}", silent.local_addr()?)),
@@ -234,7 +234,7 @@ async fn a_collector_that_is_silent_or_away_changes_nothing_for_events() -> anyh
         let queue = Queue::bind(broker, &world.namespace).await?;
         world.config.create(&world.spec(&broker.url())).await?;
         let timeout = ("OTEL_EXPORTER_OTLP_TIMEOUT", "300");
-        // The events of one request have more spans.
+        // One request publishes more events than this queue holds spans.
         let narrow = ("OTEL_BSP_MAX_QUEUE_SIZE", "64");
         let sentinel = started(&world, &[(ENDPOINT, &url), timeout, narrow]).await?;
         world.config.told("Publishing", "True", "AllConfirmed").await?;

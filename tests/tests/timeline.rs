@@ -1,4 +1,4 @@
-//! The page of a timeline in a real browser.
+//! Tests the page of a timeline in a real browser.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use lockstep_sim::simulation::{Simulation, SystemUnderTest as _, Timeline, Viola
 use lockstep_tests::browser::Browser;
 use serde_json::Value;
 
-/// A run through the storms of so many seeds at once, which is told to have violated something at its end.
+/// Returns the timeline of a run with the faults of this many seeds at once. A violation is added at its end.
 fn stormy(seeds: u64) -> Timeline {
     let simulation = Simulation::new(&NamespaceClass);
     let range = Range {
@@ -34,10 +34,10 @@ fn stormy(seeds: u64) -> Timeline {
     Timeline::of(&plan, &run).with_replay("lockstep replay run.json")
 }
 
-/// The page in a browser; none, and a line on the terminal, if there is no browser.
+/// Opens the page in a browser. Without a browser, it prints a line on standard error and returns `None`.
 fn open(timeline: &Timeline) -> anyhow::Result<Option<Browser>> {
     let Some(mut browser) = Browser::start()? else {
-        // Not the macro, whose output is kept back from tests that pass.
+        // Not the macro: its output is captured for tests that pass.
         writeln!(
             std::io::stderr(),
             "SKIPPED: no chromium on the PATH; the page of the timeline is not tested"
@@ -121,7 +121,7 @@ fn pointing_at_an_item_shows_its_object_and_what_changed() -> anyhow::Result<()>
         let marked = text(&mut browser, &marked)?;
         assert!(marked.contains(&version), "{version} is not marked as {class}: {marked}");
     }
-    // The keyboard gets to the next item.
+    // The keyboard selects the next item.
     browser.evaluate(&format!("goTo({place})"))?;
     browser.press("ArrowRight")?;
     assert_ne!(text(&mut browser, DETAILS)?, details);

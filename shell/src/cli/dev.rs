@@ -1,4 +1,4 @@
-//! `lockstep dev`: everything in one process, to try it out.
+//! `lockstep dev`: all components in one process, for a trial.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -84,7 +84,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         let (stop, stopping) = shutdown::channel();
         let controlled = control(&host, &kubeconfig, &sets, stopping);
         tokio::pin!(controlled);
-        // A signal ends the set-up at once, and what runs in an orderly way.
+        // A signal ends the setup at once, and the running controllers gracefully.
         tokio::select! {
             biased;
             () = signals.next() => {
@@ -98,7 +98,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     result
 }
 
-/// Runs the controllers and shows what changes, until shutdown is asked for.
+/// Runs the controllers and prints changes, until shutdown is requested.
 async fn control(
     host: &Host,
     kubeconfig: &Kubeconfig,
@@ -163,7 +163,7 @@ async fn control(
     tokio::pin!(running, examples);
     let mut applied = false;
     loop {
-        // The controllers go first, so that a flood of lines can't keep the program from ending.
+        // The controllers have priority, so that a flood of lines can't keep the program from ending.
         tokio::select! {
             biased;
             ended = &mut running => return Ok(ended?),
@@ -190,7 +190,7 @@ fn add_controllers(manager: &mut Manager, sets: &[CrdSet]) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Says what runs and what to try.
+/// Prints what runs and which commands to try.
 fn introduce(host: &Host, kubeconfig: &Kubeconfig, sets: &[CrdSet], more: &[String]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let kubectl = format!("kubectl --kubeconfig {}", kubeconfig.shown());

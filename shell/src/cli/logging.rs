@@ -7,7 +7,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::Misuse;
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people
@@ -16,15 +16,16 @@ pub(crate) enum Format {
     Json,
 }
 
-/// What libraries tell where the level is a plain one; whatever matters of it comes to us as errors.
+/// The log levels of libraries for a plain level. Their important errors are returned to our code.
 const LIBRARIES: &str =
     "kube_runtime=off,hyper=warn,hyper_util=warn,opentelemetry_sdk=warn,tower=warn,rustls=warn,h2=warn";
 
-/// The kube client logs bodies that it can't read, which may be Secrets, and lapin the frames of its logins.
+/// Targets that are never logged. The kube client logs bodies that it can't parse, which may be Secrets, and lapin logs the
+/// frames of its logins.
 const NEVER: [&str; 5] =
     ["kube_client=off", "kube_client::client=off", "lapin=off", "lapin::io_loop=off", "lapin::frames=off"];
 
-/// Begins to log. `level` is a level or a list of directives such as `info,lockstep_shell=debug`.
+/// Starts logging. `level` is a level or a list of directives such as `info,lockstep_shell=debug`.
 pub(crate) fn start(level: &str, format: Format) -> anyhow::Result<()> {
     let filter = filter(level).with_context(|| format!("log level {level:?}")).map_err(Misuse::of)?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
@@ -38,7 +39,7 @@ pub(crate) fn start(level: &str, format: Format) -> anyhow::Result<()> {
 }
 
 fn filter(level: &str) -> anyhow::Result<EnvFilter> {
-    // A filter takes a bare word that is no level for the name of a module, so that a misspelt level would silence all others.
+    // A filter reads a bare word that is no level as the name of a module, so a misspelt level would silence all other modules.
     let is_misspelt = |word: &&str| !word.contains(['=', '[']) && !is_level(word);
     if let Some(word) = level.split(',').find(is_misspelt) {
         bail!(
@@ -55,7 +56,7 @@ fn filter(level: &str) -> anyhow::Result<EnvFilter> {
 }
 
 fn is_level(word: &str) -> bool {
-    // The empty word would be read as one.
+    // The empty word would be parsed as a level.
     !word.is_empty() && word.parse::<LevelFilter>().is_ok()
 }
 

@@ -1,4 +1,4 @@
-//! What runs in this process, and what tells it from all others.
+//! The controllers of this process, and its unique identity.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -7,18 +7,18 @@ use lockstep_core::engine::operator::Config;
 use lockstep_core::engine::recording::Recordable;
 use lockstep_shell::controllers;
 
-/// The controller of that name.
+/// Creates the controller with that name.
 pub(super) fn controller(name: &str, settings: &Config) -> anyhow::Result<Box<dyn Recordable + Send>> {
     controllers::machine(name, settings)
         .with_context(|| format!("this build of lockstep does not hold the controller {name:?}"))
 }
 
-/// Differs from process to process.
+/// Returns a seed that differs from process to process.
 pub(super) fn seed() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-/// A name that no other process has: the host's, which is the pod's in a cluster, and a random part.
+/// Returns a unique name of this process: the host's name, which is the pod's in a cluster, and a random suffix.
 pub(super) fn instance() -> String {
     let host = rustix::system::uname();
     format!("{}_{:016x}", host.nodename().to_string_lossy(), seed())

@@ -1,6 +1,6 @@
-//! Words in commands that people are told.
+//! Quotes words in commands that are printed for users.
 
-/// A path or another word as a shell takes it.
+/// Quotes a path or another word for a shell.
 pub(super) fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./,=:@+".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -143,7 +143,7 @@ fn differs(
     )
 }
 
-/// The lines that differ, each with three around it.
+/// Returns the lines that differ, each with three lines of context.
 fn diff(recorded: &str, given: &str) -> String {
     let diff = TextDiff::from_lines(recorded, given);
     let mut shown = vec!["--- recorded".to_owned(), "+++ now".to_owned()];

@@ -174,7 +174,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         let serving = Serving::bind(manager, metrics, clock, metrics_at, probes_at).await?;
         Ok::<_, anyhow::Error>((serving, recording))
     };
-    // A signal during a connection that hangs ends the program all the same.
+    // A signal ends the program even if a connection hangs.
     let (serving, recording) = tokio::select! {
         biased;
         () = signals.next() => return Ok(()),
@@ -187,7 +187,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     result
 }
 
-/// Connects, and makes sure that the cluster answers and has our CRDs.
+/// Connects, and checks that the cluster answers and has our CRDs.
 async fn connect(config: kube::Config, sets: &[CrdSet]) -> anyhow::Result<kube::Client> {
     let url = masked(&config.cluster_url.to_string());
     let client = connect::client(config)?;
@@ -215,7 +215,7 @@ async fn connect(config: kube::Config, sets: &[CrdSet]) -> anyhow::Result<kube::
             names.collect::<Vec<_>>().join(", ")
         );
     }
-    // Objects of somebody else's kind have somebody else's controller.
+    // If the CRD belongs to another project, its objects belong to the controller of that project.
     let unknown = controllers::unknown_fields(&client, sets).await;
     if !unknown.is_empty() {
         bail!(
@@ -233,7 +233,7 @@ fn resync(text: &str) -> Result<Duration, String> {
     if resync < Duration::from_secs(1) { Err("expected at least 1s".to_owned()) } else { Ok(resync) }
 }
 
-/// The smallest file that a recording may be told to keep to, in bytes.
+/// The minimum size of a recording file, in bytes.
 const RECORD_MIN_BYTES: u64 = 64 << 10;
 
 fn size(text: &str) -> Result<u64, String> {
@@ -262,7 +262,7 @@ mod tests {
         }
     }
 
-    /// The chart's extraArgs come after its own flags.
+    /// The chart appends extraArgs to its own flags.
     #[test]
     fn a_flag_that_is_given_again_counts_as_it_was_given_last() {
         let first =

@@ -1,4 +1,4 @@
-//! `lockstep sentinel`, and the same under the name `sentinel`.
+//! `lockstep sentinel`, also available under the name `sentinel`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -61,22 +61,22 @@ Environment:
 The resource definition comes first: lockstep crds --controllers sentinel | kubectl apply --server-side -f -
 Ctrl-C or SIGTERM ends it, after the confirms in flight.";
 
-/// The last spans have at least this long to be exported, even where the confirms took all the time of the shutdown.
+/// The minimum time for the export of the last spans, even if the confirms used the whole shutdown timeout.
 const LAST_SPANS: Duration = Duration::from_secs(1);
 
-/// Whether the program was called by the name of the Sentinel.
+/// Returns whether the program was called by the name of the Sentinel.
 pub(crate) fn is_called() -> bool {
     let name = std::env::args_os().next();
     name.is_some_and(|name| Path::new(&name).file_name() == Some("sentinel".as_ref()))
 }
 
-/// Parses the command line of a program of that name.
+/// Parses the command line of the program with that name.
 pub(crate) fn parse() -> Args {
     let matches = Args::command().name("sentinel").version(env!("CARGO_PKG_VERSION")).get_matches();
     Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-/// What the environment says.
+/// The settings from environment variables.
 struct Environment {
     log_level: String,
     log_format: logging::Format,
@@ -157,7 +157,7 @@ async fn prepare(args: &Args, environment: &Environment) -> anyhow::Result<(Serv
     Ok((serving, spans))
 }
 
-/// A variable of the environment that is set to something.
+/// Returns an environment variable that is not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

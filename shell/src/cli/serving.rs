@@ -1,4 +1,4 @@
-//! What the commands have in common that run until a signal ends them: they serve metrics and probes meanwhile.
+//! Common code of the commands that run until a signal: they serve metrics and probes.
 
 use anyhow::{Context as _, bail};
 use axum::Router;
@@ -12,14 +12,14 @@ use tracing::info;
 
 use super::signal::Signals;
 
-/// Controllers with what is served about them.
+/// Controllers with the servers of their metrics and probes.
 pub(super) struct Serving {
     manager: Manager,
     routes: [(Option<TcpListener>, Router); 2],
 }
 
 impl Serving {
-    /// Listens where metrics and probes are to be served.
+    /// Starts to listen for metrics and probes.
     pub(super) async fn bind(
         manager: Manager,
         metrics: Metrics,
@@ -37,7 +37,7 @@ impl Serving {
         Ok(Self { manager, routes: [metrics, probes] })
     }
 
-    /// Runs the controllers until a signal comes, and as long as it takes then to end what is in flight.
+    /// Runs the controllers until a signal, and then until the requests in flight have ended.
     pub(super) async fn run(self, signals: &mut Signals) -> anyhow::Result<()> {
         let (stop_serving, serving_stop) = shutdown::channel();
         for (listener, routes) in self.routes {

@@ -1,9 +1,9 @@
-//! Requests to stop from outside: Ctrl-C and SIGTERM.
+//! The signals that request a shutdown: Ctrl-C and SIGTERM.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
-/// Hears the signals that ask a program to stop.
+/// Receives the signals that request a shutdown.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -11,7 +11,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Takes over both signals.
+    /// Installs handlers of both signals.
     pub(crate) fn new() -> std::io::Result<Self> {
         let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         Ok(Self { interrupt, terminate, first: None })
@@ -19,7 +19,7 @@ impl Signals {
 
     /// Returns at the next signal.
     pub(crate) async fn next(&mut self) {
-        // Either may come first; which it was makes no difference.
+        // Both signals have the same effect.
         tokio::select! {
             biased;
             _ = self.interrupt.recv() => {}
@@ -28,12 +28,12 @@ impl Signals {
         self.first.get_or_insert_with(Instant::now);
     }
 
-    /// When the first signal came.
+    /// Returns the time of the first signal.
     pub(crate) fn first(&self) -> Option<Instant> {
         self.first
     }
 
-    /// Returns at the next Ctrl-C. SIGTERM doesn't count: supervisors may send it several times.
+    /// Returns at the next Ctrl-C. SIGTERM is ignored: supervisors may send it several times.
     pub(crate) async fn interrupted(&mut self) {
         self.interrupt.recv().await;
     }

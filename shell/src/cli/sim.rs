@@ -159,7 +159,7 @@ impl Args {
         self.choice.controllers.is_empty() || self.choice.controllers.iter().any(|name| name == controller)
     }
 
-    /// What is searched, where nobody has chosen the seeds these.
+    /// Returns the search for a controller. The given seeds are the default.
     fn search(&self, seeds: Seeds, subject: &dyn SystemUnderTest) -> Search {
         let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Search {
@@ -192,7 +192,7 @@ fn search(args: &Args, stop: &Stop) -> Report {
     report
 }
 
-/// What is to be told of the seeds that failed. Of those that violate the same invariant the first is shrunk.
+/// Returns the failures of a search. Of the seeds that violate the same invariant, the first is shrunk.
 fn find(simulation: &Simulation, search: &Search, summary: &Summary, out: &Path) -> Vec<Failure> {
     let mut failures: Vec<Failure> = Vec::new();
     for (seed, violation) in &summary.failures {
@@ -205,7 +205,7 @@ fn find(simulation: &Simulation, search: &Search, summary: &Summary, out: &Path)
     failures
 }
 
-/// Runs a plan, twice.
+/// Runs a plan twice and compares the hashes.
 fn replay(args: &Args, file: &PlanFile) -> anyhow::Result<Report> {
     let Plan { controller, seed, .. } = &file.plan;
     let mut simulation = Simulation::new(input::subject(controller)?);

@@ -1,7 +1,7 @@
-//! The client as `kube` builds it, over connections that the kernel probes while they are silent.
+//! The client as `kube` builds it, with TCP keep-alive probes on silent connections.
 //!
-//! A watch may be silent for minutes. When the machine at its other end loses power, nothing tells, and it would see nothing
-//! until it is renewed. Probes cost no request.
+//! A watch may be silent for minutes. If the host at its other end loses power, there is no error, and the watch would receive
+//! nothing until it is renewed. Probes cost no request.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
 use tower_http::decompression::DecompressionLayer;
 
-/// After how much silence a connection is probed, and how long each answer is awaited.
+/// The silence after which a connection is probed, and the interval between probes.
 const PROBE_AFTER: Duration = Duration::from_secs(15);
 
-/// How many probes may stay without an answer.
+/// The maximum number of probes without an answer.
 const PROBES: u32 = 3;
 
-/// Makes the client.
+/// Builds the client.
 pub(super) fn client(config: Config) -> kube::Result<Client> {
-    // A proxy would answer the probes, whatever has become of the server behind it.
+    // A proxy would answer the probes, even if the server behind it is down.
     if config.proxy_url.is_some() {
         return Client::try_from(config);
     }
@@ -42,14 +42,14 @@ pub(super) fn client(config: Config) -> kube::Result<Client> {
     Ok(ClientBuilder::new(service, config.default_namespace).build())
 }
 
-/// Connects over TCP.
+/// Returns a connector for TCP with keep-alive probes.
 fn probing() -> HttpConnector {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_keepalive(Some(PROBE_AFTER));
     connector.set_keepalive_interval(Some(PROBE_AFTER));
     connector.set_keepalive_retries(Some(PROBES));
-    // While a request waits to be received, the kernel sends that again and probes nothing.
+    // The kernel does not probe while it retransmits an unacknowledged request.
     #[cfg(target_os = "linux")]
     connector.set_tcp_user_timeout(Some(PROBE_AFTER * (PROBES + 1)));
     connector

@@ -12,7 +12,7 @@ async fn asked(connection: &mut TcpStream) {
     }
 }
 
-/// As when what lies between has forgotten a connection: requests on it get no answer, those on a new one do.
+/// Simulates a connection that a device in between has forgotten: requests on it get no answer, those on a new one do.
 #[tokio::test]
 async fn a_request_that_hangs_holds_up_no_other() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

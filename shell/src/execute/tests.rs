@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Executor;
 use crate::testing::{client, config_map, json};
 
-/// Carries an action out against a server that gives one answer; returns what it was sent, in short, and the outcome.
+/// Executes an action on a server that gives one answer. Returns a summary of the request, its body, and the outcome.
 async fn exchange(action: Action, code: u16, answer: Value) -> (String, Value, Result<Success, Failure>) {
     let sent = Arc::new(Mutex::new(None));
     let slot = Arc::clone(&sent);
@@ -157,7 +157,7 @@ async fn an_answer_that_is_not_json_leaves_the_outcome_open() {
     assert_eq!(outcome.unwrap_err().class, Class::Unknown);
 }
 
-/// As the documentation of the Bridge says (VAL, Timeout Configuration).
+/// Source: "DPFHCPBridge DPUCluster Validation", "Timeout Configuration".
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_waited_for_half_a_minute() {
     let began = tokio::time::Instant::now();
@@ -170,7 +170,7 @@ async fn an_answer_is_waited_for_half_a_minute() {
 
 #[tokio::test]
 async fn a_refused_connection_is_unavailable() {
-    // Bound and dropped: nobody listens on this port.
+    // Bound and dropped: no process listens on this port.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);

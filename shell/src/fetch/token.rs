@@ -5,14 +5,14 @@ use std::path::Path;
 use http::HeaderValue;
 use lockstep_core::engine::action::{Class, Failure};
 
-/// A bearer token. It has no form that could be printed.
+/// A bearer token. It can't be printed.
 pub(super) struct Token {
     text: String,
     header: HeaderValue,
 }
 
 impl Token {
-    /// Reads the file. It is read for each request: it is short, and Kubernetes replaces projected tokens at any time.
+    /// Reads the file. It is read for each request: it is short, and Kubernetes may replace projected tokens at any time.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         // Without credentials nothing is sent.
         let unusable = |why: &dyn std::fmt::Display| {
@@ -33,7 +33,7 @@ impl Token {
         self.header.clone()
     }
 
-    /// A message without the token, which a server may have repeated.
+    /// Removes the token from a message, because a server may have repeated it.
     pub(super) fn mask(&self, message: &str) -> String {
         message.replace(&self.text, "***")
     }

@@ -20,8 +20,8 @@ use crate::testing::{Scripted, client, json};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A server that holds one lease. Renewals fail while `broken` says so; answers come as late as `slow` says, and the next
-/// never, if `hangs` says so.
+/// A server with one lease. While `broken` is set, renewals fail. `slow` delays the answers. If `hangs` is set, the next
+/// request gets no answer.
 #[derive(Clone, Default)]
 struct LeaseServer {
     lease: Arc<Mutex<Option<Value>>>,
@@ -128,7 +128,7 @@ async fn a_renewal_under_way_at_the_end_does_not_keep_the_lease() {
     manager.elect(election(), served_by(&server));
     let (stop, stopping) = shutdown::channel();
     let running = tokio::spawn(manager.run(stopping));
-    // Read until 1 s, created until 2 s, renewed from 4 s to 5 s.
+    // The lease is read until 1 s, created until 2 s, and renewed from 4 s to 5 s.
     sleep(SECOND * 9 / 2).await;
     stop.pull();
     assert_eq!(running.await.unwrap(), Ok(()));

@@ -12,26 +12,26 @@ use super::pubsub;
 #[cfg(feature = "rabbitmq")]
 use super::rabbitmq;
 
-/// What became of an event.
+/// The result for an event.
 pub(super) struct Answer {
     pub(super) result: Result<(), Failure>,
     pub(super) at: Instant,
 }
 
-/// A connection over which events are published.
+/// A connection that publishes events.
 pub(super) trait Connection: Send + Sync {
     fn is_open(&self) -> bool;
 
-    /// Why the broker takes nothing for the time being, if that is so.
+    /// Returns why the broker accepts nothing for now, if that is so.
     fn pause(&self) -> Option<Failure>;
 
-    /// Sends all events, then waits for what the broker answers to each.
+    /// Sends all events, then waits for the broker's answer to each.
     fn publish<'a>(&'a self, events: &'a [CloudEvent]) -> BoxFuture<'a, Vec<Answer>>;
 
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Connects to the broker; fails as [`Class::Invalid`] for a kind of broker that this build leaves out.
+/// Connects to the broker; fails with [`Class::Invalid`] for a kind of broker that is not in this build.
 pub(super) async fn open(broker: &Broker) -> Result<Box<dyn Connection>, Failure> {
     match broker {
         #[cfg(feature = "rabbitmq")]
@@ -50,7 +50,7 @@ pub(super) async fn open(broker: &Broker) -> Result<Box<dyn Connection>, Failure
 
 #[cfg(any(feature = "pubsub", feature = "rabbitmq"))]
 pub(super) mod answers {
-    //! What connections of all kinds do with answers.
+    //! Common handling of answers, for connections of all kinds.
 
     use std::pin::Pin;
     use std::time::Duration;
@@ -61,10 +61,10 @@ pub(super) mod answers {
 
     use super::Answer;
 
-    /// How long it may take to connect.
+    /// The timeout for a connection attempt.
     pub(in crate::publish) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// How long the answers to the events of one call may take.
+    /// The timeout for the answers to the events of one call.
     pub(in crate::publish) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
     impl Answer {
@@ -73,12 +73,12 @@ pub(super) mod answers {
         }
     }
 
-    /// Waits for the answers to all events, up to [`ANSWER_TIMEOUT`]; `None` is one that did not come.
+    /// Waits for the answers to all events, up to [`ANSWER_TIMEOUT`]; `None` is a missing answer.
     pub(in crate::publish) async fn settle<F>(mut sendings: Vec<MaybeDone<F>>) -> Vec<Option<Answer>>
     where
         F: Future<Output = Answer> + Unpin,
     {
-        // All at once: they may come in another order than the events, and each is to be noticed when it comes.
+        // All at once: answers may arrive in another order than the events, and the time of each is recorded.
         let _late = tokio::time::timeout(ANSWER_TIMEOUT, join_all(&mut sendings)).await;
         sendings.iter_mut().map(|sending| Pin::new(sending).take_output()).collect()
     }

@@ -1,5 +1,5 @@
-//! An event as it goes to a broker: the whole of it as JSON, and its attributes beside it for who routes messages
-//! without reading them.
+//! The message of an event to a broker: the whole event as JSON, and its attributes again as message attributes, for clients
+//! that route messages without reading them.
 
 use cloudevents::{EventBuilder as _, EventBuilderV10};
 use jiff::Timestamp;
@@ -9,10 +9,10 @@ use lockstep_core::engine::broker::{CloudEvent, DATA_CONTENT_TYPE};
 /// The media type of the body.
 pub(super) const CONTENT_TYPE: &str = "application/cloudevents+json";
 
-/// How the data is bound to a trace.
+/// The name of the attribute with the trace context.
 const TRACEPARENT: &str = "traceparent";
 
-/// The body: the event in the JSON format of CloudEvents 1.0 (structured mode), with its data as JSON in it.
+/// Returns the body: the event in the JSON format of CloudEvents 1.0 (structured mode), which includes its data as JSON.
 pub(super) fn body(event: &CloudEvent) -> Result<Vec<u8>, Failure> {
     let mut whole = EventBuilderV10::new()
         .id(event.id.as_str())
@@ -27,7 +27,7 @@ pub(super) fn body(event: &CloudEvent) -> Result<Vec<u8>, Failure> {
     serde_json::to_vec(&whole).map_err(|error| invalid(&error))
 }
 
-/// All attributes with their names in CloudEvents 1.0.
+/// Returns all attributes with their names in CloudEvents 1.0.
 pub(super) fn attributes(event: &CloudEvent) -> impl Iterator<Item = (&'static str, String)> {
     [
         ("specversion", "1.0".to_owned()),
@@ -41,7 +41,7 @@ pub(super) fn attributes(event: &CloudEvent) -> impl Iterator<Item = (&'static s
     .chain(event.traceparent.clone().map(|traceparent| (TRACEPARENT, traceparent)))
 }
 
-/// A time with as many digits as the body has: none, or thousandths, millionths, billionths of a second.
+/// Formats a time with as many digits as in the body: none, or thousandths, millionths, billionths of a second.
 fn time(time: Timestamp) -> String {
     let precision = match time.subsec_nanosecond() {
         0 => 0,
@@ -52,12 +52,12 @@ fn time(time: Timestamp) -> String {
     format!("{time:.precision$}")
 }
 
-/// The failure of an event that no broker can take.
+/// Returns the failure of an event that no broker can accept.
 pub(super) fn invalid(error: &dyn std::fmt::Display) -> Failure {
     Failure::new(Class::Invalid, format!("the event can't be sent: {error}"))
 }
 
-/// An event with everything that an event can have.
+/// Returns an event with all possible fields.
 #[cfg(test)]
 pub(crate) fn example() -> CloudEvent {
     CloudEvent {

@@ -20,21 +20,20 @@ use super::message;
 use crate::failure;
 use crate::web;
 
-/// Where an emulator listens, as `HOST:PORT`; it is used in place of Google's servers, without credentials.
+/// The address of an emulator, as `HOST:PORT`. It is used instead of Google's servers, without credentials.
 const EMULATOR: &str = "PUBSUB_EMULATOR_HOST";
 
-/// A publisher to one topic. It sends messages in batches: as soon as there are 100 of them or 1 MB, at the latest after
-/// 10 ms.
+/// A publisher to one topic. It sends a batch at 100 messages or 1 MB, at the latest after 10 ms.
 pub(super) struct Connection {
     topic: Topic,
     publisher: Publisher,
-    /// Whether the service or the topic turned out to be gone, or the credentials to hold no more: the client would go on
-    /// with what it has for ever, while a new one reads them anew.
+    /// Whether the service or the topic is gone, or the credentials are no longer valid. The client would use them for ever,
+    /// but a new one reads them again.
     is_lost: AtomicBool,
 }
 
 impl Connection {
-    /// Makes the client, with the credentials that the environment gives, and sees that the topic is there.
+    /// Builds the client, with the credentials of the environment, and checks that the topic exists.
     pub(super) async fn open(project: &str, topic: &str) -> Result<Self, Failure> {
         let emulator = std::env::var(EMULATOR).ok().filter(|host| !host.is_empty());
         let topic = Topic(format!("projects/{project}/topics/{topic}"));
@@ -75,7 +74,7 @@ impl Connection {
 
     async fn reach(topic: &Topic, emulator: Option<&str>) -> Result<Publisher, Failure> {
         web::choose_cryptography();
-        // When to try again is for machines to decide.
+        // The machines decide when to retry.
         let mut admin = TopicAdmin::builder().with_retry_policy(NeverRetry);
         let mut publisher = Publisher::builder(topic.0.as_str()).with_retry_policy(NeverRetry);
         if let Some(host) = emulator {
@@ -91,7 +90,8 @@ impl Connection {
                 None | Some(Code::NotFound | Code::Unauthenticated | Code::Unavailable) => {
                     Err(topic.unseen(&error))
                 }
-                // Who may publish may not be allowed to see the topic, and emulators may not show it: events will tell.
+                // A publisher may have no permission to read the topic, and an emulator may not serve it. Publishing will show
+                // whether it exists.
                 Some(_) => Ok(publisher),
             },
         }
@@ -116,7 +116,7 @@ impl connection::Connection for Connection {
     }
 }
 
-/// A topic with its project. It says what errors mean.
+/// A topic with its project. It classifies errors.
 struct Topic(String);
 
 impl Topic {
@@ -125,7 +125,7 @@ impl Topic {
         Failure::new(Class::Forbidden, format!("Pub/Sub, {}: {}; {advice}", self.0, failure::describe(error)))
     }
 
-    /// The failure of a read: whatever it was, it changed nothing.
+    /// Returns the failure of a read. A read changes nothing, whatever its error.
     fn unseen(&self, error: &Error) -> Failure {
         let failure = self.failure(error);
         let class = if failure.class == Class::Unknown { Class::Unavailable } else { failure.class };
@@ -169,7 +169,7 @@ impl Topic {
     }
 }
 
-/// Whether the credentials are no good, or can't be had.
+/// Returns whether the credentials are invalid or missing.
 fn is_unauthenticated(error: &Error) -> bool {
     code(error) == Some(Code::Unauthenticated)
         || error.source().is_some_and(<dyn std::error::Error>::is::<CredentialsError>)
@@ -179,8 +179,8 @@ fn code(error: &Error) -> Option<Code> {
     error.status().map(|status| status.code)
 }
 
-/// The message in the terms of the Pub/Sub protocol binding for CloudEvents, in structured mode; the attributes are given
-/// as the binding's binary mode would, too, for filters of subscriptions.
+/// Encodes the message as in the Pub/Sub protocol binding for CloudEvents, in structured mode. It also sets the attributes as
+/// the binding's binary mode would, for filters of subscriptions.
 fn encode(event: &CloudEvent) -> Result<Message, Failure> {
     let attributes = message::attributes(event).map(|(name, value)| (format!("ce-{name}"), value));
     let content_type = ("content-type".to_owned(), message::CONTENT_TYPE.to_owned());

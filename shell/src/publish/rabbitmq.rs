@@ -20,13 +20,13 @@ use server::Server;
 mod handshake;
 mod server;
 
-/// How long the broker may take to say goodbye.
+/// How long the broker may take to close the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The delivery mode of a message that survives a restart of the broker.
 const PERSISTENT: u8 = 2;
 
-/// A connection with one channel in confirm mode, whose exchange is declared.
+/// A connection with one channel in confirm mode and a declared exchange.
 pub(super) struct Connection {
     server: Server,
     exchange: ShortString,
@@ -34,10 +34,10 @@ pub(super) struct Connection {
     amqp: lapin::Connection,
     channel: Channel,
     socket: Arc<Socket>,
-    /// Held while events are handed over: the channel numbers a message first and queues it then, so that two callers at
-    /// once could be given each other's confirms.
+    /// Held while events are passed to the channel. The channel numbers a message first and queues it then, so two concurrent
+    /// callers could otherwise get each other's confirms.
     sending: Mutex<()>,
-    /// How many answers came, which tells a slow broker from a silent one.
+    /// The number of received answers. It distinguishes a slow broker from a silent one.
     answers: AtomicU64,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Connection {
 type Message = (Vec<u8>, BasicProperties);
 
 impl Connection {
-    /// Connects, and declares the exchange.
+    /// Connects and declares the exchange.
     pub(super) async fn open(url: &SecretString, to: &Exchange) -> Result<Self, Failure> {
         let server = Server::new(url)?;
         let exchange = server.short_string("exchange", &to.name)?;
@@ -79,7 +79,7 @@ impl Connection {
         {
             let _in_order = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
             for sending in &mut sendings {
-                // The first poll hands the message over.
+                // The first poll passes the message to the channel.
                 let _ = sending.now_or_never();
             }
         }
@@ -93,10 +93,10 @@ impl Connection {
         answers.into_iter().map(|answer| answer.unwrap_or_else(unconfirmed)).collect()
     }
 
-    /// Closes the connection, in [`CLOSE_TIMEOUT`] at most.
+    /// Closes the connection within [`CLOSE_TIMEOUT`].
     async fn say_goodbye(&self) {
         let goodbye = self.amqp.close(lapin::protocol::constants::REPLY_SUCCESS, "OK".into());
-        // A broker that does not answer is not waited for.
+        // There is no wait for a broker that does not answer.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, goodbye).await;
         self.socket.end();
     }
@@ -117,13 +117,13 @@ impl Connection {
 }
 
 impl connection::Connection for Connection {
-    /// Whether messages can be sent, as far as is known.
+    /// Returns whether messages can be sent, as far as is known.
     fn is_open(&self) -> bool {
         self.amqp.status().connected() && self.channel.status().connected()
     }
 
-    /// Why no message can be sent for the time being, although the connection stands. A broker that is short of memory or disk
-    /// space tells so to whoever publishes, and reads no more from it until it has recovered.
+    /// Returns why no message can be sent for now, although the connection is open. A broker that is short of memory or disk
+    /// space notifies its publishers, and reads no more from them until it has recovered.
     fn pause(&self) -> Option<Failure> {
         self.amqp.status().blocked().then(|| self.server.blocks())
     }
@@ -137,8 +137,8 @@ impl connection::Connection for Connection {
     }
 }
 
-/// The message in the terms of the AMQP protocol binding for CloudEvents, in structured mode; the attributes are given as
-/// the binding's binary mode would, too, for who routes messages without reading their bodies.
+/// Encodes the message as in the AMQP protocol binding for CloudEvents, in structured mode. It also sets the attributes as the
+/// binding's binary mode would, for clients that route messages without reading their bodies.
 fn encode(event: &CloudEvent) -> Result<Message, Failure> {
     let short = |text: &str| ShortString::try_new(text).map_err(|error| message::invalid(&error));
     let mut headers = FieldTable::default();

@@ -1,4 +1,4 @@
-//! The files of a recording: the one that is written, and a few older segments.
+//! The files of a recording: the current one, and a few older segments.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-/// How many older segments are kept.
+/// The number of older segments that are kept.
 pub const KEPT: usize = 3;
 
-/// What every recording begins with.
+/// The first bytes of every recording.
 const BEGINNING: &[u8] = br#"{"header":"#;
 
-/// Creates the file, readable by its owner alone. A recording that is there already becomes an older segment.
+/// Creates the file, readable only by its owner. An existing recording becomes an older segment.
 pub(super) fn create(path: &Path) -> io::Result<File> {
     for number in (1..KEPT).rev() {
         rename(&older(path, number), &older(path, number + 1))?;
@@ -23,7 +23,7 @@ pub(super) fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Makes sure that nothing but a recording is put aside.
+/// Checks that an existing file is a recording, because it will be renamed.
 pub(super) fn check(path: &Path) -> anyhow::Result<()> {
     let shown = path.display();
     let mut file = match File::open(path) {

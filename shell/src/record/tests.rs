@@ -1,4 +1,4 @@
-//! Runs are recorded in the simulator, under virtual time, and replayed.
+//! Records runs in the simulator, in virtual time, and replays them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -66,7 +66,7 @@ fn a_secret_is_hidden_wherever_it_turns_up_and_decisions_stay_the_same() {
     assert!(!text.contains(r#""4711""#) && text.contains(r#""47110""#));
 }
 
-/// The content of the class comes back after it was unknown to the recording, and secrets are learned after their texts.
+/// The content of a class returns after the recording no longer knew it, and a text appears before it becomes a secret.
 #[test]
 fn what_is_learned_late_changes_no_decision() {
     let first = json!([config_map("a", "in the clear"), secret("b", "sesame, open")]);
@@ -79,7 +79,7 @@ fn what_is_learned_late_changes_no_decision() {
     bench.settle();
     bench.redefine("web", &second);
     bench.settle();
-    // The name of an object turns out to hold what was a secret.
+    // The name of an object has the value of an earlier secret.
     bench.redefine("other", &json!([secret("d", "postgres"), config_map("e", "at postgres")]));
     bench.settle();
     bench.redefine("other", &json!([config_map("postgres", "x"), config_map("e", "at postgres"), { "apiVersion": "v1", "kind": "postgres", "metadata": { "name": "x" } }]));
@@ -101,7 +101,7 @@ fn contents_from_before_the_recording_may_come_back() {
     bench.namespace("one", "web");
     bench.namespace("two", "web");
     bench.settle();
-    // The process dies in the midst of an update.
+    // The process crashes in the middle of an update.
     let mut writes = 0;
     bench.cluster.interfere(move |_, action| {
         let is_apply = action.name() == "apply";
@@ -147,7 +147,7 @@ fn every_segment_replays_by_itself() {
     let mut next = None;
     for file in files.iter().rev() {
         let bytes = fs::read(file).unwrap();
-        // A segment is longer than asked for by what waits to be written when it is full.
+        // A segment exceeds its size by the steps that wait to be written when it is full.
         assert!(bytes.len() < 600_000, "{}", bytes.len());
         let (header, mut lines) = read::open(&bytes).unwrap();
         assert!(header.segment > 0 && matches!(lines.next(), Some(Ok(Line::Checkpoint(_)))));
@@ -163,7 +163,7 @@ fn every_segment_replays_by_itself() {
     }
 }
 
-/// A run in which requests fail in every way, with a Secret that holds these values.
+/// Runs a cluster in which requests fail in every way, with a Secret that contains these values.
 fn eventful(bench: &mut Bench, values: &[String]) {
     let data: serde_json::Map<String, Value> =
         (0..).zip(values).map(|(number, value)| (format!("v{number}"), json!(value))).collect();
@@ -196,7 +196,7 @@ fn recorded_eventful(values: &[String]) -> TempDir {
     bench.end()
 }
 
-/// Secrets may hold what is also a word of a message, a name or a field: then it is no secret, and stays where it is.
+/// A Secret may contain a word that also occurs in a message, a name or a field. Then the word is no secret, and is not replaced.
 #[test]
 fn a_word_of_the_program_as_a_secret_changes_no_decision() {
     let folder = recorded_eventful(&[]);
@@ -205,7 +205,7 @@ fn a_word_of_the_program_as_a_secret_changes_no_decision() {
     let (_, mut lines) = read::open(text.as_bytes()).unwrap();
     assert!(lines.all(|line| line.is_ok()));
     let words = text.split(|c: char| !c.is_alphabetic() && c != '.');
-    // What is random in a name is no word: the digits of its end, and what stands before the first of them.
+    // The random text in a name is no word: the suffix of hexadecimal digits, and the text before its first digit.
     let is_random = |word: &str| {
         ["one.", "two.", "three.", "web."].iter().any(|name| word.starts_with(name))
             || word.chars().all(|letter| letter.is_ascii_hexdigit())
@@ -217,7 +217,7 @@ fn a_word_of_the_program_as_a_secret_changes_no_decision() {
     replays(recorded_eventful(&words.into_iter().collect::<Vec<_>>()).path());
 }
 
-/// Is written to JSON and read again before every step.
+/// A machine that is written to JSON and read again before every step.
 struct Reborn(Box<dyn Recordable + Send>);
 
 impl Machine for Reborn {
@@ -286,7 +286,7 @@ proptest! {
             let bytes = fs::read(entry.unwrap().path()).unwrap();
             let (_, _, differs) = replay(&bytes);
             prop_assert_eq!(differs, None);
-            // What is known from here on. Before that it was in the clear for everybody.
+            // Check only the text after the secrets are known. Before that, they were public.
             let text = String::from_utf8(bytes).unwrap();
             let known = text.find("hidden-").map_or("", |at| &text[at..]);
             let known = known.find(r#"{"checkpoint""#).map_or("", |at| &known[at..]);

@@ -14,9 +14,9 @@ use tracing::warn;
 
 use super::{Options, files};
 
-/// What the writer is told, in the order of the run.
+/// The messages to the writer, in the order of the run.
 pub(super) enum Message {
-    /// From here on this one hides the secrets; with the machine's state, if it may have to be written anew.
+    /// From here on this redactor hides the secrets. The machine's state is included if it may have to be written again.
     News(Arc<Redactor>, Option<Checkpoint>),
     /// A new segment begins with this state.
     Segment(Checkpoint),
@@ -24,7 +24,7 @@ pub(super) enum Message {
     Step(Box<RecordedStep>),
 }
 
-/// Why the writer ended before the run did.
+/// The reason why the writer ended before the run did.
 #[derive(Debug, thiserror::Error)]
 enum Stopped {
     #[error("{0}; make room, or record to another disk")]
@@ -44,12 +44,12 @@ pub(super) struct Writer {
     full: Arc<AtomicBool>,
     file: BufWriter<File>,
     written: u64,
-    /// Whether a new segment was asked for.
+    /// Whether a new segment was requested.
     asked: bool,
 }
 
 impl Writer {
-    /// Creates the first segment. `full` is set whenever a new one should begin.
+    /// Creates the first segment. `full` is set whenever a new segment should begin.
     pub(super) fn create(
         options: Options,
         header: Header,
@@ -64,7 +64,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Writes until the run has ended, or nothing can be written any more.
+    /// Writes until the run has ended, or until a write fails.
     pub(super) fn run(mut self, messages: &Receiver<Message>) {
         if let Err(stopped) = self.write_all(messages) {
             let path = self.options.path.display();
@@ -78,7 +78,7 @@ impl Writer {
         loop {
             let message = match messages.try_recv() {
                 Err(TryRecvError::Empty) => {
-                    // Whoever reads the file, or finds it after a crash, finds all that was done so far.
+                    // A reader of the file, also after a crash, finds all steps up to now.
                     self.file.flush()?;
                     messages.recv().ok()
                 }
@@ -99,7 +99,7 @@ impl Writer {
         }
     }
 
-    /// The state is written only if it looks different now.
+    /// Replaces the redactor. The state is written only if it now looks different.
     fn renew(&mut self, redactor: Arc<Redactor>, state: Option<Checkpoint>) -> Result<(), Stopped> {
         let before = std::mem::replace(&mut self.redactor, redactor);
         let Some(state) = state else { return Ok(()) };
@@ -133,7 +133,7 @@ impl Writer {
     fn put(&mut self, line: &[u8]) -> Result<(), Stopped> {
         self.file.write_all(line)?;
         self.written += line.len() as u64;
-        // Some steps more come before the next segment can begin.
+        // Some more steps follow before the next segment can begin.
         if self.written > self.options.max_bytes / 8 * 7 && !self.asked {
             self.asked = true;
             self.full.store(true, Ordering::Relaxed);

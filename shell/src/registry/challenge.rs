@@ -1,18 +1,18 @@
-//! How registries ask who it is.
+//! The authentication challenges of registries.
 
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 use http_auth::ChallengeRef;
 use http_auth::parser::ChallengeParser;
 
-/// What a registry wants to see.
+/// The authentication that a registry requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Challenge {
     /// A token of this service.
     Bearer {
-        /// The URL that gives tokens.
+        /// The URL that issues tokens.
         realm: String,
-        /// The registry, as that URL knows it.
+        /// The name of the registry in requests to that URL.
         service: Option<String>,
     },
     /// The credentials themselves.
@@ -20,8 +20,8 @@ pub(super) enum Challenge {
 }
 
 impl Challenge {
-    /// The challenge that is best met, if one can be: credentials are shown to the token service rather than with every
-    /// request.
+    /// Returns the best supported challenge, if any. Tokens are preferred, because then the credentials are sent to the token
+    /// service and not with every request.
     pub(super) fn best(headers: &HeaderMap) -> Option<Self> {
         let texts = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         let challenges =

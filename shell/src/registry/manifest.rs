@@ -1,21 +1,21 @@
-//! What images are made of: indexes, manifests and configurations (OCI Image Specification; Docker's formats are alike in
-//! what is read here).
+//! The documents of images: indexes, manifests and configurations (OCI Image Specification; Docker's formats are the same in
+//! the fields that are read here).
 
 use std::collections::BTreeMap;
 
 use lockstep_core::engine::image::is_digest;
 use serde::Deserialize;
 
-/// The media types of all of them, for `Accept`.
+/// The media types of all these documents, for `Accept`.
 pub(super) const MEDIA_TYPES: &str = "application/vnd.oci.image.index.v1+json, \
      application/vnd.oci.image.manifest.v1+json, \
      application/vnd.docker.distribution.manifest.list.v2+json, \
      application/vnd.docker.distribution.manifest.v2+json";
 
-/// The label that tells the OpenShift version.
+/// The label with the OpenShift version.
 const RELEASE_LABEL: &str = "io.openshift.release";
 
-/// The longest version that is believed, in bytes.
+/// The maximum length of an accepted version, in bytes.
 const RELEASE_MAX: usize = 128;
 
 #[derive(Deserialize)]
@@ -41,25 +41,25 @@ struct Config {
     labels: BTreeMap<String, String>,
 }
 
-/// The digest of the first manifest of an index. All of them are of one version.
+/// Returns the digest of the first manifest of an index. All of its manifests have the same version.
 pub(super) fn first_of_index(document: &[u8]) -> Option<String> {
     let manifest: Manifest = serde_json::from_slice(document).ok()?;
     digest(manifest.manifests.into_iter().next()?)
 }
 
-/// The digest of the configuration of a manifest.
+/// Returns the digest of the configuration of a manifest.
 pub(super) fn config(document: &[u8]) -> Option<String> {
     let manifest: Manifest = serde_json::from_slice(document).ok()?;
     digest(manifest.config?)
 }
 
-/// The OpenShift version that the labels of a configuration tell.
+/// Returns the OpenShift version in the labels of a configuration.
 pub(super) fn release(document: &[u8]) -> Option<String> {
     let image: Image = serde_json::from_slice(document).ok()?;
     image.config.labels.get(RELEASE_LABEL).filter(|release| release.len() <= RELEASE_MAX).cloned()
 }
 
-/// Only a digest becomes part of a URL.
+/// Returns the digest of a descriptor, if it is valid: a URL may contain nothing else.
 fn digest(descriptor: Descriptor) -> Option<String> {
     Some(descriptor.digest).filter(|digest| is_digest(digest))
 }

@@ -1,4 +1,4 @@
-//! Where requests may go.
+//! The servers to which requests may be sent.
 
 use std::net::IpAddr;
 
@@ -8,10 +8,10 @@ use reqwest::{Url, redirect};
 
 use crate::web::REDIRECTS;
 
-/// Where the API of Docker Hub is.
+/// The host of Docker Hub's API.
 const DOCKER_HUB_API: &str = "registry-1.docker.io";
 
-/// The URL of a repository. A registry on this very machine is asked over plain HTTP, as container tools do.
+/// Returns the URL of a repository. A registry on this host is queried over plain HTTP, as container tools do.
 pub(super) fn repository(image: &ImageReference) -> Result<Url, Failure> {
     let host = if image.registry == DOCKER_HUB { DOCKER_HUB_API } else { &image.registry };
     let url = |scheme| Url::parse(&format!("{scheme}://{host}/v2/{}/", image.repository));
@@ -21,7 +21,7 @@ pub(super) fn repository(image: &ImageReference) -> Result<Url, Failure> {
     }
 }
 
-/// Whether a registry may send us there: it holds no credentials of its own, and is no less safe.
+/// Returns whether a registry may redirect to this URL: it has no credentials of its own, and is as secure.
 pub(super) fn is_safe(url: &Url, registry: &Url) -> bool {
     let is_safe = match url.scheme() {
         "https" => true,
@@ -31,14 +31,14 @@ pub(super) fn is_safe(url: &Url, registry: &Url) -> bool {
     is_safe && url.username().is_empty() && url.password().is_none()
 }
 
-/// Follows redirects to safe places. To other servers, the client sends no credentials.
+/// Follows redirects to secure URLs. The client sends no credentials to other servers.
 pub(super) fn safely(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let previous = attempt.previous();
     let is_safe = previous.first().is_some_and(|first| is_safe(attempt.url(), first));
     if is_safe && previous.len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
 }
 
-/// The host and port, as messages name them.
+/// Returns the host and port, for messages.
 pub(super) fn name(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))

@@ -1,4 +1,4 @@
-//! The requests about one image, and who makes them.
+//! The requests about one image, and their authentication.
 
 use http::header::ACCEPT;
 use http::{HeaderMap, Method, StatusCode};
@@ -13,17 +13,17 @@ use super::manifest::MEDIA_TYPES;
 use super::origin;
 use crate::web;
 
-/// A manifest or configuration may have this many bytes; registries take no longer manifests.
+/// The maximum size of a manifest or configuration in bytes; registries accept no longer manifests.
 const LONGEST: usize = 4 * 1024 * 1024;
 
-/// The answer of a token service may have this many bytes.
+/// The maximum size of a token service's answer in bytes.
 const LONGEST_TOKEN: usize = 256 * 1024;
 
-/// Requests to one repository. Whoever asks is told only once a registry wants to know.
+/// Sends requests to one repository. It sends credentials only after the registry has requested them.
 pub(super) struct Session<'a> {
     client: &'a Client,
     image: &'a ImageReference,
-    /// User and password.
+    /// The user and the password.
     credentials: Option<(&'a str, &'a str)>,
     repository: Url,
     authorization: Authorization,
@@ -50,13 +50,13 @@ impl<'a> Session<'a> {
         Ok(Self { client, image, credentials, repository, authorization: Authorization::None })
     }
 
-    /// Asks for a part of the repository; only success is an answer.
+    /// Requests a path of the repository. A response without success is a failure.
     pub(super) async fn ask(&mut self, method: Method, path: &str) -> Result<Response, Failure> {
         let url = self.repository.join(path);
         let url = url.map_err(|error| Failure::new(Class::Invalid, format!("{path}: {error}")))?;
         let mut response = self.send(method.clone(), url.clone()).await?;
         let is_challenge = response.status() == StatusCode::UNAUTHORIZED
-            // Others are not told who asks.
+            // Other servers get no credentials.
             && response.url().origin() == self.repository.origin()
             && matches!(self.authorization, Authorization::None);
         if is_challenge {
@@ -66,7 +66,7 @@ impl<'a> Session<'a> {
         successful(response)
     }
 
-    /// Reads a part of the repository to its end.
+    /// Reads a path of the repository to its end.
     pub(super) async fn read(&mut self, path: &str) -> Result<Vec<u8>, Failure> {
         let response = self.ask(Method::GET, path).await?;
         read(response, LONGEST).await
@@ -82,7 +82,7 @@ impl<'a> Session<'a> {
         send(request, &self.repository).await
     }
 
-    /// What the registry's challenge is answered with.
+    /// Returns the authorization that answers the registry's challenge.
     async fn answer(&self, headers: &HeaderMap) -> Result<Authorization, Failure> {
         let refused = |why| Err(Failure::new(Class::Forbidden, format!("{}: {why}", self.image.registry)));
         match (Challenge::best(headers), self.credentials) {
@@ -100,7 +100,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Gets a token that lets us pull.
+    /// Requests a token that permits a pull.
     async fn token(&self, realm: &str, service: Option<&str>) -> Result<String, Failure> {
         let broken = |name: &str, why| Failure::new(Class::Unavailable, format!("{name}: {why}"));
         let realm = Url::parse(realm).ok().filter(|realm| origin::is_safe(realm, &self.repository));
@@ -124,14 +124,14 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What a token service answers. Each of the names will do.
+/// The answer of a token service. Either field may hold the token.
 #[derive(Deserialize)]
 struct Token {
     token: Option<String>,
     access_token: Option<String>,
 }
 
-/// That a token service doesn't know what it is asked for tells nothing of the image.
+/// Maps a failure of the token service. If the service does not know what is requested, that says nothing about the image.
 fn not_of_the_image(class: Class) -> Class {
     match class {
         Class::Forbidden | Class::Throttled | Class::Unknown => class,
@@ -168,7 +168,7 @@ async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, Failure> 
     }
 }
 
-/// A failure with the server that it comes from.
+/// Adds the name of the server to a failure.
 fn of(url: &Url, mut failure: Failure) -> Failure {
     failure.message = format!("{}: {}", origin::name(url), failure.message);
     failure

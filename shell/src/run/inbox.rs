@@ -1,4 +1,4 @@
-//! The one queue of events of a driver, and the watches that feed it.
+//! The event queue of a driver, and the watches that fill it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use tokio::task::AbortHandle;
 
 use crate::watch::{self, EventSink, Pause};
 
-/// How many events may wait; watches pause while the queue is full, so that lists don't pile up in memory.
+/// The capacity of the queue. Watches pause while it is full, so that lists don't accumulate in memory.
 const CAPACITY: usize = 256;
 
-/// One event on its way, and which watch saw it, if one did.
+/// A queued event, with the watch that received it, if any.
 pub(super) struct Incoming {
     watch: Option<WatchId>,
     event: Event,
 }
 
 impl Incoming {
-    /// An event that no watch saw.
+    /// Wraps an event that no watch received.
     pub(super) fn direct(event: Event) -> Self {
         Self { watch: None, event }
     }
@@ -32,19 +32,19 @@ impl Incoming {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct WatchId(u64);
 
-/// Sends a machine events from outside.
+/// Sends events of other components to a machine.
 #[derive(Clone)]
 pub struct Handle(Sender<Incoming>);
 
 impl Handle {
     /// Sends one event; does nothing once the driver has ended.
     pub async fn send(&self, event: Event) {
-        // An error means that the driver has ended, and with it whoever the event was for.
+        // An error means that the driver has ended, so no machine needs the event.
         let _ = self.0.send(Incoming::direct(event)).await;
     }
 }
 
-/// Takes events in.
+/// Receives the events.
 pub(super) struct Inbox {
     answers: VecDeque<Event>,
     sender: Sender<Incoming>,
@@ -65,12 +65,12 @@ impl Inbox {
         self.sender.clone()
     }
 
-    /// Puts an event before all others.
+    /// Queues an answer. Answers are delivered before all other events.
     pub(super) fn answer(&mut self, event: Event) {
         self.answers.push_back(event);
     }
 
-    /// The next event; those of watches that have been replaced or ended are skipped. Cancelling loses nothing.
+    /// Returns the next event. Events of watches that have been replaced or ended are skipped. Cancelling loses nothing.
     pub(super) async fn next(&mut self, watches: &mut Watches) -> Event {
         if let Some(event) = self.answers.pop_front() {
             return event;
@@ -99,7 +99,7 @@ impl Watches {
         Self { client, sender: inbox.sender(), running: BTreeMap::new(), last_id: 0, random }
     }
 
-    /// Watches a kind, instead of the watch of it that may run.
+    /// Starts a watch of a kind, and replaces the previous one if it is running.
     pub(super) fn start(&mut self, kind: Arc<Kind>, scope: Scope) {
         self.stop(&kind);
         self.last_id += 1;
@@ -113,7 +113,7 @@ impl Watches {
         self.running.insert(kind, (id, task.abort_handle()));
     }
 
-    /// Ends the watch of a kind; what it has already seen is no longer told.
+    /// Ends the watch of a kind. Its queued events are no longer delivered.
     pub(super) fn stop(&mut self, kind: &Kind) {
         if let Some((_, task)) = self.running.remove(kind) {
             task.abort();

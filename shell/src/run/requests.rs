@@ -1,4 +1,4 @@
-//! The requests of one machine: a bounded number in flight, the others in line.
+//! The requests of one machine: a bounded number in flight, the others in a queue.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -15,7 +15,7 @@ use crate::execute::Executor;
 use crate::observe::Observer;
 use crate::run::inbox::{Inbox, Incoming};
 
-/// Carries out requests as tasks.
+/// Executes requests as tasks.
 pub(super) struct Requests {
     executor: Arc<Executor>,
     observer: Observer,
@@ -50,19 +50,19 @@ impl Requests {
         }
     }
 
-    /// Begins a request, or puts it in line.
+    /// Starts a request, or queues it.
     pub(super) fn push(&mut self, request: Request) {
         self.waiting.push_back(request);
         self.begin();
     }
 
-    /// The answer to a request was delivered, so that the next one can begin.
+    /// Records that the answer to a request was delivered, and starts the next one.
     pub(super) fn ended(&mut self, id: ActionId) {
         self.in_flight.remove(&id);
         self.begin();
     }
 
-    /// Forgets those in line and the reads.
+    /// Drops the queued requests and aborts the reads.
     pub(super) fn keep_writes_in_flight(&mut self) {
         self.waiting.clear();
         self.in_flight.retain(|_, request| {
@@ -97,7 +97,7 @@ impl Requests {
                     Err(Failure::new(Class::Unknown, "the request panicked; this is a bug in Lockstep"))
                 });
                 observer.action(controller, &action, &outcome, start.elapsed());
-                // An error means that the driver has ended and nobody waits for the answer.
+                // An error means that the driver has ended, so the answer is not needed.
                 let _ = sender.send(Incoming::direct(Event::Finished { id, outcome })).await;
             });
             self.in_flight.insert(id, InFlight { is_write, task: task.abort_handle() });

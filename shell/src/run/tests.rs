@@ -155,7 +155,7 @@ async fn what_the_farewell_asks_for_is_carried_out() {
 
 #[tokio::test(start_paused = true)]
 async fn neither_events_nor_an_overdue_deadline_starve_the_other() {
-    // A machine that is always overdue.
+    // The deadline of this machine is always overdue.
     let (machine, seen) = Scripted::new(|_, deadline| {
         *deadline = Some(at(Duration::ZERO));
         Vec::new()
@@ -179,7 +179,7 @@ async fn neither_events_nor_an_overdue_deadline_starve_the_other() {
     }
 }
 
-/// Lists one object and then watches in silence.
+/// Answers a list with one object, and a watch with no events.
 async fn list_and_watch(request: http::Request<kube::client::Body>) -> http::Response<kube::client::Body> {
     let query = request.uri().query().unwrap_or_default();
     if query.contains("watch=true") {
@@ -274,7 +274,7 @@ async fn a_failing_watch_tells_and_goes_on_with_backoff() {
     let failures = failures.collect::<Vec<_>>();
     assert!((5..=20).contains(&failures.len()), "{}", failures.len());
     assert!(failures.iter().all(|(_, failure)| *failure == Failure::new(Class::Forbidden, "no")));
-    // The delay doubles up to 30 s, with up to as much again as jitter.
+    // The delay doubles up to 30 s, and jitter at most doubles it.
     assert!(failures.windows(2).all(|pair| pair[1].0 - pair[0].0 <= 60_000));
 }
 
@@ -288,7 +288,7 @@ async fn a_watch_that_was_replaced_tells_nothing_more() {
         };
         match event {
             Event::Started => vec![(1, watch("old"))],
-            // By now the first watch has told that it lists, and waits for room in the queue or for its list.
+            // By now the first watch has reported its list, and waits for room in the queue or for its list.
             Event::TimerFired => {
                 vec![(2, watch("new")), (3, Action::Unwatch { kind: Arc::clone(&kind) }), (4, watch("new"))]
             }

@@ -1,4 +1,4 @@
-//! Carries batches to the collector, and tells when it begins to refuse them and when it takes them again.
+//! Sends batches to the collector, and logs when the collector starts to refuse them and when it accepts them again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,20 +11,20 @@ use tracing::{info, warn};
 
 use super::Settings;
 
-/// An exporter, for the thread that batches are made on.
+/// An exporter, for the thread on which batches are made.
 #[derive(Debug)]
 pub(super) struct Carrier<E> {
     exporter: Arc<E>,
-    /// Where the exporter's client runs, which that thread is no part of.
+    /// The runtime of the exporter's client. The thread does not run in it.
     runtime: Handle,
     timeout: Duration,
     collector: String,
-    /// Spans lost since the collector took some.
+    /// The number of spans lost since the collector last accepted some.
     lost: AtomicUsize,
 }
 
 impl<E: SpanExporter + 'static> Carrier<E> {
-    /// Must be called within the runtime.
+    /// Creates a carrier. Must be called within the runtime.
     pub(super) fn new(exporter: E, settings: &Settings) -> Self {
         Self {
             exporter: Arc::new(exporter),
@@ -63,7 +63,7 @@ impl<E: SpanExporter + 'static> SpanExporter for Carrier<E> {
                 }
             }
         }
-        // Failures are told here, not by the caller, which would tell each.
+        // Failures are logged here and not by the caller, which would log each one.
         Ok(())
     }
 }

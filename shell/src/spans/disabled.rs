@@ -1,4 +1,4 @@
-//! What stands in for the exporter in a build without it.
+//! Replaces the exporter in a build without it.
 
 use std::convert::Infallible;
 use std::time::{Duration, SystemTime};
@@ -10,12 +10,12 @@ use lockstep_core::engine::trace::Span;
 
 use super::Settings;
 
-/// An exporter that does not exist.
+/// A placeholder for the exporter; it has no values.
 #[derive(Clone, Debug)]
 pub struct Spans(Infallible);
 
 impl Spans {
-    /// Refuses to export.
+    /// Returns an error.
     ///
     /// # Errors
     /// Always: this build has no exporter.
@@ -42,7 +42,7 @@ impl Spans {
         match self.0 {}
     }
 
-    /// Never called: there is no value to call it on.
+    /// Can never be called: the type has no value.
     #[expect(clippy::unused_async, reason = "its counterpart is async")]
     pub async fn finish(self, _within: Duration) {
         match self.0 {}

@@ -1,4 +1,4 @@
-//! The exporter.
+//! The OTLP exporter.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::carrier::Carrier;
 use super::{Settings, publication};
 use crate::web;
 
-/// Takes spans, to export them. Clones share their queue.
+/// Accepts spans and exports them. Clones share their queue.
 #[derive(Clone)]
 pub struct Spans {
     processor: Arc<BatchSpanProcessor>,
@@ -35,10 +35,10 @@ impl fmt::Debug for Spans {
 }
 
 impl Spans {
-    /// Begins to export, within a Tokio runtime. The spans tell as `instance` which process of its kind they are of.
+    /// Starts to export, within a Tokio runtime. `instance` identifies the process in the spans.
     ///
-    /// What [`Settings`] leave open the environment says: `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_COMPRESSION`,
-    /// `OTEL_RESOURCE_ATTRIBUTES`, and the size and pace of batches by `OTEL_BSP_*`.
+    /// Environment variables set what [`Settings`] do not: `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_COMPRESSION`,
+    /// `OTEL_RESOURCE_ATTRIBUTES`, and `OTEL_BSP_*` for the size and interval of batches.
     pub fn export(settings: &Settings, instance: String) -> anyhow::Result<Self> {
         let client = web::client(nowhere)
             .map_err(|failure| anyhow::anyhow!("no client for the collector of spans: {failure}"))?;
@@ -55,7 +55,7 @@ impl Spans {
         Ok(Self { processor: Arc::new(BatchSpanProcessor::builder(carrier).build()) })
     }
 
-    /// Takes in the publication of an event, if the event belongs to a trace.
+    /// Records the publication of an event, if the event belongs to a trace.
     pub(crate) fn published(
         &self,
         event: &CloudEvent,
@@ -69,12 +69,12 @@ impl Spans {
         }
     }
 
-    /// Takes in a span that has ended, unless too many wait.
+    /// Enqueues a span that has ended, unless the queue is full.
     fn take(&self, span: SpanData) {
         self.processor.on_end(span);
     }
 
-    /// Takes in what a machine tells of, which has ended just now.
+    /// Records a span of a machine, which has ended just now.
     pub(crate) fn told(&self, span: &Span) {
         let attributes = span.attributes.iter().map(|(key, value)| {
             let value = match (value.as_i64(), value.as_str()) {
@@ -92,15 +92,15 @@ impl Spans {
         }
     }
 
-    /// Exports what waits, though not for longer than this. What is taken in afterwards is lost.
+    /// Exports the queued spans, for at most this long. Later spans are lost.
     pub async fn finish(self, within: Duration) {
-        // What fails has been told.
+        // Failures have been logged.
         let finishing = move || drop(self.processor.shutdown_with_timeout(within));
         let _ended = tokio::task::spawn_blocking(finishing).await;
     }
 }
 
-/// A span without a name, with the ids that a `traceparent` tells; none if that is none.
+/// Returns a span without a name, with the ids of a `traceparent`; `None` if that is invalid.
 pub(super) fn data(
     traceparent: &str,
     span_kind: SpanKind,
@@ -129,12 +129,12 @@ pub(super) fn data(
     })
 }
 
-/// Collectors don't redirect, and the headers, which may be secret, are for this one only.
+/// Collectors don't redirect, and the headers, which may be secret, must go to no other server.
 fn nowhere(attempt: redirect::Attempt<'_>) -> redirect::Action {
     attempt.stop()
 }
 
-/// Of what the spans are, where the environment does not say otherwise.
+/// Returns the resource of the spans. The environment can override it.
 fn resource(service: &str, instance: String) -> Resource {
     Resource::builder_empty()
         .with_attributes([

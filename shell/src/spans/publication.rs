@@ -12,7 +12,7 @@ use opentelemetry_sdk::trace::SpanData;
 
 use super::otlp;
 
-/// The span that the event's `traceparent` names: from the hand-over to the broker until its answer. None for an event
+/// Returns the span of the event's `traceparent`: from the publication until the broker's answer. Returns `None` for an event
 /// without a trace.
 pub(super) fn span(
     event: &CloudEvent,

@@ -1,40 +1,39 @@
-//! Where spans go, from the standard variables of OpenTelemetry.
+//! The destination of spans, from the standard variables of OpenTelemetry.
 //!
-//! Source: OpenTelemetry, "OpenTelemetry Protocol Exporter" and "Environment Variable Specification". An empty variable
-//! counts as none, and one for traces alone outranks that for all signals.
+//! Source: OpenTelemetry, "OpenTelemetry Protocol Exporter" and "Environment Variable Specification". An empty variable counts
+//! as unset, and a variable for traces overrides that for all signals.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use reqwest::Url;
 
-/// Names the collector for all signals; the path of traces is appended to it.
+/// The collector for all signals; the path of traces is appended to it.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// Names the collector for traces, with the path.
+/// The collector for traces, with the path.
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 
 /// The path of traces.
 const PATH: &str = "/v1/traces";
 
-/// How long the collector may take for a batch, unless the environment says otherwise.
+/// The default timeout of the collector for a batch.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where spans go, and whose they are.
+/// The destination of spans, and their service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Where the collector takes traces.
+    /// The URL at which the collector accepts traces.
     pub endpoint: Url,
-    /// How long it may take for a batch, all attempts together.
+    /// The timeout for a batch, all attempts together.
     pub timeout: Duration,
-    /// The name of the service that the spans are of.
+    /// The name of the service in the spans.
     pub service: String,
 }
 
 impl Settings {
-    /// Reads the variables, given how to look one up; none where no collector is named. The service is called `service`
-    /// unless they name it. The error says which variable is wrong and how to mend it, but not what it holds, which may be
-    /// secret.
+    /// Reads the variables with `look_up`. Returns `None` if no collector is named. The default name of the service is
+    /// `service`. The error names the wrong variable and its fix, but not its value, which may be secret.
     pub fn read(service: &str, look_up: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<Self>> {
         let look_up = |name: &str| look_up(name).filter(|value| !value.is_empty());
         let of_traces = |name: &str| {
@@ -69,7 +68,7 @@ impl Settings {
         Ok(Some(Self { endpoint, timeout, service: self::service(service, look_up) }))
     }
 
-    /// Where the collector is, without what may be secret.
+    /// Returns the address of the collector, without secrets.
     pub(super) fn collector(&self) -> String {
         self.endpoint.origin().ascii_serialization()
     }

@@ -13,7 +13,7 @@ use crate::run::Options;
 use crate::shutdown;
 use crate::testing::{Scripted, client, driver, json};
 
-/// What a machine sees of a watch for ten minutes, and when, in milliseconds.
+/// Returns the events of a watch over ten minutes, each with its time in milliseconds.
 async fn seen(client: kube::Client) -> Vec<(u64, Event)> {
     let (machine, seen) = Scripted::new(|event, _| match event {
         Event::Started => {
@@ -39,7 +39,7 @@ fn empty_list() -> http::Response<Body> {
     json(200, &json!({ "apiVersion": "v1", "kind": "List", "metadata": metadata, "items": [] }))
 }
 
-/// A server whose answers to lists and watches follow from how many of them there were before. A watch without an answer runs.
+/// Returns a server whose answers to lists and watches depend on their number so far. A watch without an answer stays open.
 fn server(
     list: fn(usize) -> http::Response<Body>,
     watch: fn(usize) -> Option<http::Response<Body>>,
@@ -59,7 +59,8 @@ fn server(
     })
 }
 
-/// Lists complete and refusals revoke each other, so that only a watch that runs may complete one after a refusal.
+/// A completed list clears a refusal, and a refusal the list. So after a refusal, only a running watch may report a completed
+/// list.
 #[tokio::test(start_paused = true)]
 async fn what_can_be_listed_but_not_watched_is_completed_again_only_when_its_watch_runs() {
     for (code, reason, class) in

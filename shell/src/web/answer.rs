@@ -1,4 +1,4 @@
-//! What unsuccessful answers mean.
+//! The meaning of unsuccessful answers.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use jiff::fmt::rfc2822;
 use lockstep_core::engine::action::{Class, Failure};
 use serde::Deserialize;
 
-/// The class of an answer to a request that changes nothing.
+/// Returns the class of an answer to a request that changes nothing.
 ///
 /// | code | class |
 /// | --- | --- |
@@ -32,7 +32,7 @@ fn class(status: StatusCode) -> Class {
     }
 }
 
-/// What the answer says. Its message is in one line, and not cut yet.
+/// Returns the failure of an answer. Its message is in one line, and not truncated yet.
 pub(crate) fn failure(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Failure {
     let said = if status.is_redirection() && headers.contains_key(LOCATION) {
         "redirects are not followed to other servers, nor for long".to_owned()
@@ -50,7 +50,7 @@ struct Problem {
     detail: Option<String>,
 }
 
-/// The words of a body: those of the problem that it describes, or all of it.
+/// Returns the text of a body: that of the problem details, or all of it.
 fn said(body: &[u8]) -> String {
     let problem = serde_json::from_slice::<Problem>(body).ok();
     let words = problem.map(|Problem { title, detail }| {
@@ -65,8 +65,8 @@ fn said(body: &[u8]) -> String {
         .join(" ")
 }
 
-/// How long the server asks to be left alone: in seconds, or until a time, which is compared with the server's own
-/// clock, if it tells that.
+/// Returns the delay that the server requests: in seconds, or until a time. The time is compared with the server's own clock,
+/// if the answer has one.
 fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
     let time = |text: &str| rfc2822::DateTimeParser::new().parse_timestamp(text).ok();
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(asked(&[date.clone(), later]), Some(Duration::from_secs(30)));
         let earlier = (RETRY_AFTER, "Wed, 21 Oct 2026 07:27:00 GMT");
         assert_eq!(asked(&[date, earlier]), None);
-        // Without the server's clock, ours will do.
+        // Without the server's clock, the local clock is used.
         let far = asked(&[(RETRY_AFTER, "Thu, 31 Dec 9998 23:59:59 GMT")]);
         assert!(far.is_some_and(|wait| wait > Duration::from_hours(1)), "{far:?}");
         for nonsense in ["", "0", "-1", "soon", "1.5"] {

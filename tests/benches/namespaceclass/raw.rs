@@ -1,4 +1,4 @@
-//! The client that the operator is compared with.
+//! The baseline: a plain client without an operator.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ use serde_json::json;
 
 use super::{make_namespaces, report, resources};
 
-/// How many namespaces the raw client has in flight; the best of these counts.
+/// The numbers of namespaces that the raw client has in flight; the fastest is the baseline.
 const RAW_CONCURRENCY: [usize; 3] = [8, 16, 64];
 
-/// What the operator writes, written by a client that knows it all beforehand: the same manifests, with owner, label and
-/// annotation, and then the status of a binding. Its bindings are of a kind with the same schema that no controller sees.
+/// A client that makes the writes of the operator but needs no decisions: the same manifests, with owner, label and annotation,
+/// and then the status of a binding. Its bindings are of a kind with the same schema that no controller watches.
 pub(super) struct Raw {
     client: Client,
     bindings: ApiResource,
@@ -59,7 +59,7 @@ impl Raw {
         Api::namespaced_with(self.client.clone(), namespace, &self.bindings)
     }
 
-    /// One round over all namespaces, so many at a time; the applies of a namespace go out together.
+    /// Runs one round over all namespaces, this many at a time. The applies of a namespace are sent together.
     pub(super) async fn round(&self, concurrency: usize, round: usize, status: bool) -> anyhow::Result<()> {
         futures::stream::iter(0..self.uids.len())
             .map(|number| self.one(number, round, status))
@@ -102,7 +102,7 @@ impl Raw {
         Ok(())
     }
 
-    /// How many namespaces in flight are fastest, with what is told about each.
+    /// Returns the fastest number of namespaces in flight, and reports the duration of each.
     pub(super) async fn fastest(&mut self, status: bool) -> anyhow::Result<usize> {
         let what = if status { "3 applies and a status" } else { "3 applies" };
         let mut fastest = (Duration::MAX, 0);
@@ -118,7 +118,7 @@ impl Raw {
         Ok(fastest.1)
     }
 
-    /// How long a round takes that changes everything.
+    /// Returns the duration of a round that changes everything.
     pub(super) async fn timed(&mut self, concurrency: usize, status: bool) -> anyhow::Result<Duration> {
         self.rounds += 1;
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! A new process where all is as it should be: what it takes to see that, and what it asks for afterwards.
+//! Measures a new process that finds the desired state: the time until it is idle, and its requests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::{Operator, metrics};
 
 const ACCOUNT: &str = "bench";
 
-/// Starts the operator as an account whose requests the API server writes down, all of them. It is elected, as in a cluster.
+/// Starts the operator with an account whose requests the API server logs. Leader election is on, as in a cluster.
 pub(super) async fn measure(
     plane: &ControlPlane,
     client: &Client,
@@ -44,7 +44,7 @@ pub(super) async fn measure(
     Ok(())
 }
 
-/// The kubeconfig of an account that may do everything.
+/// Returns the kubeconfig of an account with all permissions.
 async fn account(plane: &ControlPlane, client: &Client) -> anyhow::Result<String> {
     let account = json!({ "name": ACCOUNT, "namespace": "default" });
     apply(client, &json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": account })).await?;
@@ -57,7 +57,7 @@ async fn account(plane: &ControlPlane, client: &Client) -> anyhow::Result<String
     kubeconfig(plane, "default", ACCOUNT).await
 }
 
-/// Waits until every binding has been looked at, and for two seconds nothing has been.
+/// Waits until every binding has been reconciled, and for two seconds no reconcile has run.
 async fn rests(namespaces: u64) -> anyhow::Result<()> {
     let mut before = 0;
     loop {
@@ -72,7 +72,7 @@ async fn rests(namespaces: u64) -> anyhow::Result<()> {
     }
 }
 
-/// What the account has asked for, by the API server's own account.
+/// Returns the requests of the account, from the audit log of the API server.
 fn requests(plane: &ControlPlane) -> anyhow::Result<BTreeMap<String, usize>> {
     let mut requests = BTreeMap::new();
     for line in std::fs::read_to_string(plane.log("audit"))?.lines() {

@@ -13,7 +13,7 @@ pub(crate) struct Binary {
     /// Package and target, such as `lockstep-sim/bridge`; the unit tests of a library are `lockstep-sim/lib`.
     pub(crate) name: String,
     pub(crate) executable: PathBuf,
-    /// Where cargo would run it.
+    /// The directory in which cargo would run it.
     pub(crate) directory: PathBuf,
 }
 
@@ -49,8 +49,8 @@ struct Profile {
     test: bool,
 }
 
-/// Builds the test binaries of the workspace that are wanted, by their names, and whatever is called as one of them; the compiler's
-/// progress goes to standard error.
+/// Builds the wanted test binaries of the workspace. Targets of other packages with the same name are built as well. The
+/// compiler's progress is printed on standard error.
 pub(crate) fn build(is_wanted: &dyn Fn(&str) -> bool) -> anyhow::Result<Vec<Binary>> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
@@ -73,7 +73,7 @@ pub(crate) fn build(is_wanted: &dyn Fn(&str) -> bool) -> anyhow::Result<Vec<Bina
     Ok(binaries)
 }
 
-/// The names of all test targets of the workspace.
+/// Returns the names of all test targets of the workspace.
 fn integration_tests() -> anyhow::Result<Vec<String>> {
     let output = cargo().args(["metadata", "--format-version", "1", "--no-deps", "--locked"]).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -85,11 +85,11 @@ fn integration_tests() -> anyhow::Result<Vec<String>> {
     Ok(tests.collect())
 }
 
-/// A cargo that knows nothing of the one that runs this program.
+/// Returns a cargo command that is independent of the one that runs this program.
 fn cargo() -> Command {
     let mut command = Command::new(env!("CARGO"));
-    // `cargo run` tells this program about its package. A build script that looks at such variables, as that of ring does, would
-    // have everything above it compiled again, and once more by the next cargo that is called otherwise.
+    // `cargo run` sets variables about the package of this program. A build script that reads such variables, as that of ring
+    // does, would cause a new compilation of all its dependents, and another one with the next cargo that has other variables.
     for (name, _) in std::env::vars_os() {
         if name
             .to_str()
@@ -123,7 +123,7 @@ fn binary(message: Message) -> anyhow::Result<Option<Binary>> {
     Ok(Some(Binary { name, executable, directory }))
 }
 
-/// The name in a package id such as `path+file:///src/sim#lockstep-sim@0.1.0`.
+/// Returns the name in a package id such as `path+file:///src/sim#lockstep-sim@0.1.0`.
 fn package_name(id: &str) -> &str {
     let id = id.rsplit_once('#').map_or(id, |(_, id)| id);
     id.split_once('@').map_or(id, |(name, _)| name)

@@ -1,4 +1,4 @@
-//! Runs the suites: some that compute beside some that wait.
+//! Runs the suites: those that compute at the same time as those that wait.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -12,23 +12,23 @@ use serde::Deserialize;
 use crate::progress::Progress;
 use crate::suites::{Job, Lane, Tier};
 
-/// A binary from which no event came for this long is ended: a test in it hangs.
+/// A binary without an event for this long is killed: a test in it hangs.
 const SILENCE_MAX: Duration = Duration::from_mins(15);
 
-/// How many suites of a lane run at a time.
+/// The number of suites of a lane that run at a time.
 const COMPUTING: usize = 1;
 const WAITING: usize = 2;
 
-/// What became of a suite.
+/// The result of a suite.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) suite: String,
     pub(crate) took: Duration,
     pub(crate) tests: Vec<Test>,
     pub(crate) ignored: usize,
-    /// Why the suite as a whole failed, if not for a test: it crashed or hung.
+    /// Why the suite as a whole failed, other than because of a test: it crashed or hung.
     pub(crate) broken: Option<String>,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub(crate) stderr: String,
 }
 
@@ -38,7 +38,7 @@ impl Outcome {
     }
 }
 
-/// A test that ran.
+/// The result of a test.
 #[derive(Debug)]
 pub(crate) struct Test {
     pub(crate) name: String,
@@ -59,7 +59,7 @@ struct Event {
     stdout: Option<String>,
 }
 
-/// Runs all jobs and returns what became of them.
+/// Runs all jobs and returns their results.
 pub(crate) fn run_all(jobs: Vec<Job>, tier: Tier) -> Vec<Outcome> {
     let progress = Progress::new(jobs.len());
     let queue = Mutex::new(VecDeque::from(jobs));
@@ -84,7 +84,7 @@ pub(crate) fn run_all(jobs: Vec<Job>, tier: Tier) -> Vec<Outcome> {
     outcomes.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The next job of the lane, or of the other one where this lane has none left.
+/// Returns the next job of the lane, or of the other one if this lane has none left.
 fn next(queue: &Mutex<VecDeque<Job>>, lane: Lane) -> Option<Job> {
     let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
     let place = queue.iter().position(|job| job.lane == lane);
@@ -114,7 +114,7 @@ fn follow(job: &Job, tier: Tier, progress: &Progress, outcome: &mut Outcome) -> 
         .args(["-Z", "unstable-options", "--format", "json", "--report-time"])
         .args(&job.filters)
         .current_dir(&job.directory)
-        // What tests call cargo for is not compiled with it: they run `cargo tree`.
+        // No test compiles with this variable: the tests that call cargo run `cargo tree`.
         .env("RUSTC_BOOTSTRAP", "1")
         .env("LOCKSTEP_TIER", tier.name())
         .stdin(Stdio::null())
@@ -124,7 +124,7 @@ fn follow(job: &Job, tier: Tier, progress: &Progress, outcome: &mut Outcome) -> 
     let (lines, events) = mpsc::channel();
     let stdout = child.stdout.take().map(BufReader::new);
     let stderr = child.stderr.take();
-    // Nothing waits for these two where a test hangs: what the binary has started keeps its pipes open.
+    // The run does not wait for these two threads if a test hangs: processes that the binary has started keep its pipes open.
     thread::spawn(move || {
         for line in stdout.into_iter().flat_map(BufReader::lines).map_while(Result::ok) {
             if lines.send(line).is_err() {
@@ -167,7 +167,7 @@ fn read_events(
                 anyhow::bail!("no test ended for {SILENCE_MAX:?}; it was ended while these ran: {running}");
             }
         };
-        // What a test writes past the harness, such as to a file descriptor, is no event.
+        // A line that a test writes without the harness, such as to a file descriptor, is no event.
         let Ok(event) = serde_json::from_str::<Event>(&line) else {
             outcome.stderr.push_str(&line);
             continue;

@@ -1,7 +1,7 @@
-//! Runs the test binaries of the workspace side by side and reports what `cargo test` does not: what a run is waiting
-//! for, the slowest tests, and for each failure the one command that repeats it.
+//! Runs the test binaries of the workspace in parallel. It reports what `cargo test` does not: the running tests, the slowest
+//! tests, and for each failure the one command that repeats it.
 //!
-//! `tests/run` calls it. What runs in which tier is the table in [`suites`]; nothing else belongs here.
+//! `tests/run` calls it. The table in [`suites`] defines the suites of each tier; this program does nothing else.
 //!
 //! It reads libtest's JSON events, which stable compilers print only with `RUSTC_BOOTSTRAP=1` in the environment of the
 //! test binary. Nothing is compiled with that variable.

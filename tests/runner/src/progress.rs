@@ -1,4 +1,4 @@
-//! What is printed while suites run.
+//! Prints the progress while suites run.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::lanes::Outcome;
 
-/// How often a run that says nothing else says what it is waiting for.
+/// The interval at which a run without other output prints the running tests.
 const PERIOD: Duration = Duration::from_secs(30);
 
-/// Which tests of which suites run now.
+/// The running tests of each suite.
 pub(crate) struct Progress {
     start: Instant,
     suites: usize,
@@ -42,12 +42,12 @@ impl Progress {
         }
     }
 
-    /// Tells of a test that failed at once; its output comes with the report at the end.
+    /// Prints that a test failed, at once; its output is in the report at the end.
     pub(crate) fn test_failed(&self, suite: &str, test: &str) {
         println!("[{}] FAILED {suite} {test}", clock(self.start.elapsed()));
     }
 
-    /// The tests of a suite that run now.
+    /// Returns the running tests of a suite.
     pub(crate) fn running(&self, suite: &str) -> Vec<String> {
         self.state().running.get(suite).into_iter().flat_map(BTreeMap::keys).cloned().collect()
     }
@@ -68,7 +68,7 @@ impl Progress {
         );
     }
 
-    /// Prints what the run is waiting for, again and again, until the other end of the channel is dropped.
+    /// Prints the running tests periodically, until the other end of the channel is dropped.
     pub(crate) fn print_until(&self, finished: &mpsc::Receiver<()>) {
         while finished.recv_timeout(PERIOD) == Err(mpsc::RecvTimeoutError::Timeout) {
             let state = self.state();
@@ -82,7 +82,7 @@ impl Progress {
     }
 }
 
-/// Minutes and seconds.
+/// Formats a duration as minutes and seconds.
 pub(crate) fn clock(time: Duration) -> String {
     format!("{:02}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
 }

@@ -1,4 +1,4 @@
-//! What is printed at the end: the slowest tests, what was skipped, what failed and how to repeat it.
+//! Prints the report at the end: the slowest tests, the skipped tests, and the failures with the commands that repeat them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use crate::lanes::{Outcome, Test};
 use crate::progress::clock;
 
-/// How many of the slowest tests are printed.
+/// The number of slowest tests in the report.
 const SLOWEST: usize = 15;
 
-/// What tests print that need something which is not installed.
+/// The prefix of the line that a test prints if a required program is not installed.
 const SKIPPED: &str = "SKIPPED: ";
 
-/// Prints the report; returns whether everything passed.
+/// Prints the report. Returns whether all tests passed.
 pub(crate) fn print(outcomes: &[Outcome], took: Duration) -> bool {
     let mut tests: Vec<(&str, &Test)> = outcomes
         .iter()
@@ -53,7 +53,7 @@ fn print_failures(outcome: &Outcome) {
     }
 }
 
-/// The cargo command that runs a suite.
+/// Returns the cargo command that runs a suite.
 fn command(suite: &str) -> String {
     let (package, target) = suite.split_once('/').unwrap_or((suite, "lib"));
     match target {

@@ -1,4 +1,4 @@
-//! What runs in which tier, and beside what.
+//! The suites of each tier, and which suites run at the same time.
 
 use std::path::PathBuf;
 
@@ -6,12 +6,12 @@ use anyhow::ensure;
 
 use crate::cargo::Binary;
 
-/// How much is run.
+/// The amount of tests to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tier {
-    /// What people run before each commit.
+    /// For developers, before each commit.
     Quick,
-    /// What continuous integration runs.
+    /// For continuous integration.
     Full,
     /// Long searches.
     Nightly,
@@ -22,7 +22,7 @@ impl Tier {
         [Self::Quick, Self::Full, Self::Nightly].into_iter().find(|tier| tier.name() == name)
     }
 
-    /// Its name in arguments and in `LOCKSTEP_TIER`, by which searches choose their number of seeds.
+    /// Returns its name in arguments and in `LOCKSTEP_TIER`, which determines the number of seeds of searches.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Quick => "quick",
@@ -32,44 +32,44 @@ impl Tier {
     }
 }
 
-/// What a suite spends its time in: one that computes runs beside one that waits for other processes.
+/// The resource that limits a suite. A suite that computes runs at the same time as one that waits for other processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Computes,
     Waits,
 }
 
-/// How a test binary is run. One that is not in [`SUITES`] runs whole in every tier, and computes.
+/// How a test binary is run. A binary that is not in [`SUITES`] runs completely in every tier, and computes.
 struct Suite {
     name: &'static str,
     lane: Lane,
-    /// What of it runs in [`Tier::Quick`].
+    /// The tests of it that run in [`Tier::Quick`].
     quick: Quick,
 }
 
-/// What the lowest tier runs of a suite.
+/// The tests of a suite that the lowest tier runs.
 #[derive(Clone, Copy)]
 enum Quick {
     All,
     Nothing,
-    /// Tests whose names hold one of these.
+    /// Tests with one of these texts in their names.
     Only(&'static [&'static str]),
-    /// Tests whose names hold none of these.
+    /// Tests with none of these texts in their names.
     Except(&'static [&'static str]),
 }
 
-/// A test binary with what to run of it.
+/// A test binary and its arguments.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) name: String,
     pub(crate) executable: PathBuf,
     pub(crate) directory: PathBuf,
     pub(crate) lane: Lane,
-    /// libtest's arguments that choose tests.
+    /// Arguments of libtest that select tests.
     pub(crate) filters: Vec<String>,
 }
 
-/// Longest first, so that no long suite is left to run by itself at the end.
+/// The suites in descending order of duration, so that no long suite runs alone at the end.
 const SUITES: &[Suite] = &[
     computes("lockstep-tests/network", Quick::Only(&["another_process"])),
     computes("lockstep-sim-tests/bridge", Quick::Except(&["failures::", "replay::", "scale::"])),
@@ -82,7 +82,7 @@ const SUITES: &[Suite] = &[
     computes("lockstep-sim-tests/simulated_bridge", Quick::Only(&["every_seed"])),
     computes("lockstep-sim-tests/simulated_dpuservice", Quick::Only(&["every_seed"])),
     computes("lockstep-sim-tests/simulation", Quick::Only(&["every_seed", "without_faults", "leadership"])),
-    // Only where Argo CD is built, which `--nightly` does.
+    // It runs only if Argo CD is built, which `--nightly` does.
     waits("lockstep-tests/argocd", Quick::Nothing),
     waits("lockstep-tests/bridge_chart", Quick::Nothing),
     waits("lockstep-shell/cli", Quick::All),
@@ -105,7 +105,7 @@ const SUITES: &[Suite] = &[
     waits("lockstep-tests/sentinel_events", Quick::Nothing),
     waits("lockstep-tests/timeline", Quick::Nothing),
     waits("lockstep-tests/external", Quick::Nothing),
-    // helm is not built for the lowest tier.
+    // helm is not built in the lowest tier.
     waits("lockstep-tests/dpuservice_admission", Quick::Except(&["helm_says_the_same"])),
     waits("lockstep-tests/namespaceclass", Quick::All),
     waits("lockstep-tests/bridge_admission", Quick::All),
@@ -125,7 +125,7 @@ const fn waits(name: &'static str, quick: Quick) -> Suite {
 }
 
 impl Quick {
-    /// libtest's arguments for it; none if nothing is to run.
+    /// Returns the arguments of libtest; `None` if nothing runs.
     fn filters(self) -> Option<Vec<String>> {
         match self {
             Self::All => Some(Vec::new()),
@@ -138,13 +138,13 @@ impl Quick {
     }
 }
 
-/// Whether a tier runs any test of a suite.
+/// Returns whether a tier runs any test of a suite.
 pub(crate) fn is_run(tier: Tier, name: &str) -> bool {
     let is_left_out = |suite: &Suite| suite.name == name && matches!(suite.quick, Quick::Nothing);
     tier != Tier::Quick || !SUITES.iter().any(is_left_out)
 }
 
-/// The suites of a tier, longest first; only the wanted ones if some are named.
+/// Returns the suites of a tier, longest first; only the wanted ones if some are named.
 pub(crate) fn plan(tier: Tier, binaries: Vec<Binary>, wanted: &[String]) -> anyhow::Result<Vec<Job>> {
     for suite in SUITES.iter().filter(|suite| is_run(tier, suite.name)) {
         ensure!(

@@ -1,10 +1,10 @@
-//! What holds for all pages of the documentation: links lead somewhere, and the words are those of Kubernetes engineers.
+//! Checks all pages of the documentation: links lead to existing targets, and the words are those of Kubernetes engineers.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Words that the pages do without, as `CONTRIBUTING.md` says, each with one that is usual.
+/// Words that the pages must not use, as CONTRIBUTING.md says, each with a replacement.
 const UNUSUAL: [(&str, &str); 35] = [
     ("tell", "report"),
     ("tells", "reports"),
@@ -47,7 +47,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All pages, as paths from the root.
+/// Returns all pages, as paths from the root.
 fn pages() -> Vec<PathBuf> {
     let mut pages = Vec::new();
     let mut folders = vec![PathBuf::from("docs"), PathBuf::from("deploy")];
@@ -67,7 +67,7 @@ fn read(page: &Path) -> String {
     fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{}: {error}", page.display()))
 }
 
-/// The lines of a page that are no code, each with its number.
+/// Returns the lines of a page that are not code, each with its number.
 fn lines(text: &str) -> Vec<(usize, &str)> {
     let mut is_code = false;
     let mut kept = Vec::new();
@@ -81,7 +81,7 @@ fn lines(text: &str) -> Vec<(usize, &str)> {
     kept
 }
 
-/// A line without what stands between two of these characters.
+/// Removes the text between two of these characters from a line.
 fn without(line: &str, between: [char; 2]) -> String {
     let [open, close] = between;
     let (mut kept, mut rest) = (String::new(), line);
@@ -96,13 +96,13 @@ fn without(line: &str, between: [char; 2]) -> String {
     kept + rest
 }
 
-/// The targets of links in a line.
+/// Returns the targets of links in a line.
 fn links(line: &str) -> Vec<&str> {
     let after = line.split("](").skip(1);
     after.filter_map(|rest| Some(rest.split_once(')')?.0)).filter(|link| !link.contains("://")).collect()
 }
 
-/// The anchor of a heading, as hosts of repositories make it.
+/// Returns the anchor of a heading, in the format of repository hosts.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     let kept = kept.chars().filter(|letter| letter.is_alphanumeric() || "-_ ".contains(*letter));
@@ -118,7 +118,7 @@ fn anchors(page: &Path) -> BTreeSet<String> {
     headings.collect()
 }
 
-/// A path without `..`.
+/// Returns a path without `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -155,7 +155,7 @@ fn links_lead_to_files_and_headings_that_exist() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// Outside of code and quotations.
+/// Code and quotations may use any words.
 #[test]
 fn pages_use_usual_words() {
     let mut found = Vec::new();

@@ -1,9 +1,9 @@
-//! Objects and refusals in words.
+//! Formats objects and rejections as text.
 
 use kube::core::Status;
 use serde_json::Value;
 
-/// Gives the field at a path, such as `dpuClusterRef.name`, a value, or leaves it out. What is on the way is made.
+/// Sets the field at a path, such as `dpuClusterRef.name`, or removes it. Missing parents are created.
 pub fn set(object: &mut Value, field: &str, value: Option<Value>) {
     let (place, name) = match field.rsplit_once('.') {
         Some((parents, name)) => (parents.split('.').fold(object, |place, parent| &mut place[parent]), name),
@@ -16,7 +16,7 @@ pub fn set(object: &mut Value, field: &str, value: Option<Value>) {
     }
 }
 
-/// The JSON of a value; long runs of one character are told by their length.
+/// Returns the JSON of a value. A long run of one character is replaced by its length.
 pub fn shown(value: &Value) -> String {
     let text = value.to_string();
     let longest = text.split(|c: char| !c.is_alphanumeric()).max_by_key(|run| run.len()).unwrap_or_default();
@@ -30,7 +30,8 @@ pub fn shown(value: &Value) -> String {
     format!("{}… ({length})", text.chars().take(12).collect::<String>())
 }
 
-/// The code and reason of a refusal and its causes, a line for each. A real server tells them in any order.
+/// Returns the code and reason of a rejection and its causes, a line for each. The causes are sorted, because a real server
+/// lists them in any order.
 pub fn refusal(status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let mut lines: Vec<String> =

@@ -1,7 +1,7 @@
-//! Fetches a URL, replaces the file of trusted certificates, fetches it again, and prints how that went:
+//! Fetches a URL, replaces the file of trusted certificates, fetches the URL again, and prints both results:
 //! `fetch-twice <URL> <certificates>`.
 //!
-//! A process of its own, because the file is named by the environment, as `SSL_CERT_FILE`.
+//! This is a separate program, because the environment variable `SSL_CERT_FILE` names the file.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

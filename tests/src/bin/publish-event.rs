@@ -1,6 +1,6 @@
-//! Publishes one event to a RabbitMQ and prints how that went: `publish-event <URL> <exchange>`.
+//! Publishes one event to a RabbitMQ and prints the result: `publish-event <URL> <exchange>`.
 //!
-//! A process of its own, for what comes from the environment.
+//! This is a separate program, because environment variables configure it.
 
 use std::io::Write as _;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The life of a bridge, step by step, each waited for and looked at from outside.
+//! The lifecycle of a bridge, step by step. Each step waits for its result and checks it from outside.
 
 use anyhow::ensure;
 use base64::Engine as _;
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::objects::{SSH_KEY, dpu_cluster, secret};
 use super::{NODE_ADDRESS, Tenant};
 
-/// What of the Secrets in a bridge's life nobody may be told: both passwords, also as a pull secret has them, the SSH key,
-/// and what the world of HyperShift puts into a kubeconfig for the client's key.
+/// The secrets in the lifecycle of a bridge, which must appear in no output: both passwords, also in the form of a pull secret,
+/// the SSH key, and the client key that the model of HyperShift writes into a kubeconfig.
 const HUSH: [&str; 6] = [
     "hunter2",
     "hunter3",
@@ -19,11 +19,11 @@ const HUSH: [&str; 6] = [
     "tops3cretAAA",
 ];
 
-/// The bridge.
+/// The name of the bridge.
 pub const NAME: &str = "prod";
 pub(super) const DPUS: &str = "dpus";
 
-/// It is reached through the load balancer.
+/// Creates a bridge that is reached through the load balancer.
 pub async fn comes(tenant: &Tenant) -> anyhow::Result<()> {
     let endpoint = becomes_ready(tenant, &tenant.bridge(NAME, DPUS)).await?;
     ensure!(endpoint == format!("https://{}:6443", tenant.address), "{endpoint}");
@@ -31,7 +31,7 @@ pub async fn comes(tenant: &Tenant) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// It is reached at the Node.
+/// Creates a bridge that is reached at the Node.
 pub async fn comes_on_node_ports(tenant: &Tenant) -> anyhow::Result<()> {
     let endpoint = becomes_ready(tenant, &tenant.bridge_on_node_ports(NAME, DPUS)).await?;
     let place = format!("{}-{NAME}", tenant.namespace);
@@ -43,7 +43,8 @@ pub async fn comes_on_node_ports(tenant: &Tenant) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// It is made before its DPUCluster, and becomes ready once that is there. Returns where its API server is.
+/// Creates a bridge before its DPUCluster, and waits until it is ready after the DPUCluster exists. Returns the address of its
+/// API server.
 async fn becomes_ready(tenant: &Tenant, bridge: &Value) -> anyhow::Result<String> {
     tenant.provide().await?;
     tenant.create(bridge).await?;
@@ -63,7 +64,7 @@ async fn becomes_ready(tenant: &Tenant, bridge: &Value) -> anyhow::Result<String
     Ok(status["apiEndpoint"].as_str().unwrap_or_default().to_owned())
 }
 
-/// The DPUCluster has the hosted cluster's kubeconfig, with which DPF reaches it.
+/// Checks that the DPUCluster has the kubeconfig of the hosted cluster, with which DPF reaches it.
 pub(super) async fn has_kubeconfig(tenant: &Tenant) -> anyhow::Result<()> {
     let (dpus, copy) = (tenant.dpus(), copy_of_kubeconfig(tenant));
     let place = ("DPUCluster", dpus.as_str(), DPUS);
@@ -86,7 +87,7 @@ fn copy_of_kubeconfig(tenant: &Tenant) -> String {
     format!("{}-{NAME}-dpucluster-kubeconfig", tenant.namespace)
 }
 
-/// Another image is rolled out, and the bridge stays ready.
+/// Rolls out another image. The bridge stays ready.
 pub async fn is_upgraded(tenant: &Tenant) -> anyhow::Result<()> {
     let image = tenant.image("4.20.1");
     tenant.change(NAME, &json!({ "ocpReleaseImage": image })).await?;
@@ -107,7 +108,7 @@ pub async fn is_upgraded(tenant: &Tenant) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Both Secrets of the user change, and so do what HyperShift reads.
+/// Changes both Secrets of the user. The Secrets that HyperShift reads change as well.
 pub async fn has_secrets_rotated(tenant: &Tenant) -> anyhow::Result<()> {
     let pull = tenant.pull_secret("hunter3");
     let ssh = secret(&tenant.namespace, "ssh", "ssh-publickey", &format!("# rotated\n{SSH_KEY}\n"));
@@ -127,7 +128,7 @@ pub async fn has_secrets_rotated(tenant: &Tenant) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Its DPUCluster is deleted, of which only the bridge tells, and made anew.
+/// Deletes the DPUCluster, which only the bridge reports, and creates it again.
 pub async fn loses_its_dpu_cluster(tenant: &Tenant) -> anyhow::Result<()> {
     tenant.delete("DPUCluster", &tenant.dpus(), DPUS).await?;
     tenant.told(NAME, "DPUClusterValid", "False/DPUClusterNotFound").await?;
@@ -139,7 +140,7 @@ pub async fn loses_its_dpu_cluster(tenant: &Tenant) -> anyhow::Result<()> {
     has_kubeconfig(tenant).await
 }
 
-/// It is deleted, and leaves nothing behind.
+/// Deletes the bridge, and checks that no object is left.
 pub async fn goes(tenant: &Tenant) -> anyhow::Result<()> {
     let (namespace, dpus) = (tenant.namespace.as_str(), tenant.dpus());
     tenant.delete("DPFHCPBridge", namespace, NAME).await?;
@@ -152,7 +153,7 @@ pub async fn goes(tenant: &Tenant) -> anyhow::Result<()> {
     ] {
         ensure!(tenant.get(kind, namespace, name).await?.is_none(), "{kind} {name} is left");
     }
-    // The rest goes with its owner.
+    // The garbage collector deletes the rest with its owner.
     for secret in ["pull-secret", "ssh-key", "admin-kubeconfig"] {
         tenant.gone("Secret", namespace, &format!("{NAME}-{secret}")).await?;
     }
@@ -168,12 +169,12 @@ pub async fn goes(tenant: &Tenant) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that nothing of the Secrets stands in what was told, be it plain or in base64.
+/// Checks that the text contains no secret, neither plain nor in base64.
 pub fn hushed(told: &str) -> anyhow::Result<()> {
     ensure!(told.contains(NAME), "this tells of nothing: {told}");
     for hush in HUSH {
         ensure!(!told.contains(hush), "{hush} stands there: {told}");
-        // How a text looks in base64 depends on where it begins; its ends depend on what stands around it.
+        // The base64 form of a text depends on its offset; its ends depend on the text around it.
         for before in ["", "u", "us"] {
             let encoded = STANDARD.encode(format!("{before}{hush}"));
             let inner = &encoded[before.len().min(1) * 4..encoded.len() - 4];
@@ -183,7 +184,7 @@ pub fn hushed(told: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Everything that the cluster shows of a bridge to who may not read Secrets.
+/// Returns everything that the cluster shows about a bridge to a user without access to Secrets.
 pub async fn shown(tenant: &Tenant) -> anyhow::Result<String> {
     let mut shown = String::new();
     for kind in ["DPFHCPBridge", "HostedCluster", "NodePool", "Event"] {

@@ -4,11 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// Lets in to nodes; its body is what nobody is to be told.
+/// The SSH key for nodes; its body must appear in no output.
 pub const SSH_KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE1vbnRhZ25lIGVzdCBoYXV0ZSBldCBsb2ludGFpbmUu admin@example.com";
 
-/// A DPUCluster whose control plane is made elsewhere.
+/// Returns a DPUCluster whose control plane is created elsewhere.
 pub fn dpu_cluster(namespace: &str, name: &str) -> Value {
     json!({
         "apiVersion": "provisioning.dpu.nvidia.com/v1alpha1",
@@ -18,7 +18,7 @@ pub fn dpu_cluster(namespace: &str, name: &str) -> Value {
     })
 }
 
-/// A class of volumes for etcd.
+/// Returns a StorageClass for etcd.
 pub fn storage_class(name: &str) -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1",
@@ -28,7 +28,7 @@ pub fn storage_class(name: &str) -> Value {
     })
 }
 
-/// A range of addresses of MetalLB.
+/// Returns an address pool of MetalLB.
 pub fn pool(name: &str, range: &str) -> Value {
     json!({
         "apiVersion": "metallb.io/v1beta1",
@@ -38,7 +38,7 @@ pub fn pool(name: &str, range: &str) -> Value {
     })
 }
 
-/// A Node at an address.
+/// Returns a Node with an address.
 pub fn node(name: &str, address: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -48,7 +48,7 @@ pub fn node(name: &str, address: &str) -> Value {
     })
 }
 
-/// A Secret.
+/// Returns a Secret.
 pub fn secret(namespace: &str, name: &str, key: &str, content: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -58,12 +58,12 @@ pub fn secret(namespace: &str, name: &str, key: &str, content: &str) -> Value {
     })
 }
 
-/// The content of a pull secret for the user of a registry.
+/// Returns the content of a pull secret for the user of a registry.
 pub fn docker_config(registry: &str, password: &str) -> String {
     json!({ "auths": { registry: { "auth": STANDARD.encode(format!("user:{password}")) } } }).to_string()
 }
 
-/// A namespace.
+/// Returns a namespace.
 pub fn namespace(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })
 }

@@ -1,4 +1,4 @@
-//! What is around the Bridge is uninstalled while bridges are ready, kinds and all, and comes back.
+//! Uninstalls the systems around the Bridge while bridges are ready, including their CRDs, and installs them again.
 
 use lockstep_core::object::metadata;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use super::life::{DPUS, NAME, has_kubeconfig};
 use super::objects::{dpu_cluster, pool};
 use crate::chart::install_crd;
 
-/// The definitions go, and with them the hosted clusters.
+/// Deletes the CRDs, and with them the hosted clusters.
 pub async fn breaks(tenants: &[&Tenant], definitions: &[Value]) -> anyhow::Result<()> {
     let [tenant, ..] = tenants else { return Ok(()) };
     for definition in definitions {
@@ -24,7 +24,7 @@ pub async fn breaks(tenants: &[&Tenant], definitions: &[Value]) -> anyhow::Resul
     Ok(())
 }
 
-/// The definitions come back, and what users had; the hosted clusters are made anew.
+/// Restores the CRDs and the users' objects; the hosted clusters are created again.
 pub async fn passes(tenants: &[&Tenant], definitions: &[Value]) -> anyhow::Result<()> {
     let [tenant, ..] = tenants else { return Ok(()) };
     for definition in definitions {

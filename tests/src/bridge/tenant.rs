@@ -1,4 +1,4 @@
-//! Who uses the Bridge.
+//! A user of the Bridge.
 
 use std::ops::Deref;
 
@@ -14,7 +14,7 @@ use crate::user::User;
 /// A user with namespaces, an address and a StorageClass of their own.
 pub struct Tenant {
     user: User,
-    /// The namespace of the bridges; that of the DPUClusters follows from it, and so do those of the control planes.
+    /// The namespace of the bridges. The namespaces of the DPUClusters and of the control planes are derived from it.
     pub namespace: String,
     /// The address of the load balancer.
     pub address: String,
@@ -23,7 +23,7 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// Brings what is common to all of a user's bridges. The number tells the address.
+    /// Creates the objects that all of a user's bridges share. The number determines the address.
     pub async fn move_in(client: Client, name: &str, number: u8, repository: String) -> anyhow::Result<Self> {
         let address = format!("192.0.2.{number}");
         let tenant = Self { user: User { client }, namespace: name.to_owned(), address, repository };
@@ -33,7 +33,7 @@ impl Tenant {
         Ok(tenant)
     }
 
-    /// Brings everything that a bridge needs but its DPUCluster.
+    /// Creates everything that a bridge needs except its DPUCluster.
     pub async fn provide(&self) -> anyhow::Result<()> {
         self.create(&storage_class(&self.namespace)).await?;
         self.create(&pool(&self.namespace, &format!("{}/32", self.address))).await?;
@@ -41,23 +41,23 @@ impl Tenant {
         self.create(&secret(&self.namespace, "ssh", "ssh-publickey", SSH_KEY)).await
     }
 
-    /// The namespace of the DPUClusters.
+    /// Returns the namespace of the DPUClusters.
     pub fn dpus(&self) -> String {
         format!("{}-dpus", self.namespace)
     }
 
-    /// A pull secret for the registry.
+    /// Returns a pull secret for the registry.
     pub fn pull_secret(&self, password: &str) -> Value {
         let registry = self.repository.split('/').next().unwrap_or_default();
         secret(&self.namespace, "pull", ".dockerconfigjson", &docker_config(registry, password))
     }
 
-    /// A release image.
+    /// Returns a release image.
     pub fn image(&self, tag: &str) -> String {
         format!("{}:{tag}", self.repository)
     }
 
-    /// A bridge for one of the DPUClusters, which would be reached through the load balancer.
+    /// Returns a bridge for one of the DPUClusters, which is reached through the load balancer.
     pub fn bridge(&self, name: &str, dpu_cluster: &str) -> Value {
         json!({
             "apiVersion": "dpf.hcp.bridge.com/v1alpha1",
@@ -79,7 +79,7 @@ impl Tenant {
         })
     }
 
-    /// The same, reached through node ports.
+    /// Returns the same, reached through node ports.
     pub fn bridge_on_node_ports(&self, name: &str, dpu_cluster: &str) -> Value {
         let mut bridge = self.bridge(name, dpu_cluster);
         bridge["spec"]["exposeThroughLoadBalancer"] = json!(false);
@@ -103,7 +103,7 @@ impl Tenant {
         self.user.told(("DPFHCPBridge", &self.namespace, bridge), condition, told).await
     }
 
-    /// Waits until there is an event about a bridge, given as `type reason: note`.
+    /// Waits for an event about a bridge, given as `type reason: note`.
     pub async fn event(&self, bridge: &str, wanted: &str) -> anyhow::Result<()> {
         eventually(wanted, async || {
             let events = self.events(bridge).await?;
@@ -113,7 +113,7 @@ impl Tenant {
         .await
     }
 
-    /// Waits until an event about a bridge, given as `type reason: note`, has happened so often.
+    /// Waits until an event about a bridge, given as `type reason: note`, has occurred so often.
     pub async fn event_times(&self, bridge: &str, wanted: &str, times: u64) -> anyhow::Result<()> {
         eventually(&format!("{times} times {wanted}"), async || {
             let events = self.user.counted_events(&self.namespace, bridge).await?;
@@ -125,7 +125,7 @@ impl Tenant {
         .await
     }
 
-    /// The events about a bridge, as `type reason: note`.
+    /// Returns the events about a bridge, as `type reason: note`.
     pub async fn events(&self, bridge: &str) -> anyhow::Result<Vec<String>> {
         self.user.events(&self.namespace, bridge).await
     }

@@ -1,5 +1,5 @@
-//! The integration and end-to-end tests that the specification of the DPUCluster validation names, but for the one that counts
-//! passes: they look from outside, at whatever runs the Bridge.
+//! The integration and end-to-end tests that the specification of the DPUCluster validation names, except the one that counts
+//! reconciles. They check the Bridge from outside, wherever it runs.
 
 use anyhow::ensure;
 
@@ -9,7 +9,7 @@ use super::objects::dpu_cluster;
 const NAME: &str = "prod";
 const VALID: &str = "DPUClusterValid";
 
-/// Waits until the DPUCluster is told to be there, or not.
+/// Waits until the DPUCluster is reported as found, or as not found.
 async fn found(tenant: &Tenant, is_found: bool) -> anyhow::Result<()> {
     let dpus = tenant.dpus();
     let (told, said, event) = if is_found {
@@ -32,8 +32,8 @@ pub async fn end_to_end(tenant: &Tenant) -> anyhow::Result<()> {
     found(tenant, true).await
 }
 
-/// `TestIntegration_DPUClusterDeletion`. The DPUCluster was missing before, so that the event of its deletion is no new one: it counts
-/// all the same.
+/// `TestIntegration_DPUClusterDeletion`. The DPUCluster was missing before, so the event of its deletion is not new, but its
+/// count increases.
 pub async fn deletion(tenant: &Tenant) -> anyhow::Result<()> {
     tenant.create(&tenant.bridge(NAME, "dpus")).await?;
     found(tenant, false).await?;
@@ -50,7 +50,7 @@ pub async fn deletion(tenant: &Tenant) -> anyhow::Result<()> {
 pub async fn real_cluster(tenant: &Tenant) -> anyhow::Result<()> {
     let namespace = tenant.namespace.as_str();
     tenant.provide().await?;
-    // A DPUCluster of that name, but in the wrong namespace.
+    // A DPUCluster with that name, but in the wrong namespace.
     tenant.create(&dpu_cluster(namespace, "dpus")).await?;
     tenant.create(&tenant.bridge(NAME, "dpus")).await?;
     tenant.told(NAME, VALID, "False/DPUClusterNotFound").await?;

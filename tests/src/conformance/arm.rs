@@ -1,4 +1,4 @@
-//! The two servers, behind one interface.
+//! The interface of the two servers.
 
 mod model;
 mod real;
@@ -9,7 +9,7 @@ pub use self::model::ModelArm;
 pub use self::real::RealArm;
 use super::scenario::{Step, Variables};
 
-/// What a server answered.
+/// The answer of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// The status code.
@@ -28,19 +28,19 @@ pub trait Arm {
     /// Creates the namespace of a scenario.
     async fn prepare(&mut self, namespace: &str) -> anyhow::Result<()>;
 
-    /// Forgets the history: what was before can no longer be listed or watched from.
+    /// Compacts the history: older versions can no longer be listed or watched.
     async fn compact(&mut self) -> anyhow::Result<()>;
 
     /// Sends one request and returns the whole answer.
     async fn send(&mut self, step: &Step, variables: &Variables) -> anyhow::Result<Answer>;
 }
 
-/// The request of a step, as both servers get it.
+/// Returns the request of a step, as both servers get it.
 fn request(step: &Step, variables: &Variables) -> anyhow::Result<http::Request<Vec<u8>>> {
     let mut request = http::Request::builder()
         .method(step.method.clone())
         .uri(step.path(variables))
-        // The field manager of a request that names none.
+        // The field manager of a request without one.
         .header(http::header::USER_AGENT, "conformance/1")
         .header(http::header::ACCEPT, step.accept);
     if step.body.is_some() {

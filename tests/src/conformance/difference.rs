@@ -1,4 +1,4 @@
-//! Where two answers differ.
+//! Compares two answers.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::arm::Answer;
 use super::normalise::Pairs;
 
-/// How many differences of one answer are told; the rest are counted.
+/// The maximum number of differences of one answer in a report; the rest are counted.
 const TOLD_MAX: usize = 12;
 
-/// How much of a body is told where the codes differ.
+/// The maximum length of a body in a report if the codes differ.
 const BODY_MAX: usize = 300;
 
-/// Lists what the model's answer has otherwise than the real one's; empty if they agree.
+/// Lists the differences between the model's answer and the real one; empty if they agree.
 pub fn differences(model: &Answer, real: &Answer, pairs: &mut Pairs) -> Vec<String> {
     if model.code != real.code {
         let tell = |answer: &Answer| {

@@ -1,4 +1,4 @@
-//! The life of an object of every kind: created, read, written in every way, and deleted.
+//! The lifecycle of an object of every kind: it is created, read, written in every way, and deleted.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::scenario::{
     APPLY, JSON_PATCH, MERGE, METADATA_LIST, PROTOBUF, STRATEGIC, Scenario, Step, TABLE, Variables,
 };
 
-/// An object to lead through its life; `specimens.yaml` says what the fields are for.
+/// An object for the lifecycle of its kind; `specimens.yaml` describes the fields.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Specimen {
@@ -27,15 +27,15 @@ struct Specimen {
     status: Option<Value>,
     #[serde(default)]
     invalid: Vec<Value>,
-    /// What is served once the server itself is done with the object.
+    /// The object as it is served after the server's own writes.
     #[serde(default)]
     settled: Option<String>,
-    /// Whether controllers take part in the end, which then has a scenario of its own.
+    /// Whether controllers are involved in the deletion, which then has a scenario of its own.
     #[serde(default)]
     ends_elsewhere: bool,
 }
 
-/// What the requests need to know of a kind.
+/// The data about a kind that the requests need.
 struct Kind {
     api_version: String,
     name: String,
@@ -45,7 +45,7 @@ struct Kind {
     has_scale: bool,
 }
 
-/// A scenario for each kind that the model serves and that can be created and read.
+/// Returns a scenario for each kind that the model serves and that can be created and read.
 ///
 /// # Errors
 /// If a kind has no specimen, or a specimen no such kind.
@@ -54,7 +54,7 @@ pub fn lives() -> anyhow::Result<Vec<Scenario>> {
     lives_of(stored.map(Kind::of_builtin), include_str!("specimens.yaml"))
 }
 
-/// A scenario for each of Lockstep's own kinds, whose definitions are [`own_definitions`].
+/// Returns a scenario for each of Lockstep's own kinds, with the CRDs of [`own_definitions`].
 ///
 /// # Errors
 /// As [`lives`].
@@ -62,7 +62,7 @@ pub fn own_lives() -> anyhow::Result<Vec<Scenario>> {
     lives_of(own_definitions().iter().map(Kind::of_definition), include_str!("own_specimens.yaml"))
 }
 
-/// The definitions that `lockstep crds` prints.
+/// Returns the CRDs that `lockstep crds` prints.
 pub fn own_definitions() -> Vec<CustomResourceDefinition> {
     lockstep_crds::all().into_iter().flat_map(|set| set.crds).collect()
 }
@@ -108,14 +108,14 @@ impl Kind {
         }
     }
 
-    /// The path of the group version.
+    /// Returns the path of the group version.
     fn path(&self) -> String {
         let root = if self.api_version.contains('/') { "apis" } else { "api" };
         format!("{root}/{}", self.api_version)
     }
 }
 
-/// Whether objects of the kind can be created and read again; reviews can't.
+/// Returns whether objects of the kind can be created and read again; reviews can't.
 fn lives_in_store(resource: &builtin::Resource) -> bool {
     let entries = builtin::api_resources(&Kind::of_builtin(resource).path()).unwrap_or_default();
     let entry = entries.iter().find(|entry| entry["name"] == resource.plural);
@@ -245,7 +245,8 @@ impl Life<'_> {
         ]
     }
 
-    /// Some kinds are held by finalizers that the server itself sets.
+    /// Returns the requests that delete the object. Some kinds have finalizers that the server itself sets, so these are
+    /// removed.
     fn end(&self) -> Vec<Step> {
         let elsewhere =
             json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "elsewhere"}});
@@ -308,7 +309,7 @@ fn saved(name: &str, pointer: &str) -> Variables {
     Variables::from([(name.to_owned(), pointer.to_owned())])
 }
 
-/// The object with more fields.
+/// Returns the object with more fields.
 fn with(object: &Value, fields: &Value) -> Value {
     let mut object = object.clone();
     merge(&mut object, fields.clone());

@@ -1,8 +1,8 @@
-//! Puts stable stand-ins for values that each server chooses by itself.
+//! Replaces values that each server chooses by itself with stable placeholders.
 //!
-//! A uid or an object's resource version becomes the number of its first appearance in the scenario, so that it still
-//! shows where two of them are equal, such as before and after a write that changed nothing.
-//! [`Pairs`] then says which number of one arm stands for which of the other.
+//! A uid or the resource version of an object becomes the number of its first appearance in the scenario. So it still shows
+//! which two of them are equal, such as before and after a write that changed nothing.
+//! [`Pairs`] then maps the numbers of one server to those of the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::scenario::Step;
 
 mod openapi;
 
-/// What the stand-ins of one arm are in the other.
+/// Maps the placeholders of the model to those of the real server, and back.
 #[derive(Debug, Default)]
 pub struct Pairs {
     to_real: BTreeMap<String, String>,
@@ -21,9 +21,9 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Whether two texts agree, if what stands for something is replaced by its pair; new ones become pairs.
+    /// Returns whether two texts are equal after each placeholder is replaced by its pair. New placeholders become pairs.
     ///
-    /// A pair that is broken is replaced, so that one disagreement is told once.
+    /// A wrong pair is replaced, so that one difference is reported once.
     pub fn agree(&mut self, model: &str, real: &str) -> bool {
         let (of_model, of_real) = (stand_ins(model), stand_ins(real));
         let mut agree = of_model.len() == of_real.len();
@@ -40,7 +40,7 @@ impl Pairs {
     }
 }
 
-/// The numbered stand-ins in a text, in order.
+/// Returns the numbered placeholders in a text, in order.
 fn stand_ins(text: &str) -> Vec<String> {
     let parts = text.split('(').skip(1).filter_map(|rest| rest.split_once(')'));
     let numbered = parts.filter(|(inside, _)| {
@@ -50,12 +50,12 @@ fn stand_ins(text: &str) -> Vec<String> {
     numbered.map(|(inside, _)| format!("({inside})")).collect()
 }
 
-/// The stand-ins of one arm in one scenario.
+/// The placeholders of one server in one scenario.
 #[derive(Debug, Default)]
 pub struct Normaliser {
     uids: BTreeMap<String, usize>,
     versions: BTreeMap<String, usize>,
-    /// What the names that the server generates begin with.
+    /// The prefixes of names that the server generates.
     prefixes: BTreeSet<String>,
 }
 
@@ -90,7 +90,7 @@ impl Normaliser {
                     self.value(key, item);
                 }
                 if key == "managedFields" {
-                    // The server sorts by time, of which both arms have their own.
+                    // The server sorts by time, and the times of the two servers differ.
                     items.sort_by_cached_key(|entry| {
                         ["manager", "operation", "subresource", "apiVersion"]
                             .map(|key| entry[key].to_string())
@@ -125,7 +125,7 @@ impl Normaliser {
     }
 
     fn text(&mut self, key: &str, text: &str) -> String {
-        // What is forbidden is followed by the difference, in the notation of Go's types.
+        // The server appends the difference to the message of a forbidden update, in the notation of Go's types.
         let text = if key == "message" { text.split("\n@@ ").next().unwrap_or_default() } else { text };
         if key == "resourceVersion" && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
             let next = self.versions.len() + 1;
@@ -156,7 +156,7 @@ impl Normaliser {
         if key == "message" {
             result = self.replace_versions(&result);
             if let Some(versions) = result.strip_prefix("too old resource version: ") {
-                // The second is the oldest that the server's cache holds.
+                // The second version is the oldest one in the server's cache.
                 result = format!(
                     "too old resource version: {} (oldest)",
                     versions.split(' ').next().unwrap_or_default()
@@ -169,7 +169,7 @@ impl Normaliser {
         result
     }
 
-    /// Normalises the value that a cause quotes: an object goes by its fields, not by their order.
+    /// Normalises the value that a cause quotes. The order of an object's fields does not matter.
     fn invalid_value(&mut self, message: &str) -> Option<String> {
         let rest = message.strip_prefix("Invalid value: ")?;
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
@@ -181,7 +181,7 @@ impl Normaliser {
         if !value.is_object() && !value.is_array() {
             return None;
         }
-        // The value is told as the server holds it, in Go's notation.
+        // The server prints the value in its internal form, in Go's notation.
         if rest[end..] == *": field is immutable" {
             return Some("Invalid value: (whole): field is immutable".to_owned());
         }
@@ -189,7 +189,8 @@ impl Normaliser {
         Some(format!("Invalid value: {value}{}", &rest[end..]))
     }
 
-    /// Replaces versions in prose: `the ResourceVersion in record (7)`. One that no object has shown may be any.
+    /// Replaces versions in prose: `the ResourceVersion in record (7)`. A version that no object has shown
+    /// becomes `unseen`.
     fn replace_versions(&self, text: &str) -> String {
         const BEFORE: &str = "ResourceVersion in ";
         let mut parts = text.split(BEFORE);
@@ -222,7 +223,7 @@ impl Normaliser {
     }
 }
 
-/// Puts a stand-in for the random end of names that begin with a prefix.
+/// Replaces the random suffix of names that begin with a prefix.
 fn replace_generated(text: &str, prefix: &str) -> String {
     const RANDOM: usize = 5;
     let mut parts = text.split(prefix);
@@ -255,15 +256,16 @@ fn is_time(text: &str) -> bool {
         && text.as_bytes()[13] == b':'
 }
 
-/// Whether a cell of a table tells an age, such as `5s`, `3m10s` or `16y`.
+/// Returns whether a cell of a table is an age, such as `5s`, `3m10s` or `16y`.
 fn is_age(text: &str) -> bool {
     text.ends_with(|last| "smhdy".contains(last))
         && text.starts_with(|first: char| first.is_ascii_digit())
         && text.chars().all(|each| each.is_ascii_digit() || "smhdy".contains(each))
 }
 
-/// The message of a status repeats its causes, in an order that may differ from answer to answer and with whole objects in
-/// the order of their fields. What the causes say is compared where they stand; of the message, all around them.
+/// Removes the causes from the message of a status. The message repeats them in an order that may differ from answer to answer,
+/// and with the fields of whole objects in their own order. The causes are compared in `details`, and of the message only the
+/// rest.
 fn leave_causes_to_causes(status: &mut Value) {
     let causes = status.pointer("/details/causes").and_then(Value::as_array).cloned().unwrap_or_default();
     let Some(message) = status["message"].as_str() else { return };
@@ -276,7 +278,7 @@ fn leave_causes_to_causes(status: &mut Value) {
     status["message"] = message.into();
 }
 
-/// Puts causes in an order, each once, and the lines of a message that lists errors.
+/// Sorts the causes and removes duplicates. It also sorts the lines of a message that lists errors.
 fn status(status: &mut Value) {
     if let Some((head, errors)) = status["message"].as_str().and_then(|text| text.split_once("errors:\n")) {
         let mut lines = errors.split('\n').collect::<Vec<_>>();
@@ -285,12 +287,12 @@ fn status(status: &mut Value) {
     }
     if let Some(Value::Array(causes)) = status.pointer_mut("/details/causes") {
         causes.sort_by_cached_key(Value::to_string);
-        // Some checks are made twice; the message tells of each mistake once.
+        // The server makes some checks twice; the message reports each mistake once.
         causes.dedup();
     }
 }
 
-/// Drops those elements of lists that have a name which is not among `names`.
+/// Removes from lists the elements with a name that is not in `names`.
 fn keep(value: &mut Value, names: &[String]) {
     match value {
         Value::Array(items) => {

@@ -15,12 +15,12 @@ static MESSAGES: LazyLock<BTreeMap<String, Vec<Field>>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../../sim/schemas/protobuf.json")).expect("well-formed messages")
 });
 
-/// Whether objects of the kind have a message.
+/// Returns whether objects of the kind have a message.
 pub(super) fn is_known(api_version: &str, kind: &str) -> bool {
     MESSAGES.contains_key(&name_of(api_version, kind))
 }
 
-/// Encodes an object, which says what it is.
+/// Encodes an object with its `apiVersion` and `kind`.
 pub(super) fn encode(object: &Value) -> Vec<u8> {
     let text = |key: &str| object[key].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -43,7 +43,7 @@ fn message(name: &str, value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     for (number, key, kind) in fields {
         let (form, kind) = kind.split_once(' ').unwrap_or(("", kind));
-        // A list within a map is a message with one field, and fields of an inlined message stand where it stands.
+        // A list within a map is a message with one field, and an inlined message uses the fields of its parent.
         let given = if value.is_array() || form == "i" { value } else { &value[key] };
         match (form, given) {
             (_, Value::Null) => {}
@@ -75,7 +75,7 @@ fn field(number: u64, kind: &str, value: &Value) -> Vec<u8> {
     }
 }
 
-/// Values that are no objects in JSON.
+/// Encodes types that are no objects in JSON.
 fn special(name: &str, value: &Value) -> Option<Vec<u8>> {
     let text = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     Some(match name {

@@ -41,17 +41,17 @@ pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 /// The media type of a list of metadata alone.
 pub(super) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// Values that stand for `${name}` in paths and bodies.
+/// The values of `${name}` in paths and bodies.
 pub(super) type Variables = BTreeMap<String, String>;
 
 /// A sequence of requests in a namespace of its own.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// What a report calls it.
+    /// The name of the scenario in a report.
     pub name: String,
     /// The namespace, which exists at the start: `${ns}`.
     pub namespace: String,
-    /// Values known beforehand; they may use `${ns}`.
+    /// Variables that are known beforehand; they may use `${ns}`.
     pub vars: Variables,
     /// The requests.
     pub steps: Vec<Step>,
@@ -68,21 +68,21 @@ pub struct Step {
     pub content_type: &'static str,
     /// The accepted media type.
     pub accept: &'static str,
-    /// The body; a string goes out as it is, anything else as JSON, or in protobuf if that is its type.
+    /// The body. A string is sent as it is; any other value is sent as JSON, or in protobuf if that is its type.
     pub body: Option<Value>,
     /// Values to take from the answer: variable name to JSON pointer.
     pub save: Variables,
-    /// Repeat the request until it is answered with this code.
+    /// Repeat the request until the answer has this code.
     pub until: Option<u16>,
-    /// Repeat the request until these JSON pointers lead to something in the answer (`true`), or to nothing (`false`).
+    /// Repeat the request until these JSON pointers have a value in the answer (`true`), or none (`false`).
     pub awaited: BTreeMap<String, bool>,
-    /// Repeat the request until the garbage collector holds the object no longer.
+    /// Repeat the request until the garbage collector no longer blocks the deletion of the object.
     pub collected: bool,
     /// How many events to take from a watch.
     pub events: Option<usize>,
-    /// The object whose event is the last to take from a watch.
+    /// The object with the last event to take from a watch.
     pub last: Option<&'static str>,
-    /// Forget the history first.
+    /// Compact the history first.
     pub compact: bool,
     /// If not empty, named elements of lists are compared only if they are named here.
     pub keep: Vec<String>,
@@ -135,7 +135,7 @@ impl Scenario {
         Ok(Self { namespace: format!("conformance-{name}"), name, vars: form.vars, steps })
     }
 
-    /// The variables at the start.
+    /// Returns the variables at the start.
     pub fn variables(&self) -> Variables {
         let own = Variables::from([("ns".to_owned(), self.namespace.clone())]);
         let given = self.vars.iter().map(|(name, value)| (name.clone(), substitute(value, &own)));
@@ -144,7 +144,7 @@ impl Scenario {
 }
 
 impl Step {
-    /// A request with a JSON body or none.
+    /// Creates a request with a JSON body or none.
     pub fn new(method: Method, path: impl Into<String>, body: Option<Value>) -> Self {
         Self {
             method,
@@ -187,7 +187,7 @@ impl Step {
         })
     }
 
-    /// The body as it goes out.
+    /// Returns the body as it is sent.
     pub fn body(&self, variables: &Variables) -> Vec<u8> {
         match &self.body {
             None => Vec::new(),
@@ -202,12 +202,12 @@ impl Step {
         }
     }
 
-    /// Path and query as they go out.
+    /// Returns the path and the query as they are sent.
     pub fn path(&self, variables: &Variables) -> String {
         substitute(&self.path, variables)
     }
 
-    /// Whether the request need not be repeated.
+    /// Returns whether the request need not be repeated.
     pub fn is_answered(&self, answer: &Answer) -> bool {
         const COLLECTORS: [&str; 2] = ["foregroundDeletion", "orphan"];
         let lead = |(pointer, there): (&String, &bool)| answer.body.pointer(pointer).is_some() == *there;
@@ -218,7 +218,7 @@ impl Step {
             && !(self.collected && finalizers.is_some_and(|finalizers| finalizers.iter().any(held)))
     }
 
-    /// Whether a watch has told enough.
+    /// Returns whether a watch has returned enough events.
     pub fn is_told(&self, events: &[Value]) -> bool {
         let is_last = |event: &Value| {
             self.last
@@ -227,7 +227,7 @@ impl Step {
         events.len() >= self.events.unwrap_or_default() || events.last().is_some_and(is_last)
     }
 
-    /// Takes values out of the answer.
+    /// Saves values from the answer.
     pub fn save(&self, answer: &Answer, variables: &mut Variables) {
         for (name, pointer) in &self.save {
             if let Some(value) = answer.body.pointer(pointer) {
@@ -238,7 +238,7 @@ impl Step {
     }
 }
 
-/// The media types of bodies by their short names.
+/// Returns the media type of a body by its short name.
 fn content_type(name: &str) -> anyhow::Result<&'static str> {
     Ok(match name {
         "plain" => "application/json",

@@ -1,4 +1,4 @@
-//! The life of services: they come to clusters that come and go, change, and go.
+//! The lifecycle of services: they are created, deployed to clusters that join and leave, changed, and deleted.
 
 use anyhow::ensure;
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
@@ -16,7 +16,7 @@ fn place(name: &str) -> (&'static str, &'static str, &str) {
     ("DPUService", SERVICES, name)
 }
 
-/// Two clusters join, and a service is deployed to them.
+/// Adds two clusters, and deploys a service to them.
 pub async fn comes(user: &User) -> anyhow::Result<()> {
     join(user, "dpu-cluster-01").await?;
     join(user, "dpu-cluster-02").await?;
@@ -33,7 +33,7 @@ pub async fn comes(user: &User) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Another version of the chart, and values that are taken out.
+/// Changes the version of the chart, and removes values.
 pub async fn changes(user: &User) -> anyhow::Result<()> {
     let change = json!({ "spec": { "source": { "version": "v1.2.0" }, "values": { "a": null } } });
     user.merge("DPUService", SERVICES, NAME, &change).await?;
@@ -50,7 +50,7 @@ pub async fn changes(user: &User) -> anyhow::Result<()> {
     user.told(place(NAME), "Ready", "True/Success").await.map(drop)
 }
 
-/// A kubeconfig gets other credentials.
+/// Changes the credentials of a kubeconfig.
 pub async fn has_kubeconfig_rotated(user: &User) -> anyhow::Result<()> {
     let secret = async || {
         anyhow::Ok(user.get("Secret", ARGO_NAMESPACE, "dpu-cluster-01-argocd").await?.unwrap_or_default())
@@ -67,7 +67,7 @@ pub async fn has_kubeconfig_rotated(user: &User) -> anyhow::Result<()> {
     user.told(place(NAME), "Ready", "True/Success").await.map(drop)
 }
 
-/// A cluster can't be reached; the other goes on.
+/// Makes a cluster unreachable; the other continues.
 pub async fn loses_a_cluster(user: &User) -> anyhow::Result<()> {
     let cut = json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } });
     user.merge("DPUCluster", DPF, "dpu-cluster-02", &cut).await?;
@@ -78,7 +78,7 @@ pub async fn loses_a_cluster(user: &User) -> anyhow::Result<()> {
     user.told(place(NAME), "Ready", "True/Success").await.map(drop)
 }
 
-/// What others change or delete is put right.
+/// Changes and deletes managed objects. The controller corrects them.
 pub async fn is_meddled_with(user: &User) -> anyhow::Result<()> {
     let change = json!({ "spec": { "source": { "targetRevision": "v0" } } });
     user.merge("Application", ARGO_NAMESPACE, "hbn-01", &change).await?;
@@ -95,7 +95,7 @@ pub async fn is_meddled_with(user: &User) -> anyhow::Result<()> {
     user.told(place(NAME), "Ready", "True/Success").await.map(drop)
 }
 
-/// A second service comes and the first one goes: what they share stays until the second goes too.
+/// Creates a second service and deletes the first one. What they share stays until the second is deleted too.
 pub async fn is_not_alone(user: &User) -> anyhow::Result<()> {
     user.create(&service("firefly")).await?;
     user.told(place("firefly"), "Ready", "True/Success").await?;
@@ -112,7 +112,7 @@ pub async fn is_not_alone(user: &User) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A cluster leaves, and takes along what was made for it. It stays until what runs there has been removed.
+/// Deletes a cluster and what was created for it. The cluster stays until its workloads have been removed.
 pub async fn a_cluster_leaves(user: &User) -> anyhow::Result<()> {
     let name = "dpu-cluster-02";
     let cluster = user.get("DPUCluster", DPF, name).await?.unwrap_or_default();
@@ -131,7 +131,7 @@ pub async fn a_cluster_leaves(user: &User) -> anyhow::Result<()> {
     user.told(place("firefly"), "Ready", "True/Success").await.map(drop)
 }
 
-/// The last service goes, and nothing is left.
+/// Deletes the last service, and checks that nothing is left.
 pub async fn goes(user: &User) -> anyhow::Result<()> {
     user.delete("DPUService", SERVICES, "firefly").await?;
     user.gone("DPUService", SERVICES, "firefly").await?;
@@ -143,10 +143,10 @@ pub async fn goes(user: &User) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails if anything that is secret is told.
+/// Checks that the text contains no secret.
 pub fn hushed(told: &str) -> anyhow::Result<()> {
     use base64::Engine as _;
-    // Wherever it begins, a text has one of three forms in base64.
+    // At any offset, a text has one of three forms in base64.
     let encoded = (0..3).map(|shift| {
         let padded = format!("{}{TOKEN}", "x".repeat(shift));
         let text = base64::engine::general_purpose::STANDARD.encode(padded);
@@ -158,7 +158,7 @@ pub fn hushed(told: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All that users see of services and Applications.
+/// Returns everything that users see of services and Applications.
 pub async fn shown(user: &User) -> anyhow::Result<String> {
     let mut shown = String::new();
     for (kind, namespace) in [

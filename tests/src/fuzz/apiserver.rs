@@ -1,4 +1,4 @@
-//! Any requests to the model of the API server: it never panics, and its answers have the form that clients rely on.
+//! Sends any requests to the model of the API server: it never panics, and its answers have the form that clients rely on.
 
 use std::sync::OnceLock;
 
@@ -9,12 +9,12 @@ use jiff::{SignedDuration, Timestamp};
 use lockstep_sim::apiserver::{Actors, ApiServer, Options, Response, WatchId};
 use serde_json::Value;
 
-/// Requests in one run; what comes after them is passed over.
+/// The maximum number of requests in one run; later ones are skipped.
 const REQUESTS_MAX: usize = 32;
-/// Rounds in which the actors must come to rest once nobody asks for anything any more.
+/// The maximum number of rounds until the actors are idle after the last request.
 const ROUNDS_MAX: usize = 1000;
 
-/// Takes the bytes as requests, separated by lines of three dashes:
+/// Reads the bytes as requests, separated by lines of three dashes:
 ///
 /// ```text
 /// PATCH /api/v1/namespaces/a/configmaps/b?fieldManager=x application/apply-patch+yaml
@@ -23,7 +23,7 @@ const ROUNDS_MAX: usize = 1000;
 /// GET /api/v1/configmaps?watch=true
 /// ```
 ///
-/// The third word is the media type of the body or, where there is none, of the answer.
+/// The third word is the media type of the body or, without a body, of the answer.
 pub fn apiserver(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (mut server, mut now) = (prepared().clone(), Timestamp::UNIX_EPOCH);
@@ -49,7 +49,7 @@ pub fn apiserver(data: &[u8]) {
     watches.retain(|id| !is_closed(&mut server, *id, now));
 }
 
-/// A server that knows our kinds.
+/// Returns a server with our kinds.
 fn prepared() -> &'static ApiServer {
     static PREPARED: OnceLock<ApiServer> = OnceLock::new();
     PREPARED.get_or_init(|| {
@@ -97,7 +97,7 @@ fn check(request: &Request<Bytes>, response: &http::Response<Bytes>) {
     }
 }
 
-/// Answers of 5xx that the real server gives as well: a status that explains itself, not a broken server.
+/// Returns whether a 5xx answer has a message, as those of the real server do. Such a status is no failure of the model.
 fn is_answered_so(response: &http::Response<Bytes>) -> bool {
     serde_json::from_slice::<Value>(response.body())
         .is_ok_and(|body| body["message"].as_str().is_some_and(|message| !message.is_empty()))

@@ -1,4 +1,4 @@
-//! Whole `DPFHCPBridges`, in worlds of objects of any shape.
+//! Fuzzes whole `DPFHCPBridges`, in clusters with objects of any shape.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::careless::{self, World};
 use super::documents::{SECRET, fill, named, objects, plant, shows_secret};
 
-/// Takes the bytes as the JSON of a world: under each kind one object, or a list of them.
+/// Reads the bytes as the JSON of a cluster: for each kind one object, or a list of them.
 pub fn bridge(data: &[u8]) {
     let Ok(document) = serde_json::from_slice::<Value>(data) else { return };
     if !document.is_object() {
@@ -59,7 +59,7 @@ fn world(document: &Value) -> World {
     world
 }
 
-/// Hides something in what is handed on.
+/// Hides a secret in the values that bridges copy.
 fn hidden(key: &str, text: &str) -> Option<String> {
     match key {
         "kubeconfig" => Some(format!("{SECRET}{text}")),
@@ -72,7 +72,7 @@ fn hidden(key: &str, text: &str) -> Option<String> {
     }
 }
 
-/// The namespaces in which bridges have any business: their own, those of their DPUClusters and of their control planes.
+/// Returns the namespaces in which bridges may write: their own, those of their DPUClusters and of their control planes.
 fn homes(document: &Value) -> BTreeSet<String> {
     let bridges = objects(document, "bridge");
     let homes = bridges.iter().flat_map(|bridge| {
@@ -84,7 +84,7 @@ fn homes(document: &Value) -> BTreeSet<String> {
     homes.collect()
 }
 
-/// Nothing is written where bridges have no business, and no secret is told.
+/// Checks that bridges write only in these namespaces, and that no secret is logged.
 fn check(step: &Step, homes: &BTreeSet<String>, is_told: bool) {
     for note in &step.notes {
         assert!(is_told || !shows_secret(&format!("{note:?}")), "{note:?}");

@@ -7,8 +7,8 @@ use lockstep_core::bridge::parse::version::{ReleaseVersion, supported_versions};
 use lockstep_core::engine::image::ImageReference;
 use serde_json::Value;
 
-/// The first byte chooses what the rest is: an image, a version, the supported versions, a pull secret, SSH keys, or
-/// addresses of a pool.
+/// Runs one fuzz input. The first byte chooses the format of the rest: an image, a version, the supported versions, a pull
+/// secret, SSH keys, or addresses of a pool.
 pub fn bridge_input(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     let text = std::str::from_utf8(rest).ok();
@@ -46,11 +46,11 @@ fn supported(text: &str) {
     }
 }
 
-/// What no message may show.
+/// The secret that must appear in no message.
 const SECRET: &str = "hunter2";
 
 fn pull_secret(data: &[u8]) {
-    // With the text as it is, and with something in it that is known to be secret.
+    // Test the text as it is, and with a known secret in it.
     let mut variants = vec![data.to_vec()];
     if let Ok(mut document) = serde_json::from_slice::<Value>(data)
         && !document.to_string().contains(SECRET)
@@ -74,7 +74,7 @@ fn pull_secret(data: &[u8]) {
     }
 }
 
-/// Puts the secret into all strings below the registries.
+/// Inserts the secret into all strings below the registries.
 fn hide(value: &mut Value) {
     match value {
         Value::String(text) => text.insert_str(0, SECRET),
@@ -89,7 +89,7 @@ fn ssh_keys(data: &[u8]) {
     match ssh_key::check(data) {
         Ok(keys) => assert!((1..=text.lines().count()).contains(&keys)),
         Err(error) => {
-            // No message has words like these of its own.
+            // Messages contain no such words of their own.
             let is_key = |word: &&str| word.len() > 12 && word.contains(|c: char| c.is_ascii_uppercase());
             let shown = text.split_whitespace().filter(is_key).find(|word| error.contains(word));
             assert!(shown.is_none(), "{error}");
@@ -102,7 +102,7 @@ fn addresses(text: &str) {
     let ends = text.split_once('-').or_else(|| text.split_once('/'));
     let (first, last) = ends.expect("a separator");
     for end in [first, last].into_iter().filter_map(|end| end.trim().parse::<IpAddr>().ok()) {
-        // An IPv4 address in the form of IPv6 is of the other family.
+        // An IPv4 address in IPv6 notation belongs to the IPv6 family.
         assert!(range.contains(end, false) || end != end.to_canonical(), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! A world in which every request works, and a driver that knows no other.
+//! A model of an API server in which every request succeeds, and a driver that expects nothing else.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use lockstep_core::object::{Kind, ObjectRef, is_deleting};
 use lockstep_core::time::{Monotonic, Now, Wall};
 use serde_json::{Value, json};
 
-/// Nobody else changes the world: the machine must come to rest long before this.
+/// The maximum number of steps. No other client changes the model, so the machine must become idle long before this.
 const STEPS_MAX: usize = 2000;
-/// How often the machine is woken at its deadline, once nothing else happens.
+/// How often the machine is woken at its deadline when no other event is pending.
 const WAKES_MAX: usize = 8;
 
-/// Runs a machine in a world, and returns its steps.
+/// Runs a machine on a model, and returns its steps.
 pub(super) fn run(machine: &mut impl Machine, mut world: World) -> Vec<Step> {
     let mut events = VecDeque::from([Event::Started, Event::LeadershipChanged { leading: true }]);
     let (mut steps, mut wakes, mut elapsed) = (Vec::new(), 0, Duration::ZERO);
@@ -45,7 +45,7 @@ pub(super) fn run(machine: &mut impl Machine, mut world: World) -> Vec<Step> {
     }
 }
 
-/// Objects by name, changed by writes that always work and seen by watches at once.
+/// Objects by name. Writes always succeed, and watches see them at once.
 #[derive(Clone)]
 pub(super) struct World {
     kinds: Vec<Arc<Kind>>,
@@ -55,13 +55,13 @@ pub(super) struct World {
 }
 
 impl World {
-    /// A world without objects, in which these kinds are served.
+    /// Creates a model without objects, which serves these kinds.
     pub(super) fn new(kinds: Vec<Arc<Kind>>) -> Self {
         Self { kinds, objects: BTreeMap::new(), watched: BTreeMap::new(), version: 0 }
     }
 
-    /// Puts an object of any shape where it belongs. It gets what every object in an API server has, and its name as its
-    /// uid, so that owners can be told.
+    /// Stores an object of any shape under its name. The object gets the fields that every object in an API server has. Its uid
+    /// is its name, so that other objects can refer to it as their owner.
     pub(super) fn put(&mut self, target: &ObjectRef, mut object: Value) {
         for part in ["", "/metadata"] {
             if let Some(part) = object.pointer_mut(part).filter(|part| !part.is_object()) {
@@ -91,7 +91,7 @@ impl World {
         object
     }
 
-    /// Carries an action out. What watches see of it comes before its answer.
+    /// Executes an action. Its watch events are queued before its answer is returned.
     fn answer(&mut self, action: &Action, events: &mut VecDeque<Event>) -> Outcome {
         match action {
             Action::Watch { kind, scope } => {
@@ -157,8 +157,8 @@ impl World {
         seen.map(|(_, object)| shown(object, scope))
     }
 
-    /// As a server does it: the managed fields name who applied, a write that changes nothing is none, and what is being
-    /// deleted goes with its last finalizer.
+    /// Writes as a server does. The managed fields name the client that applied. A write that changes nothing has no effect. An
+    /// object that is being deleted is removed with its last finalizer.
     fn write(
         &mut self,
         target: &ObjectRef,
@@ -203,7 +203,7 @@ impl World {
     }
 }
 
-/// Whether an object is within a scope. Of selectors, only the forms `a` and `a=b` are asked for.
+/// Returns whether an object is within a scope. Only the selectors `a` and `a=b` are used.
 fn sees(scope: &Scope, target: &ObjectRef, object: &Value) -> bool {
     let labels = &object["metadata"]["labels"];
     let mut terms = scope.selector.split(',').filter(|term| !term.is_empty());
@@ -219,7 +219,7 @@ fn shown(object: &Arc<Value>, scope: &Scope) -> Arc<Value> {
     if scope.metadata_only { Arc::new(json!({ "metadata": object["metadata"] })) } else { Arc::clone(object) }
 }
 
-/// A merge patch (RFC 7386).
+/// Applies a merge patch (RFC 7386).
 fn merge(object: &mut Value, patch: &Value) {
     let Some(fields) = patch.as_object() else {
         object.clone_from(patch);

@@ -1,4 +1,5 @@
-//! Worlds as JSON: objects under the fields of a document, with what an API server would insist on, and something secret.
+//! Clusters as JSON: the objects of the model, under the fields of a document, with the fields that an API server requires, and
+//! with a secret.
 
 use std::sync::Arc;
 
@@ -7,19 +8,20 @@ use base64::engine::general_purpose::STANDARD;
 use lockstep_core::object::{Kind, ObjectRef, metadata};
 use serde_json::{Value, json};
 
-/// What nothing may show. Its bytes are a multiple of three, so that base64 that begins with it is known by that.
+/// The secret that must appear in no output. Its length is a multiple of three bytes, so base64 that begins with it has a fixed
+/// prefix.
 pub(super) const SECRET: &str = "hunter2!!";
 
-/// The same as a number.
+/// The secret as a number.
 const SECRET_NUMBER: u64 = 5_337_533_753;
 
-/// Whether a text shows it, as it is or in base64.
+/// Returns whether a text contains the secret, plain or in base64.
 pub(super) fn shows_secret(text: &str) -> bool {
     let forms = [SECRET.to_owned(), STANDARD.encode(SECRET), SECRET_NUMBER.to_string()];
     forms.iter().any(|form| text.contains(form))
 }
 
-/// The objects that stand under a field of a document: one, or a list of them.
+/// Returns the objects under a field of a document: one, or a list of them.
 pub(super) fn objects(document: &Value, field: &str) -> Vec<Value> {
     match &document[field] {
         Value::Null => Vec::new(),
@@ -28,7 +30,7 @@ pub(super) fn objects(document: &Value, field: &str) -> Vec<Value> {
     }
 }
 
-/// The object of a kind that an API server would let in: with the name that is asked for, as far as it may be one.
+/// Returns the reference to an object of a kind that an API server would accept, with the closest valid name.
 pub(super) fn named(kind: &Arc<Kind>, object: &Value) -> ObjectRef {
     let name = name(metadata(object, "name"), 253);
     let namespace = name_of_namespace(metadata(object, "namespace"));
@@ -43,7 +45,7 @@ fn name_of_namespace(text: &str) -> String {
     name(&text.replace('.', "-"), 63)
 }
 
-/// The closest name of an object (RFC 1123) of at most so many bytes.
+/// Returns the closest valid name of an object (RFC 1123) of at most this many bytes.
 pub(super) fn name(text: &str, max_bytes: usize) -> String {
     let letters = text.chars().map(|letter| letter.to_ascii_lowercase());
     let kept: String = letters.filter(|letter| matches!(letter, 'a'..='z' | '0'..='9' | '-' | '.')).collect();
@@ -52,8 +54,8 @@ pub(super) fn name(text: &str, max_bytes: usize) -> String {
     if joined.is_empty() { "some".to_owned() } else { joined }
 }
 
-/// Makes data of the texts of a Secret, as an API server does, after something was hidden in those of which a copy is
-/// returned.
+/// Converts the `stringData` of a Secret to `data`, as an API server does. `hidden` returns a value with a hidden secret, or
+/// `None` to keep the value.
 pub(super) fn fill(secret: &mut Value, hidden: impl Fn(&str, &str) -> Option<String>) {
     let Some(texts) = secret.get_mut("stringData").map(Value::take) else { return };
     for (key, text) in texts.as_object().into_iter().flatten() {
@@ -66,7 +68,7 @@ pub(super) fn fill(secret: &mut Value, hidden: impl Fn(&str, &str) -> Option<Str
     }
 }
 
-/// Puts the secret at the beginning of all strings, and in the place of numbers; what is base64 stays so.
+/// Inserts the secret at the beginning of all strings, and replaces numbers with it; base64 stays base64.
 pub(super) fn plant(value: &mut Value) {
     match value {
         Value::String(text) if text.is_empty() => {}

@@ -1,4 +1,4 @@
-//! What the DPUService controller reads: kubeconfigs, specs, what Argo CD reports, and whole worlds.
+//! Fuzzes the input of the DPUService controller: kubeconfigs, specs, the reports of Argo CD, and whole clusters.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use serde_json::{Map, Value, json};
 use super::careless::{self, World};
 use super::documents::{fill, name, named, objects, plant, shows_secret};
 
-/// The first byte chooses what the rest is: a kubeconfig, the JSON of `{service, cluster}`, the JSON of an Application's
-/// status, or the JSON of a world.
+/// Runs one fuzz input. The first byte chooses the format of the rest: a kubeconfig, the JSON of `{service, cluster}`, the JSON
+/// of an Application's status, or the JSON of a cluster.
 pub fn dpuservice(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     match (choice % 4, serde_json::from_slice::<Value>(rest)) {
@@ -43,7 +43,7 @@ fn kubeconfig(data: &[u8]) {
             assert!(!server.ends_with('/') && !server.contains(char::is_control), "{server:?}");
         }
         let stand_in = kubeconfig::stand_in(&text, &hide);
-        // As a recording has it: the stand-in leads to the same connection, but for what is hidden.
+        // As in a recording: the placeholder gives the same connection, except for the hidden values.
         let expected = read.map(|connection| {
             let config = kubeconfig::config_stand_in(connection.config.to_string().as_bytes(), &hide);
             (connection.server, serde_json::from_str::<Value>(&config).expect("JSON"))
@@ -59,14 +59,14 @@ fn kubeconfig(data: &[u8]) {
     }
 }
 
-/// In the form of the stand-ins in recordings.
+/// Hides a secret in the format of the placeholders in recordings.
 fn hide(secret: &[u8]) -> String {
     let sum = secret.iter().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
     format!("hidden-{sum:016x}")
 }
 
-/// A kubeconfig with the secret in whatever users and clusters hold: in credentials only, or everywhere. None, if it
-/// can't be told from what was there before.
+/// Returns a kubeconfig with the secret in the values of its users and clusters: in credentials only, or everywhere. Returns
+/// `None` if the secret can't be distinguished from the original content.
 fn with_secrets(kubeconfig: &str, everywhere: bool) -> Option<String> {
     let mut document: Value = yaml::read(kubeconfig).ok()?;
     if shows_secret(kubeconfig) || shows_secret(&document.to_string()) {
@@ -109,7 +109,7 @@ fn application(document: &Value) {
     assert!(release.len() <= 53 && release.split('.').all(is_ended), "{release:?}");
 }
 
-/// Whether a text of valid characters begins and ends with a letter or digit.
+/// Returns whether a text of valid characters begins and ends with a letter or digit.
 fn is_ended(text: &str) -> bool {
     let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let ends = [text.bytes().next(), text.bytes().last()];
@@ -117,7 +117,7 @@ fn is_ended(text: &str) -> bool {
         && ends.into_iter().all(|end| end.is_some_and(|end| end.is_ascii_alphanumeric()))
 }
 
-/// What is typed wins, nothing else is lost, and merging again changes nothing.
+/// Checks the merged values: typed values win, all others are kept, and a second merge changes nothing.
 fn check_values(spec: &DPUServiceSpec) {
     let merged = values(spec);
     let mut typed = json!({ "serviceDaemonSet": spec.service_daemon_set.clone().unwrap_or_default() });
@@ -146,7 +146,7 @@ fn is_merged(base: Option<&Value>, wins: &Value, merged: &Value) -> bool {
         && merged.keys().all(|field| base.contains_key(field) || wins.contains_key(field))
 }
 
-/// The longest report, as JSON.
+/// The maximum size of a report, as JSON.
 const REPORT_MAX_BYTES: usize = 200_000;
 
 fn report(status: &Value) {
@@ -178,7 +178,7 @@ fn operate(document: &Value) {
     }
 }
 
-/// The objects `service`, `cluster`, `secret`, `application` and `project`, of each one or several.
+/// Creates a cluster with the objects `service`, `cluster`, `secret`, `application` and `project`; each may be a list.
 fn world(document: &Value) -> World {
     let mut world = World::new(Vec::new());
     for service in objects(document, "service") {
@@ -201,18 +201,18 @@ fn world(document: &Value) -> World {
     world
 }
 
-/// A service's name is a label as well.
+/// Returns the name of a service. The name is a label as well.
 fn service_name(service: &Value) -> Name {
     let target = named(&names::service(), service);
     Name::new(target.namespace.as_deref().unwrap_or_default(), &name(metadata(service, "name"), 63))
 }
 
-/// Hides something in what controllers read of Secrets.
+/// Hides a secret in the keys of Secrets that controllers read.
 fn hidden(key: &str, text: &str) -> Option<String> {
     KEYS.contains(&key).then(|| with_secrets(text, false)).flatten()
 }
 
-/// Nothing is done where the controller has no business, and no secret is told.
+/// Checks that the controller accesses only the objects that it manages or reads, and that no secret is logged.
 fn check(step: &Step, is_told: bool) {
     for note in &step.notes {
         assert!(is_told || !shows_secret(&format!("{note:?}")), "{note:?}");

@@ -1,5 +1,5 @@
-//! Any object as a `NamespaceClass`, and any as the binding that is there before it: the class is judged without loss, and the
-//! operator lives through both.
+//! Fuzzes a `NamespaceClass` of any content, with an existing binding of any content: the validation covers every resource, and
+//! the operator handles both without a panic.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::careless::{self, World};
 const CLASS: &str = "fuzzed";
 const NAMESPACE: &str = "team";
 
-/// Takes the bytes as the JSON of a class, which may hold a binding under `binding`; anything that isn't JSON is passed over.
+/// Reads the bytes as the JSON of a class, which may have a binding under `binding`. Skips input that isn't JSON.
 pub fn namespaceclass(data: &[u8]) {
     let Ok(class) = serde_json::from_slice::<Value>(data) else { return };
     judge(class["spec"]["resources"].as_array().map_or(&[], Vec::as_slice));
@@ -28,7 +28,7 @@ pub fn namespaceclass(data: &[u8]) {
     assert_eq!(run, operate(&class), "the same events gave different steps");
 }
 
-/// Every resource is an entry or a problem, and every entry stays within the namespace that it is meant for.
+/// Checks that every resource is either an entry or a problem, and that every entry stays within its namespace.
 fn judge(resources: &[Value]) {
     let content = resolved_class::resolve(CLASS, resources, &kinds());
     let entries = content.entries.iter().map(|entry| entry.index);
@@ -74,7 +74,7 @@ fn kinds() -> Kinds {
     kinds
 }
 
-/// Lets the operator bind one namespace to the class.
+/// Runs the operator with one namespace of the class.
 fn operate(class: &Value) -> Vec<Step> {
     let config =
         Config { concurrency: 2, resync: Duration::from_hours(1), instance: "fuzz".to_owned(), seed: 1 };
@@ -90,7 +90,7 @@ fn operate(class: &Value) -> Vec<Step> {
     steps
 }
 
-/// Resources are written into the namespace that is meant, and nowhere else; the operator's own watches stay as they are.
+/// Checks that resources are written only to their namespace, and that the operator's own watches are not changed.
 fn check(action: &Action) {
     let own = [names::namespace(), names::class(), names::binding()];
     match action {

@@ -10,7 +10,8 @@ use lockstep_core::time::Wall;
 use lockstep_crds::sentinel::ShardSelector;
 use serde_json::Value;
 
-/// The first byte chooses what the rest is: a configuration, an answer of the fleet in either dialect, or a selector.
+/// Runs one fuzz input. The first byte chooses the format of the rest: a configuration, an answer of the fleet in either
+/// dialect, or a selector.
 pub fn sentinel(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(rest) else { return };
@@ -46,7 +47,7 @@ fn answer(text: &str, dialect: Dialect) {
     let (whole, mut condenser) = (read(text), Condenser::new(&fleet::fields()));
     let is_short = text.as_bytes().chunks(7).all(|chunk| condenser.push(chunk).is_ok());
     let kept = condenser.finish().filter(|_| is_short).expect("a short text");
-    // What is kept of a page means the same.
+    // The condensed page has the same meaning.
     assert!(whole.is_err() || read(&kept) == whole, "{kept}");
     let Ok(mut page) = whole else { return };
     assert_eq!(page.resources.len() + page.spoiled, page.items);
@@ -74,7 +75,7 @@ fn selector(text: &str) {
     url(&selector, &Place::default(), Dialect::Labels);
 }
 
-/// Whatever was in a selector or an id, a URL comes out, with the parameters that it should have.
+/// Checks that any selector and any id give a valid URL with the expected parameters.
 fn url(selector: &Selector, place: &Place, dialect: Dialect) {
     let url = fleet::url(
         "http://fleet",

@@ -1,4 +1,4 @@
-//! What lies beyond Kubernetes answers past the network, which has Kubernetes only.
+//! The external systems. They answer without the simulated network, which connects only Kubernetes clients.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,41 +9,41 @@ use lockstep_core::engine::machine::{Deadline, Event, Machine, Metric, Step};
 use lockstep_core::time::{Monotonic, Now};
 use lockstep_sim::cluster::ExternalSystems;
 
-/// How long an answer takes.
+/// The latency of an answer.
 const LATENCY: Duration = Duration::from_millis(300);
 
-/// What lies beyond Kubernetes, if anything does. All hosts share it.
+/// The external systems, if there are any. All hosts share them.
 #[derive(Clone, Default)]
 pub struct Beyond(Option<Arc<Mutex<Box<dyn ExternalSystems>>>>);
 
 impl Beyond {
-    /// Shares it.
+    /// Wraps external systems so that they can be shared.
     pub fn new(outside: Option<Box<dyn ExternalSystems>>) -> Self {
         Self(outside.map(|outside| Arc::new(Mutex::new(outside))))
     }
 
-    /// Locks it; none if nothing is there.
+    /// Locks them; returns `None` if there are none.
     pub fn lock(&self) -> Option<MutexGuard<'_, Box<dyn ExternalSystems>>> {
         self.0.as_ref().map(|outside| outside.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// A machine that is answered what it asks of a container registry.
+/// A machine whose queries to a container registry are answered.
 pub struct Answered {
     machine: Box<dyn Machine + Send>,
     beyond: Beyond,
     host: usize,
-    /// What was asked for, and when the answer comes.
+    /// The queries, each with the time of its answer.
     asked: VecDeque<(Monotonic, Request)>,
 }
 
 impl Answered {
-    /// Answers the machine of a host.
+    /// Wraps the machine of a host.
     pub fn new(machine: Box<dyn Machine + Send>, beyond: Beyond, host: usize) -> Self {
         Self { machine, beyond, host, asked: VecDeque::new() }
     }
 
-    /// Hands an event on, and keeps what is not for the shell.
+    /// Passes an event to the machine, and keeps the requests that are not for the shell.
     fn pass_on(&mut self, event: Event, now: Now, into: &mut Step) {
         let Step { requests, notes } = self.machine.step(event, now);
         let (asked, requests): (Vec<_>, Vec<_>) =

@@ -1,4 +1,4 @@
-//! The kube client over the simulated network: as `kube` builds it, with simulated TCP underneath.
+//! The kube client on the simulated network: built as `kube` does, but with simulated TCP.
 
 use std::io;
 use std::pin::Pin;
@@ -22,12 +22,12 @@ use turmoil::net::TcpStream;
 
 use super::server::{HOST, PORT};
 
-/// A client of the simulated server that calls itself by this name.
+/// Returns a client of the simulated server with this user agent.
 pub fn client(agent: &str) -> anyhow::Result<Client> {
     client_in(&OneTask::begin(), agent)
 }
 
-/// The same, for a process with more than one client.
+/// Returns the same, for a process with more than one client.
 pub fn client_in(task: &OneTask, agent: &str) -> anyhow::Result<Client> {
     let mut config = connect::tuned(Config::new(format!("http://{HOST}:{PORT}").parse()?));
     config.headers.push((header::USER_AGENT, HeaderValue::from_str(agent)?));
@@ -37,7 +37,7 @@ pub fn client_in(task: &OneTask, agent: &str) -> anyhow::Result<Client> {
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let mut builder = legacy::Builder::new(task.clone());
-    // Without it, idle connections would be judged by the real clock.
+    // Without this timer, the real clock would decide when idle connections expire.
     builder.pool_timer(TokioTimer::new());
     let http: legacy::Client<_, Body> = builder.build(connector);
     let service = ServiceBuilder::new()
@@ -51,13 +51,13 @@ pub fn client_in(task: &OneTask, agent: &str) -> anyhow::Result<Client> {
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs all connections of a process in one task, so that a crash ends them in the order in which they began. A runtime that
-/// is dropped ends its tasks by their ids, which count on from run to run.
+/// Runs all connections of a process in one task, so that a crash ends them in the order in which they were opened. A runtime
+/// that is dropped ends its tasks by their ids, which continue to count from run to run.
 #[derive(Clone)]
 pub struct OneTask(UnboundedSender<Work>);
 
 impl OneTask {
-    /// Begins it, without any connection yet.
+    /// Starts the task, without any connection yet.
     pub fn begin() -> Self {
         let (sender, mut begun) = mpsc::unbounded_channel::<Work>();
         tokio::spawn(async move {
@@ -77,7 +77,7 @@ impl OneTask {
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for OneTask {
     fn execute(&self, work: F) {
-        // An error means that the host goes down, and the work with it.
+        // An error means that the host has crashed, so the work ends too.
         let _ = self.0.send(Box::pin(work));
     }
 }
@@ -104,7 +104,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// A connection of the simulated network, as hyper wants it.
+/// A connection of the simulated network, with the traits that hyper requires.
 struct Wire(TokioIo<TcpStream>);
 
 impl Connection for Wire {

@@ -1,4 +1,4 @@
-//! Bugs that a shell could have, planted between it and its machines: the search must find each of them.
+//! Bugs of a shell, planted between it and its machines: the search must find each of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use lockstep_core::time::Now;
 pub enum Bug {
     /// Controllers act without waiting for the lease.
     NoElection,
-    /// A leader that could not renew its lease goes on.
+    /// A leader that could not renew its lease continues to lead.
     NeverStepsDown,
-    /// A watch that was cut is not taken up again.
+    /// A watch that was disconnected is not resumed.
     DeadWatch,
-    /// Events of a new list are told, but not that it is one: what vanished meanwhile stays.
+    /// Events of a new list are delivered, but not its start and end: objects deleted in the meantime stay in the cache.
     NoRelist,
-    /// Deadlines are not kept: nothing is tried again by itself.
+    /// Deadlines are ignored: nothing is retried by itself.
     NoDeadlines,
-    /// Now and then a request is forgotten: neither carried out nor answered.
+    /// Some requests are lost: neither executed nor answered.
     ForgetsRequests,
 }
 
@@ -38,10 +38,10 @@ impl Bug {
     ];
 }
 
-/// One in so many requests is forgotten by [`Bug::ForgetsRequests`].
+/// [`Bug::ForgetsRequests`] loses one in this many requests.
 const FORGOTTEN: u64 = 40;
 
-/// A machine as a shell with a bug drives it.
+/// A machine that is driven by a shell with a bug.
 pub struct Faulty {
     bug: Bug,
     machine: Box<dyn Machine + Send>,
@@ -61,7 +61,7 @@ impl Faulty {
         self.machine.name() == "election"
     }
 
-    /// What arrives at the machine, if anything does.
+    /// Returns the event that reaches the machine, if any.
     fn distort(&mut self, event: Event) -> Option<Event> {
         match (self.bug, event) {
             (Bug::DeadWatch, Event::WatchFailed { kind, failure }) => {

@@ -1,4 +1,4 @@
-//! The hosts of the operator: the real shell, started again whenever it ends, as a kubelet does it.
+//! The hosts of the operator: the real shell, restarted whenever it ends, as a kubelet does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -26,25 +26,25 @@ use super::scene::Scene;
 use super::server;
 use super::trace::{Fact, Process, Trace};
 
-/// How often a leader looks at everything again. Longer than it may take to settle unless messages got lost, so that a
-/// resync does not hide what was missed.
+/// The resync interval of a leader. It is longer than the cluster takes to settle unless messages were lost, so a resync does
+/// not hide missed events.
 pub const RESYNC: Duration = Duration::from_mins(5);
 
-/// How long after its end a process is started again.
+/// The delay before a process that ended is restarted.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// What is known of one host from outside, whatever becomes of its processes.
+/// The state of one host, independent of its processes.
 #[derive(Clone)]
 pub struct Host {
     /// 1 or 2.
     pub number: usize,
-    /// From which the jitter of its processes follows.
+    /// The seed of the jitter of its processes.
     pub seed: u64,
-    /// How far its wall clock is off, in milliseconds.
+    /// The offset of its wall clock, in milliseconds.
     pub skew_ms: Arc<AtomicI64>,
-    /// Asks the process to end in good order, as SIGTERM does.
+    /// Requests a graceful shutdown of the process, as SIGTERM does.
     pub terminate: Arc<Notify>,
-    /// The bug that its shell has, if any.
+    /// The bug in its shell, if any.
     pub bug: Option<Bug>,
     scene: Scene,
     beyond: Beyond,
@@ -53,7 +53,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host of which nothing has run yet.
+    /// Creates a host on which nothing has run yet.
     pub fn new(
         number: usize,
         seed: u64,
@@ -74,12 +74,12 @@ impl Host {
         }
     }
 
-    /// Its name in the network.
+    /// Returns its name in the network.
     pub fn name(&self) -> String {
         format!("operator-{}", self.number)
     }
 
-    /// Starts the program again and again.
+    /// Runs the program, and restarts it whenever it ends.
     pub async fn run(self) -> turmoil::Result {
         loop {
             let start = self.starts.fetch_add(1, Ordering::SeqCst) + 1;
@@ -92,7 +92,7 @@ impl Host {
         }
     }
 
-    /// What `lockstep run --leader-elect` does.
+    /// Does what `lockstep run --leader-elect` does.
     async fn process(&self, process: Process) -> anyhow::Result<()> {
         let _ended = Ended { process, trace: self.trace.clone() };
         let instance = process.to_string();
@@ -142,7 +142,7 @@ impl Host {
     }
 }
 
-/// Tells the trace that a process is over, whatever ended it.
+/// Records in the trace that a process has ended, for any reason.
 struct Ended {
     process: Process,
     trace: Trace,
@@ -154,12 +154,12 @@ impl Drop for Ended {
     }
 }
 
-/// A machine whose every step goes into the trace.
+/// Records every step of a machine in the trace.
 struct Watched {
     machine: Box<dyn Machine + Send>,
     process: Process,
     trace: Trace,
-    /// Writes of the lease that are not answered yet, and when they were asked for.
+    /// Unanswered writes of the lease, with the times of their requests.
     claims: Vec<(Request, Duration)>,
 }
 

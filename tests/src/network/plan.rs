@@ -1,48 +1,47 @@
-//! What goes wrong in a run, and when: drawn from its seed.
+//! The faults of a run with their times, drawn from its seed.
 
 use std::fmt;
 use std::time::Duration;
 
 use lockstep_core::random::Random;
 
-/// Users act and faults happen until then.
+/// Fault injection and the operations of users end at this time.
 pub const TROUBLE: Duration = Duration::from_mins(2);
-/// The operators come up undisturbed until then.
+/// The operators start without faults until this time.
 const CALM: Duration = Duration::from_secs(4);
 
-/// Crashes, restarts and holds wait up to so long for a moment at which an operator has just asked for a write.
+/// How long crashes, restarts and holds wait at most for a moment at which an operator has just requested a write.
 pub const LURKS: Duration = Duration::from_secs(10);
 
-/// A fault. Those that last end by themselves, at the latest with [`TROUBLE`]. A link is that of one operator to the
-/// server.
+/// A fault. A fault with a duration ends by itself, at the latest with [`TROUBLE`]. A link connects one operator to the server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
-    /// Nothing gets through the link, both ways; what is on its way is lost.
+    /// Drops all messages on the link, in both directions, including messages in transit.
     Partition(usize, Duration),
-    /// Nothing gets from the operator to the server.
+    /// Drops all messages from the operator to the server.
     Mute(usize, Duration),
-    /// Nothing gets from the server to the operator.
+    /// Drops all messages from the server to the operator.
     Deafen(usize, Duration),
-    /// Everything on the link waits, and arrives at once at the end. Beyond the duration of the lease, requests of a
-    /// former leader arrive while another one leads.
+    /// Delays all messages on the link; they arrive at once at the end. Beyond the duration of the lease, requests of a former
+    /// leader arrive while another process leads.
     Hold(usize, Duration),
-    /// Each message may take with it all that is on the link, with this probability in percent.
+    /// Each message may cause the loss of all messages on the link, with this probability in percent.
     Loss(usize, u64, Duration),
-    /// The operator's host goes down and comes back.
+    /// The operator's host crashes and restarts.
     Crash(usize, Duration),
-    /// The operator's process is asked to end in good order, and is started again.
+    /// The operator's process is terminated gracefully and started again.
     Terminate(usize),
-    /// The server goes down, which cuts all connections, and comes back with its state; with or without the history that
-    /// watches are resumed from.
+    /// The server goes down, which closes all connections, and restarts with its state; with or without the history from which
+    /// watches resume.
     Restart(Duration, bool),
-    /// The server forgets its history while it runs.
+    /// The server compacts its history while it runs.
     Compact,
-    /// The operator's wall clock jumps by so many milliseconds.
+    /// The operator's wall clock jumps by this many milliseconds.
     Skew(usize, i64),
 }
 
 impl Fault {
-    /// How long it lasts.
+    /// Returns how long it lasts.
     pub fn lasts(&self) -> Duration {
         match self {
             Self::Partition(_, lasts)
@@ -56,12 +55,12 @@ impl Fault {
         }
     }
 
-    /// Whether messages get lost by it without either side being told.
+    /// Returns whether it can lose messages without an error on either side.
     fn is_lossy(&self) -> bool {
         matches!(self, Self::Partition(..) | Self::Mute(..) | Self::Deafen(..) | Self::Loss(..))
     }
 
-    /// A short name, for counts.
+    /// Returns a short name, for counts.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Partition(..) => "partition",
@@ -78,18 +77,18 @@ impl Fault {
         }
     }
 
-    /// Whether it waits for the worst moment, up to [`LURKS`].
+    /// Returns whether it waits for the worst moment, up to [`LURKS`].
     pub fn lurks(&self) -> bool {
         matches!(self, Self::Crash(..) | Self::Restart(..) | Self::Hold(..))
     }
 
-    /// How long after its time it is over at the latest.
+    /// Returns how long after its planned time it has ended at the latest.
     fn over_after(&self) -> Duration {
         if self.lurks() { LURKS + self.lasts() } else { self.lasts() }
     }
 
-    /// What it keeps busy while it lasts: a link, a host, or the server. Faults of one thing don't overlap, because
-    /// turmoil has one state for each.
+    /// Returns the target that it occupies while it lasts: a link, a host, or the server. Faults of one target don't overlap,
+    /// because turmoil has one state for each.
     fn subject(&self) -> Option<usize> {
         match self {
             Self::Partition(n, _)
@@ -113,31 +112,31 @@ impl fmt::Display for Fault {
 /// The plan of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The longest that a message takes; most take less.
+    /// The maximum latency of a message; most take less.
     pub latency: Duration,
-    /// Faults by their time.
+    /// The faults with their times, in order.
     pub faults: Vec<(Duration, Fault)>,
 }
 
-/// How long a watch may hear nothing before it takes its connection for dead (kube's watcher: 290 s and a margin of 5 s).
+/// How long a watch may receive nothing before it treats its connection as dead (kube's watcher: 290 s and a margin of 5 s).
 const DEAF: Duration = Duration::from_secs(295);
 
-/// How soon after all watches hear again the world must be the desired one: a lease of another must expire (15 s), what
-/// failed in the trouble is tried again (after up to 64 s by then), and a binding that users kept editing counts as
-/// contested until it was quiet for twice the last pause.
+/// How long after all watches receive events again the cluster must reach the desired state. The lease of another process must
+/// expire (15 s). Requests that failed during fault injection are retried (after up to 64 s by then). A binding that users kept
+/// editing counts as contested until it was quiet for twice the last delay.
 const CATCH_UP: Duration = Duration::from_mins(2);
 
 impl Plan {
-    /// When at the latest every watch has noticed what it missed. Messages that were lost without a word leave connections
-    /// behind on which nothing comes any more; all other faults are noticed at once.
+    /// Returns when every watch has noticed at the latest what it missed. Messages that were lost without an error leave
+    /// connections open on which nothing arrives any more. All other faults are noticed at once.
     pub fn heard_by(&self) -> Duration {
         let lossy = self.faults.iter().filter(|(_, fault)| fault.is_lossy());
         let last = lossy.map(|(at, fault)| *at + fault.lasts() + DEAF).max();
         last.unwrap_or_default().max(TROUBLE)
     }
 
-    /// When the world must be the desired one. A status that a leader with a lagging view wrote last wakes nobody: the next
-    /// resync puts it right.
+    /// Returns when the cluster must be in the desired state. If a leader with a stale view wrote a status last, that enqueues
+    /// nothing: the next resync corrects it.
     pub fn settled_by(&self) -> Duration {
         self.heard_by() + super::operator::RESYNC + CATCH_UP
     }

@@ -1,4 +1,4 @@
-//! What must hold in every run, whatever goes wrong.
+//! The invariants of every run, with any faults.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,10 +12,10 @@ const TIMER: Duration = Duration::from_millis(5);
 
 type Facts = [(Duration, Fact)];
 
-/// **One leader.** Who begins to lead is the only one: every process that led before has ended, which is when its last
-/// write was asked for. All clocks that count here are monotonic, and in a simulation they run alike, so that no overlap at
-/// all is allowed. Writes that were asked for in time may *arrive* later, held by the network while another leads;
-/// preconditions make these harmless, which is for the final world to show.
+/// Checks **one leader**: when a process begins to lead, every earlier leader has ended. A process ends with its last requested
+/// write. All clocks that count here are monotonic, and in a simulation they run alike, so no overlap is allowed. The network
+/// may delay writes that were requested in time, so that they *arrive* while another process leads. Preconditions make these
+/// harmless, which the check of the final state shows.
 pub fn one_leader(facts: &Facts) -> Result<(), String> {
     let mut leader: Option<Process> = None;
     for (at, fact) in facts {
@@ -36,16 +36,16 @@ pub fn one_leader(facts: &Facts) -> Result<(), String> {
     Ok(())
 }
 
-/// **A lease behind every write.** A controller asks for a write no later than [`RENEW_DEADLINE`] (10 s) after the last
-/// request was *sent* by which its process was granted the lease. Another process may take the lease 15 s after it was
-/// granted, and it is never granted before it was asked for: so the last write of one leader is asked for 5 s before the
-/// first of the next, however slow the network was.
+/// Checks **a lease behind every write**: a controller requests a write at most [`RENEW_DEADLINE`] (10 s) after its process
+/// *sent* the last request that was granted the lease. Another process may take the lease 15 s after it was granted, and it is
+/// never granted before it was requested. So the last write of one leader is requested 5 s before the first of the next,
+/// however slow the network was.
 pub fn leased(facts: &Facts) -> Result<(), String> {
     let mut granted: BTreeMap<Process, Duration> = BTreeMap::new();
     for (at, fact) in facts {
         match fact {
             Fact::Granted(process, sent) => {
-                // Answers to requests that were given up may come after those to later ones.
+                // Answers to abandoned requests may arrive after those to later requests.
                 let last = granted.entry(*process).or_default();
                 *last = (*last).max(*sent);
             }
@@ -61,8 +61,8 @@ pub fn leased(facts: &Facts) -> Result<(), String> {
     Ok(())
 }
 
-/// **Quiet.** From this time on operators write nothing but their lease. Left out are Kubernetes Events, which nothing
-/// depends on.
+/// Checks **quiet**: from this time on operators write nothing except their lease. Kubernetes Events are ignored, because
+/// nothing depends on them.
 pub fn quiet(facts: &Facts, from: Duration) -> Result<(), String> {
     match facts.iter().find(|(at, fact)| *at >= from && is_write_of_operator(fact)) {
         Some((at, fact)) => Err(format!("at {at:?} a write though nothing has changed: {fact:?}")),
@@ -70,19 +70,19 @@ pub fn quiet(facts: &Facts, from: Duration) -> Result<(), String> {
     }
 }
 
-/// When an operator last wrote anything but its lease and Kubernetes Events.
+/// Returns when an operator last wrote anything except its lease and Kubernetes Events.
 pub fn last_write(facts: &Facts) -> Duration {
     let written = facts.iter().rev().find(|(_, fact)| is_write_of_operator(fact));
     written.map_or(Duration::ZERO, |(at, _)| *at)
 }
 
-/// Whether an operator has asked for a write at this time or later.
+/// Returns whether an operator has requested a write at this time or later.
 pub fn writing(facts: &Facts, since: Duration) -> bool {
     let mut recent = facts.iter().rev().take_while(|(at, _)| *at >= since);
     recent.any(|(_, fact)| matches!(fact, Fact::Writes(..)))
 }
 
-/// Who leads at the end.
+/// Returns the leader at the end.
 pub fn leader(facts: &Facts) -> Option<Process> {
     facts.iter().fold(None, |leader, (_, fact)| match fact {
         Fact::Leads(process) => Some(*process),
@@ -96,7 +96,7 @@ fn is_write_of_operator(fact: &Fact) -> bool {
     agent.starts_with("operator-") && !what.contains("/events.k8s.io/")
 }
 
-/// How often the server carried out which writes for operators, by method and plural of the kind.
+/// Returns how often the server executed each write of the operators, by method and plural of the kind.
 pub fn writes(facts: &Facts) -> BTreeMap<String, usize> {
     let mut writes = BTreeMap::new();
     for (_, fact) in facts.iter().filter(|(_, fact)| is_write_of_operator(fact)) {
@@ -108,7 +108,7 @@ pub fn writes(facts: &Facts) -> BTreeMap<String, usize> {
     writes
 }
 
-/// How many writes the server carried out for a process after another one had begun to lead.
+/// Returns how many writes the server executed for a process after another one had begun to lead.
 pub fn late_writes(facts: &Facts) -> usize {
     let mut leader: Option<String> = None;
     let mut late = 0;

@@ -1,4 +1,4 @@
-//! What the operators control in a run, and the world that it is in.
+//! The controller of a run, and its environment.
 
 use std::time::Duration;
 
@@ -15,28 +15,28 @@ use super::stage::{self, Direct};
 use super::trace::Trace;
 use super::{client, server, users, world};
 
-/// A controller with its world.
+/// A controller with its environment.
 #[derive(Clone, Copy)]
 pub enum Scene {
     /// NamespaceClass: users define classes and label namespaces ([`users`], [`world`]).
     Classes,
-    /// A controller on its stage of the model level, where people do what they do there ([`stage`]), with these systems on a
-    /// host of their own.
+    /// A controller with the setup of the model level and the user operations from there ([`stage`]). These external systems
+    /// run on a host of their own.
     Staged(&'static dyn SystemUnderTest, &'static [System]),
 }
 
-/// The Bridge, HyperShift, DPF and MetalLB around it.
+/// The Bridge, with HyperShift, DPF and MetalLB around it.
 pub const BRIDGE: Scene = Scene::Staged(&bridge::Bridge, &external::BRIDGE);
-/// The DPUService controller, DPF, clusters of DPUs and Argo CD around it.
+/// The DPUService controller, with DPF, DPU clusters and Argo CD around it.
 pub const DPUSERVICE: Scene = Scene::Staged(&dpuservice::DpuService, &external::DPUSERVICE);
 
 impl Scene {
-    /// The scene of a controller of this name.
+    /// Returns the scene of the controller with this name.
     pub fn of(controller: &str) -> Option<Self> {
         [Self::Classes, BRIDGE, DPUSERVICE].into_iter().find(|scene| scene.controller() == controller)
     }
 
-    /// The controller's name.
+    /// Returns the controller's name.
     pub fn controller(self) -> &'static str {
         match self {
             Self::Classes => lockstep_crds::namespaceclass::CONTROLLER,
@@ -44,7 +44,7 @@ impl Scene {
         }
     }
 
-    /// What lies beyond Kubernetes.
+    /// Returns the external systems.
     pub fn beyond(self) -> Beyond {
         match self {
             Self::Classes => Beyond::default(),
@@ -52,7 +52,7 @@ impl Scene {
         }
     }
 
-    /// A server with what is there from the start.
+    /// Returns a server with the initial objects.
     pub fn prepared(self, beyond: &Beyond) -> ApiServer {
         match self {
             Self::Classes => server::prepared(),
@@ -67,7 +67,7 @@ impl Scene {
         }
     }
 
-    /// Brings in the users, and the systems around the controller.
+    /// Adds the users, and the systems around the controller.
     pub fn populate(self, sim: &mut Sim<'_>, state: &State, beyond: &Beyond, seed: u64, trace: &Trace) {
         let random = Random::from_seed(seed);
         match self {
@@ -83,14 +83,14 @@ impl Scene {
         }
     }
 
-    /// What users do once nothing goes wrong any more.
+    /// Executes the operations of users after the end of fault injection.
     pub fn calm(self, state: &State, beyond: &Beyond, trace: &Trace) {
         if let Self::Staged(subject, _) = self {
             stage::by_hand(state, beyond, trace, |hand| subject.calm(hand));
         }
     }
 
-    /// How long what is around the controller may take once the world is calm.
+    /// Returns how long the systems around the controller may take after the end of fault injection.
     pub fn bound(self) -> Duration {
         match self {
             Self::Classes => Duration::ZERO,
@@ -98,7 +98,7 @@ impl Scene {
         }
     }
 
-    /// The first thing that is not as it should be in the end.
+    /// Returns the first difference from the desired state.
     pub fn undesired(self, state: &State, beyond: &Beyond, trace: &Trace) -> Option<String> {
         match self {
             Self::Classes => world::undesired(state),

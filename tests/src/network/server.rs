@@ -1,4 +1,4 @@
-//! The host of the API server model. Its state outlives it, as etcd outlives API servers.
+//! The host of the API server model. Its state survives it, as etcd survives API servers.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,24 +17,24 @@ use super::trace::{Fact, Trace};
 
 /// The name of the host.
 pub const HOST: &str = "server";
-/// Where it listens.
+/// Its port.
 pub const PORT: u16 = 6443;
-/// The time at which every run begins.
+/// The time at which every run starts.
 pub const EPOCH: Timestamp = Timestamp::constant(1_700_000_000, 0);
-/// A namespace that exists from the start, with an object of another controller in it.
+/// A namespace that exists from the start, with an object of another controller.
 pub const OCCUPIED: &str = "n0";
-/// The name of that object, which classes want as well, and of its owner.
+/// The name of that object, which classes contain as well, and of its owner.
 pub const FOREIGN: [&str; 2] = ["settings-0", "own-0"];
-/// What the object of the other controller holds.
+/// The value in the object of the other controller.
 pub const FOREIGN_VALUE: &str = "foreign";
 
-/// A wall clock that is right.
+/// Returns the correct wall-clock time.
 pub fn time(trace: &Trace) -> Timestamp {
     let elapsed = trace.now().try_into().unwrap_or_default();
     EPOCH.checked_add::<jiff::SignedDuration>(elapsed).unwrap_or(Timestamp::MAX)
 }
 
-/// A server whose requests are put into the trace.
+/// Creates a server whose requests are recorded in the trace.
 pub fn state(server: ApiServer, trace: &Trace) -> State {
     let (clock, witness) = (trace.clone(), trace.clone());
     let witness = move |_: Timestamp, request: &Request<Bytes>, response: &Response| {
@@ -43,14 +43,14 @@ pub fn state(server: ApiServer, trace: &Trace) -> State {
     State::witnessed(server, move || time(&clock), Box::new(witness))
 }
 
-/// Serves until the host crashes.
+/// Serves requests until the host crashes.
 pub async fn run(state: State) -> turmoil::Result {
     let listener = Simulated(TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await?);
     let _host = Host::start(listener, state, Some(Actors::default()))?;
     std::future::pending().await
 }
 
-/// Asks the server directly, past the network.
+/// Queries the server directly, without the network.
 pub fn ask(state: &State, path: &str) -> Value {
     let now = EPOCH.checked_add(Duration::ZERO).unwrap_or(EPOCH);
     let request = Request::get(path).body(Bytes::new()).expect("a request");
@@ -93,7 +93,7 @@ fn send(server: &mut ApiServer, request: &Request<Bytes>, now: Timestamp) -> Val
     }
 }
 
-/// A server with our CRDs and an object of another controller.
+/// Returns a server with our CRDs and an object of another controller.
 pub fn prepared() -> ApiServer {
     static PREPARED: OnceLock<ApiServer> = OnceLock::new();
     PREPARED.get_or_init(prepare).clone()

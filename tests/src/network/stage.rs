@@ -1,5 +1,5 @@
-//! Who acts on a stage of the model level: people, past the network, and the systems around the controller, on a host of
-//! their own for which nothing goes wrong.
+//! The clients in a setup of the model level: users, who bypass the network, and the systems around the controller, on a host
+//! of their own without faults.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use super::trace::Trace;
 /// The host of the systems around the controller.
 pub const HOST: &str = "around";
 
-/// People stop so long before the trouble does.
+/// Users stop this long before fault injection ends.
 const LAST_ACT: Duration = Duration::from_secs(10);
 
 /// Runs the systems.
@@ -43,7 +43,7 @@ pub async fn around(systems: &'static [System], seed: u64, trace: Trace) -> turm
     Ok(manager.run(stopping).await?)
 }
 
-/// Acts until the trouble is over.
+/// Executes user operations until fault injection ends.
 pub async fn act(
     subject: &'static dyn SystemUnderTest,
     state: State,
@@ -77,8 +77,8 @@ fn draw<'a>(acts: &'a [Operation], random: &mut Random) -> &'a Operation {
     drawn.unwrap_or(&acts[0])
 }
 
-/// Lets somebody do something, as of now.
-pub fn by_hand(state: &State, beyond: &Beyond, trace: &Trace, deed: impl FnOnce(&mut dyn Client)) {
+/// Executes an operation of a user at the current time.
+pub fn by_hand(state: &State, beyond: &Beyond, trace: &Trace, deed: impl FnOnce(&mut dyn Hand)) {
     let now = server::time(trace);
     state.with_server(|server| deed(&mut Direct { server, outside: beyond.lock(), now }));
 }
@@ -87,9 +87,9 @@ pub fn by_hand(state: &State, beyond: &Beyond, trace: &Trace, deed: impl FnOnce(
 pub struct Direct<'a> {
     /// The server.
     pub server: &'a mut ApiServer,
-    /// What lies beyond Kubernetes.
+    /// The external systems.
     pub outside: Option<MutexGuard<'a, Box<dyn ExternalSystems>>>,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 

@@ -1,4 +1,4 @@
-//! What happened in a run, in order: its hash, the facts that rules are checked on, and a timeline for people.
+//! The record of a run, in order: its hash, the facts that the rules check, and a timeline for people.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-/// One run of one operator's program: host `operator-<host>`, and which start of it.
+/// One run of one operator's program: host `operator-<host>`, and the number of the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process {
     /// 1 or 2.
     pub host: usize,
-    /// Counts the starts of the host's program from 1.
+    /// The number of the start of the host's program, from 1.
     pub start: u32,
 }
 
@@ -21,27 +21,27 @@ impl std::fmt::Display for Process {
     }
 }
 
-/// Something that the rules look at.
+/// A fact that the rules check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
-    /// A process was told to lead.
+    /// A process became the leader.
     Leads(Process),
     /// A process ended: by itself, by a crash, or because it lost the lease.
     Ended(Process),
     /// The lease was granted to a process, by a request sent at this time.
     Granted(Process, Duration),
-    /// A controller asked for a write.
+    /// A controller requested a write.
     Writes(Process, String),
-    /// The server carried out a write for a client, which is named; writes of the lease are left out.
+    /// The server executed a write for a client, which is named; writes of the lease are ignored.
     Written(String, String),
 }
 
-/// Shared by all hosts of a run.
+/// The trace, shared by all hosts of a run.
 #[derive(Clone)]
 pub struct Trace(Arc<Mutex<Inner>>);
 
 struct Inner {
-    /// The beginning of the step that is being simulated.
+    /// The start of the current simulation step.
     now: Duration,
     hash: Sha256,
     facts: Vec<(Duration, Fact)>,
@@ -49,19 +49,19 @@ struct Inner {
 }
 
 impl Trace {
-    /// An empty trace; the timeline is kept only if wanted.
+    /// Creates an empty trace. The timeline is kept only if requested.
     pub fn new(timeline: bool) -> Self {
         let timeline = timeline.then(String::new);
         let inner = Inner { now: Duration::ZERO, hash: Sha256::new(), facts: Vec::new(), timeline };
         Self(Arc::new(Mutex::new(inner)))
     }
 
-    /// Moves on to a step.
+    /// Sets the time of the current step.
     pub fn step(&self, now: Duration) {
         self.with(|inner| inner.now = now);
     }
 
-    /// Records what happened, as a line for people, and the bytes that must be the same in every run of the seed.
+    /// Records an event, as a line for people, and as the bytes that must be the same in every run of the seed.
     pub fn record(&self, lane: &str, what: &str, bytes: &[&[u8]]) {
         let now = self.now();
         self.with(|inner| {
@@ -84,12 +84,12 @@ impl Trace {
         self.with(|inner| inner.facts.push((now, fact)));
     }
 
-    /// Looks at all facts so far.
+    /// Passes all facts so far to a function.
     pub fn facts<T>(&self, look: impl FnOnce(&[(Duration, Fact)]) -> T) -> T {
         self.with(|inner| look(&inner.facts))
     }
 
-    /// The hash of all that was recorded.
+    /// Returns the hash of the records.
     pub fn hash(&self) -> String {
         let digest = self.with(|inner| inner.hash.clone().finalize());
         digest.iter().fold(String::new(), |mut text, byte| {
@@ -98,14 +98,14 @@ impl Trace {
         })
     }
 
-    /// The timeline, if it was kept.
+    /// Returns the timeline, if it was kept.
     pub fn timeline(&self) -> String {
         self.with(|inner| inner.timeline.clone().unwrap_or_default())
     }
 
-    /// Virtual time: the host's that runs now, to the millisecond; between hosts, that of the step.
+    /// Returns the virtual time: that of the running host, to the millisecond; between hosts, that of the step.
     pub fn now(&self) -> Duration {
-        // Outside of a runtime there is no virtual clock to read, as when a crashed host is torn down.
+        // Outside of a runtime there is no virtual clock, for example while a crashed host is torn down.
         let inside = tokio::runtime::Handle::try_current().is_ok();
         inside.then(turmoil::sim_elapsed).flatten().unwrap_or_else(|| self.with(|inner| inner.now))
     }

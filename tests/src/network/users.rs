@@ -1,5 +1,5 @@
-//! Users: they define and change classes, label namespaces, remove both and edit by hand, whatever the operators are going
-//! through.
+//! The users: they define and change classes, label namespaces, delete both and edit objects directly, regardless of the
+//! faults.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ const APPLY: &str = "application/apply-patch+yaml";
 /// How long a user waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Acts until the trouble is over. What users meet does not matter: the desired world follows from what has become of
-/// their requests, not from what they wanted.
+/// Acts until fault injection ends. The answers that users get do not matter: the desired state follows from the requests that
+/// took effect, not from those that were sent.
 pub async fn act(client: Client, mut random: Random) -> turmoil::Result {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let began = tokio::time::Instant::now();
-    // A world to begin with, so that every run has something to lose.
+    // Creates initial objects, so that every run has something to lose.
     for class in CLASS_NAMES {
         send(&client, define(class, &mut random)).await;
     }
@@ -87,7 +87,7 @@ fn deed(random: &mut Random) -> Request<Body> {
     }
 }
 
-/// Creates a class or changes it.
+/// Creates or changes a class.
 fn define(class: &str, random: &mut Random) -> Request<Body> {
     let mut resources = Vec::new();
     for number in 0..3 {
@@ -118,7 +118,7 @@ fn define(class: &str, random: &mut Random) -> Request<Body> {
     request(Method::PATCH, &format!("{CLASSES}/{class}"), APPLY, Some(&class_object))
 }
 
-/// Creates a namespace or labels it anew.
+/// Creates a namespace or changes its label.
 fn label(namespace: &str, class: Option<&str>) -> Request<Body> {
     let labels = class.map(|class| json!({ CLASS_LABEL: class }));
     let object = json!({

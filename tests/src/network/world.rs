@@ -1,4 +1,4 @@
-//! What the cluster must look like once nothing goes wrong any more.
+//! The desired state of the cluster after the end of fault injection.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use super::server::{self, FOREIGN, FOREIGN_VALUE, OCCUPIED};
 
 /// The label that names the class.
 pub const CLASS_LABEL: &str = "namespaceclass.akuity.io/name";
-/// Where classes are.
+/// The path of the classes.
 pub const CLASSES: &str = "/apis/namespaceclass.akuity.io/v1alpha1/namespaceclasses";
 const BINDINGS: &str = "/apis/namespaceclass.akuity.io/v1alpha1/namespaceclassbindings";
 
-/// Kinds of which classes hold objects, and where they are.
+/// The kinds of the objects in classes, and their paths.
 const KINDS: [(&str, &str); 3] = [
     ("ConfigMap", "/api/v1/configmaps"),
     ("Secret", "/api/v1/secrets"),
     ("ServiceAccount", "/api/v1/serviceaccounts"),
 ];
 
-/// Everything that matters, as it is on the server now.
+/// The relevant objects on the server.
 struct World {
     namespaces: Vec<Value>,
     classes: BTreeMap<String, Value>,
@@ -29,8 +29,8 @@ struct World {
     objects: BTreeMap<(String, String, String), Value>,
 }
 
-/// The first thing that is not as it should be: every namespace with the label of a class that exists has a binding and
-/// all resources of the class, nothing else is left of any class, and the objects of others are as they were.
+/// Returns the first difference from the desired state. Every namespace with the label of an existing class must have a binding
+/// and all resources of the class. No other object of any class may be left, and the objects of others must be unchanged.
 pub fn undesired(state: &State) -> Option<String> {
     let world = World::read(state);
     let mut bound = Vec::new();
@@ -53,7 +53,7 @@ pub fn undesired(state: &State) -> Option<String> {
     world.orphan().or_else(|| world.touched())
 }
 
-/// Whether an entry of a class can't be applied.
+/// Returns whether an entry of a class can't be applied.
 fn has_mistakes(class: &Value) -> bool {
     let mut entries = class["spec"]["resources"].as_array().into_iter().flatten();
     entries.any(|entry| entry["kind"] == "Nonsense")
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// What is missing or wrong in a namespace of this class.
+    /// Returns what is missing or wrong in a namespace of this class.
     fn unfulfilled(&self, namespace: &str, class: &Value) -> Option<String> {
         let name = text(class, "name");
         let Some(binding) = self.bindings.get(namespace) else {
@@ -121,7 +121,7 @@ impl World {
         })
     }
 
-    /// Whether something keeps the binding from being ready that is no fault of the operator.
+    /// Returns whether something other than the operator prevents the binding from being ready.
     fn hindered(&self, namespace: &str, class: &Value) -> bool {
         has_mistakes(class)
             || resources(class).any(|wanted| {
@@ -129,7 +129,7 @@ impl World {
             })
     }
 
-    /// Whether an object belongs to another controller.
+    /// Returns whether an object belongs to another controller.
     fn is_foreign(&self, namespace: &str, kind: &str, name: &str) -> bool {
         let key = (kind.to_owned(), namespace.to_owned(), name.to_owned());
         self.objects
@@ -137,7 +137,7 @@ impl World {
             .is_some_and(|object| object["metadata"]["ownerReferences"][0]["kind"] == "ConfigMap")
     }
 
-    /// An object of a class that its namespace does not have.
+    /// Returns an object of a class that its namespace does not have.
     fn orphan(&self) -> Option<String> {
         self.objects.iter().find_map(|((kind, namespace, name), object)| {
             let owned = object["metadata"]["ownerReferences"][0]["kind"] == "NamespaceClassBinding";
@@ -150,13 +150,13 @@ impl World {
             let class = class.and_then(|class| self.classes.get(class));
             let mut listed = class.into_iter().flat_map(resources);
             let wanted = listed.any(|wanted| wanted["kind"] == kind.as_str() && text(wanted, "name") == name);
-            // A class with a mistake in it takes nothing away.
+            // While a class has a mistake, the operator prunes nothing.
             let kept = class.is_some_and(|class| *label == text(class, "name") && has_mistakes(class));
             (!wanted && !kept).then(|| format!("{kind} {name} of class {label} was left in {namespace}"))
         })
     }
 
-    /// An object of others that is not as it was.
+    /// Returns an object of others that has changed.
     fn touched(&self) -> Option<String> {
         self.objects.iter().find_map(|((_, namespace, name), object)| {
             let others = name.starts_with("own-") || self.is_foreign(namespace, "ConfigMap", name);
@@ -174,7 +174,7 @@ impl World {
     }
 }
 
-/// The resources of a class that can be applied.
+/// Returns the resources of a class that can be applied.
 fn resources(class: &Value) -> impl Iterator<Item = &Value> {
     let resources = class["spec"]["resources"].as_array().into_iter().flatten();
     resources.filter(|wanted| wanted["kind"] != "Nonsense")

@@ -1,4 +1,4 @@
-//! Argo CD and its model behave alike: one table of what users do to Applications, and of the states that come of it, runs on both.
+//! Compares Argo CD with its model: one table of user operations on Applications and of the resulting states runs on both.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -28,9 +28,9 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::table::{Row, Step, VERSIONS, outage, rows, seen, spec};
 
-/// The longest time from a step to the state that comes of it.
+/// The maximum time from a step to its resulting state.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// The clusters to which Applications deploy: one that answers, and one that fails for a while.
+/// The deployment targets of Applications: a cluster that is always reachable, and one that fails for a while.
 const CLUSTERS: [&str; 2] = ["steady", "failing"];
 
 /// States of Applications, by name, in order.
@@ -41,7 +41,7 @@ pub(crate) struct Bench {
     user: User,
     repository: String,
     servers: [String; 2],
-    /// The real clusters, if they are real.
+    /// The real clusters; `None` for the model.
     clusters: Option<[DpuCluster; 2]>,
     states: States,
     watch: JoinHandle<()>,
@@ -55,7 +55,7 @@ impl Drop for Bench {
 }
 
 impl Bench {
-    /// Argo CD as the programs that it consists of.
+    /// Starts the programs of Argo CD.
     pub(crate) async fn real(built: &Path) -> anyhow::Result<Self> {
         let (plane, first, second) = tokio::join!(
             spawn_blocking(ControlPlane::start),
@@ -75,7 +75,7 @@ impl Bench {
         Self::new(user, repository, servers, Some(clusters), running).await
     }
 
-    /// Its model.
+    /// Starts the model of Argo CD.
     pub(crate) async fn model() -> anyhow::Result<Self> {
         let plane = spawn_blocking(ControlPlane::start).await??;
         let user = User { client: plane.client().await? };
@@ -164,7 +164,7 @@ impl Bench {
             .await
     }
 
-    /// Takes steps of a row. Returns the number of the state that it has come to.
+    /// Executes steps of a row. Returns the index of the current state.
     async fn take(&self, name: &str, row: &Row, steps: &[Step], mut cursor: usize) -> anyhow::Result<usize> {
         for (number, step) in steps.iter().enumerate() {
             let at = || format!("{name}, {}, step {number}", row.what);
@@ -205,7 +205,7 @@ impl Bench {
         self.user.merge("Application", ARGO_NAMESPACE, name, patch).await
     }
 
-    /// The states of an Application from one on.
+    /// Returns the states of an Application from an index on.
     fn after(&self, name: &str, cursor: usize) -> Vec<Value> {
         let states = self.states.lock().expect("no task has panicked with it");
         states.get(name).map(|states| states[cursor.min(states.len())..].to_vec()).unwrap_or_default()
@@ -262,12 +262,12 @@ impl Bench {
     }
 }
 
-/// What the model deploys.
+/// Returns the name of the release that the model deploys.
 fn release(name: &str) -> String {
     format!("{}.{name}.{name}", CLUSTERS[0])
 }
 
-/// The Secret by which Argo CD knows a cluster.
+/// Returns the Secret that gives Argo CD access to a cluster.
 fn argo_secret(name: &str, access: &Access) -> Value {
     let config = json!({ "bearerToken": access.token, "tlsClientConfig": { "caData": access.authority } });
     let data = [("name", name), ("server", &*access.server), ("config", &config.to_string())];
@@ -282,7 +282,7 @@ fn argo_secret(name: &str, access: &Access) -> Value {
     })
 }
 
-/// Merges fields into an object. A null stays one: the API server drops it, but for values of a chart.
+/// Merges fields into an object. Nulls are kept: the API server removes them, except in the values of a chart.
 fn merge(target: &mut Value, fields: &Value) {
     match fields.as_object() {
         Some(fields) => fields.iter().for_each(|(field, value)| merge(&mut target[field], value)),
@@ -307,6 +307,6 @@ async fn watch(client: Client, states: States) {
         future::ok(())
     };
     let events = watcher(applications, watcher::Config::default()).default_backoff().applied_objects();
-    // It ends with the test.
+    // The watch ends with the test.
     let _ = events.try_for_each(collect).await;
 }

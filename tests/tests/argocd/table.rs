@@ -1,47 +1,47 @@
-//! What users do to an Application and what Argo CD makes of it, as rows that hold on Argo CD and on its model.
+//! The operations of users on an Application and the resulting states, as rows that apply to Argo CD and to its model.
 
 use serde_json::{Value, json};
 
-/// What happens to an Application, or is seen of it.
+/// An operation on an Application, or a check of its state.
 pub(crate) enum Step {
-    /// Its spec is changed by a merge patch.
+    /// Change its spec with a merge patch.
     Change(Value),
-    /// `status.operationState.phase` is set to `Terminating`.
+    /// Set `status.operationState.phase` to `Terminating`.
     Terminate,
-    /// What it deployed is deleted on its cluster.
+    /// Delete its resources on its cluster.
     Drift,
-    /// It is deleted.
+    /// Delete it.
     Delete,
-    /// It is compared again, because a user asks for that.
+    /// Request a new comparison, as a user does.
     Refresh,
-    /// Its cluster refuses connections.
+    /// Make its cluster refuse connections.
     Cut,
-    /// Its cluster accepts connections again.
+    /// Make its cluster accept connections again.
     Restore,
-    /// It gets into a state that has these fields of [`seen`], or is in it.
+    /// Wait for a state with these fields of [`seen`]. The current state counts.
     Until(Value),
-    /// Since it got into the last such state it was in none that has these.
+    /// Check that it was in no state with these fields since the last `Until`.
     Never(Value),
-    /// It is gone.
+    /// Wait until it is deleted.
     Gone,
-    /// Whether its chart is deployed.
+    /// Check whether its chart is deployed.
     IsDeployed(bool),
 }
 
 /// One row of the table.
 pub(crate) struct Row {
     pub(crate) what: &'static str,
-    /// What its Application has beyond [`spec`], as fields that are merged into it.
+    /// The fields of its Application beyond [`spec`], which are merged into it.
     pub(crate) spec: Value,
     pub(crate) steps: Vec<Step>,
 }
 
-/// The version with which Applications begin, and a newer one.
+/// The initial version of Applications, and a newer one.
 pub(crate) const VERSIONS: [&str; 2] = ["1.0.0", "1.1.0"];
 /// The name of the Application in all expected texts.
 const NAME: &str = "NAME";
 
-/// The spec of an Application.
+/// Returns the spec of an Application.
 pub(crate) fn spec(name: &str, repository: &str, chart: &str, server: &str) -> Value {
     json!({
         "project": "platform",
@@ -60,7 +60,7 @@ pub(crate) fn spec(name: &str, repository: &str, chart: &str, server: &str) -> V
     })
 }
 
-/// What the table compares of an Application.
+/// Returns the fields of an Application that the table compares.
 pub(crate) fn seen(application: &Value) -> Value {
     let name = application["metadata"]["name"].as_str().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().replace(name, NAME);
@@ -99,7 +99,7 @@ pub(crate) fn seen(application: &Value) -> Value {
     })
 }
 
-/// Leaves out when the next attempt is.
+/// Removes the time of the next attempt.
 fn without_time(message: &str) -> String {
     match message.split_once("Retrying attempt #").and_then(|(_, rest)| rest.split_once(" at ")) {
         Some((_, time)) => message.replace(time, "TIME"),
@@ -126,7 +126,7 @@ fn version(version: &str) -> Value {
     json!({ "source": { "targetRevision": version } })
 }
 
-/// The rows of Applications whose cluster answers.
+/// Returns the rows of Applications whose cluster is reachable.
 pub(crate) fn rows() -> Vec<Row> {
     let mut rows = successes();
     rows.extend(hooks());
@@ -364,8 +364,8 @@ fn mistakes() -> Vec<Row> {
     ]
 }
 
-/// The rows of two Applications on a cluster that fails. The second one does not change; its first step comes before those of the first
-/// Application, its others after them.
+/// Returns the rows of two Applications on a cluster that fails. The second one does not change. Its first step runs before
+/// those of the first Application, its others after them.
 pub(crate) fn outage() -> [Row; 2] {
     use Step::{Change, Cut, Never, Restore, Until};
     let [first, second] = VERSIONS;

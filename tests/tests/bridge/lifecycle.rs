@@ -1,4 +1,4 @@
-//! A bridge comes, changes and goes.
+//! Tests the creation, changes and deletion of a bridge.
 
 use anyhow::ensure;
 use lockstep_tests::bridge::{Site, Tenant, life};
@@ -27,7 +27,7 @@ pub(crate) async fn a_bridge_on_node_ports(site: &Site, number: u8) -> anyhow::R
     {
         let object = tenant.get(kind, &tenant.namespace, life::NAME).await?.unwrap_or_default();
         let mut spec = object["spec"].clone();
-        // The registry stands at another port each time.
+        // The port of the registry differs in each run.
         ensure!(spec["release"]["image"] == tenant.image("4.19.3"), "{object:#}");
         spec["release"]["image"] = json!("ocp/release:4.19.3");
         for drawn_by_hypershift in ["infraID", "clusterID"] {
@@ -40,17 +40,17 @@ pub(crate) async fn a_bridge_on_node_ports(site: &Site, number: u8) -> anyhow::R
     life::goes(&tenant).await
 }
 
-/// Whatever wakes the Bridge without giving it anything to do: it finds all of it as it should be.
+/// Triggers reconciles that have nothing to do: the Bridge finds the desired state and writes nothing.
 async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Result<()> {
     let (namespace, dpus) = (tenant.namespace.as_str(), tenant.dpus());
     let copy = format!("{namespace}-{}-dpucluster-kubeconfig", life::NAME);
-    // The last events may still be on their way, and what they wake.
+    // Wait for the last events, and for the reconciles that they trigger.
     let address = format!("https://{}:6443", tenant.address);
     tenant
         .event(life::NAME, &format!("Normal ClusterReady: the hosted cluster is ready at {address}"))
         .await?;
     tenant.event(life::NAME, "Normal Completed: the cluster has been ready").await?;
-    // The count of an Event that happens again is written up to half a minute later.
+    // The count of a repeated Event is written up to half a minute later.
     let writes = || {
         let writes = site.bridge.writes(namespace);
         writes.into_iter().filter(|line| !line.contains("/events")).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! The integration and end-to-end tests that the specification of the DPUCluster validation names.
+//! Runs the integration and end-to-end tests that the specification of the DPUCluster validation names.
 
 use anyhow::ensure;
 use lockstep_tests::bridge::objects::dpu_cluster;
@@ -20,7 +20,7 @@ pub(crate) async fn dpucluster_validation_real_cluster(site: &Site, number: u8) 
     validation::real_cluster(&site.tenant("real-cluster", number).await?).await
 }
 
-/// Two bridges name the same DPUCluster, one names another, and one names one of the same name elsewhere.
+/// Two bridges name the same DPUCluster, one names another, and one names a DPUCluster with the same name in another namespace.
 const INDEXED: [(&str, &str, &str); 4] = [
     ("first", "one", "indexing-dpus"),
     ("second", "one", "indexing-dpus"),
@@ -34,7 +34,7 @@ pub(crate) async fn field_indexing(site: &Site, number: u8) -> anyhow::Result<()
         add(&tenant, name, dpu_cluster, namespace).await?;
     }
     let passes = |bridge: &str| site.bridge.passes_of("indexing", bridge);
-    // Whatever else the bridges were woken by is over when one that came last has been looked at.
+    // Once a newly created bridge has been reconciled, all earlier reconciles have ended.
     let settled = async |last: &str| {
         add(&tenant, last, "three", "indexing-dpus").await?;
         anyhow::Ok(INDEXED.map(|(name, ..)| passes(name)))
@@ -67,7 +67,7 @@ pub(crate) async fn field_indexing(site: &Site, number: u8) -> anyhow::Result<()
     Ok(())
 }
 
-/// Makes a bridge that asks for no address, and waits until it has been looked at.
+/// Creates a bridge that requests no address, and waits until it has been reconciled.
 async fn add(tenant: &Tenant, name: &str, dpu_cluster: &str, namespace: &str) -> anyhow::Result<()> {
     let mut bridge = tenant.bridge_on_node_ports(name, dpu_cluster);
     bridge["spec"]["dpuClusterRef"]["namespace"] = json!(namespace);

@@ -1,4 +1,4 @@
-//! The address of the load balancer, and whether there is one.
+//! Tests the address of the load balancer, and whether it is set.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Each field of the spec by itself.
+//! Tests each field of the spec by itself.
 
 use super::{Court, Value, json};
 
@@ -26,7 +26,7 @@ pub(super) async fn fields_are_required_and_typed(court: Court) -> anyhow::Resul
     Ok(())
 }
 
-/// Each limit at and beyond its edge. Lengths are those of characters, not of bytes.
+/// Tests each limit at and beyond its bound. Lengths are in characters, not in bytes.
 pub(super) async fn lengths_end_at_their_limits(court: Court) -> anyhow::Result<()> {
     let mut told = String::new();
     for (field, shortest, longest) in [
@@ -139,7 +139,7 @@ pub(super) async fn policies(court: Court) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Names of Secrets may be left out, as in every reference of Kubernetes: the controller tells that they are missing.
+/// Names of Secrets may be omitted, as in every reference of Kubernetes: the controller reports that they are missing.
 pub(super) async fn references(court: Court) -> anyhow::Result<()> {
     let secrets = [
         json!({}),

@@ -1,4 +1,4 @@
-//! What the API server makes of a DPFHCPBridge that it takes, and how it shows it.
+//! Tests how the API server stores and shows a DPFHCPBridge.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
@@ -11,7 +11,7 @@ use lockstep_tests::program::workspace;
 
 use super::{Court, Value, bridge, ensure, json, set, spec};
 
-/// The three patterns of "Custom Resource Definition: DPFHCPBridge", "Examples".
+/// The three examples in "Custom Resource Definition: DPFHCPBridge", "Examples".
 const DOCUMENTED: [&str; 3] = [
     include_str!("documented/production.yaml"),
     include_str!("documented/development.yaml"),
@@ -99,7 +99,7 @@ pub(super) async fn the_examples_are_taken(court: Court) -> anyhow::Result<()> {
     taken(&court, &EXAMPLES).await
 }
 
-/// Each is taken with strict validation, and nothing of it is lost.
+/// Checks that each is accepted with strict validation, and that no field is lost.
 async fn taken(court: &Court, texts: &[&str]) -> anyhow::Result<()> {
     for (mut object, stored) in court.take(texts).await? {
         if object["spec"]["metalLBVirtualIP"].is_null() {
@@ -110,7 +110,7 @@ async fn taken(court: &Court, texts: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the first example refers to is taken too, by the definitions of DPF and MetalLB.
+/// Checks that the CRDs of DPF and MetalLB accept the objects that the first example refers to.
 pub(super) async fn the_infrastructure_is_taken(court: Court) -> anyhow::Result<()> {
     let mut served = HashSet::new();
     for definition in lockstep_sim::external::definitions(&lockstep_sim::external::BRIDGE) {
@@ -131,10 +131,10 @@ fn infrastructure() -> anyhow::Result<Vec<Value>> {
     Ok(yaml::read_all(INFRASTRUCTURE)?)
 }
 
-/// `kubectl apply -f` of a folder takes its files by their names.
+/// `kubectl apply -f` of a folder applies its files in the order of their names.
 #[test]
 fn each_folder_of_examples_can_be_applied_as_a_whole() -> anyhow::Result<()> {
-    // Those of the systems that the controllers work with, and one that users choose.
+    // The namespaces of the external systems, and one that users choose.
     let mut namespaces =
         HashSet::from(["dpf-operator-system", "metallb-system", "dpu-services"].map(str::to_owned));
     for folder in std::fs::read_dir(workspace().join("deploy/examples"))? {

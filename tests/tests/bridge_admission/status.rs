@@ -1,4 +1,4 @@
-//! The status, which has an endpoint of its own.
+//! Tests the status, which is a subresource.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ pub(super) async fn the_status_has_an_endpoint_of_its_own(court: Court) -> anyho
     ensure!(changed["status"] == told["status"] && changed["spec"]["clusterType"] == "other", "{changed}");
     ensure!(changed["metadata"]["generation"] == 2, "a new spec is a new generation: {changed}");
 
-    // The controller's way: one field manager for all of its status.
+    // The controller writes its status like this: with one field manager for the whole status.
     let mut applied = bridge(None);
     applied["status"] = json!({"phase": "Ready", "conditions": [ready()], "observedGeneration": 2});
     let below = "/bridge/status?fieldManager=lockstep-bridge&force=true";

@@ -1,4 +1,4 @@
-//! What may change in a DPFHCPBridge that exists.
+//! Tests which fields of an existing DPFHCPBridge may change.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ pub(super) async fn what_is_immutable_stays(court: Court) -> anyhow::Result<()> 
     ] {
         told += &court.judge_value(field, &value).await?;
     }
-    // Dropped, and dropped and added again.
+    // These patches remove fields, or remove them and add them again.
     for patch in [
         json!([{"op": "remove", "path": "/spec/dpuClusterRef"}]),
         json!([{"op": "remove", "path": "/spec/dpuClusterRef/namespace"}]),

@@ -1,4 +1,4 @@
-//! Whether the Bridge can live on what the chart grants, and needs all of it.
+//! Tests that the Bridge works with the permissions that the chart grants, and needs all of them.
 
 use anyhow::ensure;
 use kube::Client;
@@ -13,16 +13,17 @@ use serde_json::Value;
 
 use super::{BRIDGE, wanted};
 
-/// What the specification's role grants, and nothing here needs: the status is patched, and Events are of the newer API.
+/// Permissions in the specification's role that the Bridge does not use: it patches the status, and its Events use the newer
+/// API.
 const UNUSED: [&str; 4] = [
     "update dpf.hcp.bridge.com dpfhcpbridges/status ",
-    // Asked for by an admission plugin, where that is on.
+    // An admission plugin requires this permission, if it is enabled.
     "update dpf.hcp.bridge.com dpfhcpbridges/finalizers ",
     "create  events ",
     "patch  events ",
 ];
 
-/// How often the DPUCluster is lost at most.
+/// How often the DPUCluster is deleted at most.
 const ROUNDS: usize = 20;
 
 /// The Bridge as the chart deploys it.
@@ -35,7 +36,7 @@ struct Deployed {
 }
 
 impl Deployed {
-    /// Installs all that is around it, and a release of this name.
+    /// Installs the systems around it, and a release with this name.
     async fn start(release: &str) -> anyhow::Result<Self> {
         let plane = ControlPlane::start()?;
         let client = plane.client().await?;
@@ -70,7 +71,7 @@ async fn the_bridge_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyh
     life::is_upgraded(&tenant).await?;
     life::has_secrets_rotated(&tenant).await?;
     let user = "system:serviceaccount:bridge-lives:bridge-lives-lockstep-bridge";
-    // An Event that happens again is counted on the first one, but not so soon.
+    // A repeated Event increases the count of the first one, but not that soon.
     for _ in 0..ROUNDS {
         life::loses_its_dpu_cluster(&tenant).await?;
         if asked(plane, user)?.0.contains("patch events.k8s.io events ") {
@@ -100,7 +101,7 @@ async fn the_bridge_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyh
         let holding = format!("result=\"{result}\"");
         let total = program.metric("dpfhcpbridge_dpucluster_validation_total", &holding).await?;
         ensure!(total > 0, "{result}: {metrics}");
-        // The buckets of the specification, and whatever is slower.
+        // The buckets of the specification, and larger ones.
         for bucket in ["0.01", "0.05", "0.1", "0.5", "1", "5", "+Inf"] {
             let has_bucket = metrics.lines().any(|line| {
                 line.starts_with("dpfhcpbridge_dpucluster_validation_duration_seconds_bucket")

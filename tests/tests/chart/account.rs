@@ -1,4 +1,4 @@
-//! Whether the operator can live on what the chart grants, and needs all of it.
+//! Tests that the operator works with the permissions that the chart grants, and needs all of them.
 
 use std::time::{Duration, Instant};
 
@@ -9,23 +9,23 @@ use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::user::User;
 use serde_json::{Value, json};
 
-/// The namespace that goes at the end.
+/// The namespace that is deleted at the end.
 const LEAVING: &str = "chart-leaving";
 const LABEL: &str = "namespaceclass.akuity.io/name";
 
-/// What no request of the operator's asks for: owner references block the deletion of their owners, for which the admission
-/// plugin `OwnerReferencesPermissionEnforcement` wants these; the test control plane does not have it on.
+/// Permissions that no request of the operator needs. Owner references that block the deletion of owners need them if the
+/// admission plugin `OwnerReferencesPermissionEnforcement` is enabled, which it is not on the test control plane.
 const UNUSED: [&str; 2] =
     ["update  namespaces/finalizers ", "update namespaceclass.akuity.io namespaceclassbindings/finalizers "];
 
-/// How often a namespace changes into each of two classes.
+/// How often a namespace switches to each of two classes.
 const ROUNDS: u64 = 3;
-/// How long an Event may wait at most until all that happened is counted: half a minute, and what a busy machine adds.
+/// How long the count of an Event may lag: half a minute, plus a margin for a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
-/// How often that is looked at.
+/// The interval between checks of the count.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// One object of each kind that the chart grants by default.
+/// Returns one object of each kind that the chart grants by default.
 fn one_of_each(value: &str) -> Value {
     let labels = json!({"value": value});
     json!([
@@ -58,7 +58,7 @@ async fn label(user: &User, namespace: &str, class: Option<&str>) -> anyhow::Res
     user.merge("Namespace", "", namespace, &json!({"metadata": {"labels": {LABEL: class}}})).await
 }
 
-/// Waits until a binding says that this generation of the class is applied.
+/// Waits until a binding reports that this generation of the class is applied.
 async fn ready(user: &User, namespace: &str, class: &str) -> anyhow::Result<()> {
     let class_now = user.get("NamespaceClass", "", class).await?.context("no class")?;
     let generation = &class_now["metadata"]["generation"];
@@ -72,7 +72,7 @@ async fn ready(user: &User, namespace: &str, class: &str) -> anyhow::Result<()> 
     user.until(&format!("{namespace} is ready"), binding, is_ready).await.map(drop)
 }
 
-/// All flows of the specification, and drift, but for the end of a namespace.
+/// Runs all flows of the specification, and drift, except the deletion of a namespace.
 async fn live(user: &User) -> anyhow::Result<()> {
     let team = "chart-team";
     user.create(&class("chart-all", &one_of_each("1"))).await?;
@@ -87,7 +87,7 @@ async fn live(user: &User) -> anyhow::Result<()> {
     let is_undone = |quota: &Value| quota["spec"]["hard"]["pods"] == "1";
     user.until("the edit is undone", ("ResourceQuota", team, "quota"), is_undone).await?;
 
-    // The class is updated: each of its resources, and then there is one less.
+    // Updates the class: changes each of its resources, then removes one.
     let update = json!({"spec": {"resources": one_of_each("2")}});
     user.merge("NamespaceClass", "", "chart-all", &update).await?;
     ready(user, team, "chart-all").await?;
@@ -115,7 +115,7 @@ async fn live(user: &User) -> anyhow::Result<()> {
     user.gone("NamespaceClassBinding", team, team).await?;
     user.gone("ConfigMap", team, "other").await?;
 
-    // A class that is removed.
+    // Deletes a class.
     user.create(&namespace(LEAVING, Some("chart-one"))).await?;
     ready(user, LEAVING, "chart-one").await?;
     user.delete("NamespaceClass", "", "chart-one").await?;
@@ -125,13 +125,13 @@ async fn live(user: &User) -> anyhow::Result<()> {
     ready(user, LEAVING, "chart-all").await
 }
 
-/// A namespace goes. No Event can be made in it any more, whoever asks.
+/// Deletes a namespace. After that, no client can create an Event in it.
 async fn leave(user: &User) -> anyhow::Result<()> {
     user.delete("Namespace", "", LEAVING).await?;
     user.gone("Namespace", "", LEAVING).await
 }
 
-/// An Event that happens again is counted on the first one, each time, although it then ceases to happen.
+/// Checks that a repeated Event increases the count of the first one each time, also after its last occurrence.
 async fn has_events_counted(user: &User) -> anyhow::Result<()> {
     let (team, classes) = ("chart-counted", ["chart-back", "chart-forth"]);
     for name in classes {
@@ -160,7 +160,7 @@ async fn has_events_counted(user: &User) -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn the_operator_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyhow::Result<()> {
-    // A control plane of its own: every operator acts on all classes of its cluster.
+    // The test needs its own control plane: every operator acts on all classes of its cluster.
     let (plane, release) = (&ControlPlane::start()?, "chart-operator");
     let client = plane.client().await?;
     let objects = render(release, "{}")?;
@@ -189,7 +189,7 @@ async fn the_operator_lives_on_what_the_chart_grants_and_needs_all_of_it() -> an
 async fn a_kind_that_is_not_granted_is_reported_with_the_value_that_grants_it() -> anyhow::Result<()> {
     let (plane, release) = (&ControlPlane::start()?, "chart-denied");
     let client = plane.client().await?;
-    // A flag that the chart gives as well.
+    // The chart sets this flag as well.
     let objects = render(release, "namespaceclass: {extraArgs: [--log-level=debug]}")?;
     install(&client, release, &objects).await?;
     let program = start(plane, only(&objects, "Deployment")?).await?;

@@ -1,4 +1,4 @@
-//! A control plane that another process owns: it goes when its owner is killed, and it is made of what its owner says.
+//! Tests a control plane in another process: it ends when its owner is killed, and uses the servers that its owner names.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::symlink;
@@ -9,17 +9,17 @@ use anyhow::{Context, bail, ensure};
 use lockstep_tests::control_plane::{ControlPlane, programs};
 use lockstep_tests::ground::eventually;
 
-/// Set for the process that owns a control plane: this very program, which is told to run one test alone.
+/// Set for the process that owns a control plane. It is this test binary, started for a single test.
 const OWNER: &str = "LOCKSTEP_TESTS_OWN_A_CONTROL_PLANE";
-/// What such a process says when the control plane is ready.
+/// The prefix of the line that such a process prints when the control plane is ready.
 const READY: &str = "the control plane runs in ";
 
-/// Starts a control plane and keeps it for as long as this process lives.
+/// Starts a control plane and keeps it until this process ends.
 #[expect(clippy::print_stdout, reason = "it is how this process speaks to the one that has started it")]
 fn own() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;
     println!("{READY}{}", directory(&plane)?.display());
-    // Whoever waits for this process kills it, or goes and closes its standard input.
+    // The process that started this one kills it, or ends and so closes its standard input.
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
     Ok(())
 }
@@ -28,15 +28,15 @@ fn directory(plane: &ControlPlane) -> anyhow::Result<PathBuf> {
     Ok(plane.kubeconfig().parent().context("a kubeconfig in no directory")?.to_owned())
 }
 
-/// Another process that owns a control plane.
+/// Another process, which owns a control plane.
 struct Owner {
     process: Child,
-    /// Where the control plane runs: the working directory of all its processes.
+    /// The directory of the control plane: the working directory of all its processes.
     directory: PathBuf,
 }
 
 impl Owner {
-    /// Has the test of that name, which must call [`own`], run in a process of its own.
+    /// Runs the test of that name, which must call [`own`], in a separate process.
     fn start(test: &str, assets: Option<&Path>) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["--exact", test, "--nocapture"]).env(OWNER, "1");
@@ -46,7 +46,7 @@ impl Owner {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdout = process.stdout.take().context("no standard output")?;
         for line in BufReader::new(stdout).lines() {
-            // The harness says something first, without the end of a line.
+            // The test harness prints something first, without a line break.
             if let Some((_, directory)) = line?.split_once(READY) {
                 return Ok(Self { process, directory: directory.into() });
             }
@@ -54,13 +54,14 @@ impl Owner {
         bail!("the owner started no control plane ({})", process.wait()?)
     }
 
-    /// Its ids, and the programs that they run by the names by which they were called.
+    /// Returns the ids of its processes, each with the path of the program as it was called.
     fn processes(&self) -> anyhow::Result<Vec<(u32, PathBuf)>> {
         let mut processes = Vec::new();
         for entry in std::fs::read_dir("/proc")? {
             let process = entry?.path();
             let Some(id) = process.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
-            // A process that is gone, or that is not ours to look into, is none of these. Linux marks what is deleted.
+            // A process that has ended, or that belongs to another user, does not belong to the control plane. Linux marks deleted
+            // directories.
             let is_here = std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| {
                 Path::new(cwd.to_string_lossy().trim_end_matches(" (deleted)")) == self.directory
             });
@@ -72,7 +73,7 @@ impl Owner {
         Ok(processes)
     }
 
-    /// The one that runs a program of that name.
+    /// Returns the process that runs a program of that name.
     fn running(&self, program: &str) -> anyhow::Result<(u32, PathBuf)> {
         let processes = self.processes()?;
         let mut found = processes.iter().filter(|(_, path)| path.ends_with(program));
@@ -112,12 +113,12 @@ async fn no_process_is_left_when_the_owner_is_killed() -> anyhow::Result<()> {
     owner.process.kill()?;
     owner.process.wait()?;
     owner.leaves_nothing().await?;
-    // The supervisor has seen the end of its owner, and has had the time to tidy up.
+    // The supervisor has noticed the end of its owner, and has had time to clean up.
     assert!(!owner.directory.exists(), "{} was left", owner.directory.display());
     Ok(())
 }
 
-/// The controllers run in the supervisor, so that they go with it.
+/// The controllers run in the supervisor, so they end with it.
 #[tokio::test]
 async fn no_process_is_left_when_the_supervisor_is_killed() -> anyhow::Result<()> {
     if std::env::var_os(OWNER).is_some() {
@@ -137,7 +138,7 @@ async fn the_servers_that_are_named_are_used() -> anyhow::Result<()> {
     if std::env::var_os(OWNER).is_some() {
         return own();
     }
-    // As envtest has them, but for who has built them. The place stays the same: what is built for it is kept.
+    // Like the assets of envtest, but built here. The path stays the same, because the binary that is built for it is kept.
     let assets = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubebuilder-assets");
     if assets.exists() {
         std::fs::remove_dir_all(&assets)?;
@@ -155,7 +156,7 @@ async fn the_servers_that_are_named_are_used() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the script that builds, with these assets, and returns what it said. It must not succeed.
+/// Runs the build script with these assets, and returns its error output. The script must fail.
 fn refused(assets: &Path) -> anyhow::Result<String> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/control-plane/build.sh");
     let output = Command::new(script).env("KUBEBUILDER_ASSETS", assets).output()?;
@@ -176,7 +177,7 @@ fn a_server_that_is_missing_is_named_before_anything_is_built() -> anyhow::Resul
     assert_eq!(refused(assets.path())?, says("etcd"));
     symlink("/bin/true", assets.path().join("etcd"))?;
     assert_eq!(refused(assets.path())?, says("kube-apiserver"));
-    // It is there, but is no program.
+    // The file exists, but is no program.
     std::fs::write(assets.path().join("kube-apiserver"), "")?;
     assert_eq!(refused(assets.path())?, says("kube-apiserver"));
     let nowhere = assets.path().join("nowhere");

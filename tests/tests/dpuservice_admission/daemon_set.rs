@@ -1,10 +1,10 @@
-//! Resources, and several mistakes together.
+//! Tests resources, and several mistakes together.
 
 use super::{Court, Value, json};
 
 const RESOURCES: &str = "serviceDaemonSet.resources";
 
-/// Quantities, good and bad.
+/// Returns valid and invalid quantities.
 pub(super) fn all_quantities() -> Vec<Value> {
     let mut quantities: Vec<Value> = [
         "0",
@@ -94,7 +94,7 @@ pub(super) async fn quantities(court: Court) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Names of resources, good and bad.
+/// Valid and invalid names of resources.
 pub(super) const NAMES: [&str; 20] = [
     "cpu",
     "memory",
@@ -143,7 +143,7 @@ pub(super) async fn resources(court: Court) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is requested, and the limit.
+/// Returns pairs of a request and a limit.
 pub(super) fn pairs() -> Vec<(&'static str, Option<Value>, Option<Value>)> {
     let pair = |name, request: Value, limit: Value| (name, Some(request), Some(limit));
     vec![
@@ -174,7 +174,7 @@ pub(super) fn pairs() -> Vec<(&'static str, Option<Value>, Option<Value>)> {
     ]
 }
 
-/// A pod's resources out of one pair.
+/// Returns the resources of a pod for one pair.
 pub(super) fn of_pair(name: &str, request: Option<&Value>, limit: Option<&Value>) -> Value {
     let mut resources = json!({});
     if let Some(request) = request {
@@ -197,7 +197,7 @@ pub(super) async fn requests_and_limits(court: Court) -> anyhow::Result<()> {
         json!({"requests": {"memory": 2, "cpu": 2}, "limits": {"memory": 1, "cpu": 1}}),
         json!({"requests": {"cpu": 2, "b.io/x": 2, "a.io/x": 2}, "limits": {"cpu": 1, "b.io/x": 1}}),
         json!({"requests": {"cpu": "two"}, "limits": {"cpu": 1}}),
-        // Larger or finer than what is compared.
+        // These values are too large or too precise to be compared.
         json!({"requests": {"cpu": "2e0"}, "limits": {"cpu": 1}}),
         json!({"requests": {"cpu": "1234567890123"}, "limits": {"cpu": 1}}),
         json!({"requests": {"cpu": 2}, "limits": {"cpu": "1000000u"}}),

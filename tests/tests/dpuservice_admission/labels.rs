@@ -1,4 +1,4 @@
-//! Labels, annotations and label selectors.
+//! Tests labels, annotations and label selectors.
 
 use super::{Court, Value, json};
 
@@ -6,7 +6,7 @@ const LABELS: &str = "serviceDaemonSet.labels";
 const ANNOTATIONS: &str = "serviceDaemonSet.annotations";
 const SELECTOR: &str = "serviceDaemonSet.nodeSelector";
 
-/// Names of labels, good and bad; the bad ones would be good annotations from [`Names::annotations`] on.
+/// Valid and invalid names of labels. The names in [`Names::annotations`] are valid only for annotations.
 pub(super) struct Names {
     pub(super) good: Vec<String>,
     pub(super) annotations: Vec<String>,
@@ -40,7 +40,7 @@ impl Names {
     }
 }
 
-/// A DNS name of some length.
+/// Returns a DNS name of this length.
 fn dns(length: usize) -> String {
     let label = format!("{}.", "a".repeat(61));
     let mut name = label.repeat(length / label.len());
@@ -61,7 +61,7 @@ pub(super) async fn names_of_labels(court: Court) -> anyhow::Result<()> {
             names.iter().map(|name| Some(json!({"matchExpressions": [{"key": name, "operator": "Exists"}]}))),
         )
         .await?;
-    // The first of several is told; and no more than 64 are taken.
+    // The first of several mistakes is reported, and at most 64 labels are accepted.
     let many = |count: usize| (0..count).map(|i| (format!("label-{i}"), json!("x"))).collect::<Value>();
     let several = json!({"b b": "x", "a a": "x", "c": "x", "c c": "x"});
     told +=
@@ -119,7 +119,7 @@ pub(super) async fn names_and_sizes_of_annotations(court: Court) -> anyhow::Resu
     Ok(())
 }
 
-/// Terms of selectors.
+/// Returns terms of selectors.
 pub(super) fn terms() -> Vec<Value> {
     vec![
         json!({"key": "a", "operator": "In", "values": ["b"]}),

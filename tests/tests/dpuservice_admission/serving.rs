@@ -1,11 +1,11 @@
-//! What the API server makes of a DPUService that it takes, and how it shows it.
+//! Tests how the API server stores and shows a DPUService.
 
 use anyhow::Context as _;
 use lockstep_tests::admission::MERGE;
 
 use super::{Court, Value, ensure, json, status};
 
-/// "DPUService Controller", "Spec".
+/// The example in "DPUService Controller", "Spec".
 const DOCUMENTED: &str = include_str!("documented/example.yaml");
 const EXAMPLES: [&str; 3] = [
     include_str!("../../../deploy/examples/dpuservice/minimal.yaml"),
@@ -19,7 +19,7 @@ pub(super) async fn nothing_is_filled_in(court: Court) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Values are the chart's affair: nothing is dropped and nothing is added, not even what looks empty.
+/// The chart defines its values, so no value is removed or added, not even an empty one.
 pub(super) async fn values_are_kept_as_they_are(court: Court) -> anyhow::Result<()> {
     let values = json!({
         "null": null, "empty": {}, "list": [null, {}, [], "", 0], "number": 1.5, "whole": 1.0, "large": 9_007_199_254_740_993_i64,
@@ -30,7 +30,7 @@ pub(super) async fn values_are_kept_as_they_are(court: Court) -> anyhow::Result<
     object["spec"]["values"] = values.clone();
     let created = court.create(&object).await?;
     let mut wanted = values;
-    // Numbers are written as the server writes them.
+    // The server chooses the format of numbers.
     wanted["whole"] = created["spec"]["values"]["whole"].clone();
     ensure!(wanted["whole"].as_f64() == Some(1.0), "{created}");
     assert_eq!(created["spec"]["values"], wanted);
@@ -81,11 +81,11 @@ pub(super) async fn the_examples_are_taken(court: Court) -> anyhow::Result<()> {
     taken(&court, &EXAMPLES).await
 }
 
-/// Each is taken with strict validation, and nothing of it is lost.
+/// Checks that each is accepted with strict validation, and that no field is lost.
 async fn taken(court: &Court, texts: &[&str]) -> anyhow::Result<()> {
     for (object, stored) in court.take(texts).await? {
         assert_eq!(stored["spec"], object["spec"]);
-        // What the server takes the controller reads, and passes on as it was written.
+        // The controller parses every spec that the server accepts, and passes it on unchanged.
         let read: lockstep_crds::dpuservice::DPUService = serde_json::from_value(stored)?;
         let spec: Value = serde_json::to_value(read.spec)?;
         assert_eq!(spec, object["spec"]);

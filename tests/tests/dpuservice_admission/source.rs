@@ -1,4 +1,4 @@
-//! Which chart, from where, and the fields by themselves.
+//! Tests the fields of the chart's source.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ pub(super) async fn fields_are_required_and_typed(court: Court) -> anyhow::Resul
     Ok(())
 }
 
-/// Each limit at and beyond its edge. Lengths are those of characters, not of bytes.
+/// Tests each limit at and beyond its bound. Lengths are in characters, not in bytes.
 pub(super) async fn lengths_end_at_their_limits(court: Court) -> anyhow::Result<()> {
     let url = |length: usize| format!("https://h/{}", "a".repeat(length - 10));
     let mut told = court.judge_texts("source.repoURL", [url(2048), url(2049)]).await?;
@@ -113,7 +113,7 @@ pub(super) async fn repositories(court: Court) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Versions and ranges of versions, the good ones first.
+/// Versions and ranges of versions, the valid ones first.
 pub(super) const VERSIONS: [&str; 77] = [
     "1.1.1",
     "v1.1.1",
@@ -220,7 +220,7 @@ pub(super) async fn an_oci_registry_has_its_own_rules(court: Court) -> anyhow::R
     Ok(())
 }
 
-/// A DPUService's name becomes the value of a label.
+/// Tests the names of DPUServices, which become values of a label.
 pub(super) async fn names(court: Court) -> anyhow::Result<()> {
     let mut told = String::new();
     for name in ["a".to_owned(), "a".repeat(63), "a".repeat(64), "a.b".to_owned(), "A".to_owned()] {

@@ -1,4 +1,4 @@
-//! The status, which has an endpoint of its own.
+//! Tests the status, which is a subresource.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ fn ready() -> Value {
     })
 }
 
-/// A status as the controller writes it.
+/// Returns a status as the controller writes it.
 pub(super) fn status() -> Value {
     json!({
         "observedGeneration": 1,
@@ -65,7 +65,7 @@ pub(super) async fn the_status_has_an_endpoint_of_its_own(court: Court) -> anyho
     ensure!(changed["status"] == told["status"] && changed["spec"]["serviceID"] == "other", "{changed}");
     ensure!(changed["metadata"]["generation"] == 2, "a new spec is a new generation: {changed}");
 
-    // The controller's way: one field manager for all of its status.
+    // The controller writes its status like this: with one field manager for the whole status.
     let below = "/service/status?fieldManager=lockstep-dpuservice&force=true&fieldValidation=Strict";
     let mut whole = court.sound();
     drop(whole.as_object_mut().and_then(|fields| fields.remove("spec")));

@@ -1,10 +1,10 @@
-//! Update strategies.
+//! Tests update strategies.
 
 use super::{Court, Value, json};
 
 const STRATEGY: &str = "serviceDaemonSet.updateStrategy";
 
-/// Update strategies, good and bad.
+/// Returns valid and invalid update strategies.
 pub(super) fn strategies() -> Vec<Value> {
     let mut cases = vec![
         json!({}),

@@ -1,5 +1,6 @@
-//! "Each field in the DPUService will be validated in the same way as the underlying ArgoCD field or underlying Kubernetes
-//! type": what a real server says to the same values in the kinds that a chart makes of them, and what Helm says.
+//! Tests the requirement "Each field in the DPUService will be validated in the same way as the underlying ArgoCD field or
+//! underlying Kubernetes type". It compares the results for a DPUService with those of a real server, for the same values in the
+//! kinds that a chart creates, and with those of Helm.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -11,7 +12,7 @@ use lockstep_tests::control_plane::helm;
 
 use super::{Value, daemon_set, json, labels, real, source, strategy};
 
-/// A value for a field of `serviceDaemonSet`, and the object of Kubernetes that has it.
+/// A value for a field of `serviceDaemonSet`, and a Kubernetes object with the same value.
 struct Case {
     field: &'static str,
     value: Value,
@@ -74,7 +75,8 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// The snapshot holds the cases that a DPUService and the underlying kind judge differently, and how Kubernetes judges them.
+/// The snapshot has the cases in which the results for a DPUService and the underlying kind differ, with the result of
+/// Kubernetes.
 #[tokio::test]
 async fn kubernetes_says_the_same() -> anyhow::Result<()> {
     let court = real("kubernetes_says_the_same").await?;
@@ -100,7 +102,7 @@ async fn kubernetes_says_the_same() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether Helm takes each of these for the version of a dependency.
+/// Returns whether Helm accepts each of these as the version of a dependency.
 fn asked_of_helm(versions: &[&str]) -> anyhow::Result<Vec<bool>> {
     let chart = tempfile::tempdir()?;
     let write = |path: &str, object: Value| {
@@ -124,7 +126,7 @@ fn asked_of_helm(versions: &[&str]) -> anyhow::Result<Vec<bool>> {
     Ok(rows.iter().map(|row| !row.trim_end().ends_with("invalid version")).collect())
 }
 
-/// The snapshot holds the versions that a DPUService and Helm judge differently.
+/// The snapshot has the versions for which the results of a DPUService and Helm differ.
 #[tokio::test]
 async fn helm_says_the_same() -> anyhow::Result<()> {
     let court = real("helm_says_the_same").await?;

@@ -1,4 +1,4 @@
-//! What may change in a DPUService that exists.
+//! Tests which fields of an existing DPUService may change.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Whether the controller can live on what the chart grants, and needs all of it.
+//! Tests that the controller works with the permissions that the chart grants, and needs all of them.
 
 use anyhow::{Context as _, ensure};
 use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, CLUSTER, SERVICE, SERVICE_NAME};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{ANYWHERE, DPUSERVICE, THERE, words};
 
-/// How often a cluster is lost at most.
+/// How often a cluster becomes unreachable at most.
 const ROUNDS: usize = 20;
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn the_controller_lives_on_what_the_chart_grants_and_needs_all_of_it() -> 
     life::changes(&user).await?;
     life::has_kubeconfig_rotated(&user).await?;
     let account = "system:serviceaccount:dpuservice-lives:dpuservice-lives-lockstep-dpuservice";
-    // An Event that happens again is counted on the first one, but not so soon.
+    // A repeated Event increases the count of the first one, but not that soon.
     for _ in 0..ROUNDS {
         life::loses_a_cluster(&user).await?;
         if asked(&plane, account)?.0.contains("patch events.k8s.io events ") {
@@ -53,7 +53,7 @@ async fn the_controller_lives_on_what_the_chart_grants_and_needs_all_of_it() -> 
     needs_all_of(&plane, account, &words(ANYWHERE.into_iter().chain(THERE)), &[]).await
 }
 
-/// The name of an Application belongs to somebody else, of whom no watch tells.
+/// Gives the name of an Application to an object of another owner, which no watch reports.
 async fn finds_names_taken(user: &User) -> anyhow::Result<()> {
     let foreign = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
@@ -70,7 +70,7 @@ async fn finds_names_taken(user: &User) -> anyhow::Result<()> {
     user.delete("Application", ARGO_NAMESPACE, "guest-01").await
 }
 
-/// An Application whose service has gone without it, as after its finalizer was taken out by hand, is removed.
+/// Checks that an Application is removed if its service was deleted without it, as after a user removed its finalizer.
 async fn finds_orphans(user: &User) -> anyhow::Result<()> {
     let sibling = user.get("Application", ARGO_NAMESPACE, "hbn-02").await?.context("no Application")?;
     let mut labels = sibling["metadata"]["labels"].clone();

@@ -1,4 +1,4 @@
-//! Servers that behave badly.
+//! Tests servers that misbehave.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -39,7 +39,7 @@ async fn a_body_that_trickles_is_late() {
     assert_eq!(failure.class, Class::Unknown, "{failure}");
 }
 
-/// Much has come: that is no server that is silent, but an answer that is too large for its time.
+/// A large and incomplete answer counts as too large, and not as late.
 #[tokio::test]
 async fn a_large_body_that_is_late_is_too_large() {
     let server = Raw::start(async |_, mut stream| {
@@ -50,7 +50,7 @@ async fn a_large_body_that_is_late_is_too_large() {
     .await;
     let (fetcher, keep, mut timeout) =
         (Fetcher::default(), Arc::new(Fields::at(["id"])), Duration::from_millis(100));
-    // Long enough for what does come: how long that takes is the machine's affair.
+    // The timeout grows until the partial answer arrives in time, which depends on the load of the machine.
     loop {
         match fetcher.fetch(&server.url, &BTreeMap::new(), &keep, timeout).await {
             Ok(Success::Oversized { why, is_late: true })
@@ -71,7 +71,7 @@ async fn an_error_whose_body_trickles_is_still_that_error() {
         std::future::pending().await
     })
     .await;
-    // Long enough for what does come: how long that takes is the machine's affair.
+    // The timeout grows until the partial answer arrives in time, which depends on the load of the machine.
     let (fetcher, mut timeout) = (Fetcher::default(), Duration::from_millis(100));
     loop {
         let failure = failure(&fetcher, &server.url, timeout).await;
@@ -131,7 +131,7 @@ async fn a_connection_that_ends_early_leaves_it_open() {
         let server = Raw::saying(said).await;
         let failure = failure(&Fetcher::default(), &server.url, PATIENCE).await;
         assert_eq!(failure.class, Class::Unknown, "{said:?}: {failure}");
-        // Nothing is asked twice.
+        // No request is retried.
         assert_eq!(server.heads().len(), 1, "{said:?}");
     }
 }
@@ -210,7 +210,7 @@ async fn where_nobody_answers_it_is_unavailable() {
     assert!(refused.message.to_lowercase().contains("connection refused"), "{refused}");
     let unknown = failure(&fetcher, "http://user:hunter2@nowhere.invalid/", PATIENCE).await;
     assert_eq!(unknown.class, Class::Unavailable, "{unknown}");
-    // No TLS is spoken there.
+    // This server does not support TLS.
     let plain = Raw::saying(answer("400 Bad Request", &[], "")).await;
     let url = plain.url.replace("http://", "https://user:hunter2@");
     let untrusted = failure(&fetcher, &url, PATIENCE).await;
@@ -240,7 +240,7 @@ async fn what_the_server_repeats_of_the_token_is_masked() {
     let failure = failure(&fetcher, &echo.url.replace("http://", "http://user:hunter2@"), PATIENCE).await;
     assert_eq!(failure.class, Class::Forbidden);
     assert!(!failure.message.contains("hunter2"), "{failure}");
-    // The token goes instead of what the URL holds, not beside it.
+    // The token replaces the credentials in the URL.
     let head = echo.heads().remove(0).to_lowercase();
     assert_eq!(head.matches("authorization:").count(), 1, "{head}");
     assert!(head.contains("authorization: bearer hunter2\r\n"), "{head}");

@@ -1,4 +1,4 @@
-//! Documents of the HyperFleet API.
+//! Tests the shell with documents of the HyperFleet API.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -41,7 +41,7 @@ async fn a_page_is_read_whole() {
     assert_eq!((&page["total"], &page["items"][0]["name"]), (&1.into(), &"a".into()));
 }
 
-/// A listener that counts who comes.
+/// A listener that counts connections.
 struct Counting {
     listener: TcpListener,
     accepted: Arc<AtomicUsize>,
@@ -106,7 +106,7 @@ async fn damaged_answers_are_sorted() {
         assert_eq!(failure.class, class, "{damage:?}: {failure}");
         assert_eq!(failure.retry_after, retry_after.map(Duration::from_secs), "{damage:?}");
     }
-    // Nobody has looked into a document yet.
+    // The fetcher does not check the content of a document.
     under(&host, Duration::ZERO, Some(Damage::Html));
     assert!(document(&fetcher, &url).await.starts_with("<!DOCTYPE html>"));
     under(&host, Duration::ZERO, Some(Damage::EmptyBody));
@@ -129,7 +129,7 @@ async fn the_limit_is_named() {
     assert!(document(&fetcher, &url).await.starts_with('{'));
 }
 
-/// A page of 20 MB is held as a few kilobytes.
+/// Only a few kilobytes of a page of 20 MB are kept.
 #[tokio::test]
 async fn of_large_resources_only_what_is_needed_is_kept() {
     let (host, url) = start().await;
@@ -161,7 +161,7 @@ async fn a_late_answer_leaves_it_open() {
     assert_eq!(failure.message, "no whole answer within 20ms");
 }
 
-/// An API that tells its tenants apart by a header.
+/// An API that selects the tenant by a header.
 #[tokio::test]
 async fn the_headers_of_the_configuration_are_sent() {
     let (host, url) = start().await;
@@ -184,7 +184,7 @@ async fn a_token_is_read_anew_for_each_request() {
     let missing = failure(&fetcher, &url, PATIENCE).await;
     assert_eq!(missing.class, Class::Unavailable);
     assert!(missing.message.contains("no token in"), "{missing}");
-    // As Kubernetes projects them: a link to the file of a folder that is exchanged.
+    // The token is a symbolic link that is replaced, as in a projected volume of Kubernetes.
     let project = |version: &str, token: &str| {
         let file = folder.path().join(version);
         std::fs::write(&file, format!("{token}\n")).unwrap();
@@ -201,7 +201,7 @@ async fn a_token_is_read_anew_for_each_request() {
     project("two", "other-token");
     document(&fetcher, &url).await;
     assert!(!format!("{fetcher:?} {refused:?} {missing:?}").contains("-token"));
-    // Without a usable one, nothing is sent.
+    // Without a usable token, nothing is sent.
     let before = host.state().answered();
     for unusable in ["", "two\nlines"] {
         project(&format!("bad{}", unusable.len()), unusable);

@@ -1,32 +1,32 @@
-//! What is done, and which Services have which addresses once all is at rest.
+//! User operations, and the addresses of all Services after each of them.
 
 use serde_json::{Map, Value, json};
 
-/// What a user does. Texts are YAML.
+/// An operation of a user. Texts are YAML.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step {
-    /// A pool of this specification is there.
+    /// Create or change a pool with this spec.
     Pool(&'static str, &'static str),
-    /// The same in another namespace than MetalLB's.
+    /// The same in a namespace other than MetalLB's.
     ForeignPool(&'static str, &'static str),
-    /// A pool goes.
+    /// Delete a pool.
     NoPool(&'static str),
-    /// A Service comes, and may ask for an address.
+    /// Create a Service, which may request an address.
     Service(&'static str, Option<&'static str>),
-    /// A Service comes that differs from the others in this.
+    /// Create a Service that differs from the others in these fields.
     Special(&'static str, &'static str),
-    /// A Service asks for an address, or for none in particular.
+    /// Request an address for a Service, or no specific address.
     Ask(&'static str, Option<&'static str>),
-    /// A Service is changed.
+    /// Change a Service.
     Change(&'static str, &'static str),
-    /// A Service goes.
+    /// Delete a Service.
     Gone(&'static str),
 }
 
 /// All Services and their addresses.
 type Addresses = &'static [(&'static str, Option<&'static str>)];
 
-/// Steps, each with what comes of it.
+/// Steps, each with the resulting addresses.
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) steps: &'static [(Step, Addresses)],
@@ -197,7 +197,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "pools that overlap are invalid",
         steps: &[
             (POOL, &[]),
-            // That it has its address tells that the pool is loaded.
+            // The address of this Service shows that the pool is loaded.
             (Step::Service("loaded", Some(X)), &[("loaded", Some(X))]),
             (Step::Pool("again", "{addresses: [192.0.2.3-192.0.2.4]}"), &[("loaded", Some(X))]),
             (Step::Service("a", Some("192.0.2.4")), &[("a", None), ("loaded", Some(X))]),
@@ -345,7 +345,7 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// Annotations by which a Service asks for an address.
+/// Returns the annotations that request an address for a Service.
 pub(super) fn wish(address: Option<&str>) -> Value {
     json!({ "metallb.io/loadBalancerIPs": address })
 }

@@ -1,5 +1,5 @@
-//! Classes with mistakes in them: each mistake is named with its remedy where people look, all that is right still applies,
-//! and nothing is lost of what was there before.
+//! Tests classes with mistakes: each mistake is reported with its fix in conditions, everything valid still applies, and no
+//! existing object is lost.
 
 use anyhow::{Context, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 
 use super::world::{World, listed, settings};
 
-/// What is told of a resource that no entry names any more.
+/// The message about a resource that no entry names any more.
 const KEPT: &str =
     "ConfigMap spoiled is no longer in the class, but stays until the mistakes in that are mended";
 
-/// What becomes of the entry for the ConfigMap `spoiled`.
+/// A mistake in the entry for the ConfigMap `spoiled`.
 struct Mistake {
     name: &'static str,
     entry: Value,
-    /// What is told of it after its place.
+    /// The message about it, after the path of the entry.
     told: &'static str,
-    /// Whether it still names what it named.
+    /// Whether the entry still names its object.
     names_it: bool,
 }
 
@@ -87,7 +87,7 @@ fn mistakes() -> Vec<Mistake> {
     ]
 }
 
-/// Waits until class and binding tell of mistakes in the class as it is now; returns what either says of them.
+/// Waits until class and binding report the mistakes of the current class. Returns both messages.
 async fn told(world: &World, namespace: &str, class: &str) -> anyhow::Result<(String, String)> {
     let of = |conditions: &[Condition]| -> anyhow::Result<String> {
         let told = conditions.iter().find(|told| told.status == "False" && told.reason == "InvalidResources");
@@ -104,7 +104,7 @@ async fn told(world: &World, namespace: &str, class: &str) -> anyhow::Result<(St
     .await
 }
 
-/// A class of two, both applied.
+/// Creates a class of two resources, both applied.
 async fn bound(world: &World, name: &str) -> anyhow::Result<ConfigMap> {
     world.define(name, vec![settings("kept", "1"), settings("spoiled", "1")]).await?;
     world.namespace(name, Some(name)).await?;
@@ -161,7 +161,7 @@ pub(super) async fn mistakes_are_all_named_and_hold_nothing_else_back(world: Wor
         listed(&world.bindings("mistakes").get("mistakes").await?),
         ["v1 ConfigMap kept", "v1 ConfigMap last"]
     );
-    // Nor has anything come of the mistakes.
+    // The mistakes have created no objects.
     assert_eq!(world.namespaces().get_opt("spoiled").await?.map(|it: Namespace| it.name_any()), None);
     assert_eq!(world.config_maps("default").get_opt("spoiled").await?, None);
     Ok(())
@@ -228,7 +228,7 @@ pub(super) async fn a_switch_to_a_class_with_a_mistake_takes_what_was_of_the_oth
     world.gone(&world.config_maps(from), "spoiled").await
 }
 
-/// The API server changes the role of no `RoleBinding` that exists, and the operator removes nothing that its class lists.
+/// The API server does not change the role of an existing `RoleBinding`, and the operator removes nothing that its class lists.
 pub(super) async fn what_can_not_be_changed_is_told_and_made_anew_once_it_is_deleted(
     world: World,
 ) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! What the class sets comes back, whoever changes it, and a new process finds nothing to do about it.
+//! Tests that the operator restores what the class sets, and that a new process makes no changes to it.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use super::world::World;
 
 const CLASS: &str = "drift";
 
-/// A resource of the class, and what somebody does to it: each in a namespace of its own, as JSON patches (RFC 6902).
+/// A resource of the class, and its edits: each in a namespace of its own, as JSON patches (RFC 6902).
 struct Case {
-    /// Where objects of its kind are, after `{}` for the namespace.
+    /// The path of the collection, with `{}` for the namespace.
     path: &'static str,
     manifest: Value,
     edits: Vec<Value>,
@@ -28,7 +28,7 @@ fn replace(path: &str, value: &Value) -> Value {
     json!([{ "op": "replace", "path": path, "value": value }])
 }
 
-/// For what the server may have left out because it is empty.
+/// Returns an edit for fields that the server may have omitted because they are empty.
 fn add(path: &str, value: &Value) -> Value {
     json!([{ "op": "add", "path": path, "value": value }])
 }
@@ -136,7 +136,7 @@ fn deployment() -> Case {
     }
 }
 
-/// A single edit, and where it is made.
+/// A single edit, and its object.
 struct Edit {
     namespace: String,
     path: String,
@@ -157,7 +157,7 @@ async fn get(client: &Client, path: &str) -> anyhow::Result<Value> {
     Ok(client.request(Request::get(path).body(Vec::new())?).await?)
 }
 
-/// All that is in an object, but for what the server keeps of it.
+/// Returns the content of an object without the fields that the server maintains.
 fn content(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.retain(|field, _| !matches!(&**field, "resourceVersion" | "generation" | "managedFields"));
@@ -165,7 +165,7 @@ fn content(mut object: Value) -> Value {
     object
 }
 
-/// The versions of all objects that the class has in the namespaces.
+/// Returns the resource versions of all objects of the class in the namespaces.
 async fn versions(client: &Client, edits: &[Edit]) -> anyhow::Result<BTreeMap<String, Value>> {
     let mut versions = BTreeMap::new();
     for edit in edits {
@@ -211,15 +211,15 @@ pub(super) async fn every_field_that_the_class_sets_comes_back(world: World) -> 
     rests_after_a_restart(&world, &edits).await
 }
 
-/// A new process knows nothing of what the server has accepted from the one before. Where the managed fields do not tell,
-/// it applies the same once more, and the server makes no change of that.
+/// A new process does not know what the server has accepted from the previous one. If the managed fields do not show it, the
+/// process applies the same configuration again, and the server changes nothing.
 async fn rests_after_a_restart(world: &World, edits: &[Edit]) -> anyhow::Result<()> {
     for edit in edits {
         world.ready(&edit.namespace, CLASS).await?;
     }
     let before = versions(&world.client, edits).await?;
     world.ground.restart().await.context("restarting the operator")?;
-    // A change that comes after the restart has been dealt with, so what was there before has been too.
+    // Once a change after the restart has been reconciled, the earlier state has been reconciled too.
     for number in 0..3 {
         let after = format!("{CLASS}-after-{number}");
         world.namespace(&after, Some(CLASS)).await?;

@@ -1,4 +1,4 @@
-//! What users of the operator do and see.
+//! The operations of the operator's users, and the state that they see.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 pub(crate) const LABEL: &str = "namespaceclass.akuity.io/name";
 
-/// One of the grounds, as users have it.
+/// One of the backends, as users see it.
 pub(crate) struct World {
     pub(crate) ground: &'static Ground,
     pub(crate) client: Client,
@@ -66,7 +66,7 @@ impl World {
         Ok(())
     }
 
-    /// Waits until the binding says that this generation of the class is applied.
+    /// Waits until the binding reports that this generation of the class is applied.
     pub(crate) async fn ready(&self, namespace: &str, class: &str) -> anyhow::Result<NamespaceClassBinding> {
         eventually("the binding is ready", async || {
             let generation = self.classes().get(class).await?.metadata.generation;

@@ -1,4 +1,4 @@
-//! A broker that crashes, restarts or falls silent.
+//! Tests a broker that crashes, restarts or stops answering.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use lockstep_tests::rabbitmq::RabbitMq;
 
 use crate::{Consumer, event, published, to};
 
-/// How many events go into one call.
+/// The number of events in one call.
 const BATCH: usize = 100;
 
 fn batch(first: usize) -> Vec<CloudEvent> {
     (first..first + BATCH).map(event).collect()
 }
 
-/// Publishes batches until one is not wholly confirmed, and returns what became of each event.
+/// Publishes batches until one is not completely confirmed. Returns the result of each event.
 async fn publish_until_cut(
     publisher: Publisher,
     target: Arc<Broker>,
@@ -132,7 +132,7 @@ async fn a_silent_broker_is_left() -> anyhow::Result<()> {
     assert_eq!(published(publisher.publish(&target, &[event(1)]).await), [Ok(())]);
 
     broker.freeze()?;
-    // Nothing else happens, so that the time of waiting passes at once.
+    // Nothing else is running, so the wait ends at once.
     tokio::time::pause();
     for result in published(publisher.publish(&target, &batch(0)).await) {
         let failure = result.expect_err("a frozen broker confirms nothing");
@@ -152,7 +152,7 @@ async fn a_silent_broker_is_left() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// It takes no messages until it has memory again: the same connection is kept, and who asks is told.
+/// The broker accepts no messages until it has memory again. The connection is kept, and `connect` returns the reason.
 #[tokio::test]
 async fn a_broker_without_memory_is_waited_for() -> anyhow::Result<()> {
     let Some(broker) = RabbitMq::start()? else { return Ok(()) };
@@ -162,8 +162,8 @@ async fn a_broker_without_memory_is_waited_for() -> anyhow::Result<()> {
     let connections = broker.connections()?;
 
     broker.control(&["set_vm_memory_high_watermark", "0"]).await?;
-    // Events that are confirmed before the broker looks at its memory would be the last that it hears of: it reports the alarm to
-    // connections that publish.
+    // The broker reports the alarm to connections that publish. If it confirmed the events before it checks its memory, it
+    // would receive no more events and report nothing.
     eventually("the broker raises its alarm", async || {
         let alarms = broker.control(&["eval", "rabbit_alarm:get_alarms()."]).await?;
         anyhow::ensure!(alarms.contains("memory"), "{alarms}");
@@ -179,7 +179,7 @@ async fn a_broker_without_memory_is_waited_for() -> anyhow::Result<()> {
         });
     let (outcome, noticed) = tokio::join!(sending, async {
         let noticed = noticing.await;
-        // Nothing else happens, so that the time of waiting passes at once.
+        // Nothing else is running, so the wait ends at once.
         tokio::time::pause();
         noticed
     });

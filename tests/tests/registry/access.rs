@@ -1,4 +1,4 @@
-//! Who may pull.
+//! Tests the authentication of pulls.
 
 use lockstep_core::engine::action::Class;
 use lockstep_core::engine::broker::SecretString;

@@ -1,4 +1,4 @@
-//! Servers that behave badly.
+//! Tests servers that misbehave.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -101,9 +101,9 @@ async fn where_nobody_answers_it_is_unavailable() {
 #[tokio::test]
 async fn where_no_tls_is_spoken_nothing_is_told() {
     let plain = Raw::saying(answer("400 Bad Request", &[], "")).await;
-    // Not the name of this machine, although it answers there.
+    // This address is not loopback, although the server answers on it.
     let image = repository(&plain).replace("127.0.0.1", "0.0.0.0");
     assert_eq!(class(&format!("{image}:1"), Some(user())).await, Class::Unavailable);
-    // The beginning of TLS.
+    // The first byte of TLS.
     assert_eq!(plain.heads(), ["\u{16}"]);
 }

@@ -1,4 +1,4 @@
-//! What is read of an image.
+//! Tests what is read from an image.
 
 use lockstep_core::engine::action::{Action, Class, Success};
 use lockstep_core::engine::image::FoundImage;
@@ -42,7 +42,7 @@ async fn an_image_without_a_tag_tells_its_version() {
     assert_eq!(found(&at, None).await, whole);
     let single = found(&format!("{at}@{MANIFEST}"), None).await;
     assert_eq!(single, FoundImage { digest: MANIFEST.to_owned(), ..whole });
-    // Beside a tag, the digest counts; the tag tells the version.
+    // With a tag and a digest, the digest selects the image; the tag gives the version.
     let both = found(&format!("{at}:4.18.0@{MANIFEST}"), None).await;
     assert_eq!(both, FoundImage { digest: MANIFEST.to_owned(), release: None });
 }
@@ -61,7 +61,7 @@ async fn what_is_no_name_or_digest_is_invalid() {
     assert_eq!(class(&format!("{}:4.19.3@", repository(&server)), None).await, Class::Invalid);
     assert_eq!(class("", None).await, Class::Invalid);
     assert!(server.heads().is_empty());
-    // What the registry says of its digest is none, which says nothing of the image.
+    // The registry's digest is invalid, which says nothing about the image.
     assert_eq!(class(&format!("{}:odd", repository(&server)), None).await, Class::Unavailable);
 }
 

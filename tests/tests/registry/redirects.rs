@@ -1,4 +1,4 @@
-//! Redirects, which carry no credentials to other servers.
+//! Tests redirects, which carry no credentials to other servers.
 
 use lockstep_core::engine::action::Class;
 

@@ -1,4 +1,4 @@
-//! The recorded life of a bridge, whose Secrets pass through the Bridge.
+//! Tests the recording of a bridge's lifecycle. The Secrets of a bridge pass through the controller.
 
 use anyhow::ensure;
 use lockstep_sim::external;
@@ -18,7 +18,7 @@ pub(crate) async fn the_life_of_a_bridge_replays(site: Site) -> anyhow::Result<(
 
     let text = site.read("run.jsonl")?;
     life::hushed(&text)?;
-    // That the Secrets are in it at all, with stand-ins for what they hold.
+    // The recording contains the Secrets, with placeholders for their values.
     for written in ["prod-pull-secret", "prod-ssh-key", "replay-prod-dpucluster-kubeconfig"] {
         ensure!(text.contains(&format!("\"name\":\"{written}\"")), "{written}: {text}");
     }

@@ -1,4 +1,4 @@
-//! Models of the systems around the controllers that run.
+//! Models of the systems around the running controllers.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use lockstep_sim::external::{self, Level, Pace, System};
 
 use super::dpus;
 
-/// The systems around these controllers, each once.
+/// Returns the systems around these controllers, each once.
 pub(super) fn systems(sets: &[CrdSet]) -> Vec<System> {
     let around = sets.iter().flat_map(|set| match set.controller {
         lockstep_crds::bridge::CONTROLLER => &external::BRIDGE[..],
@@ -20,8 +20,8 @@ pub(super) fn systems(sets: &[CrdSet]) -> Vec<System> {
     around.copied().collect::<BTreeSet<System>>().into_iter().collect()
 }
 
-/// Their controllers, at a pace that suits those who watch. Of charts, only those of the
-/// examples can be deployed: any other is unknown to Argo CD.
+/// Returns the controllers of these systems, at a pace that people can follow. Only the charts of the examples can be
+/// deployed: Argo CD knows no other.
 pub(super) fn controllers(systems: &[System], seed: u64) -> anyhow::Result<Vec<Box<dyn Machine + Send>>> {
     let charts = dpus::charts()?;
     let controller = |system: &System| -> Box<dyn Machine + Send> {
@@ -33,7 +33,7 @@ pub(super) fn controllers(systems: &[System], seed: u64) -> anyhow::Result<Vec<B
     Ok(systems.iter().map(controller).collect())
 }
 
-/// The definitions of their kinds.
+/// Returns the CRDs of these systems.
 pub(super) fn definitions(systems: &[System]) -> anyhow::Result<CrdSet> {
     let definitions = external::definitions(systems).into_iter().map(serde_json::from_value);
     let crds = definitions.collect::<Result<_, _>>().context("not a CRD")?;

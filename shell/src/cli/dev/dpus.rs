@@ -1,4 +1,4 @@
-//! What an example of the DPUService controller needs: clusters of DPUs, their kubeconfigs, and Argo CD's namespace.
+//! The prerequisites of the DPUService example: DPU clusters, their kubeconfigs, and Argo CD's namespace.
 
 use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
 use lockstep_core::yaml;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// The namespace of the example.
 pub(super) const NAMESPACE: &str = "dpu-services";
-/// The example.
+/// The name of the example.
 pub(super) const SERVICE: &str = "firewall";
 /// The namespace of the clusters.
 pub(super) const DPF: &str = "dpf-operator-system";
@@ -20,7 +20,7 @@ const OTHERS: [&str; 2] = [
 ];
 const CLUSTERS: [&str; 2] = ["dpu-cluster-01", "dpu-cluster-02"];
 
-/// The example and all that it needs, in the order in which it is applied.
+/// Returns the example and its prerequisites, in the order in which they are applied.
 pub(super) fn objects() -> anyhow::Result<Vec<Value>> {
     let namespace =
         |name: &str| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
@@ -45,13 +45,13 @@ pub(super) fn objects() -> anyhow::Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// The charts of all examples.
+/// Returns the charts of all examples.
 pub(super) fn charts() -> anyhow::Result<Charts> {
     let mut charts = Charts::new();
     for text in [EXAMPLE].iter().chain(&OTHERS) {
         for object in yaml::read_all(text)? {
             let text = |field: &str| object["spec"]["source"][field].as_str().unwrap_or_default().to_owned();
-            // As Argo CD is given it.
+            // The repository in the form that Argo CD gets.
             let repository = text("repoURL");
             let repository = repository.strip_prefix("oci://").unwrap_or(&repository).to_owned();
             charts.insert((repository, text("chart")));
@@ -60,7 +60,7 @@ pub(super) fn charts() -> anyhow::Result<Charts> {
     Ok(charts)
 }
 
-/// What to try, after `kubectl`.
+/// Returns the commands to try, after `kubectl`.
 pub(super) fn commands() -> [String; 4] {
     [
         "get dpusvc --all-namespaces".to_owned(),

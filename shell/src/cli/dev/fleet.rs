@@ -24,10 +24,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 /// The namespace of the configurations.
 const NAMESPACE: &str = "default";
-/// How long adapters work on an event.
+/// How long adapters take to process an event.
 const WORK: Duration = Duration::from_millis(800);
 
-/// A fleet whose API speaks one of the dialects, and what its Sentinel watches.
+/// A fleet with an API of one dialect, and the configuration of its Sentinel.
 #[derive(Debug)]
 pub(super) struct Example {
     /// The name of the configuration.
@@ -60,7 +60,7 @@ pub(super) const EXAMPLES: [Example; 2] = [
     },
 ];
 
-/// A fleet, being served.
+/// A fleet that is being served.
 pub(super) struct Fleet {
     example: &'static Example,
     host: Host,
@@ -68,7 +68,7 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// Serves a fleet; the options let a Sentinel publish to its adapters.
+    /// Serves a fleet. The returned options make a Sentinel publish to its adapters.
     pub(super) async fn start(example: &'static Example) -> io::Result<(Self, Options)> {
         let mut fleet = HyperFleet::new(example.dialect, 1);
         for (name, region) in example.clusters {
@@ -81,12 +81,12 @@ impl Fleet {
         Ok((Self { example, host, events }, Options { publisher, farewell, ..Options::default() }))
     }
 
-    /// Where its clusters are listed.
+    /// Returns the URL of its list of clusters.
     pub(super) fn url(&self) -> String {
         format!("{}{API}/clusters", self.host.url())
     }
 
-    /// The configuration of its Sentinel, with intervals that suit those who watch.
+    /// Returns the configuration of its Sentinel, with intervals that suit a demonstration.
     pub(super) fn config(&self) -> Value {
         let dialect = match self.example.dialect {
             Dialect::Documented => "labels",
@@ -108,7 +108,7 @@ impl Fleet {
         })
     }
 
-    /// Its Sentinel.
+    /// Returns its Sentinel.
     pub(super) fn sentinel(&self, seed: u64) -> Sentinel {
         Sentinel::new(Settings {
             namespace: NAMESPACE.to_owned(),
@@ -119,7 +119,7 @@ impl Fleet {
         })
     }
 
-    /// Lets adapters answer events, and tell of it, for as long as the fleet is served.
+    /// Runs the adapters, which answer events and report that, for as long as the fleet is served.
     pub(super) async fn adapt(mut self, told: UnboundedSender<Told>) {
         let mut answered: BTreeMap<String, u32> = BTreeMap::new();
         let client = reqwest::Client::new();
@@ -134,7 +134,7 @@ impl Fleet {
         }
     }
 
-    /// What adapters post about the resource of an event, each with the end of the path.
+    /// Returns what adapters post about the resource of an event, each with the end of the path.
     fn reports(&self, event: &CloudEvent, is_ready: bool) -> Vec<(&'static str, Value)> {
         match self.example.dialect {
             Dialect::Documented => {
@@ -155,7 +155,7 @@ impl Fleet {
     }
 }
 
-/// Posts reports on a resource to the API, after some work, and tells of it.
+/// Posts reports on a resource to the API after a delay, and logs that.
 async fn report(
     client: reqwest::Client,
     url: String,
@@ -171,9 +171,9 @@ async fn report(
         let body = answer.bytes().await.unwrap_or_default();
         resource = serde_json::from_slice(&body).unwrap_or_default();
     }
-    // Not every API gives names.
+    // Not every dialect has names.
     let name = resource["name"].as_str().or(resource["id"].as_str()).unwrap_or_default();
     let message = format!("cluster {name} is {}", if is_ready { "Ready" } else { "Pending, validated" });
-    // An error means that nobody reads any more.
+    // An error means that the receiver is closed.
     let _ = told.send(Told { controller: "adapters", note: Note::Log { debug: false, message } });
 }

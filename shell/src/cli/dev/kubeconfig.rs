@@ -1,4 +1,4 @@
-//! The kubeconfig that `lockstep dev` leaves for kubectl while it runs.
+//! The kubeconfig that `lockstep dev` writes for kubectl while it runs.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -8,17 +8,17 @@ use anyhow::{Context as _, bail};
 
 use crate::cli::quoted::quoted;
 
-/// The first line of our files, by which they are told from others.
+/// The first line of our files, which distinguishes them from others.
 const MARK: &str = "# Written by `lockstep dev`, which removes it at its end.\n";
 
-/// A file that is removed when this is dropped, unless somebody else has written it since.
+/// A file that is removed when this is dropped, unless another process has written it since.
 pub(super) struct Kubeconfig {
     path: PathBuf,
     content: String,
 }
 
 impl Kubeconfig {
-    /// Writes the file, instead of one of ours that may be left over; any other file is left alone.
+    /// Writes the file. It replaces a file that an earlier `lockstep dev` left behind, and does not change any other file.
     pub(super) fn write(path: &Path, yaml: &str) -> anyhow::Result<Self> {
         match fs::read(path) {
             Ok(bytes) if !bytes.starts_with(MARK.as_bytes()) => {
@@ -33,7 +33,7 @@ impl Kubeconfig {
         }
         let content = format!("{MARK}{yaml}");
         let write = || {
-            // By way of a temporary file, so that nobody reads half of it.
+            // A temporary file is renamed, so that no process reads a partial file.
             let folder =
                 path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             fs::create_dir_all(folder)?;
@@ -47,7 +47,7 @@ impl Kubeconfig {
         Ok(Self { path: path.to_owned(), content })
     }
 
-    /// The path as the user gave it, quoted for a shell where need be.
+    /// Returns the path as the user gave it, quoted for a shell if necessary.
     pub(super) fn shown(&self) -> String {
         quoted(&self.path.to_string_lossy())
     }
@@ -55,9 +55,9 @@ impl Kubeconfig {
 
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
-        // Another `lockstep dev` in this folder may have put its own there.
+        // Another `lockstep dev` in this folder may have replaced the file.
         if fs::read(&self.path).is_ok_and(|content| content == self.content.as_bytes()) {
-            // If it can't be removed, it names a server that is gone; the next `lockstep dev` overwrites it.
+            // If it can't be removed, it names a server that no longer runs; the next `lockstep dev` overwrites it.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,6 +1,7 @@
-//! A lab for the Bridge: a registry, and what an example is made from.
+//! The example for the Bridge: a registry, and the objects of an example bridge.
 //!
-//! The example waits for its DPUCluster first, which comes a little later: that is how a bridge goes from Pending to Ready.
+//! The bridge first waits for its DPUCluster, which is created a little later: this shows how a bridge goes from Pending to
+//! Ready.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,26 +23,26 @@ use tokio::net::TcpListener;
 
 /// The namespace of the example.
 pub(super) const NAMESPACE: &str = "dpf-hcp-bridge-system";
-/// The example.
+/// The name of the example bridge.
 pub(super) const BRIDGE: &str = "prod-cluster";
-/// When its DPUCluster comes.
+/// The delay before its DPUCluster is created.
 pub(super) const LATER: Duration = Duration::from_secs(3);
 
 const DPF: &str = "dpf-operator-system";
 const METALLB: &str = "metallb-system";
-/// The releases that the registry has: one to begin with, and one to upgrade to.
+/// The releases in the registry: an initial one, and one for an upgrade.
 const RELEASES: [&str; 2] = ["4.19.0-multi", "4.20.1-multi"];
-/// Nobody has the private half of it.
+/// The public SSH key of the example; no one has its private key.
 const SSH_KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE1vbnRhZ25lIGVzdCBoYXV0ZSBldCBsb2ludGFpbmUu dev@example.com";
 
-/// The lab, with its registry being served.
+/// The example, with its registry.
 pub(super) struct Lab {
     registry: SocketAddr,
 }
 
 impl Lab {
-    /// Serves the registry until shutdown is asked for.
+    /// Serves the registry until shutdown is requested.
     pub(super) async fn start(stopping: Shutdown) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let registry = listener.local_addr()?;
@@ -50,12 +51,12 @@ impl Lab {
         Ok(Self { registry })
     }
 
-    /// A release image by its number.
+    /// Returns a release image by its number.
     pub(super) fn image(&self, release: usize) -> String {
         format!("{}/ocp-release:{}", self.registry, RELEASES[release])
     }
 
-    /// The example and all that it needs but its DPUCluster, in the order in which it is applied.
+    /// Returns the example and all its prerequisites except the DPUCluster, in the order in which they are applied.
     pub(super) fn objects(&self) -> Vec<Value> {
         let namespace =
             |name: &str| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
@@ -111,7 +112,7 @@ impl Lab {
         })
     }
 
-    /// The DPUCluster of the example.
+    /// Returns the DPUCluster of the example.
     pub(super) fn dpu_cluster() -> Value {
         json!({
             "apiVersion": "provisioning.dpu.nvidia.com/v1alpha1",
@@ -122,7 +123,7 @@ impl Lab {
     }
 }
 
-/// The registry has the manifests of its releases, and says so.
+/// Answers requests for the manifests of the releases.
 async fn manifest(Path(document): Path<String>) -> Response {
     let release = RELEASES.iter().position(|tag| document == format!("ocp-release/manifests/{tag}"));
     match release {

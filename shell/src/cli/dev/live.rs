@@ -16,13 +16,13 @@ use tokio::task::JoinSet;
 
 use self::line::{Line, Tone};
 
-/// Kinds that change all the time without telling anything.
+/// Kinds that change often without relevant information.
 const NOISE: [&str; 4] = ["Event", "Lease", "ComponentStatus", "APIService"];
 
-/// How long what exists already may take to be listed.
+/// How long the initial lists may take.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Watches everything for as long as it lives.
+/// The view. It watches all kinds until it is dropped.
 pub(super) struct View {
     colours: bool,
     lines: UnboundedReceiver<Line>,
@@ -30,7 +30,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Begins to watch every kind that the server has now, and to listen to the notes; what exists already is not shown.
+    /// Starts to watch every kind that the server has now, and to receive the notes. Existing objects are not shown.
     pub(super) async fn start(client: &Client, mut notes: UnboundedReceiver<Told>) -> anyhow::Result<Self> {
         let (lines, shown) = mpsc::unbounded_channel();
         let discovery =
@@ -44,8 +44,8 @@ impl View {
             }
         }
         drop(listed);
-        // Ends when every watch has let go of its sender: nothing that happens from here on is missed. A watch that can't
-        // list is not worth waiting for.
+        // This returns when every watch has dropped its sender, so no later change is missed. A watch that can't list must not
+        // block the start.
         let _ = tokio::time::timeout(LIST_TIMEOUT, all_listed.recv()).await;
         watches.spawn(async move {
             while let Some(told) = notes.recv().await {
@@ -74,7 +74,7 @@ fn told_line(told: Told) -> Option<Line> {
     Some(match told.note {
         Note::Reconciled { reconciler, object, result, took } => {
             let (what, tone) = match result {
-                // It found nothing to ask for, let alone to change.
+                // The reconcile made no request, so there is nothing to show.
                 ReconcileResult::Converged | ReconcileResult::Requeued { .. } if took.is_zero() => {
                     return None;
                 }

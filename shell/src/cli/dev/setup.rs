@@ -1,4 +1,4 @@
-//! What `lockstep dev` puts into its API server: the resource definitions and the examples.
+//! Installs the CRDs and the examples in the API server of `lockstep dev`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +20,11 @@ const EXAMPLES: [&str; 3] = [
     include_str!("../../../../deploy/examples/namespaceclass/namespaces.yaml"),
 ];
 
-/// How often, and how many times, the kinds of new definitions are looked for.
+/// The interval and the maximum number of checks for the kinds of new CRDs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LOOKS: u32 = 500;
 
-/// Installs the definitions and waits until their kinds are served.
+/// Installs the CRDs and waits until their kinds are served.
 pub(super) async fn install(client: &Client, sets: &[CrdSet]) -> anyhow::Result<()> {
     let executor = Executor::new(client.clone(), "dev");
     for crd in sets.iter().flat_map(|set| &set.crds) {

@@ -1,4 +1,4 @@
-//! A step in one line.
+//! Formats a step in one line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,17 +9,17 @@ use lockstep_core::engine::recording::RecordedStep;
 use lockstep_core::object::{Kind, metadata};
 use serde_json::Value;
 
-/// How many requests of a step are named.
+/// The maximum number of requests of a step in a line.
 const NAMED_MAX: usize = 4;
 
-/// Remembers what was asked for, to say what is answered.
+/// Stores the requests, to describe their answers.
 #[derive(Debug, Default)]
 pub(super) struct Brief {
     asked: BTreeMap<ActionId, String>,
 }
 
 impl Brief {
-    /// A step: its number, the time since the start, what went in, and what was asked for.
+    /// Returns the line of a step: its number, the time since the start, its event, and its requests.
     pub(super) fn line(&mut self, taken: &RecordedStep) -> String {
         let elapsed = taken.now.monotonic.elapsed();
         let mut line = format!(
@@ -41,7 +41,7 @@ impl Brief {
         if requests.len() > NAMED_MAX {
             let _infallible = write!(line, " and {} more", requests.len() - NAMED_MAX);
         }
-        // One step, one line, whatever stands in the file.
+        // Control characters in the file must not break the line.
         line.replace(char::is_control, " ")
     }
 

@@ -1,4 +1,4 @@
-//! One failure: what did not hold, under which plan, and how to see it again.
+//! One failure: the violated invariant, the plan, and the command that reproduces it.
 
 use std::fmt;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::input::PlanFile;
 use super::progress;
 use crate::cli::quoted::quoted;
 
-/// What is told of a failure.
+/// The report on a failure.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Failure {
@@ -24,27 +24,26 @@ pub(super) struct Failure {
     pub(super) invariant: &'static str,
     pub(super) sentence: &'static str,
     pub(super) seen: String,
-    /// When, in simulated time.
+    /// The simulated time of the failure.
     pub(super) at_seconds: f64,
-    /// The command that runs the same plan again.
+    /// The command that replays the plan.
     pub(super) replay: String,
-    /// What goes wrong in the plan that was run or, if it was shrunk, in that one, in words. Not for a failure that only
-    /// repeats an earlier one.
+    /// A description of the faults in the plan that was run, or in the shrunk plan. None for a repeated failure.
     pub(super) plan: Option<Vec<String>>,
     /// How the plan was shrunk.
     pub(super) shrunk: Option<Shrunk>,
     pub(super) files: Vec<String>,
-    /// What of all this could not be done, and why.
+    /// What of this failed, and why.
     pub(super) trouble: Option<String>,
 }
 
-/// What came of shrinking.
+/// The result of shrinking.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Shrunk {
-    /// The runs that it took.
+    /// The number of runs that it took.
     pub(super) runs: u32,
-    /// The command that runs the shrunk plan, if that could be written.
+    /// The command that replays the shrunk plan, if the plan could be written.
     pub(super) replay: Option<String>,
 }
 
@@ -65,7 +64,7 @@ impl Failure {
         }
     }
 
-    /// A seed of a search failed.
+    /// Creates the report on a failed seed of a search.
     pub(super) fn of_seed(search: &Search, controller: &str, seed: u64, violation: &Violation) -> Self {
         let duration = duration::show(search.stormy);
         let mut replay = format!(
@@ -78,7 +77,7 @@ impl Failure {
         Self::new(controller, seed, violation, replay)
     }
 
-    /// A plan failed that came from a file.
+    /// Creates the report on a failed plan from a file.
     pub(super) fn of_plan(file: &PlanFile, bug: Option<&str>, violation: &Violation) -> Self {
         let mut replay = format!("lockstep sim --plan {}", quoted(&file.path.to_string_lossy()));
         if let Some(bug) = bug {
@@ -87,14 +86,14 @@ impl Failure {
         Self::new(&file.plan.controller, file.plan.seed, violation, replay)
     }
 
-    /// Shrinks the plan and writes what comes of it into a folder.
+    /// Shrinks the plan and writes the result to a folder.
     pub(super) fn shrink(&mut self, simulation: &Simulation, plan: &Plan, out: &Path) {
         let what = format!("shrinking the plan of seed {}", self.seed);
         let Some(shrunk) = progress::while_it_lasts(what, || shrink::shrink(simulation, plan)) else {
             self.trouble = Some("it did not fail again: a bug of the simulator, please report it".to_owned());
             return;
         };
-        // What is told of the failure is what the files show.
+        // The report must agree with the files.
         if let Some(violation) = &shrunk.run.violation {
             self.seen.clone_from(&violation.seen);
             self.at_seconds = violation.at.as_secs_f64();
@@ -114,7 +113,7 @@ impl Failure {
         self.keep(&shrunk.plan, &shrunk.run, out, &name);
     }
 
-    /// Writes what happened in the run into a folder.
+    /// Writes the timeline and the recording of the run to a folder.
     pub(super) fn keep(&mut self, plan: &Plan, run: &Run, out: &Path, name: &str) {
         self.plan = Some(plan.faults.iter().map(ToString::to_string).collect());
         if self.trouble.is_some() {
@@ -125,7 +124,7 @@ impl Failure {
         let (text, page) = (timeline.text(), timeline.html());
         let mut shown = vec![("txt", format!("{self}\n{text}").into_bytes()), ("html", page.into_bytes())];
         let subject = subjects::all().into_iter().find(|subject| subject.name() == self.controller);
-        // What a controller does can always be written as JSON; what can't be is left out.
+        // The actions of a controller can always be written as JSON. If that fails, the recording is omitted.
         let recording = subject.and_then(|subject| record(subject, plan, run).ok().flatten());
         shown.extend(recording.map(|recording| ("jsonl", recording)));
         match files::write(out, name, &shown) {

@@ -1,11 +1,11 @@
-//! The files that a failure leaves behind.
+//! The files of a failure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-/// Writes files of one name into a folder, which is made if it is not there. Returns their paths.
+/// Writes files with one name to a folder, which is created if it does not exist. Returns their paths.
 pub(super) fn write(folder: &Path, name: &str, files: &[(&str, Vec<u8>)]) -> anyhow::Result<Vec<PathBuf>> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     files

@@ -1,4 +1,4 @@
-//! What people ask for: seeds, durations, plans.
+//! The input of users: seeds, durations, plans.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use super::planted;
 /// A range of seeds.
 pub(super) type Seeds = Range<u64>;
 
-/// From here on readers of JSON may round.
+/// Readers of JSON may round larger numbers.
 const SEED_MAX: u64 = 1 << 53;
-/// The longest that a fault or a storm may take, so that no sum of them leaves the calendar.
+/// The maximum duration of a fault or of fault injection, so that no sum of them exceeds the calendar.
 const LONGEST: Duration = Duration::from_hours(24 * 7);
 
-/// A plan, and where it comes from.
+/// A plan, and the file that contains it.
 #[derive(Debug, Clone)]
 pub(super) struct PlanFile {
     pub(super) path: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct PlanFile {
 }
 
 impl PlanFile {
-    /// The name of the file, without its ending.
+    /// Returns the name of the file, without its extension.
     pub(super) fn stem(&self) -> String {
         self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
@@ -54,23 +54,23 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// The names of all controllers that can be simulated.
+/// Returns the names of all controllers that can be simulated.
 pub(super) fn controllers() -> Vec<&'static str> {
     subjects::all().into_iter().map(SystemUnderTest::name).collect()
 }
 
-/// The controller of that name.
+/// Returns the controller with that name.
 pub(super) fn subject(name: &str) -> anyhow::Result<&'static dyn SystemUnderTest> {
     let found = subjects::all().into_iter().find(|subject| subject.name() == name);
     found.with_context(|| format!("there is no controller {name:?}; there are: {}", controllers().join(", ")))
 }
 
-/// The names of all planted bugs, and the one for all of them.
+/// Returns the names of all planted bugs, and the one for all of them.
 pub(super) fn bugs() -> Vec<&'static str> {
     bugs::all().into_iter().map(|bug| bug.name).chain([planted::ALL]).collect()
 }
 
-/// Reads a plan that the simulator can run. Clap tells of which file an error is.
+/// Reads a plan that the simulator can run. Clap adds the name of the file to an error.
 pub(super) fn plan_file(path: &str) -> Result<PlanFile, String> {
     let read = || -> anyhow::Result<PlanFile> {
         let text = std::fs::read_to_string(path)?;
@@ -81,7 +81,7 @@ pub(super) fn plan_file(path: &str) -> Result<PlanFile, String> {
     read().map_err(|error| format!("{error:#}"))
 }
 
-/// Whatever the plan names exists: a fault that never strikes would pass for one that does no harm.
+/// Checks that all names in the plan exist: a fault that is never injected would look like one that does no harm.
 fn check(plan: &Plan) -> anyhow::Result<()> {
     let subject = subject(&plan.controller)?;
     let times = serde_json::to_value(plan)?;
@@ -108,7 +108,7 @@ fn check(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All times of a plan are in milliseconds and named so.
+/// Checks the times of a plan. All of them are in milliseconds and named accordingly.
 fn within(value: &Value) -> anyhow::Result<()> {
     match value {
         Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {

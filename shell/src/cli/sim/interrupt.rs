@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::INTERRUPTED;
 use crate::cli::signal::Signals;
 
-/// Whether somebody wants the search to end.
+/// Whether the user has requested the end of the search.
 pub(super) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
@@ -15,13 +15,13 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether a search goes on.
+    /// Returns whether a search continues.
     pub(super) fn flow(&self) -> ControlFlow<()> {
         if self.is_asked_for() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
-/// Listens for signals from now on. The first one asks the search to end, the second ends the program.
+/// Starts to listen for signals. The first one ends the search, the second ends the program.
 pub(super) fn listen() -> anyhow::Result<Stop> {
     let asked = Arc::<AtomicBool>::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,4 +1,4 @@
-//! Whether bugs that are planted on purpose are found, and how soon.
+//! The search for planted bugs: whether they are found, and after how many seeds.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -11,15 +11,15 @@ use serde::Serialize;
 use super::interrupt::Stop;
 use super::{Args, input, progress};
 
-/// Stands for all bugs.
+/// Selects all bugs.
 pub(super) const ALL: &str = "all";
 
-/// What is told of the search for planted bugs.
+/// The report on the search for planted bugs.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Table {
     bugs: Vec<Row>,
-    /// How many seeds it takes to find a bug, in the middle; none if half of them were not found.
+    /// The median number of seeds to find a bug; none if half of the bugs were not found.
     median: Option<f64>,
     wall_seconds: f64,
 }
@@ -38,7 +38,7 @@ struct Row {
     invariant: Option<&'static str>,
 }
 
-/// Searches for the bugs of that name.
+/// Searches for the bugs with that name.
 pub(super) fn search(args: &Args, name: &str, stop: &Stop) -> anyhow::Result<Table> {
     let chosen = |bug: &&'static Bug| (name == ALL || name == bug.name) && args.chose(bug.controller);
     let began = Instant::now();
@@ -49,7 +49,7 @@ pub(super) fn search(args: &Args, name: &str, stop: &Stop) -> anyhow::Result<Tab
     Ok(Table::new(rows, began.elapsed()))
 }
 
-/// The bug of that name, which must be one of the controller's.
+/// Returns the bug with that name, which must belong to the controller.
 pub(super) fn named(name: &str, controller: &str) -> anyhow::Result<&'static Bug> {
     let found = bugs::all().into_iter().find(|bug| bug.name == name && bug.controller == controller);
     found.with_context(|| {
@@ -83,7 +83,7 @@ impl Table {
     }
 }
 
-/// What is missing counts as more than anything.
+/// Returns the median. A bug that was not found counts as the largest number.
 #[expect(clippy::cast_precision_loss, reason = "there are fewer seeds than that")]
 fn median(mut needed: Vec<Option<u64>>) -> Option<f64> {
     needed.sort_by_key(|seeds| seeds.unwrap_or(u64::MAX));

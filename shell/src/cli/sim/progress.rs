@@ -1,4 +1,4 @@
-//! How far a search has come, on stderr: a bar on a terminal, elsewhere a line now and then.
+//! The progress of a search, on stderr: a bar on a terminal, otherwise a line from time to time.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
@@ -11,10 +11,11 @@ use lockstep_sim::simulation::Search;
 use super::super::count;
 use super::interrupt::Stop;
 
-/// How long a search says nothing where there is no terminal. A short search says nothing at all.
+/// The interval between progress lines without a terminal. A short search prints none.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Shows how far `search` has come while it runs, which tells after each run how many have been made and is told whether to go on.
+/// Shows the progress of `search` while it runs. After each run, the search reports the number of runs made, and the returned
+/// value decides whether it continues.
 pub(super) fn of<T>(
     search: &Search,
     name: &str,
@@ -30,7 +31,7 @@ pub(super) fn of<T>(
             {
                 *told = Instant::now();
                 let line = line(name, done, all, began.elapsed());
-                // Where stderr is closed there is nobody to tell.
+                // If stderr is closed, the line can't be printed.
                 let _ = writeln!(std::io::stderr(), "{line}");
             }
             stop.flow()
@@ -53,7 +54,7 @@ fn line(name: &str, done: u64, all: u64, took: Duration) -> String {
     format!("{name}: {done} of {}, about {left} s left", count(all, "run"))
 }
 
-/// Shows for how long something has been under way whose end nobody knows.
+/// Shows the elapsed time of an operation with an unknown end.
 pub(super) fn while_it_lasts<T>(what: String, run: impl FnOnce() -> T) -> T {
     let spinner = ProgressBar::new_spinner().with_message(what);
     spinner.enable_steady_tick(Duration::from_millis(100));

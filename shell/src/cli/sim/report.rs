@@ -1,4 +1,4 @@
-//! What came of a search.
+//! The result of a search.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,31 +10,31 @@ use serde::Serialize;
 use super::super::count;
 use super::failure::Failure;
 
-/// How many seeds that repeat a failure are named in the text.
+/// The maximum number of seeds with a repeated failure that the text names.
 const NAMED: usize = 10;
 
-/// What is told of a search.
+/// The report on a search.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
     controllers: Vec<String>,
-    /// Whether somebody ended the search before it had made all runs.
+    /// Whether the user interrupted the search before all runs.
     pub(super) interrupted: bool,
     runs: u64,
     steps: u64,
     requests: u64,
-    /// How often each fault struck while which action was under way (`-` for none).
+    /// The number of injections of each fault, by the action in progress (`-` for none).
     faults: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
     simulated_seconds: f64,
     wall_seconds: f64,
     simulated_hours_per_minute: f64,
-    /// One over the traces of all runs.
+    /// A hash over the traces of all runs.
     hash: String,
     pub(super) failures: Vec<Failure>,
 }
 
 impl Report {
-    /// Sums up what came of each controller, in so much time on the clock of the wall.
+    /// Combines the results of all controllers, with the elapsed wall-clock time.
     pub(super) fn new(summaries: &[(&str, Summary)], took: Duration, failures: Vec<Failure>) -> Self {
         let summed = || summaries.iter().map(|(_, summary)| summary);
         let mut faults: BTreeMap<_, BTreeMap<_, u64>> = BTreeMap::new();
@@ -78,7 +78,7 @@ impl Report {
         Ok(())
     }
 
-    /// Failures that were shrunk are told in full, those like them by their seeds.
+    /// Prints shrunk failures in full, and failures of the same kind by their seeds.
     fn failures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_like = |one: &Failure, other: &Failure| {
             (&one.controller, one.invariant) == (&other.controller, other.invariant)

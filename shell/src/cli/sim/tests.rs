@@ -1,4 +1,4 @@
-//! Failures from the search to the files, with a planted bug.
+//! Tests failures from the search to the files, with a planted bug.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use lockstep_shell::controllers;
 
 use super::*;
 
-/// A simulation that fails.
+/// Returns a simulation that fails.
 fn flawed() -> Simulation {
     Simulation::new(&NamespaceClass).with_bug(planted::named("never_prunes", "namespaceclass").unwrap())
 }
@@ -65,7 +65,7 @@ fn a_failure_is_shrunk_and_leaves_a_plan_that_fails_alone() {
     }
     assert!(std::fs::read_to_string(&files[2]).unwrap().to_lowercase().starts_with("<!doctype html>"));
 
-    // The controller as it is does what the one with the bug left undone.
+    // The controller without the bug makes the request that the one with the bug omitted.
     let again = replayed(&std::fs::read(&files[3]).unwrap()).expect("the recording tells of the bug");
     let given = again.differs.expect("differs");
     assert!(given.requests.iter().any(|request| request.action.name() == "delete"), "{given:?}");
@@ -74,8 +74,8 @@ fn a_failure_is_shrunk_and_leaves_a_plan_that_fails_alone() {
     assert_eq!(replayed(&recording), None);
 }
 
-/// The first step of a recording that another run of the controller does not repeat.
-fn replayed(recording: &[u8]) -> Option<ReplayedStep> {
+/// Returns the first step of a recording that a replay does not reproduce.
+fn replayed(recording: &[u8]) -> Option<Again> {
     let (header, lines) = read::open(recording).unwrap();
     let lines: Vec<Line> = lines.map(Result::unwrap).collect();
     assert!(lines.len() > 20, "{} steps", lines.len());

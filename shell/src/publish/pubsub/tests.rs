@@ -32,7 +32,7 @@ struct PublishRequest {
     messages: Vec<PubsubMessage>,
 }
 
-/// `google.pubsub.v1.PubsubMessage`, as far as publishers fill it
+/// `google.pubsub.v1.PubsubMessage`, only the fields that publishers set
 #[derive(Clone, PartialEq, prost::Message)]
 struct PubsubMessage {
     #[prost(bytes = "bytes", tag = "1")]
@@ -48,15 +48,15 @@ struct PublishResponse {
     message_ids: Vec<String>,
 }
 
-/// A service with the topics `events`, `unseen` (which may be published to only), `closed` (which may not even be that) and
-/// `expired` (which takes no credentials).
+/// A service with four topics: `events`, `unseen` (permits only to publish), `closed` (permits not even that) and `expired`
+/// (rejects all credentials).
 #[derive(Clone, Default)]
 struct Service {
     published: Arc<Mutex<Vec<PublishRequest>>>,
 }
 
 impl Service {
-    /// Listens; returns where.
+    /// Starts to listen, and returns the address.
     async fn start(&self) -> String {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -66,7 +66,7 @@ impl Service {
                 let service = service.clone();
                 let answer = service_fn(move |request| service.clone().answer(request));
                 tokio::spawn(async move {
-                    // How HTTP/2 begins, which gRPC speaks; the REST client doesn't.
+                    // gRPC uses HTTP/2, which begins with these bytes; the REST client does not use it.
                     let mut start = [0; 3];
                     stream.peek(&mut start).await.unwrap();
                     let stream = TokioIo::new(stream);
@@ -91,7 +91,7 @@ impl Service {
         })
     }
 
-    /// The gRPC method: a flag and the length precede each message, and a status follows the last.
+    /// Answers the gRPC method: a flag and the length precede each message, and a status follows the last.
     fn publish(&self, body: &Bytes) -> Response<Body> {
         let request = PublishRequest::decode(&body[5..]).unwrap();
         let (code, answer) = if request.topic.ends_with("/closed") {
@@ -113,7 +113,7 @@ impl Service {
     }
 }
 
-/// The REST method that shows a topic.
+/// Answers the REST method that reads a topic.
 fn see(topic: &str) -> Response<Body> {
     let (code, answer) = match topic.rsplit('/').next() {
         Some("events" | "expired") => (200, json!({ "name": topic })),
@@ -165,7 +165,7 @@ async fn every_event_has_its_result() {
     }
     let published = service.published.lock().unwrap();
     assert_eq!(published.iter().map(|request| request.messages.len()).sum::<usize>(), 249);
-    // Batches of up to 100.
+    // The batches have up to 100 messages.
     assert!((3..=5).contains(&published.len()), "{} requests", published.len());
 }
 
@@ -182,7 +182,7 @@ async fn what_is_refused_is_told() {
     assert_eq!(failure.class, Class::Forbidden);
     assert!(failure.message.contains("roles/pubsub.publisher"), "{failure}");
 
-    // Another connection would read the credentials anew, but be allowed no more.
+    // A new connection would read the credentials again, but have the same permissions.
     assert!(connection.is_open());
     let connection = connect(&host, "expired").await.unwrap();
     let failure = publish(&connection, &[example()]).await.remove(0).unwrap_err();
@@ -194,11 +194,11 @@ async fn what_is_refused_is_told() {
     assert_eq!(failure.class, Class::Unavailable, "{failure}");
 }
 
-/// Against Google's emulator, where one runs.
+/// Tests against Google's emulator, if one runs.
 #[tokio::test]
 async fn the_emulator_takes_events() {
     let Ok(host) = std::env::var(EMULATOR) else {
-        // Not the macro, whose output is kept back from tests that pass.
+        // Not the macro: its output is captured for tests that pass.
         let _ = writeln!(std::io::stderr(), "SKIPPED: {EMULATOR} names no emulator of Pub/Sub to publish to");
         return;
     };

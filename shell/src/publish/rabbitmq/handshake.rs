@@ -1,4 +1,4 @@
-//! From nothing to a channel with an exchange to publish to.
+//! Opens a connection and a channel, and declares the exchange.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -16,10 +16,11 @@ use lockstep_core::engine::broker::ExchangeType;
 
 use crate::publish::connection::answers::CONNECT_TIMEOUT;
 
-/// How the broker lists this client.
+/// The name of this client in the broker's list of connections.
 const CONNECTION_NAME: &str = "lockstep-sentinel";
 
-/// The connection's socket, to end it where the broker is silent: lapin waits for the broker's farewell as long as it takes.
+/// The socket of the connection, which allows to end the connection if the broker is silent: lapin waits for the broker's close
+/// without a limit.
 #[derive(Default)]
 pub(super) struct Socket {
     stream: OnceLock<TcpStream>,
@@ -31,14 +32,14 @@ impl Socket {
     pub(super) fn end(&self) {
         self.ended.store(true, Ordering::SeqCst);
         if let Some(stream) = self.stream.get() {
-            // One that has ended by itself needs no more.
+            // A socket that is closed already returns an error.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Takes the stream of a connection that was just made; it ends, too, if the attempt was given up meanwhile.
+    /// Stores the stream of a new connection. It ends the stream if the attempt was given up in the meantime.
     fn keep(&self, stream: TcpStream) {
-        // Without recovery there is only one.
+        // Without recovery there is only one stream.
         let _ = self.stream.set(stream);
         if self.ended.load(Ordering::SeqCst) {
             self.end();

@@ -1,4 +1,4 @@
-//! Which broker is meant, and what it means when it refuses: never with the credentials.
+//! The address of a broker, and the meaning of its errors; messages never contain the credentials.
 
 use lapin::ErrorKind;
 use lapin::types::{Heartbeat, ShortString};
@@ -9,26 +9,26 @@ use lockstep_core::engine::broker::{ExchangeType, SecretString};
 use crate::failure;
 use crate::publish::connection::answers::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 
-/// How often each side shows that it lives, in seconds. A peer that was silent for twice as long is given up.
+/// The interval of heartbeats in each direction, in seconds. A peer that was silent for twice as long counts as dead.
 const HEARTBEAT: Heartbeat = 10;
 
-/// What RabbitMQ blocks publishers for.
+/// The reason for which RabbitMQ blocks publishers.
 const SHORTAGE: &str =
     ", because the broker is short of memory or disk space (rabbitmqctl status names the alarm)";
 
 /// The default virtual host.
 const DEFAULT_VHOST: &str = "/";
 
-/// A broker's address, with the credentials.
+/// The address of a broker, with the credentials.
 pub(super) struct Server {
     uri: AMQPUri,
-    /// How it is called in messages.
+    /// The name of the broker in messages.
     name: String,
 }
 
 impl Server {
-    /// Reads a URL such as `amqp://user:password@host:5672/vhost`. Nothing after the slash stands for the virtual host
-    /// `/`, as it does for the Go client.
+    /// Parses a URL such as `amqp://user:password@host:5672/vhost`. An empty path means the virtual host `/`, as in the Go
+    /// client.
     pub(super) fn new(url: &SecretString) -> Result<Self, Failure> {
         // The parser's error may quote the URL.
         let mut uri = url.reveal().parse::<AMQPUri>().map_err(|_| {
@@ -37,7 +37,7 @@ impl Server {
                            percent-encoded";
             Failure::new(Class::Invalid, message)
         })?;
-        // The parser takes an IPv6 address for no host, and no host for localhost.
+        // The parser reads an IPv6 address as no host, and no host as localhost.
         if let Some(host) = bracketed_host(url.reveal()) {
             host.clone_into(&mut uri.authority.host);
         }
@@ -51,18 +51,18 @@ impl Server {
         Ok(Self { uri, name })
     }
 
-    /// Where to connect to, and as whom.
+    /// Returns the address and the user of the connection.
     pub(super) fn uri(&self) -> &AMQPUri {
         &self.uri
     }
 
-    /// A text of at most 255 bytes, as the protocol has it.
+    /// Converts a text of at most 255 bytes, the limit of the protocol.
     pub(super) fn short_string(&self, what: &str, text: &str) -> Result<ShortString, Failure> {
         ShortString::try_new(text)
             .map_err(|error| Failure::new(Class::Invalid, format!("{what} of {}: {error}", self.name)))
     }
 
-    /// The attempt to connect failed.
+    /// Returns the failure of a connection that the broker refused.
     pub(super) fn refused(&self, error: &lapin::Error, exchange_type: ExchangeType) -> Failure {
         let (class, advice) = match error.kind() {
             ErrorKind::ProtocolError(refusal) => match refusal.get_id() {
@@ -92,7 +92,7 @@ impl Server {
         Failure::new(class, format!("{}: {}; {advice}", self.name, words(error)))
     }
 
-    /// Nothing came of the attempt to connect.
+    /// Returns the failure of a connection that was not established in time.
     pub(super) fn silent(&self) -> Failure {
         let message = format!(
             "{}: not connected within {} s; check the address, and that the broker is well",
@@ -102,31 +102,31 @@ impl Server {
         Failure::new(Class::Unavailable, message)
     }
 
-    /// The connection ended before the broker's answer to a message.
+    /// Returns the failure of a message whose connection ended before the broker's answer.
     pub(super) fn lost(&self, error: &lapin::Error) -> Failure {
         let message = format!("{}: the connection ended before it confirmed: {}", self.name, words(error));
         Failure::new(Class::Unknown, message)
     }
 
-    /// The broker's answer to a message didn't come in time.
+    /// Returns the failure of a message that the broker did not confirm in time.
     pub(super) fn unconfirmed(&self, is_paused: bool) -> Failure {
         let why = if is_paused { SHORTAGE } else { "" };
         let message = format!("{}: not confirmed within {} s{why}", self.name, ANSWER_TIMEOUT.as_secs());
         Failure::new(Class::Unknown, message)
     }
 
-    /// The broker has asked its publishers to wait.
+    /// Returns the failure of a broker that has blocked its publishers.
     pub(super) fn blocks(&self) -> Failure {
         Failure::new(Class::Unavailable, format!("{}: no messages are taken{SHORTAGE}", self.name))
     }
 
-    /// The broker didn't take a message.
+    /// Returns the failure of a message that the broker rejected.
     pub(super) fn nack(&self) -> Failure {
         Failure::new(Class::Unavailable, format!("{}: the broker refused it (nack)", self.name))
     }
 }
 
-/// The broker's own words, if the error has any.
+/// Returns the broker's own message, if the error has one.
 fn words(error: &lapin::Error) -> String {
     match error.kind() {
         ErrorKind::ProtocolError(refusal) => refusal.get_message().to_string(),
@@ -134,7 +134,7 @@ fn words(error: &lapin::Error) -> String {
     }
 }
 
-/// The IPv6 address in a URL.
+/// Returns the IPv6 address in a URL.
 fn bracketed_host(url: &str) -> Option<&str> {
     let authority = url.split_once("//")?.1.split(['/', '?', '#']).next()?;
     let host = authority.rsplit('@').next()?;

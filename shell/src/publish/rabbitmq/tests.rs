@@ -71,6 +71,6 @@ async fn a_peer_that_says_nothing_is_left() {
     let failure = Connection::open(&SecretString::new(url), &exchange).await.err().unwrap();
     assert_eq!(failure.class, Class::Unavailable);
     assert!(failure.message.contains("not connected within 10 s"), "{failure}");
-    // The peer sees the end of the stream.
+    // The peer receives the end of the stream.
     let _ = tokio::task::spawn_blocking(|| peer.join()).await.unwrap().unwrap();
 }

@@ -1,4 +1,4 @@
-//! A simulated cluster whose operator is recorded, and what users do to it.
+//! A simulated cluster with a recorded operator, and the operations of users.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(super) fn operator() -> Box<dyn Recordable + Send> {
     controllers::machine("namespaceclass", &settings()).unwrap()
 }
 
-/// A simulated cluster whose operator is recorded.
+/// A simulated cluster with a recorded operator.
 pub(super) struct Bench {
     pub(super) cluster: Cluster,
     folder: TempDir,
@@ -96,7 +96,7 @@ impl Bench {
         self.post(NAMESPACES, &json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "labels": labels } }));
     }
 
-    /// Ends the run and returns the folder with what was recorded.
+    /// Ends the run and returns the folder of the recording.
     pub(super) fn end(self) -> TempDir {
         drop(self.cluster);
         let recording = self.recording.lock().unwrap().take();
@@ -113,7 +113,7 @@ pub(super) fn secret(name: &str, value: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name }, "stringData": { "value": value } })
 }
 
-/// Replays a file; returns the number of its steps and checkpoints, and the first step that differs.
+/// Replays a file. Returns the number of its steps and checkpoints, and the first step that differs.
 pub(super) fn replay(bytes: &[u8]) -> (usize, usize, Option<ReplayedStep>) {
     let (header, lines) = read::open(bytes).unwrap();
     let lines = lines.collect::<Result<Vec<_>, Unreadable>>().unwrap();
@@ -134,7 +134,7 @@ pub(super) fn replays(folder: &Path) -> (usize, usize) {
     (steps, checkpoints)
 }
 
-/// No form of a secret stands in any file of the folder.
+/// Checks that no file of the folder contains any form of a secret.
 pub(super) fn hides(folder: &Path, secret: &str) {
     for entry in fs::read_dir(folder).unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();

@@ -1,4 +1,4 @@
-//! The model.
+//! The API server model.
 
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{Answer, Arm, body, head, request};
 use crate::conformance::scenario::{Step, Variables};
 
-/// How many seconds of virtual time to wait for what a step awaits.
+/// How many seconds of virtual time to wait for the condition of a step.
 const PATIENCE_SECONDS: u32 = 60;
 
-/// A server of its own, with a garbage collector and a namespace controller that work only while a step waits.
+/// A model of its own, with a garbage collector and a namespace controller that run only while a step waits.
 pub struct ModelArm {
     server: ApiServer,
     actors: Actors,
@@ -43,7 +43,7 @@ impl ModelArm {
         }
     }
 
-    /// Takes events off a watch until there are enough or no more wait.
+    /// Takes events from a watch until there are enough, or until no more are available.
     fn events(&mut self, id: WatchId, step: &Step) -> anyhow::Result<Value> {
         let mut events = Vec::new();
         'told: loop {

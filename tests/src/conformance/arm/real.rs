@@ -16,25 +16,25 @@ use super::{Answer, Arm, body, head, request};
 use crate::conformance::scenario::{Step, Variables};
 use crate::control_plane::ControlPlane;
 
-/// How long to wait for what happens by itself: events of a watch, and what a step awaits.
+/// How long to wait for asynchronous results: events of a watch, and the conditions of a step.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// How long to wait for events that do not come.
+/// How long to wait for events that do not arrive.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// The real server.
+/// The real server of a comparison.
 pub struct RealArm {
     client: Client,
     etcd: PathBuf,
 }
 
 impl RealArm {
-    /// Speaks to a control plane as its administrator.
+    /// Uses a control plane as its administrator.
     pub async fn new(plane: &ControlPlane) -> anyhow::Result<Self> {
         Ok(Self { client: plane.client().await?, etcd: plane.etcd() })
     }
 
-    /// Asks etcd's JSON gateway.
+    /// Sends a request to etcd's JSON gateway.
     async fn ask_etcd(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         let body = body.to_string();
         let head = format!("POST {path} HTTP/1.0\r\nHost: etcd\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -81,8 +81,7 @@ impl Arm for RealArm {
         let start = Instant::now();
         loop {
             let answer = self.once(step, variables).await?;
-            // Until the watch cache of a definition is filled, which takes a moment after each change of it, the server puts
-            // requests off.
+            // After each change of a CRD, the server rejects requests until its watch cache is filled, which takes a moment.
             let is_put_off = answer.code == 429;
             if (!is_put_off && step.is_answered(&answer)) || start.elapsed() > PATIENCE {
                 return Ok(answer);
@@ -92,7 +91,7 @@ impl Arm for RealArm {
     }
 }
 
-/// Takes events off a watch until there are enough, the server ends it, or it falls silent.
+/// Takes events from a watch until there are enough, the server ends it, or no more events arrive.
 async fn events(stream: Body, step: &Step) -> anyhow::Result<Value> {
     let mut lines = stream.into_data_stream().map_err(std::io::Error::other).into_async_read().lines();
     let mut events = Vec::new();

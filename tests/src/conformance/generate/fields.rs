@@ -6,7 +6,7 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 
-/// Fields that a merge patch removes.
+/// Returns fields that a merge patch removes.
 pub(super) fn nulls() -> impl Strategy<Value = Value> {
     prop_oneof![
         4 => Just(json!({})),
@@ -24,7 +24,8 @@ fn texts() -> impl Strategy<Value = Value> {
     btree_map(select(vec!["x", "y", "z"]), select(vec!["1", "2"]), 0..3).prop_map(|map| json!(map))
 }
 
-/// Labels, if there are any: an empty map that is applied to a custom resource is forgotten only by the write after that.
+/// Returns labels, if any. They are never empty: if an empty map is applied to a custom resource, the server drops it only at
+/// the next write.
 fn metadata() -> impl Strategy<Value = Value> {
     let texts = btree_map(select(vec!["x", "y", "z"]), select(vec!["1", "2"]), 1..3);
     option::of(texts).prop_map(|labels| only(json!({"metadata": only(json!({"labels": labels}))})))
@@ -45,7 +46,7 @@ pub(super) fn config_map() -> BoxedStrategy<Value> {
 }
 
 pub(super) fn deployment() -> BoxedStrategy<Value> {
-    // Nothing is there twice: what is said of that has a scenario of its own, `warnings`.
+    // There are no duplicates: the scenario `warnings` covers their messages.
     let env = btree_map(select(vec!["A", "B"]), select(vec!["1", "2"]), 0..3).prop_map(|env| {
         let variables = env.into_iter().map(|(name, value)| json!({"name": name, "value": value}));
         Value::Array(variables.collect())
@@ -95,13 +96,13 @@ pub(super) fn deployment_status() -> BoxedStrategy<Value> {
 }
 
 pub(super) fn widget_status() -> BoxedStrategy<Value> {
-    // Of two fields that are wrong, chance decides which one a real server meets first.
+    // There is at most one wrong field: with two, a real server reports a random one first.
     let statuses =
         [json!({"ready": true}), json!({"ready": false, "junk": 1}), json!({"ready": "yes"}), json!({})];
     select(statuses.to_vec()).prop_map(|status| json!({"status": status})).boxed()
 }
 
-/// A spec that each of the kinds takes, or overlooks.
+/// Returns a spec that each of the kinds accepts or ignores.
 pub(super) fn least() -> Value {
     json!({
         "selector": {"matchLabels": {"app": "d"}},
@@ -109,7 +110,7 @@ pub(super) fn least() -> Value {
     })
 }
 
-/// Drops the fields that are null.
+/// Removes the fields that are null.
 fn only(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.retain(|_, value| !value.is_null());

@@ -11,7 +11,7 @@ use super::Kind;
 use super::fields::{self, merge};
 use crate::conformance::scenario::{APPLY, JSON_PATCH, MERGE, METADATA_LIST, STRATEGIC, Step, TABLE};
 
-/// A request about one of two objects, with one that waits for what the server does by itself if need be.
+/// Returns a request about one of two objects. A deletion is followed by a request that waits for the garbage collector.
 pub(super) fn request(kind: Kind) -> impl Strategy<Value = Vec<Step>> {
     let writes = prop_oneof![
         8 => apply(kind),
@@ -41,7 +41,7 @@ fn manager() -> impl Strategy<Value = &'static str> {
     select(vec!["one", "two", "three"])
 }
 
-/// A write to an object, whose uid and version later requests may name.
+/// Returns a write to an object, and saves its uid and version for later requests.
 fn write(method: Method, path: String, name: &str, body: Value) -> Step {
     let save =
         ["uid", "resourceVersion"].map(|field| (format!("{field}-{name}"), format!("/metadata/{field}")));
@@ -53,7 +53,7 @@ fn patch(kind: Kind, name: &str, query: &str, content_type: &'static str, body: 
     Step { content_type, ..write(Method::PATCH, path, name, body) }
 }
 
-/// A version that the object has or had, or none.
+/// Adds the last saved version of the object, if requested.
 fn versioned(name: &str, versioned: bool, mut body: Value) -> Value {
     if versioned {
         merge(&mut body, json!({"metadata": {"resourceVersion": format!("${{resourceVersion-{name}}}")}}));
@@ -131,7 +131,7 @@ fn finalizers(kind: Kind) -> impl Strategy<Value = Step> {
     })
 }
 
-/// A write to the status, which may carry other fields too.
+/// Returns a write to the status, which may contain other fields too.
 fn status(kind: Kind) -> impl Strategy<Value = Step> {
     let status = kind.status.unwrap_or(kind.fields);
     let fields = option::weighted(0.3, (kind.fields)());
@@ -153,7 +153,7 @@ fn status(kind: Kind) -> impl Strategy<Value = Step> {
     )
 }
 
-/// A deletion, and a look at what is left when the garbage collector is done with it.
+/// Returns a deletion, and a read of what is left after the garbage collector has finished.
 fn delete(kind: Kind) -> impl Strategy<Value = Vec<Step>> {
     let policy = option::of(select(vec!["Background", "Background", "Foreground", "Orphan"]));
     let precondition = option::weighted(0.4, select(vec!["uid", "resourceVersion"]));

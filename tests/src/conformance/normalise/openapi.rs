@@ -1,5 +1,5 @@
-//! Reduces an OpenAPI document to what programs read: the schemas, and of each operation its action, its kind, its
-//! parameters with their types and the media types of its body. Prose and the names that generators use are left out.
+//! Reduces an OpenAPI document to what programs read: the schemas, and of each operation its action, its kind, its parameters
+//! with their types and the media types of its body. Descriptions and the names for generators are removed.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ pub(super) fn reduce(document: &mut Value) {
     }
     let components = std::mem::take(&mut document["components"]["schemas"]);
     document["components"] = components;
-    // Every group has these options; the real server names all, the model those of the core group.
+    // Every group has these options; the real server lists all groups, the model only the core group.
     if let Some(options) =
         document["components"].get_mut("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")
     {

@@ -1,4 +1,4 @@
-//! What happens to objects, read from a watch of their metadata.
+//! The changes of objects, from a watch of their metadata.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use tracing::debug;
 
 use super::line::{Line, Tone};
 
-/// Follows one kind. Lets go of `listed` once everything that existed before is known.
+/// Follows one kind. Drops `listed` once all existing objects are known.
 pub(super) async fn follow(
     client: Client,
     resource: ApiResource,
@@ -33,7 +33,7 @@ pub(super) async fn follow(
                 if is_refused(&error) {
                     return;
                 }
-                // It is tried again; changes of this kind show up once it works.
+                // The watch is retried; changes of this kind are shown once it works.
                 continue;
             }
         };
@@ -71,12 +71,12 @@ fn about(resource: &ApiResource, metadata: &ObjectMeta, what: String, tone: Tone
     Line::now(&resource.kind, metadata.namespace.as_deref(), name, what, tone)
 }
 
-/// Whether the kind can't be watched at all.
+/// Returns whether the kind can't be watched at all.
 fn is_refused(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 405)
 }
 
-/// What became of an object, of which the managed fields before are known unless it is new.
+/// Describes the change of an object. `before` has its previous managed fields; `None` for a new object.
 fn applied(metadata: &ObjectMeta, before: Option<&[ManagedFieldsEntry]>) -> (String, Tone) {
     if metadata.deletion_timestamp.is_some() {
         let held_by = metadata.finalizers.as_deref().unwrap_or_default();
@@ -96,7 +96,7 @@ fn applied(metadata: &ObjectMeta, before: Option<&[ManagedFieldsEntry]>) -> (Str
     (what, Tone::Plain)
 }
 
-/// Who wrote, and to which subresource: whoever's entry is new. None where that is not certain.
+/// Returns the writer and the subresource: the manager of the new entry. `None` if that is not certain.
 fn writer<'a>(
     entries: &'a [ManagedFieldsEntry],
     before: Option<&[ManagedFieldsEntry]>,

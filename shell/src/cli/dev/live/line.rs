@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// How a line is to be read.
+/// The importance of a line, which determines its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli::dev) enum Tone {
     Plain,
@@ -12,7 +12,7 @@ pub(in crate::cli::dev) enum Tone {
     Quiet,
 }
 
-/// What happened to whom, and when.
+/// An event: its object, its description and its time.
 #[derive(Debug, Clone)]
 pub(in crate::cli::dev) struct Line {
     at: Timestamp,
@@ -22,22 +22,22 @@ pub(in crate::cli::dev) struct Line {
     tone: Tone,
 }
 
-/// Widths of the columns that fit most kinds and names.
+/// The widths of the columns; they fit most kinds and names.
 const KIND: usize = 21;
 const NAME: usize = 31;
 
 impl Line {
-    /// A line about something that has just happened.
+    /// Creates a line about an event that has just occurred.
     pub(super) fn now(kind: &str, namespace: Option<&str>, name: &str, what: String, tone: Tone) -> Self {
         let name = namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"));
         Self { at: Timestamp::now(), kind: kind.to_owned(), name, what, tone }
     }
 
-    /// The line as text, aligned with others.
+    /// Returns the line as text, aligned with others.
     pub(super) fn render(&self, colours: bool) -> String {
         let at = self.at.strftime("%H:%M:%S%.3f");
         let Self { kind, name, what, .. } = self;
-        // One change, one line, whatever a message holds.
+        // A message with control characters must not break the line.
         let what = what.replace(char::is_control, " ");
         let text = format!("{kind:KIND$} {name:NAME$} {what}");
         let colour = match self.tone {
