@@ -7,10 +7,10 @@
 //!
 //! A stage that has nothing to do is skipped. So a pass over a namespace in its desired state makes no requests.
 //!
-//! *ReadingLive* reads the metadata of objects that are not ours according to the cache. If something may be removed, it also
+//! `ReadingLive` reads the metadata of objects that are not ours according to the cache. If something may be removed, it also
 //! reads the metadata of the class. If the class has changed by then, the pass reads the class and starts again.
 //!
-//! *RecordingIntent* writes the status ahead, with the binding's resource version as a precondition. So every object is
+//! `RecordingIntent` writes the status ahead, with the binding's resource version as a precondition. So every object is
 //! listed before it is created, and nothing is removed on a stale view. Every removal carries the uid and resource version in
 //! which the object was seen to be ours.
 //!

@@ -78,7 +78,7 @@ fn draw<'a>(acts: &'a [Operation], random: &mut Random) -> &'a Operation {
 }
 
 /// Executes an operation of a user at the current time.
-pub fn by_hand(state: &State, beyond: &Beyond, trace: &Trace, deed: impl FnOnce(&mut dyn Hand)) {
+pub fn by_hand(state: &State, beyond: &Beyond, trace: &Trace, deed: impl FnOnce(&mut dyn Client)) {
     let now = server::time(trace);
     state.with_server(|server| deed(&mut Direct { server, outside: beyond.lock(), now }));
 }

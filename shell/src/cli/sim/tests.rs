@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use lockstep_core::engine::machine::Machine;
-use lockstep_core::engine::recording::{ReplayedStep, Line, Origin, Replay, read};
+use lockstep_core::engine::recording::{Line, Origin, Replay, ReplayedStep, read};
 use lockstep_sim::simulation::subjects::namespaceclass::NamespaceClass;
 use lockstep_sim::simulation::{Search, Simulation, Summary, Violation, record};
 
@@ -75,7 +75,7 @@ fn a_failure_is_shrunk_and_leaves_a_plan_that_fails_alone() {
 }
 
 /// Returns the first step of a recording that a replay does not reproduce.
-fn replayed(recording: &[u8]) -> Option<Again> {
+fn replayed(recording: &[u8]) -> Option<ReplayedStep> {
     let (header, lines) = read::open(recording).unwrap();
     let lines: Vec<Line> = lines.map(Result::unwrap).collect();
     assert!(lines.len() > 20, "{} steps", lines.len());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockstep_core::bridge::names::{self, condition, reason};
 use lockstep_core::bridge::vip;
 use lockstep_core::bridge::world::control_plane_namespace;
-use lockstep_core::engine::machine::{Note, ReconcileResult};
+use lockstep_core::engine::machine::{Event, Note, ReconcileResult};
 use lockstep_core::object::{Kind, Name, ObjectRef, is_deleting, metadata};
 use serde_json::Value;
 
@@ -19,6 +19,8 @@ struct Judged<'a> {
     object: &'a ObjectRef,
     life: &'a ProcessState,
     began: Duration,
+    /// The kind that was listed by the event that ended the pass.
+    listed: Option<&'a Kind>,
     /// The bridge as the process received it.
     told: &'a Value,
     /// The bridge as it is on the server.
@@ -36,7 +38,9 @@ impl Judged<'_> {
 
     /// Returns whether the process has known since before the pass that it may not watch a kind.
     fn is_refused(&self, kind: &Kind) -> bool {
-        self.life.refused.iter().any(|(refused, since)| **refused == *kind && *since <= self.began)
+        let mut refused = self.life.refused.iter();
+        refused.any(|(refused, since)| **refused == *kind && *since <= self.began)
+            && self.listed != Some(kind)
     }
 }
 
@@ -62,7 +66,11 @@ fn judged<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Judged<'a>> {
         let is_lost = event.is_some_and(|event| life.loses(object, event));
         let stays = metadata(told, "uid") == metadata(bridge, "uid") && !is_deleting(bridge) && !is_lost;
         let began = moment.entry.at.saturating_sub(*took);
-        stays.then_some(Judged { object, life, began, told, bridge })
+        let listed = match event {
+            Some(Event::ListCompleted { kind }) => Some(&**kind),
+            _ => None,
+        };
+        stays.then_some(Judged { object, life, began, listed, told, bridge })
     })
 }
 
