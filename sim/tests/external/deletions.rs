@@ -120,7 +120,7 @@ fn an_operation_comes_to_its_end_before_its_application_goes() {
     // The operation is retried a few times, and then the removal is retried.
     delete(&mut bench);
     assert!(trouble(&mut bench).ends_with("provide credentials"), "{}", trouble(&mut bench));
-    assert_eq!(bench.get("Application", APPLICATION)["status"]["operationState"]["phase"], "Error");
+    assert_eq!(bench.get("Application", APPLICATION)["status"]["operationState"]["phase"], "Failed");
     let data = cluster_secret("dpus", &access("dpus", "t2"))["data"].clone();
     bench.merge("Secret", SECRET, &json!({ "data": data }));
     bench.settle();
