@@ -121,7 +121,7 @@ fn what_is_written_wrongly_is_told_until_it_is_mended() {
         (
             with("spec.destination.server", elsewhere),
             format!(
-                "InvalidSpecError: error getting cluster by server \"{elsewhere}\": cluster \"{elsewhere}\" not found"
+                "InvalidSpecError: error getting cluster by server \"{elsewhere}\": rpc error: code = NotFound desc = cluster \"{elsewhere}\" not found"
             ),
         ),
         (

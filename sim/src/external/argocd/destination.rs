@@ -69,7 +69,9 @@ pub(super) fn find<'a>(look: &ReadView<'a>, application: &Value) -> Result<Desti
     });
     let found = known.next();
     found.ok_or_else(|| match name {
-        "" => format!("error getting cluster by server {server:?}: cluster {server:?} not found"),
+        "" => format!(
+            "error getting cluster by server {server:?}: rpc error: code = NotFound desc = cluster {server:?} not found"
+        ),
         name => format!("there are no clusters with this name: {name}"),
     })
 }

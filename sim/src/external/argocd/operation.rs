@@ -352,7 +352,9 @@ fn no_result(application: &Value) -> Value {
 fn sync_result(application: &Value, found: &Found<'_>, hooks: &[Value]) -> Value {
     let message = format!("daemonset.apps/{} configured", text(&found.wanted["release"]));
     let mut result = no_result(application);
-    let applied = applied(found, "Synced", "Succeeded", &message);
+    // A sync that is over at once leaves them as they began.
+    let phase = if hooks.is_empty() { "Running" } else { "Succeeded" };
+    let applied = applied(found, "Synced", Some(phase), &message);
     result["resources"] = [applied].into_iter().chain(hooks.iter().cloned()).collect();
     result
 }
@@ -360,16 +362,18 @@ fn sync_result(application: &Value, found: &Found<'_>, hooks: &[Value]) -> Value
 /// Returns the result of a sync in which every object was refused.
 fn refused_by(application: &Value, found: &Found<'_>, why: &str) -> Value {
     let mut result = no_result(application);
-    result["resources"] = json!([applied(found, "SyncFailed", "Failed", why)]);
+    result["resources"] = json!([applied(found, "SyncFailed", None, why)]);
     result
 }
 
 /// Returns the sync result of an object. It has a hook phase, although it is not a hook.
-fn applied(found: &Found<'_>, status: &str, phase: &str, message: &str) -> Value {
+fn applied(found: &Found<'_>, status: &str, phase: Option<&str>, message: &str) -> Value {
     let mut result = resource(found);
     result["syncPhase"] = "Sync".into();
     result["status"] = status.into();
-    result["hookPhase"] = phase.into();
+    if let Some(phase) = phase {
+        result["hookPhase"] = phase.into();
+    }
     result["message"] = message.into();
     result
 }
