@@ -64,7 +64,7 @@ async fn weather_befalls_answers() {
         let stormy = request.headers().contains_key("x-storm");
         Mishap { damage: stormy.then_some(Damage::Throttled { retry_after: 7 }), ..Mishap::default() }
     })));
-    let throttled = ask(&host, "X-PlannedFaults: 1\r\n").await;
+    let throttled = ask(&host, "X-Storm: 1\r\n").await;
     assert!(
         throttled.starts_with("HTTP/1.1 429 ") && throttled.contains("retry-after: 7\r\n"),
         "{throttled}"

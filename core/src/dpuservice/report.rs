@@ -124,7 +124,8 @@ impl Operation {
     fn has_failed(&self) -> bool {
         match &*self.phase {
             "Failed" | "Error" => true,
-            "Running" => self.is_retried,
+            // Once it waits for a hook, and no failure of that one is known, it is past the failure of the attempt before.
+            "Running" => self.is_retried && (self.cause.is_some() || self.hook.is_none()),
             _ => false,
         }
     }

@@ -94,7 +94,7 @@ fn what_can_not_be_replayed_is_told_with_the_place_and_the_remedy() {
     fails(&run(folder.path(), &["replay", "missing"]), &["missing", "No such file"]);
     fails(&replay(""), &["x: ", "empty"]);
     fails(&replay("{}\n"), &["x: ", "line 1", "no format"]);
-    fails(&replay(&text.replace("\"format\":1", "\"format\":2")), &["line 1", "format 2", "lockstep 0."]);
+    fails(&replay(&text.replace("\"format\":2", "\"format\":1")), &["line 1", "format 1", "lockstep 0."]);
     fails(
         &replay(&text.replace("\"machine\":\"namespaceclass\"", "\"machine\":\"y\"")),
         &["\"y\"", "namespaceclass"],

@@ -120,6 +120,7 @@ pub enum What {
         by_ms: u64,
     },
     /// A user or a foreign controller acts.
+    #[serde(rename = "act")]
     Operation {
         /// The name of the operation, from the list of the system under test.
         name: String,

@@ -105,10 +105,12 @@ pub enum Kind {
     /// A fault is injected.
     Fault,
     /// A user or a foreign controller starts a planned operation.
+    #[serde(rename = "act")]
     Operation,
     /// A process emits a note.
     Note,
     /// A process starts or crashes.
+    #[serde(rename = "life")]
     ProcessState,
     /// An invariant is violated.
     Violation,

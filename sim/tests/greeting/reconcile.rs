@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Entering ─▶ Looking ─▶ Writing ─▶ Reporting          the greeting stays
-//!  Doubting ─▶ Looking ─▶ Removing ─▶ Looking ─▶ LettingGo    it goes, or is gone
+//!  ConfirmingDeletion ─▶ Looking ─▶ Removing ─▶ Looking ─▶ LettingGo    it goes, or is gone
 //! ```
 //!
 //! A stage that has nothing to do is skipped. No stage believes the cache where it would destroy something: that a greeting
@@ -32,7 +32,7 @@ pub(crate) enum Stage {
     /// The finalizer is being entered.
     Entering,
     /// The watch does not show the greeting: is it gone?
-    Doubting,
+    ConfirmingDeletion,
     /// Its `ConfigMap` is being read.
     Looking(Option<Arc<Value>>),
     /// Its `ConfigMap` is being deleted.
@@ -61,7 +61,7 @@ impl Reconcile for World {
         let target = Self::object(key);
         let Some(Seen(greeting)) = self.greetings.get(key) else {
             // The watch may lag, and what follows can't be taken back: ask for proof.
-            return Next::Await(vec![Action::Get { target, metadata_only: true }], Stage::Doubting);
+            return Next::Await(vec![Action::Get { target, metadata_only: true }], Stage::ConfirmingDeletion);
         };
         match finalizer::add(&target, greeting, FINALIZER) {
             Some(enter) => Next::Await(vec![enter], Stage::Entering),
@@ -76,8 +76,8 @@ impl Reconcile for World {
                 self.greetings.absorb(key.clone(), Seen(Arc::clone(&greeting)));
                 look(key, Some(greeting))
             }
-            (Stage::Doubting, Err(failure)) if failure.class == Class::NotFound => look(key, None),
-            (Stage::Doubting, Ok(_)) => {
+            (Stage::ConfirmingDeletion, Err(failure)) if failure.class == Class::NotFound => look(key, None),
+            (Stage::ConfirmingDeletion, Ok(_)) => {
                 Next::Done(Verdict::because("the watch of greetings lags behind the cluster"))
             }
             (Stage::Looking(greeting), Ok(Success::Object(child))) => {
@@ -107,7 +107,7 @@ impl Stage {
     fn doing(&self) -> &'static str {
         match self {
             Self::Entering => "entering the finalizer",
-            Self::Doubting => "asking for the greeting",
+            Self::ConfirmingDeletion => "asking for the greeting",
             Self::Looking(_) => "reading the ConfigMap",
             Self::Removing(_) => "deleting the ConfigMap",
             Self::LettingGo => "taking the finalizer out",

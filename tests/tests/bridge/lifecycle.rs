@@ -1,9 +1,12 @@
 //! Tests the creation, changes and deletion of a bridge.
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use lockstep_tests::bridge::{Site, Tenant, life};
 use lockstep_tests::ground::eventually;
 use serde_json::json;
+
+/// How many rounds of reconciles may pass until one writes nothing.
+const ROUNDS_MAX: usize = 3;
 
 pub(crate) async fn a_bridge_lives(site: &Site, number: u8) -> anyhow::Result<()> {
     let tenant = site.tenant("lifecycle", number).await?;
@@ -55,9 +58,8 @@ async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Res
         let writes = site.bridge.writes(namespace);
         writes.into_iter().filter(|line| !line.contains("/events")).collect::<Vec<_>>()
     };
-    let before = writes();
-    ensure!(before.len() > 5, "{before:?}");
-    for (kind, namespace, name) in [
+    ensure!(writes().len() > 5, "{:?}", writes());
+    let objects = [
         ("Secret", namespace, "pull"),
         ("Secret", namespace, "ssh"),
         ("Secret", namespace, "prod-pull-secret"),
@@ -67,18 +69,25 @@ async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Res
         ("HostedCluster", namespace, life::NAME),
         ("NodePool", namespace, life::NAME),
         ("DPUCluster", &dpus, "dpus"),
-    ] {
-        let passes = site.bridge.passes_of(&tenant.namespace, life::NAME);
-        let touch = json!({ "metadata": { "labels": { "touched": "true" } } });
-        tenant.merge(kind, namespace, name, &touch).await?;
-        eventually(&format!("a pass after {kind} {name} was touched"), async || {
-            ensure!(site.bridge.passes_of(&tenant.namespace, life::NAME) > passes);
-            Ok(())
-        })
-        .await?;
+    ];
+    // The external systems may still finish something during a round, but not during each.
+    let mut written = Vec::new();
+    for round in 0..ROUNDS_MAX {
+        let before = writes();
+        for (kind, namespace, name) in &objects {
+            let passes = site.bridge.passes_of(&tenant.namespace, life::NAME);
+            let touch = json!({ "metadata": { "labels": { "touched": round.to_string() } } });
+            tenant.merge(kind, namespace, name, &touch).await?;
+            eventually(&format!("a pass after {kind} {name} was touched"), async || {
+                ensure!(site.bridge.passes_of(&tenant.namespace, life::NAME) > passes);
+                Ok(())
+            })
+            .await?;
+        }
+        written = writes()[before.len()..].to_vec();
+        if written.is_empty() {
+            return Ok(());
+        }
     }
-    let after = writes();
-    let shown = life::shown(tenant).await?;
-    ensure!(after.len() == before.len(), "{:#?}\nof {shown}", &after[before.len()..]);
-    Ok(())
+    bail!("{written:#?}\nof {}", life::shown(tenant).await?)
 }

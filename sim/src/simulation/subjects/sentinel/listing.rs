@@ -112,6 +112,8 @@ impl Listing {
         let (number, range) = page_of(url);
         let is_oversized = matches!(outcome, Ok(Success::Oversized { .. }));
         self.oversized = Some(size_of(url)).filter(|size| is_oversized && *size > 1);
+        // Whatever else is wrong with it, the API answers.
+        self.has_come |= is_oversized;
         if self.oversized.is_some() {
             // Smaller pages replace it.
             self.failed.remove(url);
