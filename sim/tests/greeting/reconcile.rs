@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Entering ─▶ Looking ─▶ Writing ─▶ Reporting          the greeting stays
-//!  ConfirmingDeletion ─▶ Looking ─▶ Removing ─▶ Looking ─▶ LettingGo    it goes, or is gone
+//!  ConfirmingDeletion ─▶ Looking ─▶ Removing ─▶ Looking ─▶ RemovingFinalizer    it goes, or is gone
 //! ```
 //!
 //! A stage that has nothing to do is skipped. No stage believes the cache where it would destroy something: that a greeting
@@ -38,7 +38,7 @@ pub(crate) enum Stage {
     /// Its `ConfigMap` is being deleted.
     Removing(Option<Arc<Value>>),
     /// The finalizer is being taken out.
-    LettingGo,
+    RemovingFinalizer,
     /// Its `ConfigMap` is being written.
     Writing(Arc<Value>),
     /// Its status is being written.
@@ -110,7 +110,7 @@ impl Stage {
             Self::ConfirmingDeletion => "asking for the greeting",
             Self::Looking(_) => "reading the ConfigMap",
             Self::Removing(_) => "deleting the ConfigMap",
-            Self::LettingGo => "taking the finalizer out",
+            Self::RemovingFinalizer => "taking the finalizer out",
             Self::Writing(_) => "writing the ConfigMap",
             Self::Reporting(_) => "writing the status",
         }
@@ -168,7 +168,7 @@ fn clean_up(key: &Key, greeting: Option<Arc<Value>>, found: Option<&Value>) -> N
         None => {
             let target = World::object(key);
             match greeting.and_then(|greeting| finalizer::remove(&target, &greeting, FINALIZER)) {
-                Some(let_go) => Next::Await(vec![let_go], Stage::LettingGo),
+                Some(let_go) => Next::Await(vec![let_go], Stage::RemovingFinalizer),
                 None => Next::Done(Verdict::Converged),
             }
         }
